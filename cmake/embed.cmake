@@ -1,0 +1,34 @@
+# Writes a C++ source that carries files as text:
+#   cmake -DOUTPUT=... -DFUNCTION=... -DFILES="a;b" -P embed.cmake
+# A raw string literal holds at most 64 KiB in some compilers, so each file is cut into pieces.
+set(pieces "")
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME)
+  string(REGEX REPLACE "\\..*$" "" name "${name}")
+  file(READ "${file}" text)
+  string(LENGTH "${text}" length)
+  set(literals "")
+  set(start 0)
+  while(start LESS length)
+    string(SUBSTRING "${text}" ${start} 8000 piece)
+    string(APPEND literals "R\"~~~(${piece})~~~\"")
+    math(EXPR start "${start} + 8000")
+  endwhile()
+  string(APPEND pieces "    {\"${name}\", ${literals}},\n")
+endforeach()
+file(WRITE "${OUTPUT}.new"
+"#include \"core/embedded.hpp\"
+
+namespace fusecalc {
+namespace {
+
+constexpr EmbeddedFile kFiles[] = {
+${pieces}};
+
+}  // namespace
+
+std::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }
+
+}  // namespace fusecalc
+")
+file(RENAME "${OUTPUT}.new" "${OUTPUT}")

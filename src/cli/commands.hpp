@@ -1,0 +1,13 @@
+#pragma once
+
+#include "cli/command_line.hpp"
+
+namespace fusecalc {
+
+// One function per subcommand, each in its own file; they write to standard output and throw Error.
+void run(const AnalyzeOptions& options);
+void run(const SchemaOptions& options);
+void run(const CompletionOptions& options);
+void run(const ShowText& options);
+
+}  // namespace fusecalc

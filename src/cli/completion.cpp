@@ -1,0 +1,194 @@
+#include "cli/completion.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cassert>
+
+#include "cli/commands.hpp"
+#include "core/output.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Argument = CommandSpec::Argument;
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+// Inside single quotes, for bash and zsh (and, with its own escapes, fish).
+std::string escaped(std::string_view text, std::string_view special, std::string_view before) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) out += before;
+    out += c;
+  }
+  return out;
+}
+
+std::vector<std::string> flags_of(const CommandSpec& command) {
+  std::vector<std::string> flags;
+  for (const Argument& argument : command.arguments) {
+    flags.insert(flags.end(), argument.flags.begin(), argument.flags.end());
+  }
+  return flags;
+}
+
+// What the shell offers for an argument's value.
+std::string bash_values(const Argument& argument) {
+  return argument.choices.empty() ? "COMPREPLY=($(compgen -f -- \"$word\"))"
+                                  : fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
+                                                joined(argument.choices, " "));
+}
+
+std::string bash_case(const CommandSpec& command) {
+  std::string values;
+  std::string positional;
+  for (const Argument& argument : command.arguments) {
+    if (!argument.takes_value) continue;
+    if (argument.flags.empty()) {
+      positional = bash_values(argument);
+    } else {
+      values += fmt::format("        {}) {}; return ;;\n", joined(argument.flags, "|"),
+                            bash_values(argument));
+    }
+  }
+  std::string text = fmt::format("    {})\n", command.name);
+  if (!values.empty()) text += "      case \"$previous\" in\n" + values + "      esac\n";
+  text += fmt::format(
+      "      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W '{}' -- \"$word\")); return; fi\n",
+      joined(flags_of(command), " "));
+  if (!positional.empty()) text += "      " + positional + "\n";
+  return text + "      ;;\n";
+}
+
+std::string bash_script(const CommandSpec& program) {
+  std::vector<std::string> first;
+  std::string cases;
+  for (const CommandSpec& command : program.subcommands) {
+    first.push_back(command.name);
+    cases += bash_case(command);
+  }
+  const std::vector<std::string> flags = flags_of(program);
+  first.insert(first.end(), flags.begin(), flags.end());
+  return fmt::format(
+      "# bash completion for {0}; load it with: source <({0} completion bash)\n"
+      "_{0}() {{\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+      "  COMPREPLY=()\n"
+      "  if ((COMP_CWORD == 1)); then\n"
+      "    COMPREPLY=($(compgen -W '{1}' -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case ${{COMP_WORDS[1]}} in\n"
+      "{2}"
+      "  esac\n"
+      "}}\n"
+      "complete -o filenames -F _{0} {0}\n",
+      program.name, joined(first, " "), cases);
+}
+
+std::string zsh_arguments(const CommandSpec& command) {
+  std::string text;
+  for (const Argument& argument : command.arguments) {
+    const std::string description = escaped(argument.description, "[]:\\", "\\");
+    const std::string values =
+        argument.choices.empty() ? "_files" : fmt::format("({})", joined(argument.choices, " "));
+    if (argument.flags.empty()) {
+      text += fmt::format(" \\\n        '1:{}:{}'", description, values);
+      continue;
+    }
+    for (const std::string& flag : argument.flags) {
+      const std::string value = argument.takes_value ? ":value:" + values : "";
+      text += fmt::format(" \\\n        '*{}[{}]{}'", flag, description, value);
+    }
+  }
+  return text;
+}
+
+std::string zsh_script(const CommandSpec& program) {
+  std::string names;
+  std::string cases;
+  for (const CommandSpec& command : program.subcommands) {
+    names += fmt::format("    '{}:{}'\n", command.name, escaped(command.description, ":", "\\"));
+    cases +=
+        fmt::format("      {})\n        _arguments{} ;;\n", command.name, zsh_arguments(command));
+  }
+  return fmt::format(
+      "#compdef {0}\n"
+      "# zsh completion for {0}; save it as _{0} in a folder of your $fpath\n"
+      "_{0}() {{\n"
+      "  local -a commands=(\n{1}  )\n"
+      "  local curcontext=\"$curcontext\" state line\n"
+      "  _arguments -C{2} \\\n        '*::argument:->rest'\n"
+      "  if [[ $state == rest ]]; then\n"
+      "    if ((CURRENT == 1)); then\n"
+      "      _describe command commands\n"
+      "      return\n"
+      "    fi\n"
+      "    case $line[1] in\n{3}    esac\n"
+      "  fi\n"
+      "}}\n"
+      "if [[ $funcstack[1] == _{0} ]]; then _{0} \"$@\"; else compdef _{0} {0}; fi\n",
+      program.name, names, zsh_arguments(program), cases);
+}
+
+std::string fish_options(const CommandSpec& command, const std::string& start) {
+  std::string text;
+  for (const Argument& argument : command.arguments) {
+    std::string line = start;
+    for (const std::string& flag : argument.flags) {
+      line += flag.starts_with("--") ? " -l " + flag.substr(2) : " -s " + flag.substr(1);
+    }
+    if (argument.takes_value) {
+      // -r: takes a value; -F: which is a file; -x: which is one of the choices and no file.
+      const std::string choices = joined(argument.choices, " ");
+      if (argument.flags.empty()) {
+        line += choices.empty() ? " -F" : " -f -a '" + choices + "'";
+      } else {
+        line += choices.empty() ? " -r -F" : " -x -a '" + choices + "'";
+      }
+    }
+    text += fmt::format("{} -d '{}'\n", line, escaped(argument.description, "'\\", "\\"));
+  }
+  return text;
+}
+
+std::string fish_script(const CommandSpec& program) {
+  const std::string complete = "complete -c " + program.name;
+  std::string text = fmt::format(
+      "# fish completion for {0}; save it as ~/.config/fish/completions/{0}.fish\n{1} -f\n",
+      program.name, complete);
+  text += fish_options(program, complete + " -n __fish_use_subcommand");
+  for (const CommandSpec& command : program.subcommands) {
+    text += fmt::format("{} -n __fish_use_subcommand -a {} -d '{}'\n", complete, command.name,
+                        escaped(command.description, "'\\", "\\"));
+    text += fish_options(
+        command, fmt::format("{} -n '__fish_seen_subcommand_from {}'", complete, command.name));
+  }
+  return text;
+}
+
+constexpr std::array<std::string_view, 3> kShells = {"bash", "zsh", "fish"};
+constexpr std::array kScripts = {bash_script, zsh_script, fish_script};
+
+}  // namespace
+
+std::span<const std::string_view> shell_names() { return kShells; }
+
+std::string completion_script(const CommandSpec& program, std::string_view shell) {
+  for (std::size_t i = 0; i < kShells.size(); ++i) {
+    if (kShells[i] == shell) return kScripts[i](program);
+  }
+  assert(false);
+  return {};
+}
+
+void run(const CompletionOptions& options) {
+  Output output = Output::standard();
+  output.write(completion_script(describe_command_line(), options.shell));
+  output.finish();
+}
+
+}  // namespace fusecalc

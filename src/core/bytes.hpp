@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace fusecalc {
+
+// Memory traffic, predicted or measured. Both parts together stay at or below kMaxCount.
+struct Bytes {
+  std::uint64_t read = 0;
+  std::uint64_t write = 0;
+
+  std::uint64_t total() const { return read + write; }
+  bool operator==(const Bytes&) const = default;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,42 @@
+#include "core/format.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+
+namespace fusecalc {
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  constexpr std::array<std::string_view, 6> kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double value = static_cast<double>(bytes) / 1e3;
+  std::size_t unit = 0;
+  // 999.95 and more would print as 1000.0 of the smaller unit.
+  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+    value /= 1e3;
+    ++unit;
+  }
+  const int digits = value < 9.9995 ? 3 : value < 99.995 ? 2 : 1;
+  return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
+}
+
+std::string grouped_digits(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<std::size_t>(i), ",");
+  }
+  return digits;
+}
+
+std::string shortest_decimal(double value) {
+  std::array<char, 32> text{};
+  const auto printed = std::to_chars(text.data(), text.data() + text.size(), value);
+  std::string decimal(text.data(), printed.ptr);
+  if (decimal.find_first_of(".en") == std::string::npos) decimal += ".0";
+  return decimal;
+}
+
+}  // namespace fusecalc

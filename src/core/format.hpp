@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fusecalc {
+
+// 999 B, 1.000 kB, 8.796 GB: four digits, decimal units.
+std::string human_bytes(std::uint64_t bytes);
+
+// 1234567 becomes 1,234,567.
+std::string grouped_digits(std::uint64_t value);
+
+// The shortest decimal that reads back as the same double, always with a point or an exponent.
+std::string shortest_decimal(double value);
+
+}  // namespace fusecalc

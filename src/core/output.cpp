@@ -1,0 +1,107 @@
+#include "core/output.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
+
+// A rename would replace a symbolic link instead of what it points to.
+std::string resolve_links(const std::string& path) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return path;
+  std::string text = resolved;
+  std::free(resolved);
+  return text;
+}
+
+mode_t creation_mask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+}  // namespace
+
+Output Output::standard() { return {STDOUT_FILENO, "standard output"}; }
+
+Output Output::file(const std::string& path) {
+  Output output(-1, printable(path));
+  output.target_ = resolve_links(path);
+  struct stat status {};
+  const bool exists = ::stat(output.target_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    // A device, a pipe: nothing to keep whole, and never to be replaced by a file.
+    output.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    output.temporary_ = output.target_ + ".XXXXXX";
+    output.descriptor_ = ::mkostemp(output.temporary_.data(), O_CLOEXEC);
+    if (output.descriptor_ < 0) output.temporary_.clear();
+  }
+  if (output.descriptor_ < 0) output.fail();
+  if (!output.temporary_.empty()) {
+    const mode_t mode = exists ? status.st_mode & 07777U : 0666U & ~creation_mask();
+    if (::fchmod(output.descriptor_, mode) != 0) output.fail();
+  }
+  return output;
+}
+
+Output::Output(Output&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      name_(std::move(other.name_)),
+      target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      buffer_(std::move(other.buffer_)),
+      reader_gone_(other.reader_gone_) {}
+
+Output::~Output() {
+  if (descriptor_ > STDOUT_FILENO) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void Output::write(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void Output::flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty() && !reader_gone_) {
+    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
+    if (count >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EPIPE && target_.empty()) {
+      reader_gone_ = true;
+    } else if (errno != EINTR) {
+      fail();
+    }
+  }
+  buffer_.clear();
+}
+
+void Output::finish() {
+  flush();
+  if (target_.empty()) return;
+  // Some file systems report a full disk only here.
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail();
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
+  temporary_.clear();
+}
+
+void Output::fail() const {
+  throw Error(Fault::kBadInput, "cannot write " + name_ + ": " + std::strerror(errno));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,94 @@
+#include "core/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fusecalc {
+namespace {
+
+// `special` characters get a backslash before them.
+std::string escaped(std::string_view text, std::size_t limit, std::string_view special) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= limit) return out + "...";
+    const std::size_t length = utf8_sequence_length(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    // C1 controls (U+0080 to U+009F) steer terminals just as the ASCII ones do.
+    const bool c1_control =
+        length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+    if (length == 0 || c1_control) {
+      for (const char c : text.substr(0, c1_control ? 2 : 1)) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      }
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      if (special.find(text[0]) != std::string_view::npos) out += '\\';
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::size_t utf8_sequence_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    // No overlong forms, no surrogates.
+    const bool second = continues(1, lead == 0xE0 ? 0xA0 : 0x80, lead == 0xED ? 0x9F : 0xBF);
+    return second && continues(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    const bool second = continues(1, lead == 0xF0 ? 0x90 : 0x80, lead == 0xF4 ? 0x8F : 0xBF);
+    return second && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string printable(std::string_view text, std::size_t limit) { return escaped(text, limit, ""); }
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  return '"' + escaped(text, kLongest, "\"\\") + '"';
+}
+
+std::string pointer_token(std::string_view key) {
+  std::string token;
+  for (const char c : key) {
+    if (c == '~') {
+      token += "~0";
+    } else if (c == '/') {
+      token += "~1";
+    } else {
+      token += c;
+    }
+  }
+  return token;
+}
+
+std::string listed(std::span<const std::string_view> words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,443 @@
+#include "json/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kLongestNumber = 1000;
+
+// Bytes that stand for themselves in a string: ASCII but for controls, the quote and the backslash.
+constexpr auto kPlainInString = [] {
+  std::array<bool, 256> plain{};
+  for (std::size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+bool is_digit(int c) { return c >= '0' && c <= '9'; }
+
+std::string_view describe(JsonKind kind) {
+  switch (kind) {
+    case JsonKind::kObject: return "an object";
+    case JsonKind::kArray: return "an array";
+    case JsonKind::kString: return "a string";
+    case JsonKind::kNumber: return "a number";
+    case JsonKind::kBoolean: return "a boolean";
+    case JsonKind::kNull: return "null";
+  }
+  return "";
+}
+
+void append_utf8(std::string& out, unsigned code) {
+  const auto byte = [&](unsigned value) { out += static_cast<char>(value); };
+  const auto tail = [&](unsigned shift) { byte(0x80U | ((code >> shift) & 0x3FU)); };
+  if (code < 0x80) {
+    byte(code);
+  } else if (code < 0x800) {
+    byte(0xC0U | (code >> 6U));
+    tail(0);
+  } else if (code < 0x10000) {
+    byte(0xE0U | (code >> 12U));
+    tail(6);
+    tail(0);
+  } else {
+    byte(0xF0U | (code >> 18U));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+// Moves (line, column), both from 1, past `text`; a column is a code point.
+void advance_location(std::string_view text, std::uint64_t& line, std::uint64_t& column) {
+  const auto lines = static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
+  if (lines > 0) {
+    line += lines;
+    column = 1;
+    text.remove_prefix(text.rfind('\n') + 1);
+  }
+  column += display_width(text);
+}
+
+}  // namespace
+
+JsonReader::JsonReader(ByteSource source) : source_(std::move(source)) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  fill();
+  if (std::string_view(position_, static_cast<std::size_t>(end_ - position_))
+          .starts_with(kByteOrderMark)) {
+    position_ += kByteOrderMark.size();
+    begin_ = position_;
+  }
+}
+
+bool JsonReader::fill() {
+  advance_location({begin_, static_cast<std::size_t>(position_ - begin_)}, line_, column_);
+  const std::string_view chunk = source_.next();
+  begin_ = position_ = chunk.data();
+  end_ = begin_ + chunk.size();
+  return !chunk.empty();
+}
+
+int JsonReader::skip_space() {
+  int c = peek_byte();
+  while (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+    ++position_;
+    c = peek_byte();
+  }
+  return c;
+}
+
+void JsonReader::take(char c, std::string_view expected) {
+  if (skip_space() != static_cast<unsigned char>(c)) fail_expected(expected);
+  ++position_;
+}
+
+JsonKind JsonReader::peek() {
+  const int c = skip_space();
+  switch (c) {
+    case '{': return JsonKind::kObject;
+    case '[': return JsonKind::kArray;
+    case '"': return JsonKind::kString;
+    case 't':
+    case 'f': return JsonKind::kBoolean;
+    case 'n': return JsonKind::kNull;
+    default: break;
+  }
+  if (c == '-' || is_digit(c)) return JsonKind::kNumber;
+  fail_expected("a value");
+}
+
+void JsonReader::enter(JsonKind kind) {
+  if (peek() != kind) fail_type(describe(kind));
+  ++position_;
+  assert(depth_ < path_.size());
+  Step& step = path_[depth_++];
+  step.kind = kind;
+  step.started = false;
+  step.index = 0;
+}
+
+bool JsonReader::next_key() {
+  Step& step = path_[depth_ - 1];
+  int c = skip_space();
+  if (c == '}') {
+    ++position_;
+    --depth_;
+    return false;
+  }
+  if (step.started) {
+    take(',', R"("," or "}")");
+    c = skip_space();
+    if (c == '}') fail_syntax(R"(found "}" after a comma; remove the comma)");
+  }
+  if (c != '"') fail_expected(step.started ? "a key in double quotes" : R"(a key or "}")");
+  key_ = read_string_token();
+  // The value may refill the chunk that a short key lies in, and white space may do so even here.
+  if (position_ == end_ || *position_ != ':') {
+    if (key_.data() != token_.data()) token_.assign(key_);
+    key_ = token_;
+    take(':', R"(":" after the key)");
+  } else {
+    ++position_;
+  }
+  return true;
+}
+
+bool JsonReader::next_element() {
+  Step& step = path_[depth_ - 1];
+  int c = skip_space();
+  if (c == ']') {
+    ++position_;
+    --depth_;
+    return false;
+  }
+  if (step.started) {
+    take(',', R"("," or "]")");
+    c = skip_space();
+    if (c == ']') fail_syntax(R"(found "]" after a comma; remove the comma)");
+    ++step.index;
+  }
+  step.started = true;
+  return true;
+}
+
+std::size_t JsonReader::match_key(std::span<const std::string_view> fields, std::uint64_t seen) {
+  assert(fields.size() <= 64);
+  Step& step = path_[depth_ - 1];
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i] != key_) continue;
+    step.key = fields[i];
+    step.started = true;
+    if ((seen >> i & 1U) != 0) fail("duplicate key; keep one");
+    return i;
+  }
+  step.owned_key.assign(key_);
+  step.key = step.owned_key;
+  step.started = true;
+  std::string known = did_you_mean(key_, fields);
+  if (known.empty()) known = " (known: " + listed(fields) + ")";
+  fail("unknown key " + in_quotes(key_) + known);
+}
+
+const std::string& JsonReader::own_key(const std::unordered_set<std::string>& seen) {
+  Step& step = path_[depth_ - 1];
+  step.owned_key.assign(key_);
+  step.key = step.owned_key;
+  step.started = true;
+  if (seen.contains(step.owned_key)) fail("duplicate key; keep one");
+  return step.owned_key;
+}
+
+std::string JsonReader::read_string() {
+  if (peek() != JsonKind::kString) fail_type("a string");
+  return std::string(read_string_token());
+}
+
+void JsonReader::skip_string() {
+  if (peek() != JsonKind::kString) fail_type("a string");
+  read_string_token();
+}
+
+bool JsonReader::read_boolean() {
+  if (peek() != JsonKind::kBoolean) fail_type("true or false");
+  const std::string_view word = *position_ == 't' ? "true" : "false";
+  for (const char c : word) {
+    if (peek_byte() != c) fail_expected("true or false");
+    ++position_;
+  }
+  return word == "true";
+}
+
+std::string_view JsonReader::read_string_token() {
+  ++position_;  // the opening quote
+  const char* start = position_;
+  const char* p = start;
+  while (p != end_ && kPlainInString[static_cast<unsigned char>(*p)]) ++p;
+  if (p != end_ && *p == '"') {
+    position_ = p + 1;
+    return {start, static_cast<std::size_t>(p - start)};
+  }
+  token_.assign(start, p);
+  position_ = p;
+  read_rest_of_string();
+  return token_;
+}
+
+void JsonReader::read_rest_of_string() {
+  while (true) {
+    const int c = peek_byte();
+    if (c < 0) fail_syntax("the text ends inside a string");
+    if (c == '"') break;
+    if (c == '\\') {
+      read_escape();
+    } else if (c < 0x20) {
+      fail_syntax(fmt::format("control character in a string (write it as \\u{:04x})", c));
+    } else if (c >= 0x80) {
+      read_multibyte();
+    } else {
+      token_ += *position_++;
+    }
+  }
+  ++position_;
+}
+
+void JsonReader::read_escape() {
+  ++position_;
+  constexpr std::string_view kLetters = "\"\\/bfnrt";
+  constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+  const int c = peek_byte();
+  const std::size_t letter = c < 0 ? std::string_view::npos : kLetters.find(static_cast<char>(c));
+  if (letter != std::string_view::npos) {
+    token_ += kMeanings[letter];
+    ++position_;
+    return;
+  }
+  if (c != 'u')
+    fail_syntax(R"(unknown escape in a string (known: \" \\ \/ \b \f \n \r \t \uXXXX))");
+  ++position_;
+  unsigned code = read_hex4();
+  const auto is_high = [](unsigned unit) { return unit >= 0xD800 && unit < 0xDC00; };
+  const auto is_low = [](unsigned unit) { return unit >= 0xDC00 && unit < 0xE000; };
+  if (is_high(code)) {
+    for (const char expected : {'\\', 'u'}) {
+      if (peek_byte() != expected) fail_syntax("half of a surrogate pair in a string");
+      ++position_;
+    }
+    const unsigned low = read_hex4();
+    if (!is_low(low)) fail_syntax("half of a surrogate pair in a string");
+    code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
+  } else if (is_low(code)) {
+    fail_syntax("half of a surrogate pair in a string");
+  }
+  append_utf8(token_, code);
+}
+
+unsigned JsonReader::read_hex4() {
+  unsigned code = 0;
+  for (int i = 0; i < 4; ++i) {
+    const int c = peek_byte();
+    const int lower = c | 0x20;
+    if (!is_digit(c) && (lower < 'a' || lower > 'f')) fail_syntax("\\u takes four hex digits");
+    code = code * 16 + static_cast<unsigned>(is_digit(c) ? c - '0' : lower - 'a' + 10);
+    ++position_;
+  }
+  return code;
+}
+
+void JsonReader::read_multibyte() {
+  std::array<char, 4> bytes{};
+  std::size_t count = 0;
+  // The sequence may straddle two chunks, so it is gathered byte by byte.
+  while (count < bytes.size()) {
+    const int c = peek_byte();
+    if (c < 0) break;
+    bytes[count++] = *position_;
+    const std::string_view so_far(bytes.data(), count);
+    const std::size_t length = utf8_sequence_length(so_far);
+    if (length == count) {
+      ++position_;
+      token_ += so_far;
+      return;
+    }
+    const bool continuation = (static_cast<unsigned>(c) & 0xC0U) == 0x80U;
+    if (count > 1 && !continuation) break;
+    ++position_;
+  }
+  fail_syntax("invalid UTF-8 in a string (save the file as UTF-8)");
+}
+
+void JsonReader::append_digits(std::string_view what) {
+  if (!is_digit(peek_byte())) fail_expected(what);
+  while (is_digit(peek_byte())) {
+    token_ += *position_++;
+    if (token_.size() > kLongestNumber) fail_syntax("a number of more than 1000 characters");
+  }
+}
+
+JsonNumber JsonReader::read_number() {
+  if (peek() != JsonKind::kNumber) fail_type("a number");
+  token_.clear();
+  const auto take_any = [&](std::string_view choice) {
+    const int c = peek_byte();
+    if (c < 0 || choice.find(static_cast<char>(c)) == std::string_view::npos) return false;
+    token_ += *position_++;
+    return true;
+  };
+  JsonNumber number;
+  number.negative = take_any("-");
+  if (take_any("0")) {
+    if (is_digit(peek_byte())) fail_syntax("a number must not start with 0");
+  } else {
+    append_digits("a digit");
+  }
+  number.integer = true;
+  if (take_any(".")) {
+    number.integer = false;
+    append_digits("a digit after the point");
+  }
+  if (take_any("eE")) {
+    number.integer = false;
+    take_any("+-");
+    append_digits("a digit in the exponent");
+  }
+  number.text = token_;
+  number.fits = number.integer;
+  if (number.integer) {
+    for (const char c : number.text.substr(number.negative ? 1 : 0)) {
+      number.fits = number.fits && checked_multiply(number.magnitude, 10) &&
+                    checked_add(number.magnitude, static_cast<std::uint64_t>(c - '0'));
+    }
+  }
+  return number;
+}
+
+std::uint64_t JsonReader::read_count(std::string_view what) {
+  // The common case, at once: up to 18 digits with their end in sight.
+  skip_space();
+  constexpr std::ptrdiff_t kShort = 18;
+  if (end_ - position_ > kShort && *position_ >= '1' && *position_ <= '9') {
+    const char* p = position_;
+    std::uint64_t value = 0;
+    while (p != position_ + kShort && is_digit(*p)) {
+      value = value * 10 + static_cast<std::uint64_t>(*p++ - '0');
+    }
+    if (*p == ',' || *p == '}' || *p == ' ' || *p == '\n') {
+      position_ = p;
+      return value;
+    }
+  }
+  if (peek() != JsonKind::kNumber) fail_type(what);
+  const JsonNumber number = read_number();
+  if (!number.integer) fail(fmt::format("must be {}, not {}", what, printable(number.text, 40)));
+  const bool zero = number.fits && number.magnitude == 0;
+  if (number.negative && !zero) {
+    fail(fmt::format("must not be negative, and is {}", printable(number.text, 40)));
+  }
+  if (!number.fits) {
+    fail(fmt::format("{} is too large (the most is {})", printable(number.text, 40), kMaxCount));
+  }
+  return number.magnitude;
+}
+
+void JsonReader::expect_end() {
+  if (skip_space() >= 0) fail_expected("the end of the document");
+}
+
+std::string JsonReader::pointer() const {
+  std::string pointer;
+  for (std::size_t i = 0; i < depth_; ++i) {
+    const Step& step = path_[i];
+    // A container that was entered but has no key or element yet is itself the place.
+    if (!step.started) break;
+    pointer += '/';
+    pointer += step.kind == JsonKind::kArray ? std::to_string(step.index) : pointer_token(step.key);
+  }
+  return pointer;
+}
+
+void JsonReader::fail(std::string_view message) const {
+  const std::string place = printable(pointer());
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: {}{}{}", name(), place, place.empty() ? "" : ": ", message));
+}
+
+void JsonReader::fail_type(std::string_view expected) {
+  fail(fmt::format("must be {}, not {}", expected, describe(peek())));
+}
+
+void JsonReader::fail_syntax(std::string_view message) {
+  std::uint64_t line = line_;
+  std::uint64_t column = column_;
+  advance_location({begin_, static_cast<std::size_t>(position_ - begin_)}, line, column);
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: line {}, column {}: not JSON: {}", name(), line, column, message));
+}
+
+void JsonReader::fail_expected(std::string_view expected) {
+  const int c = peek_byte();
+  if (c < 0) {
+    const bool empty = line_ == 1 && column_ == 1 && begin_ == position_ && depth_ == 0;
+    fail_syntax(empty ? "the document is empty"
+                      : fmt::format("the text ends where {} should be", expected));
+  }
+  std::string hint;
+  if (c == '\'') hint = " (strings take double quotes)";
+  if (c == '/' || c == '#') hint = " (JSON has no comments)";
+  if (c == 'N' || c == 'I') hint = " (NaN and Infinity are not JSON)";
+  if (c == 'T' || c == 'F') hint = " (write true or false)";
+  const std::string found = c < 0x80 ? in_quotes({position_, 1}) : fmt::format("the byte 0x{:02x}", c);
+  fail_syntax(fmt::format("expected {}, found {}{}", expected, found, hint));
+}
+
+}  // namespace fusecalc

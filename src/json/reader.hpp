@@ -1,0 +1,135 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "json/source.hpp"
+
+namespace fusecalc {
+
+enum class JsonKind { kObject, kArray, kString, kNumber, kBoolean, kNull };
+
+// A number as it was written, so that nothing is rounded before somebody asks for a double.
+struct JsonNumber {
+  std::string_view text;  // valid until the next read
+  bool integer = false;   // no fraction, no exponent
+  bool negative = false;
+  bool fits = false;            // an integer whose magnitude is at most kMaxCount
+  std::uint64_t magnitude = 0;  // where it fits
+};
+
+// Reads one JSON document (RFC 8259, strictly) front to back, driven by the caller, who knows what
+// may come next. It holds one chunk and the path to where it stands, so memory depends neither on
+// the document's length nor on its depth; what the caller did not ask for is refused, never
+// skipped, so that a hostile document ends at its first surprise.
+//
+// Every fault is an Error naming the document and the place: line and column where the text is not
+// JSON, a JSON pointer where it is JSON but not what was asked for.
+class JsonReader {
+ public:
+  explicit JsonReader(ByteSource source);
+
+  // The kind of the next value, which stays unread.
+  JsonKind peek();
+
+  // Reads an object whose keys are known: calls on_field(index into fields) with the reader at each
+  // key's value. Unknown and duplicate keys are refused. Returns the fields seen as a bit set.
+  template <typename OnField>
+  std::uint64_t read_object(std::span<const std::string_view> fields, OnField on_field) {
+    enter(JsonKind::kObject);
+    std::uint64_t seen = 0;
+    while (next_key()) {
+      const std::size_t field = match_key(fields, seen);
+      seen |= std::uint64_t{1} << field;
+      on_field(field);
+    }
+    return seen;
+  }
+
+  // Reads an object with free keys: calls on_member(key). Duplicate keys are refused.
+  template <typename OnMember>
+  void read_members(OnMember on_member) {
+    enter(JsonKind::kObject);
+    std::unordered_set<std::string> seen;
+    while (next_key()) on_member(*seen.insert(own_key(seen)).first);
+  }
+
+  // Reads an array: calls on_element(index) with the reader at each element.
+  template <typename OnElement>
+  void read_array(OnElement on_element) {
+    enter(JsonKind::kArray);
+    while (next_element()) on_element(path_[depth_ - 1].index);
+  }
+
+  std::string read_string();
+  void skip_string();
+  bool read_boolean();
+  JsonNumber read_number();
+  // A whole number from 0 to kMaxCount; `what` names it in the message.
+  std::uint64_t read_count(std::string_view what);
+
+  // Refuses anything but white space after the document.
+  void expect_end();
+
+  // Throws an Error at the value being read, or just read.
+  [[noreturn]] void fail(std::string_view message) const;
+  // The same for a value of the wrong kind: "must be a string, not null".
+  [[noreturn]] void fail_type(std::string_view expected);
+
+  const std::string& name() const { return source_.name(); }
+  // The JSON pointer of the value being read.
+  std::string pointer() const;
+
+ private:
+  // One level of the path to where the reader stands.
+  struct Step {
+    JsonKind kind = JsonKind::kArray;
+    bool started = false;   // a first key or element was reached
+    std::size_t index = 0;  // array: of the element
+    std::string_view key;   // object: points into a field table or into owned_key
+    std::string owned_key;
+  };
+  // The callers' formats nest less deeply than this; the document has no say in it.
+  static constexpr std::size_t kDeepest = 16;
+
+  void enter(JsonKind kind);
+  bool next_key();
+  bool next_element();
+  std::size_t match_key(std::span<const std::string_view> fields, std::uint64_t seen);
+  const std::string& own_key(const std::unordered_set<std::string>& seen);
+
+  bool fill();
+  int peek_byte() {
+    return position_ != end_ || fill() ? static_cast<unsigned char>(*position_) : -1;
+  }
+  int skip_space();
+  void take(char c, std::string_view expected);
+  void append_digits(std::string_view what);
+  std::string_view read_string_token();
+  void read_rest_of_string();
+  void read_escape();
+  unsigned read_hex4();
+  void read_multibyte();
+  [[noreturn]] void fail_syntax(std::string_view message);
+  [[noreturn]] void fail_expected(std::string_view expected);
+
+  ByteSource source_;
+  const char* begin_ = nullptr;
+  const char* position_ = nullptr;
+  const char* end_ = nullptr;
+  // Where begin_ stands in the document.
+  std::uint64_t line_ = 1;
+  std::uint64_t column_ = 1;
+
+  std::array<Step, kDeepest> path_;  // the first depth_ are in use
+  std::size_t depth_ = 0;
+  std::string_view key_;  // the key just read
+  std::string token_;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,62 @@
+#include "json/source.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 17U;
+
+[[noreturn]] void fail_with_errno(const std::string& name) {
+  const std::string reason = errno == EISDIR ? "is a directory; give a file" : std::strerror(errno);
+  throw Error(Fault::kBadInput, name + ": " + reason);
+}
+
+}  // namespace
+
+ByteSource ByteSource::open(const std::string& path) {
+  if (path == "-") return {"<stdin>", STDIN_FILENO, {}};
+  std::string name = printable(path);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(name);
+  return {std::move(name), descriptor, {}};
+}
+
+ByteSource ByteSource::from_memory(std::string_view text, std::string name) {
+  return {std::move(name), -1, text};
+}
+
+ByteSource::ByteSource(ByteSource&& other) noexcept
+    : name_(std::move(other.name_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      text_(other.text_),
+      buffer_(std::move(other.buffer_)) {}
+
+ByteSource::~ByteSource() { close(); }
+
+void ByteSource::close() {
+  if (descriptor_ > STDIN_FILENO) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+std::string_view ByteSource::next() {
+  if (descriptor_ < 0) return std::exchange(text_, {});
+  buffer_.resize(kChunkBytes);
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor_, buffer_.data(), buffer_.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) fail_with_errno(name_);
+  if (count == 0) close();  // a terminal would go on after its first end
+  return {buffer_.data(), static_cast<std::size_t>(count)};
+}
+
+}  // namespace fusecalc

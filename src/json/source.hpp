@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fusecalc {
+
+// A document's bytes, handed out in chunks so that its size never matters. Text in memory is one
+// chunk; a file or standard input comes through a small buffer.
+class ByteSource {
+ public:
+  // Opens a file, or standard input for "-". Throws Error where that fails.
+  static ByteSource open(const std::string& path);
+  // `text` must outlive the source.
+  static ByteSource from_memory(std::string_view text, std::string name);
+
+  ByteSource(ByteSource&& other) noexcept;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  ByteSource& operator=(ByteSource&&) = delete;
+  ~ByteSource();
+
+  // The next bytes, valid until the next call; empty at the end. Throws Error on a read fault.
+  std::string_view next();
+
+  // How messages call this document.
+  const std::string& name() const { return name_; }
+
+ private:
+  ByteSource(std::string name, int descriptor, std::string_view text)
+      : name_(std::move(name)), descriptor_(descriptor), text_(text) {}
+
+  void close();
+
+  std::string name_;
+  int descriptor_ = -1;
+  std::string_view text_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,23 @@
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "cli/command_line.hpp"
+#include "cli/commands.hpp"
+#include "core/error.hpp"
+
+int main(int argc, char** argv) {
+  // A closed pipe is then an ordinary error code, which Output takes as a quiet end.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    std::visit([](const auto& command) { fusecalc::run(command); },
+               fusecalc::parse_command_line(argc, argv));
+    return 0;
+  } catch (const fusecalc::Error& error) {
+    std::fprintf(stderr, "fusecalc: %s\n", error.what());
+    return static_cast<int>(error.fault());
+  } catch (const std::bad_alloc&) {
+    std::fputs("fusecalc: out of memory\n", stderr);
+    return static_cast<int>(fusecalc::Fault::kUnavailable);
+  }
+}

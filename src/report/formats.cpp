@@ -1,0 +1,57 @@
+#include "report/formats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <filesystem>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "report/writers.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::array kFormats = {
+    Format{.name = "table", .extension = ".txt", .write = write_table},
+    Format{.name = "json", .extension = ".json", .write = write_json},
+    Format{.name = "csv", .extension = ".csv", .write = write_csv},
+    Format{.name = "markdown", .extension = ".md", .write = write_markdown},
+};
+
+template <std::string_view Format::*column>
+constexpr auto column_of_formats() {
+  std::array<std::string_view, kFormats.size()> values{};
+  for (std::size_t i = 0; i < kFormats.size(); ++i) values[i] = kFormats[i].*column;
+  return values;
+}
+
+constexpr auto kNames = column_of_formats<&Format::name>();
+constexpr auto kExtensions = column_of_formats<&Format::extension>();
+
+}  // namespace
+
+std::span<const Format> formats() { return kFormats; }
+
+std::span<const std::string_view> format_names() { return kNames; }
+
+const Format& format_named(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &Format::name);
+  assert(found != kFormats.end());
+  return *found;
+}
+
+const Format& format_for_file(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  const auto* found = std::ranges::find(kFormats, extension, &Format::extension);
+  if (found == kFormats.end()) {
+    throw Error(Fault::kBadInput,
+                fmt::format("-o {}: the format follows from the extension; end the name in {}",
+                            printable(path), listed(kExtensions)));
+  }
+  return *found;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/output.hpp"
+#include "report/analysis.hpp"
+
+namespace fusecalc {
+
+// How a table may look where it goes.
+struct Look {
+  bool colour = false;
+};
+
+// One output format: adding a row here adds it to --format, to -o and to the completions.
+struct Format {
+  std::string_view name;
+  std::string_view extension;
+  void (*write)(const Analysis&, const Look&, Output&);
+};
+
+std::span<const Format> formats();
+// For the words that --format takes.
+std::span<const std::string_view> format_names();
+
+const Format& format_named(std::string_view name);
+// Throws Error where the file name's extension is none of ours.
+const Format& format_for_file(const std::string& path);
+
+}  // namespace fusecalc

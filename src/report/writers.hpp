@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/output.hpp"
+#include "report/analysis.hpp"
+#include "report/formats.hpp"
+
+namespace fusecalc {
+
+void write_table(const Analysis& analysis, const Look& look, Output& output);
+void write_json(const Analysis& analysis, const Look& look, Output& output);
+void write_csv(const Analysis& analysis, const Look& look, Output& output);
+void write_markdown(const Analysis& analysis, const Look& look, Output& output);
+
+}  // namespace fusecalc

@@ -1,0 +1,26 @@
+#include "traffic/chain.hpp"
+
+#include <fmt/format.h>
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+
+namespace fusecalc {
+
+ChainTraffic count_bytes(const SizeChain& chain, const std::string& document) {
+  // Every other figure is a part of this one.
+  std::uint64_t total = chain.input_elements;
+  if (!checked_add(total, chain.output_elements) || !checked_multiply(total, chain.dtype_bytes)) {
+    throw Error(
+        Fault::kBadInput,
+        fmt::format("{}: {} + {} elements of {} bytes are more than {} bytes", document,
+                    chain.input_elements, chain.output_elements, chain.dtype_bytes, kMaxCount));
+  }
+  const auto bytes = [&](std::uint64_t read, std::uint64_t written) {
+    return Bytes{.read = read * chain.dtype_bytes, .write = written * chain.dtype_bytes};
+  };
+  return {.unfused = bytes(chain.input_elements, chain.output_elements),
+          .fused = bytes(chain.first_input, chain.last_output)};
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "core/bytes.hpp"
+#include "graph/op_list.hpp"
+
+namespace fusecalc {
+
+struct ChainTraffic {
+  Bytes unfused;  // every operation reads its input and writes its output
+  Bytes fused;    // only the first input and the last output touch memory
+};
+
+// Throws an Error that starts with `document` where the bytes pass kMaxCount.
+ChainTraffic count_bytes(const SizeChain& chain, const std::string& document);
+
+}  // namespace fusecalc
