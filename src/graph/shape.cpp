@@ -1,0 +1,72 @@
+#include "graph/shape.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+
+namespace fusecalc {
+
+std::optional<std::uint64_t> checked_elements(const Shape& shape) {
+  if (std::ranges::find(shape, 0U) != shape.end()) return 0;
+  std::uint64_t product = 1;
+  for (const std::uint64_t extent : shape) {
+    if (!checked_multiply(product, extent)) return std::nullopt;
+  }
+  return product;
+}
+
+std::uint64_t elements_between(const Shape& shape, std::size_t first, std::size_t last) {
+  std::uint64_t product = 1;
+  for (std::size_t i = first; i < last; ++i) product *= shape[i];
+  return product;
+}
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  Shape result = a.size() >= b.size() ? a : b;
+  const Shape& other = a.size() >= b.size() ? b : a;
+  const std::size_t offset = result.size() - other.size();
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    std::uint64_t& extent = result[offset + i];
+    if (extent == 1) {
+      extent = other[i];
+    } else if (other[i] != 1 && other[i] != extent) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+void RowLayout::append(std::uint64_t extent, bool reduced) {
+  if (extent == 1) return;
+  if (!runs.empty() && runs.back().reduced == reduced) {
+    runs.back().extent *= extent;
+  } else {
+    runs.push_back({extent, reduced});
+  }
+}
+
+std::uint64_t RowLayout::rows() const {
+  std::uint64_t count = 1;
+  for (const Run& run : runs) count *= run.reduced ? 1 : run.extent;
+  return count;
+}
+
+std::uint64_t RowLayout::row_length() const {
+  std::uint64_t count = 1;
+  for (const Run& run : runs) count *= run.reduced ? run.extent : 1;
+  return count;
+}
+
+RowLayout row_layout(const Shape& shape, const std::vector<bool>& reduced) {
+  RowLayout layout;
+  for (std::size_t i = 0; i < shape.size(); ++i) layout.append(shape[i], reduced[i]);
+  return layout;
+}
+
+}  // namespace fusecalc
