@@ -1,19 +1,23 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 #include "cli/commands.hpp"
+#include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
-#include "graph/op_list.hpp"
+#include "device/device.hpp"
+#include "graph/op_graph.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "report/analysis.hpp"
 #include "report/formats.hpp"
-#include "traffic/chain.hpp"
 
 namespace fusecalc {
 namespace {
@@ -21,6 +25,11 @@ namespace {
 // What a result is called where its document does not say.
 std::string default_name(const std::string& path) {
   return path == "-" ? "stdin" : printable(std::filesystem::path(path).stem().string());
+}
+
+[[noreturn]] void refuse(const std::string& document, std::string_view option,
+                         std::string_view why) {
+  throw Error(Fault::kBadInput, fmt::format("{}: {} does not apply: it {}", document, option, why));
 }
 
 Look look_of_standard_output() {
@@ -35,15 +44,19 @@ Look look_of_standard_output() {
 
 Analysis analyze(const AnalyzeOptions& options) {
   JsonReader reader(ByteSource::open(options.document));
-  SizeChain chain = read_op_list(reader);
-  chain.dtype_bytes = options.dtype_bytes.value_or(chain.dtype_bytes);
-  const ChainTraffic traffic = count_bytes(chain, reader.name());
-  return {.name = chain.name.value_or(default_name(options.document)),
-          .plan = "auto",
-          .operations = chain.operations,
-          .dtype_bytes = chain.dtype_bytes,
-          .unfused = traffic.unfused,
-          .fused = traffic.fused};
+  OpList list = read_op_list(reader);
+  const std::string& document = reader.name();
+  if (auto* chain = std::get_if<SizeChain>(&list)) {
+    if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
+    if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
+    chain->dtype_bytes = options.dtype_bytes.value_or(chain->dtype_bytes);
+    return analyze_chain(*chain, chain->name.value_or(default_name(options.document)), document);
+  }
+  const auto& written = std::get<WrittenGraph>(list);
+  if (options.dtype_bytes) refuse(document, "--dtype-bytes", "gives each tensor its own dtype");
+  OpGraph graph = build_graph(written, options.dims);
+  const std::string name = graph.name.value_or(default_name(options.document));
+  return analyze_graph(std::move(graph), name, device_named(options.device), options.plan);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/suggest.hpp"
 #include "core/text.hpp"
+#include "device/device.hpp"
 #include "report/formats.hpp"
 #include "version.hpp"
 
@@ -22,6 +23,27 @@ namespace fusecalc {
 namespace {
 
 using Words = std::vector<std::string_view>;
+
+std::uint64_t parse_count(const char* option, const std::string& text, std::uint64_t least) {
+  std::uint64_t count = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  if (!whole || count < least || count > kMaxCount) {
+    throw CLI::ValidationError(
+        option, fmt::format("must be a whole number from {}, not {}", least, in_quotes(text)));
+  }
+  return count;
+}
+
+// "T=4096".
+DimOverride parse_dim(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw CLI::ValidationError("--dim", "must look like T=4096, not " + in_quotes(text));
+  }
+  return {.name = text.substr(0, equals),
+          .extent = parse_count("--dim", text.substr(equals + 1), 0)};
+}
 
 // The options of a subcommand that has yet to be parsed, and the CLI11 definition that fills them.
 class Definition {
@@ -108,17 +130,29 @@ void Definition::define_analyze() {
   app->add_option_function<std::string>(
          "--dtype-bytes",
          [&options](const std::string& text) {
-           std::uint64_t bytes = 0;
-           const auto parsed = std::from_chars(text.data(), text.data() + text.size(), bytes);
-           const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-           if (!whole || bytes == 0 || bytes > kMaxCount) {
-             throw CLI::ValidationError("--dtype-bytes",
-                                        "must be a whole number from 1, not " + in_quotes(text));
-           }
-           options.dtype_bytes = bytes;
+           options.dtype_bytes = parse_count("--dtype-bytes", text, 1);
          },
-         "bytes per element (default: the list's, or 2)")
+         "sizes: bytes per element (default: the list's, or 2)")
       ->type_name("N");
+  app->add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&options](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) options.dims.push_back(parse_dim(text));
+         },
+         "graph: another extent for a dim (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  add_choice(
+      app->add_option_function<std::string>(
+             "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
+             "graph: the plan to set against unfused (default: the\nlist's own, or auto)")
+          ->type_name("PLAN"),
+      Words(plan_names().begin(), plan_names().end()));
+  options.device = device_names().front();
+  add_choice(app->add_option("--device", options.device,
+                             "graph: whose shared memory holds rows (default: h200)")
+                 ->type_name("GPU"),
+             Words(device_names().begin(), device_names().end()));
   add_output_options(app, options.format, options.outputs);
   app->footer(
       "Examples:\n"

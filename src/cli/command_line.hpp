@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "cli/command_spec.hpp"
+#include "graph/op_graph.hpp"
+#include "strategy/plans.hpp"
 
 namespace fusecalc {
 
 struct AnalyzeOptions {
-  std::string document;  // a path, or - for standard input
-  std::optional<std::uint64_t> dtype_bytes;
+  std::string document;                      // a path, or - for standard input
+  std::optional<std::uint64_t> dtype_bytes;  // the sizes form
+  std::vector<DimOverride> dims;             // the graph form
+  std::optional<PlanKind> plan;
+  std::string device;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
 };
