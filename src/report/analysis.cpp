@@ -44,6 +44,7 @@ class BoundaryFinder {
                                                 : runner_rules(counter.device())) {
     for (const KernelReport& kernel : plan.kernels) kernels_.push_back(kernel.ops);
     owner_ = owners_of(graph_, kernels_);
+    order_.emplace(graph_, kernels_, owner_);
   }
 
   void run() {
@@ -83,7 +84,7 @@ class BoundaryFinder {
     Kernel both;
     std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both));
     boundary.verdict = check_kernel(counter_.phases(), both, rules_);
-    if (boundary.verdict.legal() && paths_.way_around(a, b)) {
+    if (boundary.verdict.legal() && order_->way_around(a, b)) {
       boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
     }
     if (boundary.verdict.legal()) {
@@ -101,7 +102,7 @@ class BoundaryFinder {
   Rules rules_;
   std::vector<Kernel> kernels_;
   std::vector<KernelId> owner_;
-  PathFinder paths_{graph_, kernels_, owner_};
+  std::optional<KernelOrder> order_;
 };
 
 PlanReport report_partition(TrafficCounter& counter, PlanKind kind) {

@@ -46,7 +46,7 @@ FusionPlan explicit_plan(const OpGraph& graph) {
                           graph.document, printable(circle, 400)));
 }
 
-FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules, FusionPlan start) {
+FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
   FusionPlan plan;
   if (graph.ops.size() <= kMostExactOps) {
@@ -54,7 +54,7 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules, FusionPlan
     std::iota(scope.begin(), scope.end(), OpId{0});
     plan.kernels = search_exactly(counter, rules, scope);
   } else {
-    plan.kernels = search_greedily(counter, rules, std::move(start.kernels));
+    plan.kernels = search_greedily(counter, rules, unfused_plan(graph).kernels);
   }
   [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
   assert(sorted);
@@ -62,11 +62,15 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules, FusionPlan
 }
 
 FusionPlan auto_plan(TrafficCounter& counter) {
-  const Rules rules = runner_rules(counter.device());
-  FusionPlan plan = searched_plan(counter, rules, unfused_plan(counter.graph()));
-  if (counter.graph().ops.size() <= kMostExactOps) return plan;
-  // A greedy search may end in a worse place than one that starts from a compiler's plan.
-  FusionPlan other = searched_plan(counter, rules, make_plan(counter, PlanKind::kCompiler));
+  const OpGraph& graph = counter.graph();
+  const bool contracts = std::ranges::any_of(
+      graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
+  // All that our runner does and a compiler does not hangs on contractions.
+  if (!contracts) return make_plan(counter, PlanKind::kCompiler);
+  FusionPlan plan = searched_plan(counter, runner_rules(counter.device()));
+  if (graph.ops.size() <= kMostExactOps) return plan;
+  // A greedy search may end in a worse place than the same search under stricter rules.
+  FusionPlan other = make_plan(counter, PlanKind::kCompiler);
   const bool worse = cost_of(counter, other.kernels) < cost_of(counter, plan.kernels);
   return worse ? other : plan;
 }
@@ -94,9 +98,7 @@ Rules compiler_rules(const Device& device) {
 FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
   switch (kind) {
     case PlanKind::kUnfused: return unfused_plan(counter.graph());
-    case PlanKind::kCompiler:
-      return searched_plan(counter, compiler_rules(counter.device()),
-                           unfused_plan(counter.graph()));
+    case PlanKind::kCompiler: return searched_plan(counter, compiler_rules(counter.device()));
     case PlanKind::kAuto: return auto_plan(counter);
     case PlanKind::kExplicit: return explicit_plan(counter.graph());
     case PlanKind::kLimit: break;
