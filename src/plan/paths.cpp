@@ -7,8 +7,11 @@
 namespace fusecalc {
 namespace {
 
-// Orders between ops that one search looks at. Ways around are short in all but random graphs.
-constexpr std::size_t kMostSteps = 1000;
+// Orders between ops that one search looks at, and all searches together per op; then only what is
+// next to a kernel. Ways around are short in all but random graphs.
+constexpr std::size_t kMostSteps = 128;
+constexpr std::size_t kMostStepsPerOp = 24;
+constexpr std::size_t kFewSteps = 16;
 
 }  // namespace
 
@@ -47,12 +50,15 @@ bool KernelOrder::gather(KernelId start, KernelId end, std::vector<OpId> Op::*di
   const auto [low, high] = std::minmax(rank_[start], rank_[end]);
   ++search_;
   found.clear();
+  const bool spent = steps_taken_ > kMostStepsPerOp * graph_.ops.size();
+  const std::size_t most = spent ? kFewSteps : kMostSteps;
   std::size_t steps = 0;
   KernelId current = start;
   for (std::size_t next = 0;; current = found[next++]) {
     for (const OpId op : kernels_[current]) {
       for (const OpId neighbour : graph_.ops[op].*direction) {
-        if (++steps > kMostSteps) return false;
+        ++steps_taken_;
+        if (++steps > most) return false;
         const KernelId k = owner_[neighbour];
         if (k == kNone || k == current) continue;
         if (k == end && current != start) return false;

@@ -39,6 +39,7 @@ class KernelOrder {
   std::vector<std::uint32_t> rank_;  // distinct; a kernel runs before all of higher rank
   std::vector<std::uint32_t> seen_;
   std::uint32_t search_ = 0;
+  std::size_t steps_taken_ = 0;
   // Of the last way_around: what stands between and must follow the first, or precede the second.
   std::vector<KernelId> followers_;
   std::vector<KernelId> leaders_;

@@ -38,11 +38,14 @@ class GreedySearch {
   }
 
   std::vector<Kernel> run() {
-    // A pair that could not be merged at its turn may be mergeable once others were: look again.
-    constexpr int kMostRounds = 2;
-    for (int round = 0; round < kMostRounds; ++round) {
+    offer_all();
+    const bool merged = merge_best_first();
+    // A pair that could not be merged at its turn may be mergeable once others were: look again,
+    // unless the graph is so tangled that this would take long.
+    constexpr std::size_t kMostWorkPerOp = 30;
+    if (merged && work_ < kMostWorkPerOp * graph_.ops.size()) {
       offer_all();
-      if (!merge_best_first()) break;
+      merge_best_first();
     }
     std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
     std::ranges::sort(kernels_);
@@ -109,6 +112,7 @@ class GreedySearch {
   std::optional<std::uint64_t> saving_of(KernelId a, KernelId b) {
     if (kernels_[a].size() + kernels_[b].size() > kMostOpsInKernel) return std::nullopt;
     join(kernels_[a], kernels_[b]);
+    work_ += both_.size();
     if (!check_kernel(counter_.phases(), both_, rules_).legal()) return std::nullopt;
     const std::uint64_t apart = bytes_[a] + bytes_[b];
     const std::uint64_t together = counter_.count_found(both_).bytes.total();
@@ -140,7 +144,8 @@ class GreedySearch {
   std::vector<std::uint32_t> version_;
   KernelOrder order_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
-  Kernel both_;  // scratch
+  Kernel both_;           // scratch
+  std::size_t work_ = 0;  // ops looked at in candidates
 };
 
 }  // namespace
