@@ -118,7 +118,9 @@ bool JsonReader::next_key() {
     c = skip_space();
     if (c == '}') fail_syntax(R"(found "}" after a comma; remove the comma)");
   }
-  if (c != '"') fail_expected(step.started ? "a key in double quotes" : R"(a key or "}")");
+  if (c != '"') {
+    fail_expected(step.started ? "a key in double quotes" : R"(a key in double quotes or "}")");
+  }
   key_ = read_string_token();
   // The value may refill the chunk that a short key lies in, and white space may do so even here.
   if (position_ == end_ || *position_ != ':') {
@@ -207,10 +209,15 @@ std::string_view JsonReader::read_string_token() {
   return token_;
 }
 
+int JsonReader::peek_in_string() {
+  const int c = peek_byte();
+  if (c < 0) fail_syntax("the text ends inside a string");
+  return c;
+}
+
 void JsonReader::read_rest_of_string() {
   while (true) {
-    const int c = peek_byte();
-    if (c < 0) fail_syntax("the text ends inside a string");
+    const int c = peek_in_string();
     if (c == '"') break;
     if (c == '\\') {
       read_escape();
@@ -231,8 +238,8 @@ void JsonReader::read_escape() {
   ++position_;
   constexpr std::string_view kLetters = "\"\\/bfnrt";
   constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-  const int c = peek_byte();
-  const std::size_t letter = c < 0 ? std::string_view::npos : kLetters.find(static_cast<char>(c));
+  const int c = peek_in_string();
+  const std::size_t letter = kLetters.find(static_cast<char>(c));
   if (letter != std::string_view::npos) {
     token_ += kMeanings[letter];
     ++position_;
@@ -249,7 +256,7 @@ void JsonReader::read_escape() {
   if (is_high(code)) {
     std::uint64_t read = 6;  // columns of \uXXXX
     for (const char expected : {'\\', 'u'}) {
-      if (peek_byte() != expected) fail_syntax(kHalf, read);
+      if (peek_in_string() != expected) fail_syntax(kHalf, read);
       ++position_;
       ++read;
     }
@@ -265,7 +272,7 @@ void JsonReader::read_escape() {
 unsigned JsonReader::read_hex4() {
   unsigned code = 0;
   for (int i = 0; i < 4; ++i) {
-    const int c = peek_byte();
+    const int c = peek_in_string();
     const int lower = c | 0x20;
     if (!is_digit(c) && (lower < 'a' || lower > 'f')) fail_syntax("\\u takes four hex digits");
     code = code * 16 + static_cast<unsigned>(is_digit(c) ? c - '0' : lower - 'a' + 10);
@@ -279,8 +286,7 @@ void JsonReader::read_multibyte() {
   std::size_t count = 0;
   // The sequence may straddle two chunks, so it is gathered byte by byte.
   while (count < bytes.size()) {
-    const int c = peek_byte();
-    if (c < 0) break;
+    const int c = peek_in_string();
     bytes[count++] = *position_;
     const std::string_view so_far(bytes.data(), count);
     const std::size_t length = utf8_sequence_length(so_far);
@@ -317,7 +323,7 @@ JsonNumber JsonReader::read_number() {
   JsonNumber number;
   number.negative = take_any("-");
   if (take_any("0")) {
-    if (is_digit(peek_byte())) fail_syntax("a number must not start with 0");
+    if (is_digit(peek_byte())) fail_syntax("a number must not start with 0; remove it");
   } else {
     append_digits("a digit");
   }
