@@ -99,8 +99,8 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
 }
 
 void Definition::define_analyze() {
-  CLI::App* app = add_command("analyze", "count the bytes that an op list moves and fusion saves",
-                              AnalyzeOptions{});
+  CLI::App* app =
+      add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
   app->add_option("FILE", options.document, "the op list; - reads standard input")
       ->type_name("")
