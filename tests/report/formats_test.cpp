@@ -1,9 +1,10 @@
+#include "report/formats.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "core/error.hpp"
-#include "report/formats.hpp"
 #include "support/written.hpp"
 
 using namespace fusecalc;
