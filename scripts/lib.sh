@@ -59,7 +59,7 @@ install_packages() {
     say "installing ${missing[*]}"
     quietly apt_install "${missing[@]}" && return
   fi
-  say "cannot install packages here; have these installed (Debian names): ${missing[*]}"
+  say "packages are missing; install them as root (Debian names): apt-get install ${missing[*]}"
   exit 3
 }
 
