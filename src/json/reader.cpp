@@ -49,13 +49,17 @@ void append_utf8(std::string& out, unsigned code) {
 }  // namespace
 
 JsonReader::JsonReader(ByteSource source) : source_(std::move(source)) {
+  // Byte by byte: a pipe may deliver the mark in parts.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  fill();
-  if (std::string_view(position_, static_cast<std::size_t>(end_ - position_))
-          .starts_with(kByteOrderMark)) {
-    position_ += kByteOrderMark.size();
-    begin_ = position_;
+  std::size_t matched = 0;
+  while (matched < kByteOrderMark.size() &&
+         peek_byte() == static_cast<unsigned char>(kByteOrderMark[matched])) {
+    ++position_;
+    ++matched;
   }
+  begin_ = position_;
+  column_ = 1;
+  if (matched % kByteOrderMark.size() != 0) fail_syntax("expected a value, found the byte 0xef");
 }
 
 bool JsonReader::fill() {
