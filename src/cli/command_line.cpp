@@ -59,8 +59,8 @@ class Definition {
     app_.get_formatter()->column_width(28);
     app_.footer(
         "Examples:\n"
-        "  fusecalc analyze ops.json -o out.json  what fusing saves, also kept for scripts\n"
-        "  fusecalc analyze @splade_head          the same for an op list of the library\n"
+        "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
+        "  fusecalc analyze @splade_head          one of the library's op lists\n"
         "  fusecalc specs splade_head             that op list, to start your own from\n"
         "  fusecalc ops                           what an op list may hold\n"
         "  fusecalc schema analysis               what comes out, for validators\n"
@@ -123,7 +123,7 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
                       listed(format_names()) + "\n(default: table on a terminal, json elsewhere)")
           ->type_name("FORMAT"),
       Words(format_names().begin(), format_names().end()));
-  app->add_option("-o,--output", outputs, "write a file, in its extension's format (repeatable)")
+  app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -140,7 +140,7 @@ void Definition::define_analyze() {
          [&options](const std::string& text) {
            options.dtype_bytes = parse_count("--dtype-bytes", text, 1);
          },
-         "sizes: bytes per element (default: the list's, or 2)")
+         "sizes: bytes an element (default: the list's, or 2)")
       ->type_name("N");
   app->add_option_function<std::vector<std::string>>(
          "--dim",
@@ -153,11 +153,10 @@ void Definition::define_analyze() {
   add_choice(
       app->add_option_function<std::string>(
              "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "the plan to compare (default: the list's own, or auto)")
+             "the plan to set against unfused (default: auto)")
           ->type_name("PLAN"),
       Words(plan_names().begin(), plan_names().end()));
-  app->add_flag("--explain", options.explain,
-                "every kernel in full, and why it ends where it ends");
+  app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
   options.device = device_names().front();
   add_choice(
       app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
@@ -186,8 +185,8 @@ void Definition::define_ops() {
 }
 
 void Definition::define_specs() {
-  CLI::App* app = add_command("specs", "list the op lists that come with fusecalc, or print one",
-                              SpecsOptions{});
+  CLI::App* app =
+      add_command("specs", "list fusecalc's own op lists, or print one", SpecsOptions{});
   auto& options = std::get<SpecsOptions>(*commands_.at(app));
   Words names;
   for (const EmbeddedFile& file : embedded_op_lists()) names.push_back(file.name);
