@@ -9,7 +9,7 @@ namespace fusecalc {
 namespace {
 
 // Readers of one tensor that are considered next to each other.
-constexpr std::size_t kSiblingReach = 1;
+constexpr std::size_t kSiblingReach = 4;
 
 // Two kernels that might be one. The larger saving goes first, then the earlier ops.
 struct Candidate {
