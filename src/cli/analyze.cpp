@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "cli/commands.hpp"
+#include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
@@ -27,23 +28,30 @@ std::string default_name(const std::string& path) {
   return path == "-" ? "stdin" : printable(std::filesystem::path(path).stem().string());
 }
 
+// A file, - for standard input, or @name for an op list of the library.
+ByteSource open_document(const std::string& document) {
+  if (!document.starts_with('@')) return ByteSource::open(document);
+  return ByteSource::from_memory(embedded_op_list(document.substr(1)), document);
+}
+
 [[noreturn]] void refuse(const std::string& document, std::string_view option,
                          std::string_view why) {
   throw Error(Fault::kBadInput, fmt::format("{}: {} does not apply: it {}", document, option, why));
 }
 
-Look look_of_standard_output() {
+Look look_of_standard_output(bool explain) {
   const auto is_set = [](const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr && *value != '\0';
   };
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR")};
+  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR"),
+          .explain = explain};
 }
 
 Analysis analyze(const AnalyzeOptions& options) {
-  JsonReader reader(ByteSource::open(options.document));
+  JsonReader reader(open_document(options.document));
   OpList list = read_op_list(reader);
   const std::string& document = reader.name();
   if (auto* chain = std::get_if<SizeChain>(&list)) {
@@ -66,13 +74,13 @@ void run(const AnalyzeOptions& options) {
   const Analysis analysis = analyze(options);
   for (const std::string& path : options.outputs) {
     Output file = Output::file(path);
-    format_for_file(path).write(analysis, Look{}, file);
+    format_for_file(path).write(analysis, Look{.explain = options.explain}, file);
     file.finish();
   }
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
   format_named(options.format.value_or(std::string(fallback)))
-      .write(analysis, look_of_standard_output(), output);
+      .write(analysis, look_of_standard_output(options.explain), output);
   output.finish();
 }
 

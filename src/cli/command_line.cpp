@@ -1,6 +1,7 @@
 #include "cli/command_line.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "core/text.hpp"
 #include "device/device.hpp"
 #include "report/formats.hpp"
+#include "report/listing.hpp"
 #include "version.hpp"
 
 namespace fusecalc {
@@ -57,12 +59,16 @@ class Definition {
     app_.get_formatter()->column_width(28);
     app_.footer(
         "Examples:\n"
-        "  fusecalc analyze ops.json              what fusing this op list saves\n"
-        "  fusecalc analyze ops.json -o out.json  the same, kept for scripts\n"
-        "  fusecalc schema sizes                  what an op list may hold\n"
-        "  fusecalc completion bash               Tab completes, from now on\n"
+        "  fusecalc analyze ops.json -o out.json  what fusing saves, also kept for scripts\n"
+        "  fusecalc analyze @splade_head          the same for an op list of the library\n"
+        "  fusecalc specs splade_head             that op list, to start your own from\n"
+        "  fusecalc ops                           what an op list may hold\n"
+        "  fusecalc schema analysis               what comes out, for validators\n"
+        "  source <(fusecalc completion bash)     Tab completes, from now on\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available here.");
     define_analyze();
+    define_ops();
+    define_specs();
     define_schema();
     define_completion();
   }
@@ -75,7 +81,10 @@ class Definition {
   void add_choice(CLI::Option* option, Words choices);
   void add_output_options(CLI::App* app, std::optional<std::string>& format,
                           std::vector<std::string>& outputs);
+  void add_listing_format(CLI::App* app, std::string& format);
   void define_analyze();
+  void define_ops();
+  void define_specs();
   void define_schema();
   void define_completion();
 
@@ -109,13 +118,12 @@ void Definition::add_choice(CLI::Option* option, Words choices) {
 
 void Definition::add_output_options(CLI::App* app, std::optional<std::string>& format,
                                     std::vector<std::string>& outputs) {
-  add_choice(app->add_option("-f,--format", format,
-                             "table, json, csv or markdown (default: table on a\n"
-                             "terminal, json elsewhere)")
-                 ->type_name("FORMAT"),
-             Words(format_names().begin(), format_names().end()));
-  app->add_option("-o,--output", outputs,
-                  "write a file too; .txt .json .csv or .md gives the\nformat (repeatable)")
+  add_choice(
+      app->add_option("-f,--format", format,
+                      listed(format_names()) + "\n(default: table on a terminal, json elsewhere)")
+          ->type_name("FORMAT"),
+      Words(format_names().begin(), format_names().end()));
+  app->add_option("-o,--output", outputs, "write a file, in its extension's format (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -124,7 +132,7 @@ void Definition::define_analyze() {
   CLI::App* app = add_command("analyze", "count the bytes that an op list moves, unfused and fused",
                               AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
-  app->add_option("FILE", options.document, "the op list; - reads standard input")
+  app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
       ->required();
   app->add_option_function<std::string>(
@@ -139,25 +147,57 @@ void Definition::define_analyze() {
          [&options](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) options.dims.push_back(parse_dim(text));
          },
-         "graph: another extent for a dim (repeatable)")
+         "another extent for a dim (repeatable)")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
   add_choice(
       app->add_option_function<std::string>(
              "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "graph: the plan to set against unfused (default: the\nlist's own, or auto)")
+             "the plan to compare (default: the list's own, or auto)")
           ->type_name("PLAN"),
       Words(plan_names().begin(), plan_names().end()));
+  app->add_flag("--explain", options.explain,
+                "every kernel in full, and why it ends where it ends");
   options.device = device_names().front();
-  add_choice(app->add_option("--device", options.device,
-                             "graph: whose shared memory holds rows (default: h200)")
-                 ->type_name("GPU"),
-             Words(device_names().begin(), device_names().end()));
+  add_choice(
+      app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
+          ->type_name("GPU"),
+      Words(device_names().begin(), device_names().end()));
   add_output_options(app, options.format, options.outputs);
   app->footer(
       "Examples:\n"
-      "  fusecalc analyze ops.json --format table\n"
-      "  generate-ops | fusecalc analyze - --dtype-bytes 4 -o savings.csv");
+      "  fusecalc analyze @transformer_block --dim T=8192 --explain -f table\n"
+      "  generate-sizes | fusecalc analyze - --dtype-bytes 4 -o savings.csv");
+}
+
+void Definition::add_listing_format(CLI::App* app, std::string& format) {
+  format = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  add_choice(app->add_option(
+                    "-f,--format", format,
+                    listed(listing_formats()) + "\n(default: table on a terminal, json elsewhere)")
+                 ->type_name("FORMAT"),
+             listing_formats());
+}
+
+void Definition::define_ops() {
+  CLI::App* app = add_command("ops", "list the ops that graphs are made of", OpsOptions{});
+  add_listing_format(app, std::get<OpsOptions>(*commands_.at(app)).format);
+  app->footer("Example:\n  fusecalc ops --format markdown");
+}
+
+void Definition::define_specs() {
+  CLI::App* app = add_command("specs", "list the op lists that come with fusecalc, or print one",
+                              SpecsOptions{});
+  auto& options = std::get<SpecsOptions>(*commands_.at(app));
+  Words names;
+  for (const EmbeddedFile& file : embedded_op_lists()) names.push_back(file.name);
+  CLI::Option* name = app->add_option("NAME", options.name, "the one to print")->type_name("");
+  choices_.emplace(name, std::move(names));
+  add_listing_format(app, options.format);
+  app->footer(
+      "Examples:\n"
+      "  fusecalc specs splade_head > mine.json\n"
+      "  fusecalc analyze @splade_head");
 }
 
 void Definition::define_schema() {

@@ -18,12 +18,22 @@ struct AnalyzeOptions {
   std::vector<DimOverride> dims;             // the graph form
   std::optional<PlanKind> plan;
   std::string device;
+  bool explain = false;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
 };
 
 struct SchemaOptions {
   std::string document;
+};
+
+struct OpsOptions {
+  std::string format;
+};
+
+struct SpecsOptions {
+  std::string name;  // of the one to print; empty: list them
+  std::string format;
 };
 
 struct CompletionOptions {
@@ -35,7 +45,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, SchemaOptions, CompletionOptions, ShowText>;
+using Command = std::variant<AnalyzeOptions, OpsOptions, SpecsOptions, SchemaOptions,
+                             CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

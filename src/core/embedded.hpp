@@ -12,5 +12,9 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_schemas();
+// The library of op lists, for @name.
+std::span<const EmbeddedFile> embedded_op_lists();
+// Throws Error where there is none of that name.
+std::string_view embedded_op_list(std::string_view name);
 
 }  // namespace fusecalc

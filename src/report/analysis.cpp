@@ -185,6 +185,13 @@ std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
          " more: rows that do not fit on chip would be read again";
 }
 
+std::string boundary_in_words(const GraphAnalysis& analysis, const Boundary& boundary) {
+  const Verdict& verdict = boundary.verdict;
+  if (verdict.first == kNone || verdict.second == kNone) return reason_of(analysis, boundary);
+  return fmt::format("{} -> {}: {}", analysis.graph.ops[verdict.first].row->name,
+                     analysis.graph.ops[verdict.second].row->name, reason_of(analysis, boundary));
+}
+
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel) {
   constexpr std::size_t kShown = 3;
   std::string name;

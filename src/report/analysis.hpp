@@ -66,6 +66,8 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
 
 // The reason of a boundary in words.
 std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
+// The same with the kinds of the two ops that it stands between: "linear -> linear: ...".
+std::string boundary_in_words(const GraphAnalysis& analysis, const Boundary& boundary);
 // What a kernel is called: its ops, the first three by name.
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
 

@@ -4,21 +4,11 @@
 #include <string_view>
 
 #include "core/format.hpp"
+#include "report/listing.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
-
-// RFC 4180: quoted where it must be.
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string field = "\"";
-  for (const char c : text) {
-    if (c == '"') field += '"';
-    field += c;
-  }
-  return field + '"';
-}
 
 void write_row(Output& output, const Analysis& analysis, std::string_view plan,
                const Savings& savings) {

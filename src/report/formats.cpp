@@ -19,6 +19,8 @@ constexpr std::array kFormats = {
     Format{.name = "json", .extension = ".json", .write = write_json},
     Format{.name = "csv", .extension = ".csv", .write = write_csv},
     Format{.name = "markdown", .extension = ".md", .write = write_markdown},
+    Format{.name = "dot", .extension = ".dot", .write = write_dot},
+    Format{.name = "mermaid", .extension = ".mmd", .write = write_mermaid},
 };
 
 template <std::string_view Format::*column>

@@ -12,6 +12,7 @@ namespace fusecalc {
 // How a table may look where it goes.
 struct Look {
   bool colour = false;
+  bool explain = false;  // every kernel in full, with the reasons of its boundaries
 };
 
 // One output format: adding a row here adds it to --format, to -o and to the completions.

@@ -10,5 +10,8 @@ void write_table(const Analysis& analysis, const Look& look, Output& output);
 void write_json(const Analysis& analysis, const Look& look, Output& output);
 void write_csv(const Analysis& analysis, const Look& look, Output& output);
 void write_markdown(const Analysis& analysis, const Look& look, Output& output);
+// The graph, with the kernels of the headline's plan as boxes.
+void write_dot(const Analysis& analysis, const Look& look, Output& output);
+void write_mermaid(const Analysis& analysis, const Look& look, Output& output);
 
 }  // namespace fusecalc
