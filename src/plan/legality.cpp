@@ -15,7 +15,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kMostOps = 128;
 constexpr std::size_t kMostTensors = 96;
 // Rows of the smallest contraction tile, and the bytes of an accumulator.
 constexpr std::uint64_t kTileRows = 64;

@@ -7,6 +7,9 @@
 
 namespace fusecalc {
 
+// The most ops that one kernel holds.
+inline constexpr std::size_t kMostOps = 128;
+
 // What a planner may put into one kernel.
 struct Rules {
   // Work on a contraction's result before it is written. General graph compilers leave that out.

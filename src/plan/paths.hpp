@@ -13,7 +13,11 @@ using KernelId = std::uint32_t;
 std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>& kernels);
 
 // Finds ways from one kernel to another through third ones: kernels that have such a way between
-// them cannot be one. Looks at the partition as it is at each call.
+// them cannot be one.
+//
+// Keeps every kernel's place in an order in which they can run, so that a search never leaves the
+// stretch between its two kernels. `kernels` must stand in such an order at first; whoever changes
+// the partition afterwards says so, and keeps `owner` in step.
 class PathFinder {
  public:
   PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
@@ -25,16 +29,33 @@ class PathFinder {
   // random graphs.
   bool way_around(KernelId a, KernelId b);
 
+  // Whether the two can be made one: there is no way around, and the order is soon mended.
+  bool can_merge(KernelId a, KernelId b);
+  // Kernel `from` has become part of `into`. Follows a can_merge() of the two that said yes, with
+  // the partition as it was then.
+  void merge(KernelId into, KernelId from);
+
+  // The last kernel has just been taken out of `source`, which runs right before it (`after`) or
+  // right after it. At most one such kernel exists at a time: merge it into another or drop it.
+  void add_beside(KernelId source, bool after);
+  void drop_last() { place_.pop_back(); }
+
  private:
-  bool enter_after(KernelId k, KernelId a, KernelId b);
+  void place_first(std::size_t count);
+  bool stays_second(KernelId first, KernelId second) const;
+  // Adds to `found` all third kernels between the two that must run after (before) `start`.
+  // Returns false where one of them leads to `goal`, or there are too many.
+  bool collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
+               std::vector<KernelId>& found);
 
   const OpGraph& graph_;
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
+  std::vector<std::uint64_t> place_;  // per kernel; distinct
   std::vector<std::uint32_t> seen_;
   std::uint32_t search_ = 0;
-  OpId last_ = 0;
-  std::vector<KernelId> open_;
+  std::vector<KernelId> later_;    // those that must run after the first of the two
+  std::vector<KernelId> earlier_;  // those that must run before the second
 };
 
 }  // namespace fusecalc

@@ -38,6 +38,8 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       slot_stamp_(graph.tensors.size(), 0) {}
 
 const Phases& PhaseFinder::find(const Kernel& kernel) {
+  if (kernel == kernel_) return phases_;
+  kernel_ = kernel;
   ++current_;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;

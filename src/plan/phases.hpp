@@ -42,7 +42,7 @@ class PhaseFinder {
   // Its place there.
   std::size_t index_of(OpId op) const { return index_[op]; }
 
-  // The result is valid until the next call.
+  // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 
   // Whether somebody outside of the kernel needs this output of one of its ops.
@@ -61,6 +61,7 @@ class PhaseFinder {
   std::vector<std::uint32_t> stamp_;
   std::vector<std::uint32_t> index_;
   std::uint32_t current_ = 0;
+  Kernel kernel_;  // the last one asked for
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together
   // Per op of the kernel: phases in which its result is needed, and how many of its elements.

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "plan/paths.hpp"
 #include "strategy/search.hpp"
@@ -11,16 +13,22 @@ namespace {
 // Readers of one tensor that are considered next to each other.
 constexpr std::size_t kSiblingReach = 4;
 
-// Two kernels that might be one. The larger saving goes first, then the earlier ops.
+// Kernels that are taken apart to find a better cut, and the cuts that are tried in one search.
+constexpr std::size_t kMostCutOps = 24;
+constexpr std::size_t kMostCuts = 400'000;
+
+// Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
+// long chains grow evenly), then the earlier ops.
 struct Candidate {
   std::uint64_t saving = 0;
+  std::size_t size = 0;
   KernelId a = 0;
   KernelId b = 0;
   std::uint32_t version_a = 0;
   std::uint32_t version_b = 0;
 
   bool operator<(const Candidate& other) const {
-    return std::tuple(saving, other.a, other.b) < std::tuple(other.saving, a, b);
+    return std::tuple(saving, other.size, other.a, other.b) < std::tuple(other.saving, size, a, b);
   }
 };
 
@@ -38,24 +46,25 @@ class GreedySearch {
 
   std::vector<Kernel> run() {
     for (KernelId k = 0; k < kernels_.size(); ++k) offer_pairs_of(k, true);
-    while (!queue_.empty()) {
-      const Candidate best = queue_.top();
-      queue_.pop();
-      const bool current = version_[best.a] == best.version_a &&
-                           version_[best.b] == best.version_b && !kernels_[best.a].empty() &&
-                           !kernels_[best.b].empty();
-      if (!current || paths_.way_around(best.a, best.b)) continue;
-      merge(best.a, best.b);
-      offer_pairs_of(best.a, false);
-    }
-    while (move_ops()) {
-    }
+    merge_offered();
+    improve();
     std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
     std::ranges::sort(kernels_);
     return std::move(kernels_);
   }
 
  private:
+  void merge_offered() {
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      const bool current = version_[best.a] == best.version_a && version_[best.b] == best.version_b;
+      if (!current || !paths_.can_merge(best.a, best.b)) continue;
+      merge(best.a, best.b, bytes_[best.a] + bytes_[best.b] - best.saving);
+      offer_pairs_of(best.a, false);
+    }
+  }
+
   static Kernel joined(const Kernel& a, const Kernel& b) {
     Kernel both;
     both.reserve(a.size() + b.size());
@@ -107,83 +116,149 @@ class GreedySearch {
   }
 
   void offer(KernelId a, KernelId b) {
-    const Kernel both = joined(kernels_[a], kernels_[b]);
-    if (!check_kernel(counter_.phases(), both, rules_).legal()) return;
+    const std::size_t size = kernels_[a].size() + kernels_[b].size();
+    if (size > kMostOps) return;
+    const std::optional<std::uint64_t> together = bytes_if_legal(joined(kernels_[a], kernels_[b]));
     const std::uint64_t apart = bytes_[a] + bytes_[b];
-    const std::uint64_t together = counter_.bytes(both).total();
-    if (together > apart) return;
-    queue_.push({.saving = apart - together,
+    if (!together || *together > apart) return;
+    queue_.push({.saving = apart - *together,
+                 .size = size,
                  .a = a,
                  .b = b,
                  .version_a = version_[a],
                  .version_b = version_[b]});
   }
 
-  void merge(KernelId a, KernelId b) {
+  std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
+    if (!check_kernel(counter_.phases(), kernel, rules_).legal()) return std::nullopt;
+    return counter_.bytes(kernel).total();
+  }
+
+  void merge(KernelId a, KernelId b, std::uint64_t bytes) {
+    paths_.merge(a, b);
     kernels_[a] = joined(kernels_[a], kernels_[b]);
+    for (const OpId op : kernels_[b]) owner_[op] = a;
     kernels_[b].clear();
-    for (const OpId op : kernels_[a]) owner_[op] = a;
-    bytes_[a] = counter_.bytes(kernels_[a]).total();
+    bytes_[a] = bytes;
     ++version_[a];
     ++version_[b];
   }
 
-  // Takes single ops over to a neighbour where that saves bytes. Returns whether any moved.
-  bool move_ops() {
-    bool moved = false;
-    for (OpId op = 0; op < graph_.ops.size(); ++op) {
-      if (owner_[op] == kNone || kernels_[owner_[op]].size() < 2) continue;
-      for (const KernelId target : neighbours(op)) moved = move(op, target) || moved;
-    }
-    return moved;
-  }
-
-  std::vector<KernelId> neighbours(OpId op) const {
-    std::vector<KernelId> found;
-    for (const auto* direction : {&graph_.ops[op].before, &graph_.ops[op].after}) {
-      constexpr std::size_t kMost = 4;
-      for (std::size_t i = 0; i < std::min(direction->size(), kMost); ++i) {
-        const KernelId k = owner_[(*direction)[i]];
-        if (k != kNone && k != owner_[op]) found.push_back(k);
+  // Moves parts of kernels over to their neighbours while that saves bytes.
+  void improve() {
+    std::vector<bool> waiting(kernels_.size(), true);
+    std::queue<KernelId> open;
+    for (KernelId k = 0; k < kernels_.size(); ++k) open.push(k);
+    while (!open.empty() && cuts_ < kMostCuts) {
+      const KernelId k = open.front();
+      open.pop();
+      waiting[k] = false;
+      if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
+      for (const KernelId target : partners(k)) {
+        if (kernels_[target].empty() || !cut(k, target)) continue;
+        offer_pairs_of(k, false);
+        offer_pairs_of(target, false);
+        merge_offered();
+        for (const KernelId changed : {k, target}) {
+          if (!waiting[changed] && !kernels_[changed].empty()) open.push(changed);
+          waiting[changed] = true;
+        }
+        break;
       }
     }
-    return found;
   }
 
-  bool move(OpId op, KernelId target) {
-    const KernelId source = owner_[op];
-    if (source == target || kernels_[source].size() < 2) return false;
-    Kernel left = kernels_[source];
-    std::erase(left, op);
-    const Kernel grown = joined(kernels_[target], {op});
-    if (!check_kernel(counter_.phases(), left, rules_).legal()) return false;
-    if (!check_kernel(counter_.phases(), grown, rules_).legal()) return false;
-    const std::uint64_t left_bytes = counter_.bytes(left).total();
-    const std::uint64_t grown_bytes = counter_.bytes(grown).total();
-    if (left_bytes + grown_bytes >= bytes_[source] + bytes_[target]) return false;
-    // As if the op had been alone and were merged.
-    const auto alone = static_cast<KernelId>(kernels_.size());
-    kernels_.push_back({op});
-    bytes_.push_back(0);
-    version_.push_back(0);
-    std::swap(kernels_[source], left);
-    owner_[op] = alone;
-    if (paths_.way_around(alone, target)) {
-      std::swap(kernels_[source], left);
-      owner_[op] = source;
-      drop_last();
-      return false;
+  // What of a kernel may be cut off: everything that must run after, or before, one of its ops, and
+  // what that leaves. Bits are places in the kernel.
+  struct Part {
+    std::uint32_t mask = 0;
+    bool last = false;  // runs after what it leaves
+  };
+
+  std::vector<Part> parts_of(const Kernel& kernel) const {
+    const std::size_t count = kernel.size();
+    std::vector<std::uint32_t> needs(count, 0);
+    std::vector<std::uint32_t> needed_by(count, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      needs[i] = std::uint32_t{1} << i;
+      for (const OpId earlier : graph_.ops[kernel[i]].before) {
+        const auto place = std::ranges::lower_bound(kernel, earlier);
+        if (place != kernel.end() && *place == earlier)
+          needs[i] |= needs[static_cast<std::size_t>(place - kernel.begin())];
+      }
+      for (std::size_t j = 0; j <= i; ++j) {
+        if ((needs[i] >> j & 1U) != 0) needed_by[j] |= std::uint32_t{1} << i;
+      }
     }
-    merge(target, alone);
-    drop_last();
-    bytes_[source] = left_bytes;
-    return true;
+    const std::uint32_t all = (std::uint32_t{1} << count) - 1;
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < count; ++i) {
+      parts.push_back({needed_by[i], true});
+      parts.push_back({all & ~needed_by[i], false});
+      parts.push_back({needs[i], false});
+      parts.push_back({all & ~needs[i], true});
+    }
+    std::erase_if(parts, [&](const Part& part) { return part.mask == 0 || part.mask == all; });
+    return parts;
   }
 
-  void drop_last() {
+  // Moves the part of `source` to `target` that saves most. Returns whether there was one.
+  bool cut(KernelId source, KernelId target) {
+    const Kernel whole = kernels_[source];
+    const std::uint64_t before = bytes_[source] + bytes_[target];
+    struct Cut {
+      Part part;
+      std::uint64_t left = 0;
+      std::uint64_t grown = 0;
+    };
+    std::optional<Cut> best;
+    for (const Part& part : parts_of(whole)) {
+      ++cuts_;
+      const auto [moved, left] = split(whole, part.mask);
+      if (moved.size() + kernels_[target].size() > kMostOps) continue;
+      const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
+      if (!grown || *grown >= before) continue;
+      const std::optional<std::uint64_t> rest = bytes_if_legal(left);
+      if (!rest || *grown + *rest >= before) continue;
+      if (best && best->left + best->grown <= *grown + *rest) continue;
+      if (move(source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
+    }
+    return best && move(source, target, best->part, best->left, best->grown, true);
+  }
+
+  static std::pair<Kernel, Kernel> split(const Kernel& kernel, std::uint32_t mask) {
+    std::pair<Kernel, Kernel> parts;
+    for (std::size_t i = 0; i < kernel.size(); ++i) {
+      ((mask >> i & 1U) != 0 ? parts.first : parts.second).push_back(kernel[i]);
+    }
+    return parts;
+  }
+
+  // Does the move, or only says whether it closes no circle.
+  bool move(KernelId source, KernelId target, const Part& part, std::uint64_t left_bytes,
+            std::uint64_t grown_bytes, bool really) {
+    const Kernel whole = kernels_[source];
+    auto [moved, left] = split(whole, part.mask);
+    // As if the part had been a kernel and were merged.
+    const auto alone = static_cast<KernelId>(kernels_.size());
+    for (const OpId op : moved) owner_[op] = alone;
+    kernels_[source] = std::move(left);
+    kernels_.push_back(std::move(moved));
+    version_.push_back(0);
+    paths_.add_beside(source, part.last);
+    const bool possible = paths_.can_merge(alone, target);
+    if (possible && really) {
+      merge(target, alone, grown_bytes);
+      bytes_[source] = left_bytes;
+      ++version_[source];
+    } else {
+      for (const OpId op : whole) owner_[op] = source;
+      kernels_[source] = whole;
+    }
     kernels_.pop_back();
-    bytes_.pop_back();
     version_.pop_back();
+    paths_.drop_last();
+    return possible;
   }
 
   TrafficCounter& counter_;
@@ -195,6 +270,7 @@ class GreedySearch {
   std::vector<std::uint32_t> version_;
   PathFinder paths_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
+  std::size_t cuts_ = 0;
 };
 
 }  // namespace
