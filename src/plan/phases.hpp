@@ -42,6 +42,9 @@ class PhaseFinder {
   // Its place there.
   std::size_t index_of(OpId op) const { return index_[op]; }
 
+  // The place in reads of an outside tensor that an op of the kernel reads.
+  std::size_t read_of(TensorId tensor) const { return slot_of_storage_[graph_.storage_of(tensor)]; }
+
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "plan/paths.hpp"
 #include "strategy/search.hpp"
 
@@ -11,16 +12,20 @@ namespace fusecalc {
 namespace {
 
 // Readers of one tensor that are considered next to each other.
-constexpr std::size_t kSiblingReach = 4;
+constexpr std::ptrdiff_t kSiblingReach = 4;
+// Readers of a tensor that are considered with the op that makes it.
+constexpr std::size_t kMostReaders = 16;
 
-// Kernels that are taken apart to find a better cut, and the cuts that are tried in one search.
+// Kernels that are taken apart to find a better cut, and the work that one search puts into that,
+// in ops looked at.
 constexpr std::size_t kMostCutOps = 24;
-constexpr std::size_t kMostCuts = 400'000;
+constexpr std::size_t kMostCutWork = 4'000'000;
 
 // Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
 // long chains grow evenly), then the earlier ops.
 struct Candidate {
-  std::uint64_t saving = 0;
+  std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
+  bool counted = false;
   std::size_t size = 0;
   KernelId a = 0;
   KernelId b = 0;
@@ -56,13 +61,31 @@ class GreedySearch {
  private:
   void merge_offered() {
     while (!queue_.empty()) {
-      const Candidate best = queue_.top();
+      Candidate best = queue_.top();
       queue_.pop();
-      const bool current = version_[best.a] == best.version_a && version_[best.b] == best.version_b;
-      if (!current || !paths_.can_merge(best.a, best.b)) continue;
+      if (version_[best.a] != best.version_a || version_[best.b] != best.version_b) continue;
+      if (!best.counted) {
+        if (!count_saving(best)) continue;
+        if (!queue_.empty() && best < queue_.top()) {
+          queue_.push(best);
+          continue;
+        }
+      }
+      if (!paths_.can_merge(best.a, best.b)) continue;
       merge(best.a, best.b, bytes_[best.a] + bytes_[best.b] - best.saving);
       offer_pairs_of(best.a, false);
     }
+  }
+
+  // Returns false where the two cannot be one, or would move more.
+  bool count_saving(Candidate& pair) {
+    const std::optional<std::uint64_t> together =
+        bytes_if_legal(joined(kernels_[pair.a], kernels_[pair.b]));
+    const std::uint64_t apart = bytes_[pair.a] + bytes_[pair.b];
+    if (!together || *together > apart) return false;
+    pair.saving = apart - *together;
+    pair.counted = true;
+    return true;
   }
 
   static Kernel joined(const Kernel& a, const Kernel& b) {
@@ -72,61 +95,104 @@ class GreedySearch {
     return both;
   }
 
+  struct Partner {
+    KernelId kernel = 0;
+    std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
+  };
+
+  // Something that two kernels share.
+  struct Shared {
+    KernelId kernel = 0;
+    TensorId value = 0;
+    std::uint64_t bytes = 0;
+
+    auto operator<=>(const Shared&) const = default;
+  };
+
   // The kernels that share a tensor with this one: makers and readers of what it touches, and the
   // next readers of the same tensor.
-  std::vector<KernelId> partners(KernelId k) const {
-    std::vector<KernelId> found;
-    const auto add = [&](OpId op) {
-      if (op != kNone && owner_[op] != kNone && owner_[op] != k) found.push_back(owner_[op]);
-    };
-    const auto add_siblings = [&](const Tensor& value, OpId op) {
-      const auto self = std::ranges::lower_bound(value.readers, op);
-      const auto place = self - value.readers.begin();
-      const auto count = static_cast<std::ptrdiff_t>(value.readers.size());
-      constexpr auto kReach = static_cast<std::ptrdiff_t>(kSiblingReach);
-      for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(0, place - kReach);
-           i < std::min(count, place + kReach + 1); ++i) {
-        add(value.readers[static_cast<std::size_t>(i)]);
-      }
-    };
+  std::vector<Partner> partners(KernelId k) {
+    shared_.clear();
     for (const OpId id : kernels_[k]) {
       for (const Operand& operand : graph_.ops[id].operands) {
         if (operand.tensor == kNone) continue;
-        const Tensor& value = graph_.value_of(operand.tensor);
-        add(value.producer);
-        add_siblings(value, id);
+        const TensorId value = graph_.tensors[operand.tensor].value;
+        add_maker(k, value);
+        add_siblings(k, value, id);
       }
-      for (const TensorId output : graph_.ops[id].outputs) {
-        constexpr std::size_t kMostReaders = 16;
-        const std::vector<OpId>& readers = graph_.tensors[output].readers;
-        for (std::size_t i = 0; i < std::min(readers.size(), kMostReaders); ++i) add(readers[i]);
-      }
+      for (const TensorId output : graph_.ops[id].outputs) add_readers(k, output);
     }
-    std::ranges::sort(found);
-    const auto [first, last] = std::ranges::unique(found);
-    found.erase(first, last);
+    std::ranges::sort(shared_);
+    std::vector<Partner> found;
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+      const Shared& shared = shared_[i];
+      if (found.empty() || found.back().kernel != shared.kernel) {
+        found.push_back({.kernel = shared.kernel, .saving = 0});
+      } else if (shared_[i - 1].value == shared.value) {
+        continue;
+      }
+      std::uint64_t& saving = found.back().saving;
+      if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
+    }
     return found;
   }
 
-  void offer_pairs_of(KernelId k, bool later_only) {
-    for (const KernelId partner : partners(k)) {
-      if (later_only && partner < k) continue;
-      offer(std::min(k, partner), std::max(k, partner));
+  void add_maker(KernelId k, TensorId value) {
+    const Tensor& tensor = graph_.tensors[value];
+    if (tensor.producer == kNone || !is_other(tensor.producer, k)) return;
+    const KernelId maker = owner_[tensor.producer];
+    const bool vanishes = !tensor.output && tensor.readers.size() <= kMostReaders &&
+                          std::ranges::all_of(tensor.readers, [&](OpId reader) {
+                            return owner_[reader] == k || owner_[reader] == maker;
+                          });
+    shared_.push_back({maker, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+  }
+
+  void add_siblings(KernelId k, TensorId value, OpId op) {
+    const std::vector<OpId>& readers = graph_.tensors[value].readers;
+    const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
+    const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
+    const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
+    for (auto i = first; i < last; ++i) {
+      const OpId reader = readers[static_cast<std::size_t>(i)];
+      if (is_other(reader, k)) {
+        shared_.push_back({owner_[reader], value, graph_.tensors[value].bytes});
+      }
     }
   }
 
-  void offer(KernelId a, KernelId b) {
-    const std::size_t size = kernels_[a].size() + kernels_[b].size();
-    if (size > kMostOps) return;
-    const std::optional<std::uint64_t> together = bytes_if_legal(joined(kernels_[a], kernels_[b]));
-    const std::uint64_t apart = bytes_[a] + bytes_[b];
-    if (!together || *together > apart) return;
-    queue_.push({.saving = apart - *together,
-                 .size = size,
-                 .a = a,
-                 .b = b,
-                 .version_a = version_[a],
-                 .version_b = version_[b]});
+  void add_readers(KernelId k, TensorId value) {
+    const Tensor& tensor = graph_.tensors[value];
+    const std::size_t count = std::min(tensor.readers.size(), kMostReaders);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_other(tensor.readers[i], k)) continue;
+      const KernelId reader = owner_[tensor.readers[i]];
+      const bool vanishes = !tensor.output && count == tensor.readers.size() &&
+                            std::ranges::all_of(tensor.readers, [&](OpId other) {
+                              return owner_[other] == k || owner_[other] == reader;
+                            });
+      shared_.push_back({reader, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+    }
+  }
+
+  bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
+  static std::uint64_t twice(std::uint64_t bytes) { return std::min(2 * bytes, kMaxCount); }
+
+  void offer_pairs_of(KernelId k, bool later_only) {
+    for (const Partner& partner : partners(k)) {
+      if (later_only && partner.kernel < k) continue;
+      const KernelId a = std::min(k, partner.kernel);
+      const KernelId b = std::max(k, partner.kernel);
+      const std::size_t size = kernels_[a].size() + kernels_[b].size();
+      if (size > kMostOps) continue;
+      queue_.push({.saving = partner.saving,
+                   .counted = false,
+                   .size = size,
+                   .a = a,
+                   .b = b,
+                   .version_a = version_[a],
+                   .version_b = version_[b]});
+    }
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
@@ -149,13 +215,13 @@ class GreedySearch {
     std::vector<bool> waiting(kernels_.size(), true);
     std::queue<KernelId> open;
     for (KernelId k = 0; k < kernels_.size(); ++k) open.push(k);
-    while (!open.empty() && cuts_ < kMostCuts) {
+    while (!open.empty() && cut_work_ < kMostCutWork) {
       const KernelId k = open.front();
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
-      for (const KernelId target : partners(k)) {
-        if (kernels_[target].empty() || !cut(k, target)) continue;
+      for (const auto& [target, saving] : partners(k)) {
+        if (!cut(k, target)) continue;
         offer_pairs_of(k, false);
         offer_pairs_of(target, false);
         merge_offered();
@@ -213,9 +279,9 @@ class GreedySearch {
     };
     std::optional<Cut> best;
     for (const Part& part : parts_of(whole)) {
-      ++cuts_;
       const auto [moved, left] = split(whole, part.mask);
       if (moved.size() + kernels_[target].size() > kMostOps) continue;
+      cut_work_ += whole.size() + kernels_[target].size();
       const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
       if (!grown || *grown >= before) continue;
       const std::optional<std::uint64_t> rest = bytes_if_legal(left);
@@ -270,7 +336,8 @@ class GreedySearch {
   std::vector<std::uint32_t> version_;
   PathFinder paths_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
-  std::size_t cuts_ = 0;
+  std::vector<Shared> shared_;
+  std::size_t cut_work_ = 0;
 };
 
 }  // namespace

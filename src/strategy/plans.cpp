@@ -46,15 +46,15 @@ FusionPlan explicit_plan(const OpGraph& graph) {
                           graph.document, printable(circle, 400)));
 }
 
-FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules, FusionPlan start) {
+FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
-  FusionPlan plan;
+  FusionPlan plan = unfused_plan(graph);
   if (graph.ops.size() <= kMostExactOps) {
     Kernel scope(graph.ops.size());
     std::iota(scope.begin(), scope.end(), OpId{0});
     plan.kernels = search_exactly(counter, rules, scope);
   } else {
-    plan.kernels = search_greedily(counter, rules, std::move(start.kernels));
+    plan.kernels = search_greedily(counter, rules, std::move(plan.kernels));
   }
   [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
   assert(sorted);
@@ -62,13 +62,12 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules, FusionPlan
 }
 
 FusionPlan auto_plan(TrafficCounter& counter) {
-  const Rules rules = runner_rules(counter.device());
-  FusionPlan plan = searched_plan(counter, rules, unfused_plan(counter.graph()));
+  FusionPlan plan = searched_plan(counter, runner_rules(counter.device()));
   if (counter.graph().ops.size() <= kMostExactOps) return plan;
-  // A greedy search may end in a worse place than one that starts from a compiler's plan.
-  FusionPlan other = searched_plan(counter, rules, make_plan(counter, PlanKind::kCompiler));
-  const bool worse = cost_of(counter, other.kernels) < cost_of(counter, plan.kernels);
-  return worse ? other : plan;
+  // A greedy search with more freedom may end in a worse place.
+  FusionPlan compiler = make_plan(counter, PlanKind::kCompiler);
+  const bool worse = cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels);
+  return worse ? compiler : plan;
 }
 
 }  // namespace
@@ -95,8 +94,7 @@ FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
   switch (kind) {
     case PlanKind::kUnfused: return unfused_plan(counter.graph());
     case PlanKind::kCompiler:
-      return searched_plan(counter, compiler_rules(counter.device()),
-                           unfused_plan(counter.graph()));
+      return searched_plan(counter, compiler_rules(counter.device()));
     case PlanKind::kAuto: return auto_plan(counter);
     case PlanKind::kExplicit: return explicit_plan(counter.graph());
     case PlanKind::kLimit: break;
