@@ -65,7 +65,9 @@ class Check {
   std::size_t count_written() const {
     std::size_t count = 0;
     for (const OpId id : kernel_) {
-      for (const TensorId output : op(id).outputs) count += finder_.needed_outside(output) ? 1 : 0;
+      for (const TensorId output : op(id).outputs) {
+        if (finder_.needed_outside(output)) ++count;
+      }
     }
     return count;
   }

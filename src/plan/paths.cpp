@@ -7,7 +7,7 @@ namespace fusecalc {
 namespace {
 
 // Orders between ops that one search looks at.
-constexpr std::size_t kMostSteps = 4000;
+constexpr std::size_t kMostSteps = 500;
 // Leaves room beside each kernel for the one that is being taken out of it.
 constexpr std::uint64_t kSpacing = 4;
 

@@ -19,7 +19,7 @@ constexpr std::size_t kMostReaders = 16;
 // Kernels that are taken apart to find a better cut, and the work that one search puts into that,
 // in ops looked at.
 constexpr std::size_t kMostCutOps = 24;
-constexpr std::size_t kMostCutWork = 4'000'000;
+constexpr std::size_t kMostCutWork = 2'000'000;
 
 // Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
 // long chains grow evenly), then the earlier ops.
@@ -45,7 +45,10 @@ class GreedySearch {
         graph_(counter.graph()),
         kernels_(std::move(kernels)),
         owner_(owners_of(graph_, kernels_)) {
-    for (const Kernel& kernel : kernels_) bytes_.push_back(counter_.bytes(kernel).total());
+    for (const Kernel& kernel : kernels_) {
+      bytes_.push_back(counter_.bytes(kernel).total());
+      contractions_.push_back(contractions_in(kernel));
+    }
     version_.assign(kernels_.size(), 0);
   }
 
@@ -184,7 +187,7 @@ class GreedySearch {
       const KernelId a = std::min(k, partner.kernel);
       const KernelId b = std::max(k, partner.kernel);
       const std::size_t size = kernels_[a].size() + kernels_[b].size();
-      if (size > kMostOps) continue;
+      if (size > kMostOps || !may_hold(contractions_[a] + contractions_[b])) continue;
       queue_.push({.saving = partner.saving,
                    .counted = false,
                    .size = size,
@@ -193,6 +196,16 @@ class GreedySearch {
                    .version_a = version_[a],
                    .version_b = version_[b]});
     }
+  }
+
+  std::size_t contractions_in(const Kernel& kernel) const {
+    return static_cast<std::size_t>(std::ranges::count(
+        kernel, OpClass::kContract, [&](OpId op) { return graph_.ops[op].op_class; }));
+  }
+
+  // Whether any kernel with so many contractions is legal; saves checking the rest.
+  bool may_hold(std::size_t contractions) const {
+    return contractions == 0 || contractions == 2 || (contractions == 1 && rules_.epilogues);
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
@@ -206,6 +219,7 @@ class GreedySearch {
     for (const OpId op : kernels_[b]) owner_[op] = a;
     kernels_[b].clear();
     bytes_[a] = bytes;
+    contractions_[a] += contractions_[b];
     ++version_[a];
     ++version_[b];
   }
@@ -309,6 +323,8 @@ class GreedySearch {
     const auto alone = static_cast<KernelId>(kernels_.size());
     for (const OpId op : moved) owner_[op] = alone;
     kernels_[source] = std::move(left);
+    const std::size_t contractions = contractions_in(moved);
+    contractions_.push_back(contractions);
     kernels_.push_back(std::move(moved));
     version_.push_back(0);
     paths_.add_beside(source, part.last);
@@ -316,12 +332,14 @@ class GreedySearch {
     if (possible && really) {
       merge(target, alone, grown_bytes);
       bytes_[source] = left_bytes;
+      contractions_[source] -= contractions;
       ++version_[source];
     } else {
       for (const OpId op : whole) owner_[op] = source;
       kernels_[source] = whole;
     }
     kernels_.pop_back();
+    contractions_.pop_back();
     version_.pop_back();
     paths_.drop_last();
     return possible;
@@ -333,6 +351,7 @@ class GreedySearch {
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;
+  std::vector<std::size_t> contractions_;
   std::vector<std::uint32_t> version_;
   PathFinder paths_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;

@@ -48,13 +48,13 @@ FusionPlan explicit_plan(const OpGraph& graph) {
 
 FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
-  FusionPlan plan = unfused_plan(graph);
+  FusionPlan plan;
   if (graph.ops.size() <= kMostExactOps) {
     Kernel scope(graph.ops.size());
     std::iota(scope.begin(), scope.end(), OpId{0});
     plan.kernels = search_exactly(counter, rules, scope);
   } else {
-    plan.kernels = search_greedily(counter, rules, std::move(plan.kernels));
+    plan.kernels = search_greedily(counter, rules, seed_attention(counter, rules));
   }
   [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
   assert(sorted);
@@ -93,8 +93,7 @@ Rules compiler_rules(const Device& device) {
 FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
   switch (kind) {
     case PlanKind::kUnfused: return unfused_plan(counter.graph());
-    case PlanKind::kCompiler:
-      return searched_plan(counter, compiler_rules(counter.device()));
+    case PlanKind::kCompiler: return searched_plan(counter, compiler_rules(counter.device()));
     case PlanKind::kAuto: return auto_plan(counter);
     case PlanKind::kExplicit: return explicit_plan(counter.graph());
     case PlanKind::kLimit: break;

@@ -33,6 +33,10 @@ std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
 std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
                                     std::vector<Kernel> kernels);
 
+// One kernel per op, but for the attention patterns, which no merging of two kernels after another
+// would find: scores and softmax alone need not be legal. In an order in which they can run.
+std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
+
 // Bytes and kernels of a partition.
 PlanCost cost_of(TrafficCounter& counter, const std::vector<Kernel>& kernels);
 

@@ -165,18 +165,11 @@ struct Distance {
   }
 };
 
-// The better of two greedy searches, as in an auto plan of a large graph.
 PlanCost greedy_cost(TrafficCounter& counter, const Rules& rules) {
-  const OpGraph& graph = counter.graph();
-  std::vector<Kernel> plain = search_greedily(counter, rules, unfused_plan(graph).kernels);
-  check_sound(counter, rules, plain);
-  const Rules compiler = compiler_rules(counter.device());
-  FusionPlan start{search_greedily(counter, compiler, unfused_plan(graph).kernels)};
-  check_sound(counter, compiler, start.kernels);
-  REQUIRE(sort_kernels(graph, start.kernels));
-  std::vector<Kernel> from_there = search_greedily(counter, rules, std::move(start.kernels));
-  check_sound(counter, rules, from_there);
-  return std::min(cost_of(counter, plain), cost_of(counter, from_there));
+  const std::vector<Kernel> kernels =
+      search_greedily(counter, rules, seed_attention(counter, rules));
+  check_sound(counter, rules, kernels);
+  return cost_of(counter, kernels);
 }
 
 }  // namespace
@@ -219,7 +212,8 @@ TEST_CASE("a greedy search is legal, saves, and ends near the best plan") {
 TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same in every run") {
   constexpr std::array<std::size_t, 7> kSizes = {14, 20, 35, 50, 120, 400, 2000};
   for (const std::size_t ops : kSizes) {
-    const std::uint64_t seeds = std::max<std::uint64_t>(1, std::min<std::uint64_t>(40, 800 / ops) * (1 + 20*(long_tests()>0)));
+    const std::uint64_t seeds = std::max<std::uint64_t>(
+        1, std::min<std::uint64_t>(40, 800 / ops) * (1 + 20 * (long_tests() > 0)));
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       CAPTURE(ops);
       CAPTURE(seed);
