@@ -550,6 +550,10 @@ void GraphBuilder::live_in(const std::string& pointer, TensorId output, TensorId
                      in_quotes(graph_.ops[entry->second].name)));
   }
   tensor.storage = graph_.tensors[value].storage;
+  const Op& op = graph_.ops[writer];
+  const auto place = std::ranges::find(op.outputs, output) - op.outputs.begin();
+  const bool partial = op.writes[static_cast<std::size_t>(place)] < tensor.elements;
+  if (partial) graph_.tensors[value].patched_by = writer;
 }
 
 // Whoever reads a value must run before the op that overwrites it.
@@ -620,6 +624,7 @@ void GraphBuilder::sort_ops() {
     for (Tensor& tensor : graph_.tensors) {
       renumber(tensor.readers);
       if (tensor.producer != kNone) tensor.producer = new_id[tensor.producer];
+      if (tensor.patched_by != kNone) tensor.patched_by = new_id[tensor.patched_by];
     }
     for (OpId& id : op_at_position_) id = id == kNone ? kNone : new_id[id];
   }
@@ -630,12 +635,20 @@ void GraphBuilder::sort_ops() {
 
 void GraphBuilder::mark_outputs() {
   if (!written_.outputs) {
-    for (Tensor& tensor : graph_.tensors) {
-      tensor.output = tensor.producer != kNone && tensor.readers.empty();
+    // What no op takes as an input, views included.
+    std::vector<bool> consumed(graph_.tensors.size(), false);
+    for (const WrittenOp& op : written_.ops) {
+      for (const auto& input : op.inputs) {
+        const auto* name = std::get_if<std::string>(&input);
+        if (name != nullptr) consumed[tensor_ids_.at(*name)] = true;
+      }
+    }
+    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
+      if (writer_[id] == kNone || consumed[id]) continue;
+      graph_.tensors[graph_.tensors[id].value].output = true;
     }
     return;
   }
-  std::vector<std::string_view> seen;
   for (std::size_t i = 0; i < written_.outputs->size(); ++i) {
     const std::string& name = (*written_.outputs)[i];
     const std::string pointer = fmt::format("/outputs/{}", i);

@@ -28,13 +28,13 @@ class Check {
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
-    if (kernel_.size() > kMostOpsInKernel) return {Obstacle::kTooManyOps};
+    if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
       if (op(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
     }
     phases_ = &finder_.find(kernel_);
     if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
-    if (phases_->reads.size() + kernel_.size() > kMostTensors) return {Obstacle::kTooManyTensors};
+    if (phases_->reads.size() + count_written() > kMostTensors) return {Obstacle::kTooManyTensors};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
     return phases_->contracts ? check_contraction() : check_spaces();
   }
@@ -60,6 +60,16 @@ class Check {
   bool written(OpId id) const {
     return std::ranges::any_of(op(id).outputs,
                                [&](TensorId output) { return finder_.needed_outside(output); });
+  }
+
+  std::size_t count_written() const {
+    std::size_t count = 0;
+    for (const OpId id : kernel_) {
+      for (const TensorId output : op(id).outputs) {
+        if (finder_.needed_outside(output)) ++count;
+      }
+    }
+    return count;
   }
 
   bool connected() const;
@@ -88,7 +98,7 @@ bool Check::connected() const {
     return i;
   };
   // The first op that was seen to read each outside value.
-  std::vector<std::pair<TensorId, std::size_t>> first_reader;
+  std::vector<std::size_t> first_reader(phases_->reads.size(), kernel_.size());
   std::size_t parts = kernel_.size();
   const auto join = [&](std::size_t a, std::size_t b) {
     a = find(a);
@@ -105,13 +115,11 @@ bool Check::connected() const {
         join(i, finder_.index_of(producer));
         continue;
       }
-      const TensorId storage = graph_.storage_of(operand.tensor);
-      const auto seen =
-          std::ranges::find(first_reader, storage, &std::pair<TensorId, std::size_t>::first);
-      if (seen == first_reader.end()) {
-        first_reader.emplace_back(storage, i);
+      std::size_t& first = first_reader[finder_.read_of(operand.tensor)];
+      if (first == kernel_.size()) {
+        first = i;
       } else {
-        join(i, seen->second);
+        join(i, first);
       }
     }
     if (parts == 1) return true;

@@ -38,6 +38,8 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       slot_stamp_(graph.tensors.size(), 0) {}
 
 const Phases& PhaseFinder::find(const Kernel& kernel) {
+  if (kernel == kernel_) return phases_;
+  kernel_ = kernel;
   ++current_;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
@@ -96,7 +98,14 @@ bool PhaseFinder::needed_outside(TensorId output) const {
   if (tensor.output) return true;
   // What is written into a graph input's memory can be seen from outside.
   if (tensor.storage != output && graph_.tensors[tensor.storage].producer == kNone) return true;
-  return std::ranges::any_of(tensor.readers, [&](OpId reader) { return !contains(reader); });
+  if (std::ranges::any_of(tensor.readers, [&](OpId reader) { return !contains(reader); })) {
+    return true;
+  }
+  if (tensor.patched_by == kNone) return false;
+  const std::vector<TensorId>& patched = graph_.ops[tensor.patched_by].outputs;
+  return std::ranges::any_of(patched, [&](TensorId result) {
+    return graph_.tensors[result].storage == tensor.storage && needed_outside(result);
+  });
 }
 
 bool PhaseFinder::is_full(TensorId value) const {

@@ -42,9 +42,11 @@ class PhaseFinder {
   // Its place there.
   std::size_t index_of(OpId op) const { return index_[op]; }
 
-  // The result is valid until the next call.
+  // The place in reads of an outside tensor that an op of the kernel reads.
+  std::size_t read_of(TensorId tensor) const { return slot_of_storage_[graph_.storage_of(tensor)]; }
+
+  // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
-  const Phases& found() const { return phases_; }
 
   // Whether somebody outside of the kernel needs this output of one of its ops.
   bool needed_outside(TensorId output) const;
@@ -62,6 +64,7 @@ class PhaseFinder {
   std::vector<std::uint32_t> stamp_;
   std::vector<std::uint32_t> index_;
   std::uint32_t current_ = 0;
+  Kernel kernel_;  // the last one asked for
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together
   // Per op of the kernel: phases in which its result is needed, and how many of its elements.

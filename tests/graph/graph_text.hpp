@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+
+namespace fusecalc::testing {
+
+// The graph of an op list given as JSON text; the document is called "t".
+OpGraph graph_of(std::string_view json, const std::vector<DimOverride>& overrides = {});
+
+// What reading the text throws, without the document's name; empty where it is fine.
+std::string fault_of(std::string_view json, const std::vector<DimOverride>& overrides = {});
+
+const Tensor& tensor_named(const OpGraph& graph, std::string_view name);
+OpId op_called(const OpGraph& graph, std::string_view name);
+
+}  // namespace fusecalc::testing

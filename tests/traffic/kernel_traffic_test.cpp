@@ -1,0 +1,382 @@
+// The design's examples and the rules of its byte model, with numbers worked out by hand.
+
+#include "traffic/kernel_traffic.hpp"
+
+#include <doctest/doctest.h>
+
+#include "graph/graph_text.hpp"
+#include "traffic/graph_bytes.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+// Tensors of 1000 f32.
+constexpr std::uint64_t kUnit = 4000;
+
+Bytes units(std::uint64_t read, std::uint64_t write) { return {read * kUnit, write * kUnit}; }
+
+}  // namespace
+
+TEST_CASE("log(relu(x+b)) moves 7 unfused and 3 fused") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}, "b": {"shape": [1000]}},
+    "ops": [{"op": "add", "inputs": ["x", "b"], "output": "s"},
+            {"op": "relu", "inputs": ["s"], "output": "r"},
+            {"op": "log", "inputs": ["r"], "output": "y"}]})");
+  CHECK(unfused_bytes(graph) == units(4, 3));
+  CHECK(kernel_bytes(graph) == units(2, 1));
+  CHECK(limit_bytes(graph) == units(2, 1));
+}
+
+TEST_CASE("sigmoid(x) * tanh(x+1) moves 9 unfused and 2 fused; constants are free") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "sigmoid", "inputs": ["x"], "output": "s"},
+            {"op": "add", "inputs": ["x", 1], "output": "a"},
+            {"op": "tanh", "inputs": ["a"], "output": "t"},
+            {"op": "mul", "inputs": ["s", "t"], "output": "y"}]})");
+  CHECK(unfused_bytes(graph) == units(5, 4));
+  CHECK(kernel_bytes(graph) == units(1, 1));
+}
+
+TEST_CASE("x+1, *2, relu, square moves 8 unfused and 2 fused") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "add", "inputs": ["x", 1], "output": "a"},
+            {"op": "mul", "inputs": [2, "a"], "output": "m"},
+            {"op": "relu", "inputs": ["m"], "output": "r"},
+            {"op": "square", "inputs": ["r"], "output": "y"}]})");
+  CHECK(unfused_bytes(graph) == units(4, 4));
+  CHECK(kernel_bytes(graph) == units(1, 1));
+  CHECK(kernel_bytes(graph, {"op#1", "op#2"}) == units(1, 1));
+}
+
+TEST_CASE("x / x.sum(-1) reads x once where a row fits on chip, twice where not") {
+  // 227 KiB hold 58112 f32.
+  const auto graph = [](std::uint64_t columns) {
+    return graph_of(R"({"dims": {"D": 1}, "tensors": {"x": {"shape": [10, "D"]}},
+      "ops": [{"op": "sum", "inputs": ["x"], "output": "s", "axis": -1, "keepdim": true},
+              {"op": "div", "inputs": ["x", "s"], "output": "y"}]})",
+                    {{"D", columns}});
+  };
+  const OpGraph fits = graph(58112);
+  const std::uint64_t x = 10 * 58112 * 4;
+  CHECK(unfused_bytes(fits) == Bytes{2 * x + 40, x + 40});
+  CHECK(kernel_bytes(fits) == Bytes{x, x});
+  const OpGraph long_rows = graph(58113);
+  const std::uint64_t longer = 10 * 58113 * 4;
+  CHECK(kernel_bytes(long_rows) == Bytes{2 * longer, longer});
+  CHECK(limit_bytes(long_rows) == Bytes{longer, longer});
+}
+
+TEST_CASE("x - x.mean(0) reads x once where a block of columns fits on chip, twice where not") {
+  // The narrowest block is one memory sector wide: 8 f32. 227 KiB hold 7264 rows of that.
+  const auto graph = [](std::uint64_t rows) {
+    return graph_of(R"({"dims": {"N": 1}, "tensors": {"x": {"shape": ["N", 100]}},
+      "ops": [{"op": "mean", "inputs": ["x"], "output": "m", "axis": 0, "keepdim": true},
+              {"op": "sub", "inputs": ["x", "m"], "output": "y"}]})",
+                    {{"N", rows}});
+  };
+  const OpGraph fits = graph(7264);
+  const std::uint64_t x = 7264 * 400;
+  CHECK(unfused_bytes(fits) == Bytes{2 * x + 400, x + 400});
+  CHECK(kernel_bytes(fits) == Bytes{x, x});
+  const OpGraph tall = graph(7265);
+  CHECK(kernel_bytes(tall) == Bytes{2 * 7265 * 400, 7265 * 400});
+}
+
+TEST_CASE("softmax as max, sub, exp, sum, div moves 8 unfused and 2 fused") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [10, 100]}},
+    "ops": [{"op": "max", "inputs": ["x"], "output": "m", "axis": -1, "keepdim": true},
+            {"op": "sub", "inputs": ["x", "m"], "output": "d"},
+            {"op": "exp", "inputs": ["d"], "output": "e"},
+            {"op": "sum", "inputs": ["e"], "output": "s", "axis": -1, "keepdim": true},
+            {"op": "div", "inputs": ["e", "s"], "output": "y"}]})");
+  // 8 full tensors and each of the two vectors of 10 twice.
+  CHECK(unfused_bytes(graph).total() == 8 * kUnit + 4 * 40);
+  CHECK(kernel_bytes(graph) == units(1, 1));
+}
+
+TEST_CASE("Adam moves 7: p, g, m and v in, p, m and v out") {
+  const OpGraph graph = graph_of(R"({"tensors": {"p": {"shape": [1000]}, "g": {"shape": [1000]},
+               "m": {"shape": [1000]}, "v": {"shape": [1000]}},
+    "ops": [{"op": "mul", "inputs": ["g", 0.1], "output": "g1"},
+            {"op": "fma", "inputs": ["m", 0.9, "g1"], "output": "m2", "inplace": {"m2": "m"}},
+            {"op": "square", "inputs": ["g"], "output": "gg"},
+            {"op": "mul", "inputs": ["gg", 0.001], "output": "g2"},
+            {"op": "fma", "inputs": ["v", 0.999, "g2"], "output": "v2", "inplace": {"v2": "v"}},
+            {"op": "sqrt", "inputs": ["v2"], "output": "r"},
+            {"op": "add", "inputs": ["r", 1e-8], "output": "d"},
+            {"op": "div", "inputs": ["m2", "d"], "output": "u"},
+            {"op": "mul", "inputs": ["u", 0.001], "output": "step"},
+            {"op": "sub", "inputs": ["p", "step"], "output": "p2", "inplace": {"p2": "p"}}]})");
+  CHECK(kernel_bytes(graph) == units(4, 3));
+  CHECK(limit_bytes(graph) == units(4, 3));
+  // One by one: 14 tensors read, and each op writes one.
+  CHECK(unfused_bytes(graph) == units(14, 10));
+}
+
+TEST_CASE("every tensor counts with its own element type") {
+  const OpGraph graph = graph_of(R"({"tensors": {
+      "x": {"shape": [1000], "dtype": "bf16"}, "w": {"shape": [1000], "dtype": "f64"},
+      "m": {"shape": [1000], "dtype": "bool"}},
+    "ops": [{"name": "pick", "op": "where", "inputs": ["m", "x", 0], "output": "y"},
+            {"name": "mul", "op": "mul", "inputs": ["y", "w"], "output": "z"},
+            {"name": "gt", "op": "gt", "inputs": ["z", 0], "output": "c"},
+            {"name": "low", "op": "cast", "inputs": ["z"], "output": "q", "to": "fp8_e4m3"}]})");
+  CHECK(kernel_bytes(graph, {"pick"}) == Bytes{1000 + 2000, 2000});
+  CHECK(kernel_bytes(graph, {"mul"}) == Bytes{2000 + 8000, 8000});
+  CHECK(kernel_bytes(graph, {"gt"}) == Bytes{8000, 1000});
+  CHECK(kernel_bytes(graph) == Bytes{1000 + 2000 + 8000, 1000 + 1000});
+}
+
+TEST_CASE("4-bit elements take half a byte, rounded up per tensor") {
+  const OpGraph graph = graph_of(R"({"tensors": {"q": {"shape": [3, 5], "dtype": "i4"},
+      "s": {"shape": [3, 5], "dtype": "f16"}},
+    "ops": [{"op": "mul", "inputs": ["q", "s"], "output": "y"},
+            {"op": "cast", "inputs": ["y"], "output": "z", "to": "u4"}]})");
+  CHECK(kernel_bytes(graph) == Bytes{8 + 30, 8});
+  CHECK(unfused_bytes(graph) == Bytes{8 + 30 + 30, 30 + 8});
+}
+
+TEST_CASE("a broadcast operand counts at its own size") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [8, 10, 100]},
+      "row": {"shape": [100]}, "column": {"shape": [10, 1]}, "one": {"shape": []}},
+    "ops": [{"op": "add", "inputs": ["x", "row"], "output": "a"},
+            {"op": "mul", "inputs": ["column", "a"], "output": "b"},
+            {"op": "sub", "inputs": ["b", "one"], "output": "y"}]})");
+  const std::uint64_t x = 8 * 10 * 100 * 4;
+  CHECK(unfused_bytes(graph) == Bytes{3 * x + 400 + 40 + 4, 3 * x});
+  CHECK(kernel_bytes(graph) == Bytes{x + 400 + 40 + 4, x});
+  // broadcast_to writes the repetitions when it stands alone, and vanishes inside a kernel.
+  const OpGraph wide = graph_of(R"({"tensors": {"x": {"shape": [100]}},
+    "ops": [{"name": "b", "op": "broadcast_to", "inputs": ["x"], "output": "w", "shape": [10, 100]},
+            {"name": "r", "op": "relu", "inputs": ["w"], "output": "y"}]})");
+  CHECK(kernel_bytes(wide, {"b"}) == Bytes{400, 4000});
+  CHECK(kernel_bytes(wide) == Bytes{400, 4000});
+}
+
+TEST_CASE("a gather reads the rows that it names, at most the whole table, and the indices") {
+  const auto graph = [](std::uint64_t count) {
+    return graph_of(R"({"dims": {"K": 1},
+      "tensors": {"t": {"shape": [50, 16]}, "i": {"shape": ["K"], "dtype": "i64"}},
+      "ops": [{"op": "embedding", "inputs": ["t", "i"], "output": "y"}]})",
+                    {{"K", count}});
+  };
+  CHECK(kernel_bytes(graph(20)) == Bytes{20 * 16 * 4 + 20 * 8, 20 * 16 * 4});
+  CHECK(kernel_bytes(graph(500)) == Bytes{50 * 16 * 4 + 500 * 8, 500 * 16 * 4});
+  const OpGraph columns = graph_of(R"({"tensors": {"t": {"shape": [50, 16]},
+      "i": {"shape": [4], "dtype": "i32"}},
+    "ops": [{"op": "gather", "inputs": ["t", "i"], "output": "y", "axis": 1}]})");
+  CHECK(kernel_bytes(columns) == Bytes{50 * 4 * 4 + 4 * 4, 50 * 4 * 4});
+}
+
+TEST_CASE("a scatter reads updates and indices, and writes the touched rows") {
+  const OpGraph graph = graph_of(R"({"tensors": {"t": {"shape": [50, 16]},
+      "i": {"shape": [4], "dtype": "i32"}, "rows": {"shape": [4, 16]}},
+    "ops": [{"op": "scatter_update", "inputs": ["t", "i", "rows"], "output": "t2"}]})");
+  CHECK(kernel_bytes(graph) == Bytes{4 * 16 * 4 + 4 * 4, 4 * 16 * 4});
+}
+
+TEST_CASE("what a scatter leaves alone is still written by the op that made it") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [50, 16]},
+      "i": {"shape": [4], "dtype": "i32"}, "rows": {"shape": [4, 16]}},
+    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "t"},
+            {"name": "put", "op": "scatter_update", "inputs": ["t", "i", "rows"], "output": "t2"}]})");
+  const std::uint64_t x = 50 * 16 * 4;
+  const std::uint64_t rows = 4 * 16 * 4;
+  CHECK(unfused_bytes(graph) == Bytes{x + rows + 16, x + rows});
+  // As one kernel the memory counts once, and all of it is written.
+  CHECK(kernel_bytes(graph) == Bytes{x + rows + 16, x});
+  CHECK(limit_bytes(graph) == Bytes{x + rows + 16, x});
+}
+
+TEST_CASE("an op may touch a part of a tensor; more than all of it counts as all") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}, "cache": {"shape": [1000]},
+      "o": {"shape": [500], "dtype": "f16"}},
+    "ops": [{"op": "custom", "inputs": ["x", "cache"], "output": "o",
+             "reads": {"x": 10, "cache": 5000}, "writes": {"o": 7}}]})");
+  CHECK(kernel_bytes(graph) == Bytes{40 + 4000, 14});
+  const OpGraph known = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "relu", "inputs": ["x"], "output": "y", "reads": {"x": 100},
+             "writes": {"y": 100}}]})");
+  CHECK(kernel_bytes(known) == Bytes{400, 400});
+}
+
+TEST_CASE("the parts that the ops of a kernel touch add up, at most to the tensor") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"name": "a", "op": "slice", "inputs": ["x"], "output": "s", "start": 0, "end": 300},
+            {"name": "b", "op": "slice", "inputs": ["x"], "output": "t", "start": 500, "end": 800},
+            {"name": "c", "op": "slice", "inputs": ["x"], "output": "u", "start": 0, "end": 600}]})");
+  CHECK(kernel_bytes(graph, {"a"}) == Bytes{1200, 1200});
+  CHECK(kernel_bytes(graph, {"a", "b"}) == Bytes{2400, 2400});
+  CHECK(kernel_bytes(graph) == Bytes{4000, 4800});
+}
+
+TEST_CASE("views are free and stand for the tensor that they show") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [10, 100]}},
+    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "reshape", "inputs": ["e"], "output": "flat", "shape": [-1]},
+            {"op": "permute_view", "inputs": ["e"], "output": "turned"},
+            {"name": "neg", "op": "neg", "inputs": ["flat"], "output": "n"},
+            {"name": "abs", "op": "abs", "inputs": ["turned"], "output": "a"}]})");
+  CHECK(graph.ops.size() == 3);
+  CHECK(unfused_bytes(graph) == units(3, 3));
+  // Both views are the same memory, read once.
+  CHECK(kernel_bytes(graph, {"neg", "abs"}) == units(1, 2));
+  CHECK(kernel_bytes(graph) == units(1, 2));
+}
+
+TEST_CASE("a view that nothing consumes makes its tensor a result") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "view", "inputs": ["e"], "output": "v", "shape": [10, 100]},
+            {"op": "neg", "inputs": ["e"], "output": "y"}]})");
+  CHECK(kernel_bytes(graph) == units(1, 2));
+}
+
+TEST_CASE("an in-place result counts as its own write, and once") {
+  const OpGraph graph = graph_of(R"({"tensors": {"h": {"shape": [1000]}, "d": {"shape": [1000]}},
+    "ops": [{"name": "a", "op": "add", "inputs": ["h", "d"], "output": "h2", "inplace": {"h2": "h"}},
+            {"name": "b", "op": "mul", "inputs": ["h2", 2], "output": "h3", "inplace": {"h3": "h2"}},
+            {"name": "c", "op": "relu", "inputs": ["h3"], "output": "y"}]})");
+  CHECK(unfused_bytes(graph) == units(4, 3));
+  // h is a graph input: its memory is seen from outside, so h3 is written beside y.
+  CHECK(kernel_bytes(graph) == units(2, 2));
+  CHECK(kernel_bytes(graph, {"a", "b"}) == units(2, 1));
+  CHECK(bytes_written(graph, {"a", "b"}, "h3") == kUnit);
+  CHECK(bytes_read(graph, {"a", "b", "c"}, "h") == kUnit);
+}
+
+TEST_CASE("training batch_norm reads its input twice, inference once") {
+  // A channel of 4 * 6 * 6 floats would fit; the design has it read twice all the same.
+  const OpGraph training = graph_of(R"({"tensors": {"x": {"shape": [4, 3, 6, 6]},
+      "w": {"shape": [3]}, "b": {"shape": [3]}},
+    "ops": [{"op": "batch_norm", "inputs": ["x", "w", "b"], "outputs": ["y", "m", "v"],
+             "mode": "training"}]})");
+  const std::uint64_t x = 4 * 3 * 36 * 4;
+  CHECK(kernel_bytes(training) == Bytes{2 * x + 24, x + 24});
+  CHECK(limit_bytes(training) == Bytes{x + 24, x + 24});
+  const OpGraph inference = graph_of(R"({"tensors": {"x": {"shape": [4, 3, 6, 6]},
+      "w": {"shape": [3]}, "b": {"shape": [3]}, "m": {"shape": [3]}, "v": {"shape": [3]}},
+    "ops": [{"op": "batch_norm", "inputs": ["x", "w", "b", "m", "v"], "output": "y"}]})");
+  CHECK(kernel_bytes(inference) == Bytes{x + 48, x});
+}
+
+TEST_CASE("softmax, layer_norm and group_norm read twice only where their rows do not fit") {
+  const auto norm = [](std::string_view op, std::uint64_t columns) {
+    return graph_of(R"({"dims": {"D": 1}, "tensors": {"x": {"shape": [4, "D"]}},
+      "ops": [{"op": ")" +
+                        std::string(op) + R"(", "inputs": ["x"], "output": "y"}]})",
+                    {{"D", columns}});
+  };
+  for (const std::string_view op :
+       {"softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm"}) {
+    CAPTURE(op);
+    CHECK(kernel_bytes(norm(op, 58112)) == Bytes{4 * 58112 * 4, 4 * 58112 * 4});
+    CHECK(kernel_bytes(norm(op, 58113)) == Bytes{2 * 4 * 58113 * 4, 4 * 58113 * 4});
+  }
+}
+
+TEST_CASE("reductions and losses read each input once and write their results") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 70000]},
+      "labels": {"shape": [64], "dtype": "i64"}},
+    "ops": [{"name": "var", "op": "var", "inputs": ["x"], "output": "v", "axes": [1]},
+            {"name": "all", "op": "sum", "inputs": ["x"], "output": "s"},
+            {"name": "best", "op": "argmax", "inputs": ["x"], "output": "a", "axis": 0},
+            {"name": "loss", "op": "cross_entropy", "inputs": ["x", "labels"],
+             "outputs": ["l", "z"]}]})");
+  const std::uint64_t x = 64 * 70000 * 4;
+  CHECK(kernel_bytes(graph, {"var"}) == Bytes{x, 64 * 4});
+  CHECK(kernel_bytes(graph, {"all"}) == Bytes{x, 4});
+  CHECK(kernel_bytes(graph, {"best"}) == Bytes{x, 70000 * 8});
+  CHECK(kernel_bytes(graph, {"loss"}) == Bytes{x + 64 * 8, 4 + 64 * 4});
+}
+
+TEST_CASE("nll_loss reads one score of each row") {
+  const OpGraph graph = graph_of(R"({"tensors": {"p": {"shape": [64, 1000]},
+      "labels": {"shape": [64], "dtype": "i32"}},
+    "ops": [{"op": "nll_loss", "inputs": ["p", "labels"], "output": "l"}]})");
+  CHECK(kernel_bytes(graph) == Bytes{64 * 4 + 64 * 4, 4});
+}
+
+TEST_CASE("dropout writes its mask as bytes of bool") {
+  const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "dropout", "inputs": ["x"], "outputs": ["y", "m"], "save_mask": true, "p": 0.1}]})");
+  CHECK(kernel_bytes(graph) == Bytes{2000, 2000 + 1000});
+}
+
+TEST_CASE("a result that is both consumed and handed out is written and not read again") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"name": "b", "op": "neg", "inputs": ["e"], "output": "y"}],
+    "outputs": ["e", "y"]})");
+  CHECK(unfused_bytes(graph) == units(2, 2));
+  CHECK(kernel_bytes(graph) == units(1, 2));
+  CHECK(limit_bytes(graph) == units(1, 2));
+}
+
+TEST_CASE("a value with readers inside and outside of a kernel is written once") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"name": "b", "op": "neg", "inputs": ["e"], "output": "n"},
+            {"name": "c", "op": "abs", "inputs": ["e"], "output": "m"},
+            {"name": "d", "op": "add", "inputs": ["n", "m"], "output": "y"}]})");
+  CHECK(kernel_bytes(graph, {"a", "b"}) == units(1, 2));
+  CHECK(kernel_bytes(graph, {"c", "d"}) == units(2, 1));
+  CHECK(kernel_bytes(graph) == units(1, 1));
+}
+
+TEST_CASE("only what a later slice asks for is read") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [100, 64]}, "b": {"shape": [64]}},
+    "ops": [{"name": "add", "op": "add", "inputs": ["x", "b"], "output": "s"},
+            {"name": "cut", "op": "slice", "inputs": ["s"], "output": "y", "axis": 0, "end": 10}]})");
+  CHECK(kernel_bytes(graph, {"cut"}) == Bytes{10 * 64 * 4, 10 * 64 * 4});
+  CHECK(kernel_bytes(graph) == Bytes{10 * 64 * 4 + 64 * 4, 10 * 64 * 4});
+}
+
+TEST_CASE("concat moves its parts; made in the same kernel they are not moved twice") {
+  const OpGraph graph =
+      graph_of(R"({"tensors": {"x": {"shape": [10, 64]}, "z": {"shape": [30, 64]}},
+    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"name": "join", "op": "concat", "inputs": ["e", "z"], "output": "y"}]})");
+  CHECK(kernel_bytes(graph, {"join"}) == Bytes{40 * 256, 40 * 256});
+  CHECK(kernel_bytes(graph) == Bytes{40 * 256, 40 * 256});
+}
+
+TEST_CASE("contractions read each operand once") {
+  const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {
+      "x": {"shape": [4, 30, 20]}, "w": {"shape": [50, 20]}, "b": {"shape": [50]},
+      "k": {"shape": [1, 20, 30]}, "image": {"shape": [2, 8, 10, 10]},
+      "filter": {"shape": [16, 8, 3, 3]}},
+    "ops": [{"name": "lin", "op": "linear", "inputs": ["x", "w", "b"], "output": "y"},
+            {"name": "mm", "op": "matmul", "inputs": ["x", "k"], "output": "z"},
+            {"name": "conv", "op": "conv2d", "inputs": ["image", "filter"], "output": "c"}]})");
+  CHECK(kernel_bytes(graph, {"lin"}) == Bytes{2 * (2400 + 1000 + 50), 2 * 4 * 30 * 50});
+  CHECK(kernel_bytes(graph, {"mm"}) == Bytes{2 * (2400 + 600), 2 * 4 * 30 * 30});
+  CHECK(kernel_bytes(graph, {"conv"}) == Bytes{2 * (1600 + 1152), 2 * 2 * 16 * 8 * 8});
+}
+
+TEST_CASE("attention reads q, k and v, and shares fewer key heads") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [2, 8, 100, 64]},
+      "k": {"shape": [2, 2, 300, 64]}, "v": {"shape": [2, 2, 300, 32]}},
+    "ops": [{"op": "attention", "inputs": ["q", "k", "v"], "output": "y"}]})");
+  const std::uint64_t q = 2 * 8 * 100 * 64 * 2;
+  const std::uint64_t k = 2 * 2 * 300 * 64 * 2;
+  CHECK(kernel_bytes(graph) == Bytes{q + k + k / 2, q / 2});
+}
+
+TEST_CASE("a kernel whose bytes pass 2^63 - 1 is refused") {
+  const std::string fault = [] {
+    const OpGraph graph =
+        graph_of(R"({"tensors": {"x": {"shape": [4611686018427387904], "dtype": "i8"},
+        "y": {"shape": [4611686018427387904], "dtype": "i8"}},
+      "ops": [{"name": "sum", "op": "add", "inputs": ["x", "y"], "output": "z"}]})");
+    try {
+      kernel_bytes(graph);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  }();
+  CHECK(fault == "t: the kernel of \"sum\" moves more than 9223372036854775807 bytes");
+}
