@@ -67,7 +67,7 @@ SizeChain read_op_list(JsonReader& reader) {
   switch (reader.peek()) {
     case JsonKind::kArray: read_operations(reader, chain); break;
     case JsonKind::kObject: read_wrapped(reader, chain); break;
-    default: reader.fail_type("an array of operations or an object");
+    default: reader.fail_type(R"(an array of operations or an object with "operations")");
   }
   reader.expect_end();
   return chain;

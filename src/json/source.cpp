@@ -24,7 +24,7 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 17U;
 
 ByteSource ByteSource::open(const std::string& path) {
   if (path == "-") return {"<stdin>", STDIN_FILENO, {}, kChunkBytes};
-  std::string name = printable(path);
+  std::string name = path.empty() ? "\"\"" : printable(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_with_errno(name);
   return {std::move(name), descriptor, {}, kChunkBytes};

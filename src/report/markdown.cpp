@@ -4,17 +4,18 @@
 #include <string_view>
 
 #include "core/format.hpp"
+#include "core/text.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Text that stands for itself inside a table cell or a heading.
+// Text that stands for itself, on one line, inside a table cell or a heading.
 std::string markdown_text(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|~").find(c) != std::string_view::npos) out += '\\';
-    out += c == '\n' || c == '\r' ? ' ' : c;
+  for (const char c : printable(text)) {
+    if (std::string_view("\\`*_{}[]<>#|~&").find(c) != std::string_view::npos) out += '\\';
+    out += c;
   }
   return out;
 }

@@ -51,11 +51,13 @@ void write_table(const Analysis& analysis, const Look& look, Output& output) {
   write_row(output, "unfused", analysis.unfused, most, "33", look);
   write_row(output, "fused", analysis.fused, most, "32", look);
   if (analysis.operations == 0) return;
-  output.write(
-      fmt::format("\n  fusion saves {} ({} %), estimated speedup {}x\n",
-                  coloured(human_bytes(savings.unfused_bytes - savings.fused_bytes), "1", look),
-                  shortest_decimal(savings.percent()),
-                  coloured(shortest_decimal(savings.speedup()), "1", look)));
+  const std::int64_t saved = savings.bytes();
+  const std::string bytes =
+      coloured(human_bytes(static_cast<std::uint64_t>(saved < 0 ? -saved : saved)), "1", look);
+  output.write(fmt::format("\n  fusion {} ({} %), estimated speedup {}x\n",
+                           saved < 0 ? "moves " + bytes + " more" : "saves " + bytes,
+                           shortest_decimal(savings.percent()),
+                           coloured(shortest_decimal(savings.speedup()), "1", look)));
 }
 
 }  // namespace fusecalc
