@@ -63,13 +63,13 @@ install_packages() {
   exit 3
 }
 
-# build PRESET TARGET: configures where that has not been done, then builds what is out of date.
+# build PRESET TARGET: configures where the preset is newer, then builds what is out of date.
 build() (
   mkdir -p "$root/build"
   exec {lock}>"$root/build/.lock"
   flock "$lock"
   cd "$root"
-  if [[ ! -e build/$1/build.ninja ]]; then
+  if [[ CMakePresets.json -nt build/$1/build.ninja ]]; then
     say "building build/$1, which takes a while the first time"
     quietly cmake --preset "$1" || exit 3
   fi

@@ -95,7 +95,8 @@ def main():
     for what, figure, most, unit, digits in rows:
         ok = figure <= most
         missed += not ok
-        print(f"  {what:<60}{figure:>8.{digits}f} {unit:<4} <= {most:<4} {'ok' if ok else 'MISSED'}")
+        verdict = "ok" if ok else "MISSED"
+        print(f"  {what:<60}{figure:>8.{digits}f} {unit:<4} <= {most:<4} {verdict}")
     return 1 if missed else 0
 
 
