@@ -248,22 +248,23 @@ void JsonReader::read_escape() {
     fail_syntax(R"(unknown escape in a string (known: \" \\ \/ \b \f \n \r \t \uXXXX))");
   ++position_;
   unsigned code = read_hex4();
+  constexpr std::uint64_t kColumns = 6;  // of \uXXXX
   constexpr std::string_view kHalf =
       "half of a surrogate pair in a string (write both, or the character)";
   const auto is_high = [](unsigned unit) { return unit >= 0xD800 && unit < 0xDC00; };
   const auto is_low = [](unsigned unit) { return unit >= 0xDC00 && unit < 0xE000; };
   if (is_high(code)) {
-    std::uint64_t read = 6;  // columns of \uXXXX
+    std::uint64_t read = kColumns;
     for (const char expected : {'\\', 'u'}) {
       if (peek_in_string() != expected) fail_syntax(kHalf, read);
       ++position_;
       ++read;
     }
     const unsigned low = read_hex4();
-    if (!is_low(low)) fail_syntax(kHalf, 2 * 6);
+    if (!is_low(low)) fail_syntax(kHalf, 2 * kColumns);
     code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
   } else if (is_low(code)) {
-    fail_syntax(kHalf, 6);
+    fail_syntax(kHalf, kColumns);
   }
   append_utf8(token_, code);
 }
@@ -291,11 +292,10 @@ void JsonReader::read_multibyte() {
 
 std::string JsonReader::read_character() {
   std::string character;
-  bool continues = true;
-  while (continues && utf8_sequence_length(character) == 0 && character.size() < 4) {
+  do {
     character += *position_++;
-    continues = (peek_byte() & 0xC0) == 0x80;
-  }
+  } while (utf8_sequence_length(character) == 0 && character.size() < 4 &&
+           (peek_byte() & 0xC0) == 0x80);
   if (utf8_sequence_length(character) == 0) character.resize(1);
   return character;
 }

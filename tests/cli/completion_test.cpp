@@ -9,12 +9,11 @@
 #include "support/files.hpp"
 #include "support/help.hpp"
 #include "support/invocation.hpp"
+#include "support/words.hpp"
 
 using namespace fusecalc::testing;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 constexpr int kNotInstalled = 127;
 

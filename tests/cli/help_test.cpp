@@ -13,7 +13,7 @@ using namespace fusecalc;
 using namespace fusecalc::testing;
 
 TEST_CASE("help fits a screen of 24 lines by 80 columns and shows an example") {
-  for (const std::vector<std::string>& command : every_command()) {
+  for (const Words& command : every_command()) {
     const std::string help = help_of(command);
     CAPTURE(help);
     int lines = 0;

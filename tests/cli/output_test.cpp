@@ -7,6 +7,7 @@
 
 #include "support/files.hpp"
 #include "support/invocation.hpp"
+#include "support/words.hpp"
 
 using namespace fusecalc::testing;
 namespace fs = std::filesystem;
@@ -144,7 +145,7 @@ TEST_CASE("a limit on file sizes is an error that leaves the old file and nothin
   CHECK(outcome.out == "");
   CHECK(outcome.err == "fusecalc: cannot write out.json: File too large\n");
   CHECK(read_file(folder / "out.json") == "old");
-  CHECK(names_in(folder.path()) == std::vector<std::string>{"ops.json", "out.json"});
+  CHECK(names_in(folder.path()) == Words{"ops.json", "out.json"});
 }
 
 TEST_CASE("a full disk is an error that leaves the old file and nothing beside it") {

@@ -4,11 +4,12 @@
 
 #include <array>
 #include <string>
-#include <vector>
 
 #include "core/error.hpp"
+#include "support/words.hpp"
 
 using namespace fusecalc;
+using fusecalc::testing::Words;
 
 namespace {
 
@@ -90,12 +91,12 @@ TEST_CASE("a count is a number without a sign, a fraction or an exponent") {
 
 TEST_CASE("an object hands out its known keys in any order and says which it saw") {
   JsonReader reader = reader_of(R"( { "second" : "b" , "first":"a"})");
-  std::vector<std::string> read;
+  Words read;
   const std::uint64_t seen = reader.read_object(kFields, [&](std::size_t field) {
     read.push_back(std::string(kFields[field]) + "=" + reader.read_string());
   });
   CHECK(seen == 0b11U);
-  CHECK(read == std::vector<std::string>{"second=b", "first=a"});
+  CHECK(read == Words{"second=b", "first=a"});
   CHECK(reader_of("{}").read_object(kFields, [](std::size_t) {}) == 0);
   JsonReader other = reader_of(R"({"second":""})");
   CHECK(other.read_object(kFields, [&](std::size_t) { other.skip_string(); }) == 0b10U);
@@ -103,11 +104,11 @@ TEST_CASE("an object hands out its known keys in any order and says which it saw
 
 TEST_CASE("free keys are handed out as they come, escapes resolved, and only once") {
   JsonReader reader = reader_of(R"({"B": 8, "T\u00e9": 2048, "": 1})");
-  std::vector<std::string> read;
+  Words read;
   reader.read_members([&](const std::string& key) {
     read.push_back(key + "=" + std::to_string(reader.read_count("a size")));
   });
-  CHECK(read == std::vector<std::string>{"B=8", "T\u00e9=2048", "=1"});
+  CHECK(read == Words{"B=8", "T\u00e9=2048", "=1"});
 
   JsonReader twice = reader_of(R"({"B": 8, "T": 2, "\u0042": 8})");
   const auto read_all = [&] {
@@ -118,7 +119,7 @@ TEST_CASE("free keys are handed out as they come, escapes resolved, and only onc
 
 TEST_CASE("the pointer follows the reader through the document") {
   JsonReader reader = reader_of(R"({"first": [[1, 2], [3]], "second": "x"})");
-  std::vector<std::string> places = {reader.pointer()};
+  Words places = {reader.pointer()};
   reader.read_object(kFields, [&](std::size_t field) {
     places.push_back(reader.pointer());
     if (field == 1) return reader.skip_string();
@@ -131,8 +132,8 @@ TEST_CASE("the pointer follows the reader through the document") {
     });
   });
   places.push_back(reader.pointer());
-  CHECK(places == std::vector<std::string>{"", "/first", "/first/0/0", "/first/0/1", "/first/0",
-                                           "/first/1/0", "/first/1", "/second", ""});
+  CHECK(places == Words{"", "/first", "/first/0/0", "/first/0/1", "/first/0", "/first/1/0",
+                        "/first/1", "/second", ""});
 }
 
 TEST_CASE("what a caller finds wrong is reported with document and pointer") {

@@ -10,8 +10,8 @@ namespace fusecalc::testing {
 namespace {
 
 // The first word of each entry under a heading: what is indented by exactly two spaces.
-std::vector<std::string> entries_under(const std::string& heading, const std::string& help) {
-  std::vector<std::string> entries;
+Words entries_under(const std::string& heading, const std::string& help) {
+  Words entries;
   std::istringstream text(help);
   bool inside = false;
   for (std::string line; std::getline(text, line);) {
@@ -26,7 +26,7 @@ std::vector<std::string> entries_under(const std::string& heading, const std::st
 
 }  // namespace
 
-std::string help_of(std::vector<std::string> command) {
+std::string help_of(Words command) {
   command.push_back("--help");
   const Outcome outcome = invoke(command).outcome();
   CHECK(outcome.exit_code == 0);
@@ -34,14 +34,14 @@ std::string help_of(std::vector<std::string> command) {
   return outcome.out;
 }
 
-std::vector<std::string> subcommands_in(const std::string& help) {
-  std::vector<std::string> names = entries_under("Subcommands", help);
+Words subcommands_in(const std::string& help) {
+  Words names = entries_under("Subcommands", help);
   REQUIRE(names.size() >= 3);
   return names;
 }
 
-std::vector<std::string> options_in(const std::string& help) {
-  std::vector<std::string> names;
+Words options_in(const std::string& help) {
+  Words names;
   for (const std::string& entry : entries_under("Options", help)) {
     std::istringstream spellings(entry);
     for (std::string name; std::getline(spellings, name, ',');) names.push_back(name);
@@ -50,8 +50,8 @@ std::vector<std::string> options_in(const std::string& help) {
   return names;
 }
 
-std::vector<std::vector<std::string>> every_command() {
-  std::vector<std::vector<std::string>> commands = {{}};
+std::vector<Words> every_command() {
+  std::vector<Words> commands = {{}};
   for (const std::string& name : subcommands_in(help_of({}))) commands.push_back({name});
   return commands;
 }
