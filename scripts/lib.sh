@@ -57,7 +57,8 @@ install_packages() {
   ((${#missing[@]} > 0)) || return 0
   if become_root; then
     say "installing ${missing[*]}"
-    quietly apt_install "${missing[@]}" && return
+    # What a configured build did not find then, it may find now.
+    quietly apt_install "${missing[@]}" && rm -f "$root"/build/*/build.ninja && return
   fi
   say "packages are missing; install them as root (Debian names): apt-get install ${missing[*]}"
   exit 3
