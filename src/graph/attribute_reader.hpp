@@ -16,6 +16,9 @@ struct AttributeScope {
   std::function<void(const std::string&)> fail;
 };
 
+// "unknown dtype "x"", with the nearest one or all of them.
+std::string unknown_dtype(const std::string& name);
+
 // Stores `written` as `attribute`, refusing a value of the wrong kind.
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,
                    const AttributeScope& scope);

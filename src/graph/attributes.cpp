@@ -27,6 +27,12 @@ class Value {
     return number.whole;
   }
 
+  // A whole number or a dim.
+  std::int64_t extent() const {
+    if (const auto* name = std::get_if<std::string>(&written_)) return scope_.dim(*name);
+    return whole();
+  }
+
   // A list of whole numbers and dims; a single one counts as a list of one.
   std::vector<std::int64_t> wholes() const {
     if (std::holds_alternative<WrittenNumber>(written_)) return {whole()};
@@ -52,7 +58,8 @@ class Value {
     const std::string& text = get<std::string>();
     const auto* found = std::ranges::find(words, text);
     if (found == words.end()) {
-      scope_.fail(in_quotes(text) + " is none of " + listed(words) + did_you_mean(text, words));
+      scope_.fail("must be " + listed(words) + ", not " + in_quotes(text) +
+                  did_you_mean(text, words));
     }
     return static_cast<Enum>(found - words.begin());
   }
@@ -61,7 +68,7 @@ class Value {
     const std::string& text = get<std::string>();
     const std::optional<DType> dtype = dtype_named(text);
     if (!dtype) {
-      scope_.fail("unknown dtype " + in_quotes(text) + did_you_mean(text, dtype_names()));
+      scope_.fail(unknown_dtype(text));
     }
     return *dtype;
   }
@@ -113,8 +120,8 @@ constexpr std::array kRows = {
         [](Attributes& a, const Value& v) { a.padding = v.pair(); }},
     Row{"dilation", "", "a whole number or two",
         [](Attributes& a, const Value& v) { a.dilation = v.pair(); }},
-    Row{"groups", "", "a whole number",
-        [](Attributes& a, const Value& v) { a.groups = v.whole(); }},
+    Row{"groups", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.groups = v.extent(); }},
     Row{"seed", "", "a whole number", [](Attributes& a, const Value& v) { a.seed = v.whole(); }},
     Row{"p", "", "a number", [](Attributes& a, const Value& v) { a.p = v.real(); }},
     Row{"eps", "", "a number", [](Attributes& a, const Value& v) { a.eps = v.real(); }},
@@ -164,6 +171,12 @@ std::vector<Attribute> members_of(AttributeSet set) {
     if ((set & only(attribute)) != 0) members.push_back(attribute);
   }
   return members;
+}
+
+std::string unknown_dtype(const std::string& name) {
+  const std::string nearest = did_you_mean(name, dtype_names());
+  return "unknown dtype " + in_quotes(name) +
+         (nearest.empty() ? " (known: " + listed(dtype_names()) + ")" : nearest);
 }
 
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,

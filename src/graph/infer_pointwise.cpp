@@ -146,8 +146,8 @@ void infer_slice(Inference& op) {
     const std::int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
     if (step < 1) op.fail_attribute(Attribute::kSteps, "must be at least 1");
     if (start < 0 || start > end || end > size) {
-      op.fail(
-          fmt::format("takes [{}, {}) of axis {}, whose extent is {}", start, end, axes[i], size));
+      op.fail(fmt::format("slice takes [{}, {}) of axis {}, whose extent is {}", start, end,
+                          axes[i], size));
     }
     extent = static_cast<std::uint64_t>((end - start) / step + ((end - start) % step != 0 ? 1 : 0));
   }

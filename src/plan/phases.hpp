@@ -57,6 +57,8 @@ class PhaseFinder {
   void find_held(const Kernel& kernel);
   void list_read(TensorId value);
   void add_read(const Operand& operand, std::uint64_t touched, std::uint64_t needed_in);
+  std::uint64_t kept_elements(const Op& op, std::uint64_t used_inside) const;
+  bool shares_memory(TensorId a, TensorId b) const;
   bool is_full(TensorId value) const;
   std::uint64_t last_phase_of_use(OpId reader, std::size_t index) const;
 
