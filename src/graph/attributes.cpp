@@ -52,7 +52,8 @@ class Value {
     const std::string& text = get<std::string>();
     const auto* found = std::ranges::find(words, text);
     if (found == words.end()) {
-      scope_.fail(in_quotes(text) + " is none of " + listed(words) + did_you_mean(text, words));
+      scope_.fail("must be " + listed(words) + ", not " + in_quotes(text) +
+                  did_you_mean(text, words));
     }
     return static_cast<Enum>(found - words.begin());
   }
@@ -60,9 +61,7 @@ class Value {
   DType dtype() const {
     const std::string& text = get<std::string>();
     const std::optional<DType> dtype = dtype_named(text);
-    if (!dtype) {
-      scope_.fail("unknown dtype " + in_quotes(text) + did_you_mean(text, dtype_names()));
-    }
+    if (!dtype) scope_.fail(unknown_dtype(text));
     return *dtype;
   }
 
@@ -164,6 +163,12 @@ std::vector<Attribute> members_of(AttributeSet set) {
     if ((set & only(attribute)) != 0) members.push_back(attribute);
   }
   return members;
+}
+
+std::string unknown_dtype(std::string_view name) {
+  const std::string hint = did_you_mean(name, dtype_names());
+  return "unknown dtype " + in_quotes(name) +
+         (hint.empty() ? " (known: " + listed(dtype_names()) + ")" : hint);
 }
 
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,

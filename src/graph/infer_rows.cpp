@@ -95,14 +95,15 @@ void infer_batch_norm(Inference& op) {
   }
   op.outputs.push_back({shape, float_of(op.dtype(0))});
   if (op.attributes().mode == BatchNormMode::kInference) {
-    if (op.input_count() != 5) op.fail("takes x, weight, bias, mean and variance to infer");
-    if (op.output_count() != 1) op.fail("has one output where it infers");
+    if (op.input_count() != 5)
+      op.fail("batch_norm takes x, weight, bias, mean and variance to infer");
+    if (op.output_count() != 1) op.fail("batch_norm has one output where it infers");
     op.op_class = OpClass::kPointwise;
     op.passes = 1;
     return;
   }
-  if (op.input_count() != 3) op.fail("takes x, weight and bias to train");
-  if (op.output_count() == 2) op.fail("writes y alone, or y, mean and variance");
+  if (op.input_count() != 3) op.fail("batch_norm takes x, weight and bias to train");
+  if (op.output_count() == 2) op.fail("batch_norm writes y alone, or y, mean and variance");
   std::vector<bool> reduced(shape.size(), true);
   reduced[1] = false;
   op.rows = row_layout(shape, reduced);

@@ -27,8 +27,8 @@ struct Tensor {
   TensorId view_of = kNone;
   std::vector<std::int64_t> view_perm;  // a reordering view's axes; empty for a reshape
   TensorId value = kNone;               // the tensor at the end of the views, or itself
-  TensorId storage = kNone;   // whose memory holds it: in-place results share their input's
-  OpId producer = kNone;      // none for a graph input
+  TensorId storage = kNone;  // whose memory holds it: in-place results share their input's
+  OpId producer = kNone;     // none for a graph input
   // The op that overwrites a part of it in place: whoever needs that result needs the rest of this
   // one in memory.
   OpId patched_by = kNone;
