@@ -49,6 +49,11 @@ class GraphBuilder {
                                               pointer.empty() ? "" : ": ", message));
   }
   static std::string at_op(std::size_t position) { return fmt::format("/ops/{}", position); }
+  static std::string place_of(const std::string& attribute, bool grouped) {
+    return (grouped ? "/attrs/" : "/") + pointer_token(attribute);
+  }
+  // Where a rule's place within an op, "/axes", stands in the document: perhaps at "/attrs/axis".
+  static std::string written_place(const WrittenOp& op, std::string_view place);
   static std::string at_output(const WrittenOp& op, std::size_t position, std::size_t i) {
     return op.one_output ? at_op(position) + "/output"
                          : fmt::format("{}/outputs/{}", at_op(position), i);
@@ -125,7 +130,9 @@ std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& na
   if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
   std::vector<std::string_view> names;
   for (const auto& [known, extent] : written_.dims) names.push_back(known);
-  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name), did_you_mean(name, names)));
+  const std::string hint = did_you_mean(name, names);
+  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name),
+                            hint.empty() ? "; give it an extent in \"dims\"" : hint));
 }
 
 void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& pointer) {
@@ -203,6 +210,15 @@ void GraphBuilder::declare_ops() {
                                                           in_quotes(name), at_op(writer)));
       }
       writer = static_cast<std::uint32_t>(position);
+    }
+  }
+  for (const auto& [name, position] : op_positions_) {
+    if (!name.starts_with("op#")) continue;
+    for (std::size_t other = 0; other < written_.ops.size(); ++other) {
+      if (written_.ops[other].name || name != fmt::format("op#{}", other)) continue;
+      fail(at_op(position) + "/name",
+           fmt::format("{} is already what {} is called, which has no name of its own",
+                       in_quotes(name), at_op(other)));
     }
   }
   op_at_position_.assign(written_.ops.size(), kNone);
@@ -287,12 +303,21 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
                            printable(written_.ops[path[0]].outputs[0]));
 }
 
+std::string GraphBuilder::written_place(const WrittenOp& op, std::string_view place) {
+  const auto attribute = place.empty() ? std::nullopt : attribute_named(place.substr(1));
+  if (!attribute) return std::string(place);
+  for (const WrittenAttribute& written : op.attributes) {
+    if (attribute_named(written.name) == attribute) return place_of(written.name, written.grouped);
+  }
+  return "";
+}
+
 Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op) const {
   Attributes attributes;
   const AttributeSet allowed = op.row->attributes;
-  const std::string base = at_op(op.position) + (written.grouped_attributes ? "/attrs/" : "/");
-  for (const auto& [key, value] : written.attributes) {
-    const std::string pointer = base + pointer_token(key);
+  AttributeSet seen = 0;
+  for (const auto& [key, value, grouped] : written.attributes) {
+    const std::string pointer = at_op(op.position) + place_of(key, grouped);
     const std::optional<Attribute> attribute = attribute_named(key);
     if (!attribute || (allowed & only(*attribute)) == 0) {
       std::vector<std::string_view> known = {"name", "op", "inputs", "output", "outputs"};
@@ -305,6 +330,11 @@ Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op)
       }
       fail(pointer, fmt::format("unknown attribute {} of {}{}", in_quotes(key), written.op, hint));
     }
+    if ((seen & only(*attribute)) != 0) {
+      fail(pointer,
+           fmt::format("gives {} a second time; keep one", in_quotes(name_of(*attribute))));
+    }
+    seen = seen | *attribute;
     const AttributeScope scope{.dim = [&](const std::string& name) { return dim(pointer, name); },
                                .fail = [&](const std::string& message) { fail(pointer, message); }};
     set_attribute(attributes, *attribute, value, scope);
@@ -353,7 +383,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   }
   Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
                       [&](std::string_view place, const std::string& message) {
-                        fail(at_op(position) + std::string(place), message);
+                        fail(at_op(position) + written_place(written, place), message);
                       });
   if (row.infer == nullptr) {
     build_custom(written, op);

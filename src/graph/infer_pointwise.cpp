@@ -24,7 +24,9 @@ Shape broadcast_inputs(const Inference& op, std::size_t first = 0) {
     if (widest == op.input_count() || op.elements(i) > op.elements(widest)) widest = i;
     shape = *joined;
   }
-  if (widest == op.input_count()) op.fail("needs at least one tensor among its inputs");
+  if (widest == op.input_count()) {
+    op.fail(std::string(op.row().name) + " needs at least one tensor among its inputs");
+  };
   return shape;
 }
 
@@ -137,8 +139,14 @@ void infer_slice(Inference& op) {
   check_count(Attribute::kStarts, attributes.starts.size());
   check_count(Attribute::kEnds, attributes.ends.size());
   check_count(Attribute::kSteps, attributes.steps.size());
+  std::vector<bool> cut(shape.size(), false);
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t& extent = shape[op.normalised_axis(axes[i], shape.size())];
+    const std::size_t axis = op.normalised_axis(axes[i], shape.size());
+    if (cut[axis]) {
+      op.fail_attribute(Attribute::kAxes, fmt::format("axis {} is named twice", axes[i]));
+    }
+    cut[axis] = true;
+    std::uint64_t& extent = shape[axis];
     const auto size = static_cast<std::int64_t>(extent);
     const auto from_end = [&](std::int64_t index) { return index < 0 ? index + size : index; };
     const std::int64_t start = attributes.starts.empty() ? 0 : from_end(attributes.starts[i]);

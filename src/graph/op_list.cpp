@@ -130,12 +130,8 @@ WrittenValue read_value(JsonReader& reader) {
 }
 
 void read_attributes(JsonReader& reader, WrittenOp& op) {
-  op.grouped_attributes = true;
   reader.read_members([&](const std::string& key) {
-    for (const auto& [known, value] : op.attributes) {
-      if (known == key) reader.fail("duplicate key; keep one");
-    }
-    op.attributes.emplace_back(key, read_value(reader));
+    op.attributes.push_back({.name = key, .value = read_value(reader), .grouped = true});
   });
 }
 
@@ -201,7 +197,7 @@ WrittenOp read_op(JsonReader& reader) {
     for (const OpMember& member : kOpMembers) {
       if (member.key == key) return member.read(reader, op);
     }
-    op.attributes.emplace_back(key, read_value(reader));
+    op.attributes.push_back({.name = key, .value = read_value(reader)});
   });
   if (op.op.empty()) reader.fail("missing key \"op\"");
   if (op.outputs.empty()) reader.fail("missing key \"output\" (the tensor that it writes)");

@@ -44,6 +44,12 @@ struct WrittenTensor {
   std::optional<std::string> dtype;
 };
 
+struct WrittenAttribute {
+  std::string name;
+  WrittenValue value;
+  bool grouped = false;  // written inside "attrs"
+};
+
 struct WrittenOp {
   std::optional<std::string> name;
   std::string op;
@@ -55,8 +61,7 @@ struct WrittenOp {
   std::vector<std::pair<std::string, std::uint64_t>> writes;
   std::optional<std::uint64_t> flops;
   std::optional<std::string> op_class;
-  std::vector<std::pair<std::string, WrittenValue>> attributes;
-  bool grouped_attributes = false;  // written inside "attrs"
+  std::vector<WrittenAttribute> attributes;
 };
 
 struct WrittenGraph {

@@ -68,6 +68,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   }
   path.erase(path.begin(), std::ranges::find(path, k));
   std::ranges::reverse(path);
+  std::ranges::rotate(path, std::ranges::min_element(path));
   std::vector<Kernel> circle;
   for (const std::uint32_t member : path) circle.push_back(kernels[member]);
   kernels = std::move(circle);

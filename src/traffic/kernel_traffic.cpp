@@ -22,7 +22,8 @@ void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel
   std::uint64_t sum = traffic_.bytes.total();
   if (!checked_add(sum, bytes)) {
     throw Error(Fault::kBadInput,
-                fmt::format("{}: the kernel of {} moves more than {} bytes", graph().document,
+                fmt::format("{}: /ops/{}: the kernel of {} moves more than {} bytes",
+                            graph().document, graph().ops[kernel.front()].position,
                             in_quotes(graph().ops[kernel.front()].name), kMaxCount));
   }
   total += bytes;

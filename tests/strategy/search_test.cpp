@@ -16,6 +16,7 @@
 #include "plan/partition.hpp"
 #include "plan/random_graph.hpp"
 #include "strategy/plans.hpp"
+#include "support/plans.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -125,8 +126,7 @@ void check_against_brute_force(std::uint64_t seed, std::size_t ops) {
   TrafficCounter counter(*graph, device);
   for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
     const Rules rules = kind == PlanKind::kAuto ? runner_rules(device) : compiler_rules(device);
-    const FusionPlan compiler = compiler_plan(counter);
-    const FusionPlan plan = kind == PlanKind::kAuto ? auto_plan(counter, compiler) : compiler;
+    const FusionPlan plan = make_plan(counter, kind);
     check_sound(counter, rules, plan.kernels);
     const PlanCost cost = cost_of(counter, plan.kernels);
     BruteForce all(counter, rules);
@@ -168,7 +168,7 @@ struct Distance {
 
 PlanCost greedy_cost(TrafficCounter& counter, const Rules& rules) {
   const std::vector<Kernel> kernels =
-      search_greedily(counter, rules, seed_attention(counter, rules));
+      search_greedily(counter, rules, unfused_plan(counter.graph()).kernels);
   check_sound(counter, rules, kernels);
   return cost_of(counter, kernels);
 }
@@ -199,7 +199,7 @@ TEST_CASE("a greedy search is legal, saves, and ends near the best plan") {
     const Rules rules = runner_rules(counter.device());
     const PlanCost greedy = greedy_cost(counter, rules);
     CHECK(greedy <= cost_of(counter, unfused_plan(*graph).kernels));
-    const PlanCost best = cost_of(counter, auto_plan(counter, compiler_plan(counter)).kernels);
+    const PlanCost best = cost_of(counter, make_plan(counter, PlanKind::kAuto).kernels);
     CHECK(best <= greedy);
     distance.add(seed, greedy.bytes, best.bytes);
   }
@@ -222,8 +222,8 @@ TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same 
       if (!graph) continue;
       const Device& device = known_devices().front();
       TrafficCounter counter(*graph, device);
-      const FusionPlan compiler = compiler_plan(counter);
-      const FusionPlan best = auto_plan(counter, compiler_plan(counter));
+      const FusionPlan compiler = make_plan(counter, PlanKind::kCompiler);
+      const FusionPlan best = make_plan(counter, PlanKind::kAuto);
       check_sound(counter, compiler_rules(device), compiler.kernels);
       check_sound(counter, runner_rules(device), best.kernels);
       const PlanCost apart = cost_of(counter, unfused_plan(*graph).kernels);
@@ -231,8 +231,8 @@ TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same 
       CHECK(cost_of(counter, best.kernels) <= cost_of(counter, compiler.kernels));
       CHECK(count_limit(*graph, device).bytes.total() <= cost_of(counter, best.kernels).bytes);
       TrafficCounter again(*graph, device);
-      CHECK(compiler_plan(again).kernels == compiler.kernels);
-      CHECK(auto_plan(again, compiler_plan(again)).kernels == best.kernels);
+      CHECK(make_plan(again, PlanKind::kCompiler).kernels == compiler.kernels);
+      CHECK(make_plan(again, PlanKind::kAuto).kernels == best.kernels);
     }
   }
 }

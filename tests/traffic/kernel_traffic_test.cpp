@@ -378,5 +378,5 @@ TEST_CASE("a kernel whose bytes pass 2^63 - 1 is refused") {
     }
     return std::string();
   }();
-  CHECK(fault == "t: the kernel of \"sum\" moves more than 9223372036854775807 bytes");
+  CHECK(fault == "t: /ops/0: the kernel of \"sum\" moves more than 9223372036854775807 bytes");
 }
