@@ -12,5 +12,6 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_schemas();
+std::span<const EmbeddedFile> embedded_kernels();  // device code
 
 }  // namespace fusecalc
