@@ -1,13 +1,11 @@
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "core/output.hpp"
-#include "core/text.hpp"
 #include "graph/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
@@ -18,27 +16,12 @@
 namespace fusecalc {
 namespace {
 
-// What a result is called where its document does not say.
-std::string default_name(const std::string& path) {
-  return path == "-" ? "stdin" : printable(std::filesystem::path(path).stem().string());
-}
-
-Look look_of_standard_output() {
-  const auto is_set = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return value != nullptr && *value != '\0';
-  };
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR")};
-}
-
 Analysis analyze(const AnalyzeOptions& options) {
   JsonReader reader(ByteSource::open(options.document));
   SizeChain chain = read_op_list(reader);
   chain.dtype_bytes = options.dtype_bytes.value_or(chain.dtype_bytes);
   const ChainTraffic traffic = count_bytes(chain, reader.name());
-  return {.name = chain.name.value_or(default_name(options.document)),
+  return {.name = chain.name.value_or(name_of_document(options.document)),
           .plan = "auto",
           .operations = chain.operations,
           .dtype_bytes = chain.dtype_bytes,

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <memory>
@@ -23,6 +24,31 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
+std::uint64_t whole_number(const std::string& option, const std::string& text, std::uint64_t least,
+                           std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  if (!whole || value < least || value > most) {
+    throw CLI::ValidationError(
+        option, fmt::format("must be a whole number from {}{}, not {}", least,
+                            most < kMaxCount ? fmt::format(" to {}", most) : "", in_quotes(text)));
+  }
+  return value;
+}
+
+double positive_seconds(const std::string& option, const std::string& text) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  constexpr double kDay = 86400;
+  if (!whole || !(value > 0 && value <= kDay)) {
+    throw CLI::ValidationError(option,
+                               "must be a number of seconds above 0, not " + in_quotes(text));
+  }
+  return value;
+}
+
 // The options of a subcommand that has yet to be parsed, and the CLI11 definition that fills them.
 class Definition {
  public:
@@ -37,10 +63,14 @@ class Definition {
         "Examples:\n"
         "  fusecalc analyze ops.json              what fusing this op list saves\n"
         "  fusecalc analyze ops.json -o out.json  the same, kept for scripts\n"
+        "  fusecalc measure ops.json              what a GPU says about it\n"
+        "  fusecalc doctor                        whether measuring works here\n"
         "  fusecalc schema sizes                  what an op list may hold\n"
         "  fusecalc completion bash               Tab completes, from now on\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available here.");
     define_analyze();
+    define_measure();
+    define_doctor();
     define_schema();
     define_completion();
   }
@@ -53,7 +83,11 @@ class Definition {
   void add_choice(CLI::Option* option, Words choices);
   void add_output_options(CLI::App* app, std::optional<std::string>& format,
                           std::vector<std::string>& outputs);
+  void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
+  void add_device_index(CLI::App* app, int& index);
   void define_analyze();
+  void define_measure();
+  void define_doctor();
   void define_schema();
   void define_completion();
 
@@ -98,6 +132,16 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
       ->allow_extra_args(false);
 }
 
+void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes) {
+  app->add_option_function<std::string>(
+         "--dtype-bytes",
+         [&dtype_bytes](const std::string& text) {
+           dtype_bytes = whole_number("--dtype-bytes", text, 1, kMaxCount);
+         },
+         "bytes per element (default: the list's, or 2)")
+      ->type_name("N");
+}
+
 void Definition::define_analyze() {
   CLI::App* app = add_command("analyze", "count the bytes that an op list moves, unfused and fused",
                               AnalyzeOptions{});
@@ -105,25 +149,85 @@ void Definition::define_analyze() {
   app->add_option("FILE", options.document, "the op list; - reads standard input")
       ->type_name("")
       ->required();
-  app->add_option_function<std::string>(
-         "--dtype-bytes",
-         [&options](const std::string& text) {
-           std::uint64_t bytes = 0;
-           const auto parsed = std::from_chars(text.data(), text.data() + text.size(), bytes);
-           const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-           if (!whole || bytes == 0 || bytes > kMaxCount) {
-             throw CLI::ValidationError("--dtype-bytes",
-                                        "must be a whole number from 1, not " + in_quotes(text));
-           }
-           options.dtype_bytes = bytes;
-         },
-         "bytes per element (default: the list's, or 2)")
-      ->type_name("N");
+  add_dtype_bytes(app, options.dtype_bytes);
   add_output_options(app, options.format, options.outputs);
   app->footer(
       "Examples:\n"
       "  fusecalc analyze ops.json --format table\n"
       "  generate-ops | fusecalc analyze - --dtype-bytes 4 -o savings.csv");
+}
+
+void Definition::define_measure() {
+  static constexpr std::array<std::string_view, 3> kCacheModes = {"isolated", "pipeline", "both"};
+  constexpr std::uint64_t kMostRuns = 1'000'000;
+  CLI::App* app = add_command(
+      "measure", "run an op list on the GPU and set its real DRAM traffic beside the count",
+      MeasureCommand{});
+  auto& command = std::get<MeasureCommand>(*commands_.at(app));
+  app->add_option("FILE", command.document, "the op list; - reads standard input")
+      ->type_name("")
+      ->required();
+  app->add_flag_callback(
+      "--timing-only", [&command] { command.options.counters = false; },
+      "leave the counters alone, and need no right to them");
+  add_device_index(app, command.device_index);
+  add_choice(app->add_option_function<std::string>(
+                    "--cache",
+                    [&command](const std::string& mode) {
+                      command.options.isolated = mode != "pipeline";
+                      command.options.pipeline = mode != "isolated";
+                    },
+                    "isolated (each kernel alone, from a cold L2),\n"
+                    "pipeline (back to back) or both (default)")
+                 ->type_name("MODE"),
+             Words(kCacheModes.begin(), kCacheModes.end()));
+  app->add_option_function<std::string>(
+         "--runs",
+         [&command](const std::string& text) {
+           command.options.runs = whole_number("--runs", text, 1, kMostRuns);
+         },
+         "time exactly N runs (default: until the median settles)")
+      ->type_name("N");
+  app->add_option_function<std::string>(
+         "--time-budget",
+         [&command](const std::string& text) {
+           command.options.time_budget_s = positive_seconds("--time-budget", text);
+         },
+         "seconds for all timing together (default: 1)")
+      ->type_name("S");
+  app->add_option_function<std::string>(
+         "--seed",
+         [&command](const std::string& text) {
+           command.options.seed = whole_number("--seed", text, 0, kMaxCount);
+         },
+         "of the tensors' random contents (default: 0)")
+      ->type_name("N");
+  add_dtype_bytes(app, command.dtype_bytes);
+  add_output_options(app, command.format, command.outputs);
+  app->footer(
+      "Examples:\n"
+      "  fusecalc measure ops.json --format table\n"
+      "  fusecalc measure ops.json --timing-only --device-index 1 -o timing.csv\n"
+      "\nWhere it says that something is missing: fusecalc doctor");
+}
+
+void Definition::add_device_index(CLI::App* app, int& index) {
+  constexpr std::uint64_t kMostDevices = 1023;
+  app->add_option_function<std::string>(
+         "--device-index",
+         [&index](const std::string& text) {
+           index = static_cast<int>(whole_number("--device-index", text, 0, kMostDevices));
+         },
+         "which GPU, as nvidia-smi counts (default: 0)")
+      ->type_name("N");
+}
+
+void Definition::define_doctor() {
+  CLI::App* app =
+      add_command("doctor", "check what measuring needs of this machine, and say what to mend",
+                  DoctorCommand{});
+  add_device_index(app, std::get<DoctorCommand>(*commands_.at(app)).device_index);
+  app->footer("Example:\n  fusecalc doctor");
 }
 
 void Definition::define_schema() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command_spec.hpp"
+#include "measure/plan_runner.hpp"
 
 namespace fusecalc {
 
@@ -15,6 +16,19 @@ struct AnalyzeOptions {
   std::optional<std::uint64_t> dtype_bytes;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
+};
+
+struct MeasureCommand {
+  std::string document;  // a path, or - for standard input
+  std::optional<std::uint64_t> dtype_bytes;
+  int device_index = 0;
+  MeasureOptions options;
+  std::optional<std::string> format;
+  std::vector<std::string> outputs;
+};
+
+struct DoctorCommand {
+  int device_index = 0;
 };
 
 struct SchemaOptions {
@@ -30,7 +44,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, SchemaOptions, CompletionOptions, ShowText>;
+using Command = std::variant<AnalyzeOptions, MeasureCommand, DoctorCommand, SchemaOptions,
+                             CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

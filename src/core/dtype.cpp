@@ -19,14 +19,14 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{"f64", 64, Family::kFloat, 9},      Row{"f32", 32, Family::kFloat, 8},
-    Row{"tf32", 32, Family::kFloat, 7},     Row{"f16", 16, Family::kFloat, 5},
-    Row{"bf16", 16, Family::kFloat, 6},     Row{"fp8_e4m3", 8, Family::kFloat, 3},
-    Row{"fp8_e5m2", 8, Family::kFloat, 2},  Row{"fp4_e2m1", 4, Family::kFloat, 1},
-    Row{"i64", 64, Family::kInteger, 7},    Row{"i32", 32, Family::kInteger, 6},
-    Row{"i16", 16, Family::kInteger, 5},    Row{"i8", 8, Family::kInteger, 4},
-    Row{"u8", 8, Family::kInteger, 3},      Row{"i4", 4, Family::kInteger, 2},
-    Row{"u4", 4, Family::kInteger, 1},      Row{"bool", 8, Family::kBool, 0},
+    Row{"f64", 64, Family::kFloat, 9},     Row{"f32", 32, Family::kFloat, 8},
+    Row{"tf32", 32, Family::kFloat, 7},    Row{"f16", 16, Family::kFloat, 5},
+    Row{"bf16", 16, Family::kFloat, 6},    Row{"fp8_e4m3", 8, Family::kFloat, 3},
+    Row{"fp8_e5m2", 8, Family::kFloat, 2}, Row{"fp4_e2m1", 4, Family::kFloat, 1},
+    Row{"i64", 64, Family::kInteger, 7},   Row{"i32", 32, Family::kInteger, 6},
+    Row{"i16", 16, Family::kInteger, 5},   Row{"i8", 8, Family::kInteger, 4},
+    Row{"u8", 8, Family::kInteger, 3},     Row{"i4", 4, Family::kInteger, 2},
+    Row{"u4", 4, Family::kInteger, 1},     Row{"bool", 8, Family::kBool, 0},
 };
 static_assert(kRows.size() == static_cast<std::size_t>(DType::kBool) + 1);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "json/reader.hpp"
 
@@ -20,7 +21,15 @@ struct SizeChain {
   std::uint64_t dtype_bytes = 2;
 };
 
-// Reads a whole document in the sizes form: an array of operations, or an object around one.
-SizeChain read_op_list(JsonReader& reader);
+// One operation of that form.
+struct SizedOperation {
+  std::string name;
+  std::uint64_t input_elements = 0;
+  std::uint64_t output_elements = 0;
+};
+
+// Reads a whole document in the sizes form: an array of operations, or an object around one. The
+// operations themselves are held only where somebody wants them.
+SizeChain read_op_list(JsonReader& reader, std::vector<SizedOperation>* operations = nullptr);
 
 }  // namespace fusecalc

@@ -38,9 +38,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return result;
 }
 
-std::string to_string(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void RowLayout::append(std::uint64_t extent, bool reduced) {
   if (extent == 1) return;

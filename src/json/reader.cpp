@@ -436,7 +436,8 @@ void JsonReader::fail_expected(std::string_view expected) {
   if (c == '/' || c == '#') hint = " (JSON has no comments)";
   if (c == 'N' || c == 'I') hint = " (NaN and Infinity are not JSON)";
   if (c == 'T' || c == 'F') hint = " (write true or false)";
-  const std::string found = c < 0x80 ? in_quotes({position_, 1}) : fmt::format("the byte 0x{:02x}", c);
+  const std::string found =
+      c < 0x80 ? in_quotes({position_, 1}) : fmt::format("the byte 0x{:02x}", c);
   fail_syntax(fmt::format("expected {}, found {}{}", expected, found, hint));
 }
 

@@ -4,24 +4,10 @@
 #include <string_view>
 
 #include "core/format.hpp"
+#include "report/cells.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
-namespace {
-
-// RFC 4180: quoted where it must be.
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string field = "\"";
-  for (const char c : text) {
-    if (c == '"') field += '"';
-    field += c;
-  }
-  return field + '"';
-}
-
-}  // namespace
-
 void write_csv(const Analysis& analysis, const Look& /*look*/, Output& output) {
   const Savings savings = analysis.savings();
   output.write("name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n");

@@ -15,10 +15,17 @@ namespace fusecalc {
 namespace {
 
 constexpr std::array kFormats = {
-    Format{.name = "table", .extension = ".txt", .write = write_table},
-    Format{.name = "json", .extension = ".json", .write = write_json},
-    Format{.name = "csv", .extension = ".csv", .write = write_csv},
-    Format{.name = "markdown", .extension = ".md", .write = write_markdown},
+    Format{.name = "table",
+           .extension = ".txt",
+           .write = write_table,
+           .write_measurement = write_table},
+    Format{
+        .name = "json", .extension = ".json", .write = write_json, .write_measurement = write_json},
+    Format{.name = "csv", .extension = ".csv", .write = write_csv, .write_measurement = write_csv},
+    Format{.name = "markdown",
+           .extension = ".md",
+           .write = write_markdown,
+           .write_measurement = write_markdown},
 };
 
 template <std::string_view Format::*column>

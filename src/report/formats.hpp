@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/output.hpp"
+#include "measure/measurement.hpp"
 #include "report/analysis.hpp"
 
 namespace fusecalc {
@@ -19,6 +20,7 @@ struct Format {
   std::string_view name;
   std::string_view extension;
   void (*write)(const Analysis&, const Look&, Output&);
+  void (*write_measurement)(const Measurement&, const Look&, Output&);
 };
 
 std::span<const Format> formats();

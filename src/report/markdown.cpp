@@ -4,20 +4,11 @@
 #include <string_view>
 
 #include "core/format.hpp"
+#include "report/cells.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
-
-// Text that stands for itself inside a table cell or a heading.
-std::string markdown_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|~").find(c) != std::string_view::npos) out += '\\';
-    out += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return out;
-}
 
 void write_row(Output& output, std::string_view plan, const Bytes& bytes) {
   output.write(fmt::format("| {} | {} | {} | {} |\n", plan, human_bytes(bytes.read),

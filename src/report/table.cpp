@@ -8,6 +8,7 @@
 #include "core/format.hpp"
 #include "core/ratio.hpp"
 #include "core/text.hpp"
+#include "report/cells.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -24,10 +25,6 @@ std::string bar(double share) {
   for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];
   return text;
-}
-
-std::string coloured(std::string_view text, std::string_view code, const Look& look) {
-  return look.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
 void write_row(Output& output, std::string_view plan, const Bytes& bytes, std::uint64_t most,

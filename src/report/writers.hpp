@@ -11,4 +11,9 @@ void write_json(const Analysis& analysis, const Look& look, Output& output);
 void write_csv(const Analysis& analysis, const Look& look, Output& output);
 void write_markdown(const Analysis& analysis, const Look& look, Output& output);
 
+void write_table(const Measurement& measurement, const Look& look, Output& output);
+void write_json(const Measurement& measurement, const Look& look, Output& output);
+void write_csv(const Measurement& measurement, const Look& look, Output& output);
+void write_markdown(const Measurement& measurement, const Look& look, Output& output);
+
 }  // namespace fusecalc
