@@ -66,6 +66,9 @@ target_include_directories(fusecalc_gpu_parts SYSTEM PUBLIC
 target_link_libraries(fusecalc_gpu_parts
   PUBLIC fusecalc_core ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
 
+# NVRTC opens its built-ins by name, and only the older DT_RPATH of the module counts for that.
+target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
+
 add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/gpu/module.cpp)
 target_link_libraries(fusecalc_gpu PRIVATE fusecalc_gpu_parts fusecalc_warnings)
 set_target_properties(fusecalc_gpu PROPERTIES CXX_VISIBILITY_PRESET hidden)
@@ -76,6 +79,7 @@ get_filename_component(nvrtc_folder ${FUSECALC_nvrtc_SO} DIRECTORY)
 get_filename_component(cupti_folder ${FUSECALC_cupti_SO} DIRECTORY)
 set(cuda_folders ${nvrtc_folder} ${cupti_folder})
 list(REMOVE_DUPLICATES cuda_folders)
+set(FUSECALC_CUDA_FOLDERS "${cuda_folders}")
 set_target_properties(fusecalc_gpu PROPERTIES
   BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
 install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})

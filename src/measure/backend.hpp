@@ -17,12 +17,12 @@ namespace fusecalc {
 // What a GPU is, in SI units.
 struct DeviceInfo {
   int index = 0;
-  std::string name;
-  std::string uuid;
-  std::string compute_capability;  // "9.0"
-  std::string driver;              // the driver's own version, empty where NVML does not tell
-  std::string driver_cuda;         // the newest CUDA that the driver runs: "13.0"
-  std::string toolkit;             // the CUDA that compiles here
+  std::string name{};
+  std::string uuid{};
+  std::string compute_capability{};  // "9.0"
+  std::string driver{};              // the driver's own version, empty where NVML does not tell
+  std::string driver_cuda{};         // the newest CUDA that the driver runs: "13.0"
+  std::string toolkit{};             // the CUDA that compiles here
   double sm_clock_hz = 0;          // at its highest
   double memory_clock_hz = 0;
   std::uint64_t l2_bytes = 0;
@@ -88,7 +88,7 @@ struct Launch {
 // Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
 // same bytes on every device.
 struct RandomFill {
-  std::optional<DType> dtype;
+  std::optional<DType> dtype{};
   double low = 0;
   double high = 1;
   std::uint64_t seed = 0;
@@ -97,7 +97,7 @@ struct RandomFill {
 // One timed run of some work.
 struct TimedRun {
   double seconds = 0;
-  std::optional<double> sm_clock_hz;  // just after it, where the device tells
+  std::optional<double> sm_clock_hz{};  // just after it, where the device tells
   bool slowed = false;                // the device reports that heat or power holds its clocks down
 };
 
