@@ -1,32 +1,47 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
+#include "core/error.hpp"
 #include "core/output.hpp"
-#include "graph/op_list.hpp"
+#include "core/text.hpp"
+#include "device/device.hpp"
+#include "graph/op_graph.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "report/analysis.hpp"
 #include "report/formats.hpp"
-#include "traffic/chain.hpp"
 
 namespace fusecalc {
 namespace {
 
+[[noreturn]] void refuse(const std::string& document, std::string_view option,
+                         std::string_view why) {
+  throw Error(Fault::kBadInput, fmt::format("{}: {} does not apply: it {}", document, option, why));
+}
+
 Analysis analyze(const AnalyzeOptions& options) {
-  JsonReader reader(ByteSource::open(options.document));
-  SizeChain chain = read_op_list(reader);
-  chain.dtype_bytes = options.dtype_bytes.value_or(chain.dtype_bytes);
-  const ChainTraffic traffic = count_bytes(chain, reader.name());
-  return {.name = chain.name.value_or(name_of_document(options.document)),
-          .plan = "auto",
-          .operations = chain.operations,
-          .dtype_bytes = chain.dtype_bytes,
-          .unfused = traffic.unfused,
-          .fused = traffic.fused};
+  JsonReader reader(open_document(options.document));
+  OpList list = read_op_list(reader);
+  const std::string& document = reader.name();
+  if (auto* chain = std::get_if<SizeChain>(&list)) {
+    if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
+    if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
+    chain->dtype_bytes = options.dtype_bytes.value_or(chain->dtype_bytes);
+    return analyze_chain(*chain, chain->name.value_or(name_of_document(options.document)),
+                         document);
+  }
+  const auto& written = std::get<WrittenGraph>(list);
+  if (options.dtype_bytes) refuse(document, "--dtype-bytes", "gives each tensor its own dtype");
+  OpGraph graph = build_graph(written, options.dims);
+  const std::string name = graph.name.value_or(name_of_document(options.document));
+  return analyze_graph(std::move(graph), name, device_named(options.device), options.plan);
 }
 
 }  // namespace
@@ -36,13 +51,13 @@ void run(const AnalyzeOptions& options) {
   const Analysis analysis = analyze(options);
   for (const std::string& path : options.outputs) {
     Output file = Output::file(path);
-    format_for_file(path).write(analysis, Look{}, file);
+    format_for_file(path).write(analysis, Look{.explain = options.explain}, file);
     file.finish();
   }
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
   format_named(options.format.value_or(std::string(fallback)))
-      .write(analysis, look_of_standard_output(), output);
+      .write(analysis, look_of_standard_output(options.explain), output);
   output.finish();
 }
 

@@ -1,6 +1,7 @@
 #include "cli/command_line.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,7 +17,9 @@
 #include "core/error.hpp"
 #include "core/suggest.hpp"
 #include "core/text.hpp"
+#include "device/device.hpp"
 #include "report/formats.hpp"
+#include "report/listing.hpp"
 #include "version.hpp"
 
 namespace fusecalc {
@@ -24,17 +27,16 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-std::uint64_t whole_number(const std::string& option, const std::string& text, std::uint64_t least,
-                           std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+std::uint64_t parse_count(const char* option, const std::string& text, std::uint64_t least,
+                          std::uint64_t most = kMaxCount) {
+  std::uint64_t count = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-  if (!whole || value < least || value > most) {
+  if (!whole || count < least || count > most) {
     throw CLI::ValidationError(
-        option, fmt::format("must be a whole number from {}{}, not {}", least,
-                            most < kMaxCount ? fmt::format(" to {}", most) : "", in_quotes(text)));
+        option, fmt::format("must be a whole number from {}, not {}", least, in_quotes(text)));
   }
-  return value;
+  return count;
 }
 
 double positive_seconds(const std::string& option, const std::string& text) {
@@ -49,6 +51,16 @@ double positive_seconds(const std::string& option, const std::string& text) {
   return value;
 }
 
+// "T=4096".
+DimOverride parse_dim(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw CLI::ValidationError("--dim", "must look like T=4096, not " + in_quotes(text));
+  }
+  return {.name = text.substr(0, equals),
+          .extent = parse_count("--dim", text.substr(equals + 1), 0)};
+}
+
 // The options of a subcommand that has yet to be parsed, and the CLI11 definition that fills them.
 class Definition {
  public:
@@ -61,16 +73,20 @@ class Definition {
     app_.get_formatter()->column_width(28);
     app_.footer(
         "Examples:\n"
-        "  fusecalc analyze ops.json              what fusing this op list saves\n"
-        "  fusecalc analyze ops.json -o out.json  the same, kept for scripts\n"
+        "  fusecalc analyze ops.json -o out.json  what fusing saves, also kept for scripts\n"
+        "  fusecalc analyze @splade_head          the same for an op list of the library\n"
+        "  fusecalc specs splade_head             that op list, to start your own from\n"
         "  fusecalc measure ops.json              what a GPU says about it\n"
         "  fusecalc doctor                        whether measuring works here\n"
-        "  fusecalc schema sizes                  what an op list may hold\n"
-        "  fusecalc completion bash               Tab completes, from now on\n"
+        "  fusecalc ops                           what an op list may hold\n"
+        "  fusecalc schema analysis               what comes out, for validators\n"
+        "  source <(fusecalc completion bash)     Tab completes, from now on\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available here.");
     define_analyze();
     define_measure();
     define_doctor();
+    define_ops();
+    define_specs();
     define_schema();
     define_completion();
   }
@@ -82,12 +98,16 @@ class Definition {
   CLI::App* add_command(const std::string& name, const std::string& description, Command command);
   void add_choice(CLI::Option* option, Words choices);
   void add_output_options(CLI::App* app, std::optional<std::string>& format,
-                          std::vector<std::string>& outputs);
+                          std::vector<std::string>& outputs,
+                          std::span<const std::string_view> names);
+  void add_listing_format(CLI::App* app, std::string& format);
   void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
   void add_device_index(CLI::App* app, int& index);
   void define_analyze();
   void define_measure();
   void define_doctor();
+  void define_ops();
+  void define_specs();
   void define_schema();
   void define_completion();
 
@@ -120,14 +140,13 @@ void Definition::add_choice(CLI::Option* option, Words choices) {
 }
 
 void Definition::add_output_options(CLI::App* app, std::optional<std::string>& format,
-                                    std::vector<std::string>& outputs) {
+                                    std::vector<std::string>& outputs,
+                                    std::span<const std::string_view> names) {
   add_choice(app->add_option("-f,--format", format,
-                             "table, json, csv or markdown (default: table on a\n"
-                             "terminal, json elsewhere)")
+                             listed(names) + "\n(default: table on a terminal, json elsewhere)")
                  ->type_name("FORMAT"),
-             Words(format_names().begin(), format_names().end()));
-  app->add_option("-o,--output", outputs,
-                  "write a file too; .txt .json .csv or .md gives the\nformat (repeatable)")
+             Words(names.begin(), names.end()));
+  app->add_option("-o,--output", outputs, "write a file, in its extension's format (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -136,9 +155,9 @@ void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dt
   app->add_option_function<std::string>(
          "--dtype-bytes",
          [&dtype_bytes](const std::string& text) {
-           dtype_bytes = whole_number("--dtype-bytes", text, 1, kMaxCount);
+           dtype_bytes = parse_count("--dtype-bytes", text, 1);
          },
-         "bytes per element (default: the list's, or 2)")
+         "sizes: bytes per element (default: the list's, or 2)")
       ->type_name("N");
 }
 
@@ -146,15 +165,66 @@ void Definition::define_analyze() {
   CLI::App* app = add_command("analyze", "count the bytes that an op list moves, unfused and fused",
                               AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
-  app->add_option("FILE", options.document, "the op list; - reads standard input")
+  app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
       ->required();
   add_dtype_bytes(app, options.dtype_bytes);
-  add_output_options(app, options.format, options.outputs);
+  app->add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&options](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) options.dims.push_back(parse_dim(text));
+         },
+         "another extent for a dim (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  add_choice(
+      app->add_option_function<std::string>(
+             "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
+             "the plan to compare (default: the list's own, or auto)")
+          ->type_name("PLAN"),
+      Words(plan_names().begin(), plan_names().end()));
+  app->add_flag("--explain", options.explain,
+                "every kernel in full, and why it ends where it ends");
+  options.device = device_names().front();
+  add_choice(
+      app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
+          ->type_name("GPU"),
+      Words(device_names().begin(), device_names().end()));
+  add_output_options(app, options.format, options.outputs, format_names());
   app->footer(
       "Examples:\n"
-      "  fusecalc analyze ops.json --format table\n"
-      "  generate-ops | fusecalc analyze - --dtype-bytes 4 -o savings.csv");
+      "  fusecalc analyze @transformer_block --dim T=8192 --explain -f table\n"
+      "  generate-sizes | fusecalc analyze - --dtype-bytes 4 -o savings.csv");
+}
+
+void Definition::add_listing_format(CLI::App* app, std::string& format) {
+  format = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  add_choice(app->add_option(
+                    "-f,--format", format,
+                    listed(listing_formats()) + "\n(default: table on a terminal, json elsewhere)")
+                 ->type_name("FORMAT"),
+             listing_formats());
+}
+
+void Definition::define_ops() {
+  CLI::App* app = add_command("ops", "list the ops that graphs are made of", OpsOptions{});
+  add_listing_format(app, std::get<OpsOptions>(*commands_.at(app)).format);
+  app->footer("Example:\n  fusecalc ops --format markdown");
+}
+
+void Definition::define_specs() {
+  CLI::App* app = add_command("specs", "list the op lists that come with fusecalc, or print one",
+                              SpecsOptions{});
+  auto& options = std::get<SpecsOptions>(*commands_.at(app));
+  Words names;
+  for (const EmbeddedFile& file : embedded_op_lists()) names.push_back(file.name);
+  CLI::Option* name = app->add_option("NAME", options.name, "the one to print")->type_name("");
+  choices_.emplace(name, std::move(names));
+  add_listing_format(app, options.format);
+  app->footer(
+      "Examples:\n"
+      "  fusecalc specs splade_head > mine.json\n"
+      "  fusecalc analyze @splade_head");
 }
 
 void Definition::define_measure() {
@@ -164,7 +234,7 @@ void Definition::define_measure() {
       "measure", "run an op list on the GPU and set its real DRAM traffic beside the count",
       MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
-  app->add_option("FILE", command.document, "the op list; - reads standard input")
+  app->add_option("FILE", command.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
       ->required();
   app->add_flag_callback(
@@ -184,7 +254,7 @@ void Definition::define_measure() {
   app->add_option_function<std::string>(
          "--runs",
          [&command](const std::string& text) {
-           command.options.runs = whole_number("--runs", text, 1, kMostRuns);
+           command.options.runs = parse_count("--runs", text, 1, kMostRuns);
          },
          "time exactly N runs (default: until the median settles)")
       ->type_name("N");
@@ -198,12 +268,12 @@ void Definition::define_measure() {
   app->add_option_function<std::string>(
          "--seed",
          [&command](const std::string& text) {
-           command.options.seed = whole_number("--seed", text, 0, kMaxCount);
+           command.options.seed = parse_count("--seed", text, 0, kMaxCount);
          },
          "of the tensors' random contents (default: 0)")
       ->type_name("N");
   add_dtype_bytes(app, command.dtype_bytes);
-  add_output_options(app, command.format, command.outputs);
+  add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
       "Examples:\n"
       "  fusecalc measure ops.json --format table\n"
@@ -216,7 +286,7 @@ void Definition::add_device_index(CLI::App* app, int& index) {
   app->add_option_function<std::string>(
          "--device-index",
          [&index](const std::string& text) {
-           index = static_cast<int>(whole_number("--device-index", text, 0, kMostDevices));
+           index = static_cast<int>(parse_count("--device-index", text, 0, kMostDevices));
          },
          "which GPU, as nvidia-smi counts (default: 0)")
       ->type_name("N");

@@ -7,20 +7,26 @@
 #include <vector>
 
 #include "cli/command_spec.hpp"
+#include "graph/op_graph.hpp"
 #include "measure/plan_runner.hpp"
+#include "strategy/plans.hpp"
 
 namespace fusecalc {
 
 struct AnalyzeOptions {
-  std::string document;  // a path, or - for standard input
-  std::optional<std::uint64_t> dtype_bytes;
+  std::string document;                      // a path, or - for standard input
+  std::optional<std::uint64_t> dtype_bytes;  // the sizes form
+  std::vector<DimOverride> dims;             // the graph form
+  std::optional<PlanKind> plan;
+  std::string device;
+  bool explain = false;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
 };
 
 struct MeasureCommand {
-  std::string document;  // a path, or - for standard input
-  std::optional<std::uint64_t> dtype_bytes;
+  std::string document;                      // a path, - for standard input, or @name
+  std::optional<std::uint64_t> dtype_bytes;  // the sizes form
   int device_index = 0;
   MeasureOptions options;
   std::optional<std::string> format;
@@ -35,6 +41,15 @@ struct SchemaOptions {
   std::string document;
 };
 
+struct OpsOptions {
+  std::string format;
+};
+
+struct SpecsOptions {
+  std::string name;  // of the one to print; empty: list them
+  std::string format;
+};
+
 struct CompletionOptions {
   std::string shell;
 };
@@ -44,8 +59,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, MeasureCommand, DoctorCommand, SchemaOptions,
-                             CompletionOptions, ShowText>;
+using Command = std::variant<AnalyzeOptions, MeasureCommand, DoctorCommand, OpsOptions,
+                             SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

@@ -8,6 +8,8 @@ namespace fusecalc {
 void run(const AnalyzeOptions& options);
 void run(const MeasureCommand& command);
 void run(const DoctorCommand& command);
+void run(const OpsOptions& options);
+void run(const SpecsOptions& options);
 void run(const SchemaOptions& options);
 void run(const CompletionOptions& options);
 void run(const ShowText& options);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
@@ -43,9 +44,15 @@ class ProgressLine {
 };
 
 Measurement measure(const MeasureCommand& command) {
-  JsonReader reader(ByteSource::open(command.document));
+  JsonReader reader(open_document(command.document));
   std::vector<SizedOperation> operations;
-  SizeChain chain = read_op_list(reader, &operations);
+  OpList list = read_op_list(reader, &operations);
+  if (!std::holds_alternative<SizeChain>(list)) {
+    throw Error(Fault::kUnavailable, reader.name() +
+                                         ": this version measures lists of sizes only, not graphs; "
+                                         "analyze counts their bytes");
+  }
+  auto& chain = std::get<SizeChain>(list);
   chain.dtype_bytes = command.dtype_bytes.value_or(chain.dtype_bytes);
   if (operations.empty()) {
     throw Error(Fault::kBadInput, reader.name() + ": no operations: there is nothing to measure");
@@ -72,11 +79,12 @@ Measurement measure(const MeasureCommand& command) {
 }  // namespace
 
 void run(const MeasureCommand& command) {
-  for (const std::string& path : command.outputs) format_for_file(path);  // refuse early
+  for (const std::string& path : command.outputs)
+    measurement_format_for_file(path);  // refuse early
   const Measurement measurement = measure(command);
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
-    format_for_file(path).write_measurement(measurement, Look{}, file);
+    measurement_format_for_file(path).write_measurement(measurement, Look{}, file);
     file.finish();
   }
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "core/embedded.hpp"
 #include "core/text.hpp"
 
 namespace fusecalc {
@@ -14,14 +15,20 @@ std::string name_of_document(const std::string& path) {
   return path == "-" ? "stdin" : printable(std::filesystem::path(path).stem().string());
 }
 
-Look look_of_standard_output() {
+ByteSource open_document(const std::string& document) {
+  if (!document.starts_with('@')) return ByteSource::open(document);
+  return ByteSource::from_memory(embedded_op_list(document.substr(1)), document);
+}
+
+Look look_of_standard_output(bool explain) {
   const auto is_set = [](const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr && *value != '\0';
   };
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR")};
+  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR"),
+          .explain = explain};
 }
 
 }  // namespace fusecalc

@@ -13,5 +13,9 @@ struct EmbeddedFile {
 
 std::span<const EmbeddedFile> embedded_schemas();
 std::span<const EmbeddedFile> embedded_kernels();  // device code
+// The library of op lists, for @name.
+std::span<const EmbeddedFile> embedded_op_lists();
+// Throws Error where there is none of that name.
+std::string_view embedded_op_list(std::string_view name);
 
 }  // namespace fusecalc

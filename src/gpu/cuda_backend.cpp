@@ -76,7 +76,7 @@ FillElement fill_element(const std::optional<DType>& dtype) {
 }
 
 // Kernel ids are the driver's function handles.
-CUfunction function_of(const Kernel& kernel) {
+CUfunction function_of(const CompiledKernel& kernel) {
   return reinterpret_cast<CUfunction>(static_cast<std::uintptr_t>(kernel.id));
 }
 
@@ -115,7 +115,7 @@ CudaBackend::~CudaBackend() {
 }
 
 void CudaBackend::prepare_instruments() {
-  const std::vector<Kernel> kernels =
+  const std::vector<CompiledKernel> kernels =
       compile({embedded_kernel("instruments"), {"sweep", "hold", "fill"}});
   sweep_kernel_ = kernels[0];
   hold_kernel_ = kernels[1];
@@ -145,7 +145,7 @@ std::uint64_t CudaBackend::free_bytes() {
   return available;
 }
 
-std::vector<Kernel> CudaBackend::compile(const KernelSource& source) {
+std::vector<CompiledKernel> CudaBackend::compile(const KernelSource& source) {
   const Clock::time_point begin = Clock::now();
   const CompiledImage compiled =
       compile_image(source, architecture_for(capability_of(device_)), cache_);
@@ -153,14 +153,14 @@ std::vector<Kernel> CudaBackend::compile(const KernelSource& source) {
   check(driver().cuModuleLoadData(&module, compiled.image.c_str()), "cuModuleLoadData");
   modules_.push_back(module);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::vector<Kernel> kernels;
+  std::vector<CompiledKernel> kernels;
   for (const std::string& entry : source.entries) {
     CUfunction function = nullptr;
     check(driver().cuModuleGetFunction(&function, module, entry.c_str()), "cuModuleGetFunction");
-    Kernel kernel{.id = reinterpret_cast<std::uintptr_t>(function),
-                  .resources = resources_of(function),
-                  .compile_seconds = seconds,
-                  .cached = compiled.cached};
+    CompiledKernel kernel{.id = reinterpret_cast<std::uintptr_t>(function),
+                          .resources = resources_of(function),
+                          .compile_seconds = seconds,
+                          .cached = compiled.cached};
     kernel.resources.spill_bytes = spill_bytes(compiled.log, entry);
     kernels.push_back(kernel);
   }

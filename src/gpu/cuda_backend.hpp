@@ -23,7 +23,7 @@ class CudaBackend final : public GpuBackend {
   const DeviceInfo& device() const override { return info_; }
   std::uint64_t free_bytes() override;
 
-  std::vector<Kernel> compile(const KernelSource& source) override;
+  std::vector<CompiledKernel> compile(const KernelSource& source) override;
   double occupancy(const Launch& launch) override;
 
   Buffer allocate(std::uint64_t bytes) override;
@@ -64,9 +64,9 @@ class CudaBackend final : public GpuBackend {
   std::vector<CUmodule> modules_;
 
   // What the measurement itself needs.
-  Kernel sweep_kernel_;
-  Kernel hold_kernel_;
-  Kernel fill_kernel_;
+  CompiledKernel sweep_kernel_;
+  CompiledKernel hold_kernel_;
+  CompiledKernel fill_kernel_;
   Buffer before_;  // swept to clean the L2 before the work
   Buffer
       after_;  // swept to drain it behind the work: another buffer, so that nothing of it is cached

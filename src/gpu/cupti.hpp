@@ -15,7 +15,8 @@ namespace fusecalc::gpu {
 #define FUSECALC_CUPTI_FUNCTIONS(X)                                                                \
   X(cuptiDeviceGetChipName)                                                                        \
   X(cuptiGetResultString)                                                                          \
-  X(cuptiGetVersion) X(cuptiProfilerDeInitialize) X(cuptiProfilerDeviceSupported)                  \
+  X(cuptiGetVersion)                                                                               \
+  X(cuptiProfilerDeInitialize) X(cuptiProfilerDeviceSupported)                                     \
       X(cuptiProfilerGetCounterAvailability) X(cuptiProfilerInitialize)                            \
           X(cuptiProfilerHostConfigAddMetrics) X(cuptiProfilerHostDeinitialize)                    \
               X(cuptiProfilerHostEvaluateToGpuValues) X(cuptiProfilerHostGetConfigImage)           \

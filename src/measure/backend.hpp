@@ -23,7 +23,7 @@ struct DeviceInfo {
   std::string driver{};              // the driver's own version, empty where NVML does not tell
   std::string driver_cuda{};         // the newest CUDA that the driver runs: "13.0"
   std::string toolkit{};             // the CUDA that compiles here
-  double sm_clock_hz = 0;          // at its highest
+  double sm_clock_hz = 0;            // at its highest
   double memory_clock_hz = 0;
   std::uint64_t l2_bytes = 0;
   std::uint64_t memory_bytes = 0;
@@ -60,7 +60,7 @@ struct KernelResources {
   unsigned max_block_threads = 0;
 };
 
-struct Kernel {
+struct CompiledKernel {
   std::uint64_t id = 0;
   KernelResources resources;
   double compile_seconds = 0;  // of its module, or of reading that from the cache
@@ -78,7 +78,7 @@ using Argument =
 
 // One kernel launch. The arguments have the kernel's parameter types, in order.
 struct Launch {
-  Kernel kernel;
+  CompiledKernel kernel;
   Extent grid;
   Extent block;
   std::uint32_t shared_bytes = 0;  // dynamic
@@ -98,7 +98,7 @@ struct RandomFill {
 struct TimedRun {
   double seconds = 0;
   std::optional<double> sm_clock_hz{};  // just after it, where the device tells
-  bool slowed = false;                // the device reports that heat or power holds its clocks down
+  bool slowed = false;  // the device reports that heat or power holds its clocks down
 };
 
 // Enqueues launches and copies, and nothing else: it may be run any number of times.
@@ -117,7 +117,7 @@ class GpuBackend {
   virtual const DeviceInfo& device() const = 0;
   virtual std::uint64_t free_bytes() = 0;
 
-  virtual std::vector<Kernel> compile(const KernelSource& source) = 0;
+  virtual std::vector<CompiledKernel> compile(const KernelSource& source) = 0;
   // Resident threads over the most that a multiprocessor holds.
   virtual double occupancy(const Launch& launch) = 0;
 

@@ -82,7 +82,7 @@ class ChainBench {
   }
 
  private:
-  Kernel kernel_;
+  CompiledKernel kernel_;
   std::vector<DeviceBuffer> tensors_;
 };
 

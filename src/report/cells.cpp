@@ -4,25 +4,6 @@
 
 namespace fusecalc {
 
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string field = "\"";
-  for (const char c : text) {
-    if (c == '"') field += '"';
-    field += c;
-  }
-  return field + '"';
-}
-
-std::string markdown_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|~").find(c) != std::string_view::npos) out += '\\';
-    out += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return out;
-}
-
 std::string coloured(std::string_view text, std::string_view code, const Look& look) {
   return look.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }

@@ -8,12 +8,6 @@
 
 namespace fusecalc {
 
-// A CSV field, quoted where it must be (RFC 4180).
-std::string csv_field(std::string_view text);
-
-// Text that stands for itself inside a Markdown table cell or a heading.
-std::string markdown_text(std::string_view text);
-
 // Text in an ANSI colour where the look has any.
 std::string coloured(std::string_view text, std::string_view code, const Look& look);
 

@@ -4,17 +4,31 @@
 #include <string_view>
 
 #include "core/format.hpp"
-#include "report/cells.hpp"
+#include "report/listing.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
-void write_csv(const Analysis& analysis, const Look& /*look*/, Output& output) {
-  const Savings savings = analysis.savings();
-  output.write("name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n");
-  output.write(fmt::format("{},{},{},{},{},{},{}\n", csv_field(analysis.name), analysis.plan,
+namespace {
+
+void write_row(Output& output, const Analysis& analysis, std::string_view plan,
+               const Savings& savings) {
+  output.write(fmt::format("{},{},{},{},{},{},{}\n", csv_field(analysis.name), plan,
                            savings.unfused_bytes, savings.fused_bytes, savings.bytes(),
                            shortest_decimal(savings.percent()),
                            analysis.operations > 0 ? shortest_decimal(savings.speedup()) : ""));
+}
+
+}  // namespace
+
+// One row per plan, each against the unfused one; the headline's comes first.
+void write_csv(const Analysis& analysis, const Look& /*look*/, Output& output) {
+  output.write("name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n");
+  write_row(output, analysis, name_of(analysis.plan), analysis.savings());
+  if (!analysis.graph) return;
+  for (const PlanReport& plan : analysis.graph->plans) {
+    if (plan.kind == analysis.plan) continue;
+    write_row(output, analysis, name_of(plan.kind), {analysis.unfused.total(), plan.bytes.total()});
+  }
 }
 
 }  // namespace fusecalc

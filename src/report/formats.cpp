@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <filesystem>
+#include <functional>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -26,6 +27,11 @@ constexpr std::array kFormats = {
            .extension = ".md",
            .write = write_markdown,
            .write_measurement = write_markdown},
+    Format{.name = "dot", .extension = ".dot", .write = write_dot, .write_measurement = nullptr},
+    Format{.name = "mermaid",
+           .extension = ".mmd",
+           .write = write_mermaid,
+           .write_measurement = nullptr},
 };
 
 template <std::string_view Format::*column>
@@ -59,6 +65,22 @@ const Format& format_for_file(const std::string& path) {
                             printable(path), listed(kExtensions)));
   }
   return *found;
+}
+
+std::span<const std::string_view> measurement_format_names() {
+  // They come first.
+  constexpr auto kDraws = [](const Format& format) { return format.write_measurement == nullptr; };
+  static_assert(std::ranges::is_partitioned(kFormats, std::not_fn(kDraws)));
+  const auto first_drawing = std::ranges::find_if(kFormats, kDraws);
+  return std::span(kNames).first(static_cast<std::size_t>(first_drawing - kFormats.begin()));
+}
+
+const Format& measurement_format_for_file(const std::string& path) {
+  const Format& format = format_for_file(path);
+  if (format.write_measurement != nullptr) return format;
+  throw Error(Fault::kBadInput,
+              fmt::format("-o {}: a measurement is no drawing; its formats are {}", printable(path),
+                          listed(measurement_format_names())));
 }
 
 }  // namespace fusecalc

@@ -1,7 +1,77 @@
+#include <vector>
+
 #include "json/writer.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
+namespace {
+
+using Layout = JsonWriter::Layout;
+
+void write_entries(JsonWriter& json, std::string_view key, const OpGraph& graph,
+                   const std::vector<KernelTraffic::Entry>& entries) {
+  json.key(key).begin_object(Layout::kInline);
+  for (const KernelTraffic::Entry& entry : entries) {
+    json.member(graph.tensors[entry.tensor].name, entry.bytes);
+  }
+  json.end();
+}
+
+void write_names(JsonWriter& json, const OpGraph& graph, const Kernel& ops) {
+  json.begin_array(Layout::kInline);
+  for (const OpId op : ops) json.value(graph.ops[op].name);
+  json.end();
+}
+
+void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+                      const KernelReport& kernel) {
+  json.key("boundary").begin_array();
+  for (const Boundary& boundary : kernel.boundaries) {
+    json.begin_object(Layout::kInline);
+    json.member("with", kernel_name(analysis.graph, plan.kernels[boundary.with].ops));
+    json.member("tensor", analysis.graph.tensors[boundary.tensor].name);
+    json.member("reason", reason_of(analysis, boundary));
+    json.end();
+  }
+  json.end();
+}
+
+void write_kernel(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+                  const KernelReport& kernel) {
+  const OpGraph& graph = analysis.graph;
+  json.begin_object();
+  json.member("name", kernel_name(graph, kernel.ops));
+  json.key("ops");
+  write_names(json, graph, kernel.ops);
+  json.member("read", kernel.traffic.bytes.read);
+  json.member("write", kernel.traffic.bytes.write);
+  json.member("flops", kernel.traffic.flops);
+  write_entries(json, "reads", graph, kernel.traffic.reads);
+  write_entries(json, "writes", graph, kernel.traffic.writes);
+  write_boundaries(json, analysis, plan, kernel);
+  if (!kernel.launch.legal()) json.member("cannot_launch", explain(graph, kernel.launch));
+  if (kernel.split) {
+    json.key("split").begin_object();
+    json.member("total", kernel.split->bytes);
+    json.key("kernels").begin_array(Layout::kInline);
+    for (const Kernel& part : kernel.split->kernels) write_names(json, graph, part);
+    json.end().end();
+  }
+  json.end();
+}
+
+void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan) {
+  json.key(name_of(plan.kind)).begin_object();
+  json.member("read", plan.bytes.read);
+  json.member("write", plan.bytes.write);
+  json.member("total", plan.bytes.total());
+  json.member("flops", plan.flops);
+  json.key("kernels").begin_array();
+  for (const KernelReport& kernel : plan.kernels) write_kernel(json, analysis, plan, kernel);
+  json.end().end();
+}
+
+}  // namespace
 
 void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) {
   const Savings savings = analysis.savings();
@@ -9,12 +79,17 @@ void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) 
   json.begin_object();
   json.member("schema", kAnalysisSchema);
   json.member("name", analysis.name);
-  json.member("plan", analysis.plan);
+  json.member("plan", name_of(analysis.plan));
   json.member("unfused_bytes", savings.unfused_bytes);
   json.member("fused_bytes", savings.fused_bytes);
   json.member("savings_bytes", savings.bytes());
   json.member("savings_pct", savings.percent());
   if (analysis.operations > 0) json.member("speedup_estimate", savings.speedup());
+  if (analysis.graph) {
+    json.key("plans").begin_object();
+    for (const PlanReport& plan : analysis.graph->plans) write_plan(json, *analysis.graph, plan);
+    json.end();
+  }
   json.end();
 }
 

@@ -2,34 +2,84 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/format.hpp"
-#include "report/cells.hpp"
+#include "report/listing.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
 
-void write_row(Output& output, std::string_view plan, const Bytes& bytes) {
-  output.write(fmt::format("| {} | {} | {} | {} |\n", plan, human_bytes(bytes.read),
+void write_row(Output& output, std::string_view plan, std::string_view kernels,
+               const Bytes& bytes) {
+  output.write(fmt::format("| {} | {} | {} | {} | {} |\n", plan, kernels, human_bytes(bytes.read),
                            human_bytes(bytes.write), human_bytes(bytes.total())));
+}
+
+std::string entries_in_words(const OpGraph& graph,
+                             const std::vector<KernelTraffic::Entry>& entries) {
+  std::string text;
+  for (const KernelTraffic::Entry& entry : entries) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                        markdown_text(graph.tensors[entry.tensor].name), human_bytes(entry.bytes));
+  }
+  return text;
+}
+
+void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanReport& plan) {
+  output.write(
+      fmt::format("\nKernels of {}:\n\n| kernel | reads | writes | total |\n"
+                  "|---|---|---|---:|\n",
+                  name_of(plan.kind)));
+  for (const KernelReport& kernel : plan.kernels) {
+    output.write(fmt::format("| {} | {} | {} | {} |\n",
+                             markdown_text(kernel_name(analysis.graph, kernel.ops)),
+                             entries_in_words(analysis.graph, kernel.traffic.reads),
+                             entries_in_words(analysis.graph, kernel.traffic.writes),
+                             human_bytes(kernel.traffic.bytes.total())));
+  }
+  std::string reasons;
+  for (const KernelReport& kernel : plan.kernels) {
+    for (const Boundary& boundary : kernel.boundaries) {
+      const Kernel& other = plan.kernels[boundary.with].ops;
+      reasons += fmt::format("- **{}** and **{}**, through {}: {}\n",
+                             markdown_text(kernel_name(analysis.graph, kernel.ops)),
+                             markdown_text(kernel_name(analysis.graph, other)),
+                             markdown_text(analysis.graph.tensors[boundary.tensor].name),
+                             markdown_text(boundary_in_words(analysis, boundary)));
+    }
+  }
+  if (!reasons.empty()) output.write("\nWhy they are apart:\n\n" + reasons);
 }
 
 }  // namespace
 
-void write_markdown(const Analysis& analysis, const Look& /*look*/, Output& output) {
+void write_markdown(const Analysis& analysis, const Look& look, Output& output) {
   const Savings savings = analysis.savings();
   output.write(fmt::format("### {}\n\n", markdown_text(analysis.name)));
-  output.write("| plan | read | written | total |\n|---|---:|---:|---:|\n");
-  write_row(output, "unfused", analysis.unfused);
-  write_row(output, "fused", analysis.fused);
+  output.write("| plan | kernels | read | written | total |\n|---|---:|---:|---:|---:|\n");
+  if (analysis.graph) {
+    for (const PlanReport& plan : analysis.graph->plans) {
+      const bool limit = plan.kind == PlanKind::kLimit;
+      write_row(output, name_of(plan.kind), limit ? "-" : std::to_string(plan.kernels.size()),
+                plan.bytes);
+    }
+  } else {
+    write_row(output, "unfused", std::to_string(analysis.operations), analysis.unfused);
+    write_row(output, "fused", analysis.operations > 0 ? "1" : "0", analysis.fused);
+  }
   if (analysis.operations == 0) {
     output.write("\nNo operations.\n");
     return;
   }
-  output.write(fmt::format("\nFusion saves **{} %** of the traffic; estimated speedup **{}x**.\n",
+  output.write(fmt::format("\n{} saves **{} %** of the traffic; estimated speedup **{}x**.\n",
+                           analysis.graph ? name_of(analysis.plan) : "Fusion",
                            shortest_decimal(savings.percent()),
                            shortest_decimal(savings.speedup())));
+  if (analysis.graph && look.explain) {
+    write_kernels(output, *analysis.graph, analysis.graph->plan(analysis.plan));
+  }
 }
 
 }  // namespace fusecalc

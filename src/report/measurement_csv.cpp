@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "core/format.hpp"
-#include "report/cells.hpp"
+#include "report/listing.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "report/cells.hpp"
+#include "report/listing.hpp"
 #include "report/measurement_rows.hpp"
 #include "report/writers.hpp"
 

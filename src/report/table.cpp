@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/format.hpp"
 #include "core/ratio.hpp"
@@ -15,6 +17,13 @@ namespace fusecalc {
 namespace {
 
 constexpr int kBarCells = 30;
+constexpr std::size_t kLongestName = 32;
+constexpr std::size_t kMostRows = 12;  // of a section, unless everything is to be explained
+
+constexpr std::string_view kBold = "1";
+constexpr std::string_view kBefore = "33";
+constexpr std::string_view kAfter = "32";
+constexpr std::string_view kFaint = "2";
 
 // A bar of `share` of the full width, to an eighth of a cell; never empty for a share above 0.
 std::string bar(double share) {
@@ -27,32 +36,211 @@ std::string bar(double share) {
   return text;
 }
 
-void write_row(Output& output, std::string_view plan, const Bytes& bytes, std::uint64_t most,
-               std::string_view code, const Look& look) {
-  const double share = most == 0 ? 0.0 : exact_ratio(bytes.total(), most);
-  output.write(fmt::format("  {:<8}{:>12}{:>12}{:>12}  {}\n", plan, human_bytes(bytes.read),
-                           human_bytes(bytes.write), human_bytes(bytes.total()),
-                           coloured(bar(share), code, look)));
+std::string bar_of(std::uint64_t part, std::uint64_t whole, std::string_view code,
+                   const Look& look) {
+  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole)), code, look);
 }
+
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped_digits(count), noun, count == 1 ? "" : "s");
+}
+
+std::string short_name(std::string_view name) { return printable(name, kLongestName - 3); }
+
+class Table {
+ public:
+  Table(const Analysis& analysis, const Look& look, Output& output)
+      : analysis_(analysis), look_(look), output_(output) {}
+
+  void write() {
+    write_title();
+    write_plans();
+    if (analysis_.operations == 0) return;
+    const Savings savings = analysis_.savings();
+    const bool less = savings.bytes() >= 0;
+    const auto difference = static_cast<std::uint64_t>(less ? savings.bytes() : -savings.bytes());
+    line("\n  {} {} {} ({} %), estimated speedup {}x",
+         analysis_.graph ? name_of(analysis_.plan) : "fusion", less ? "saves" : "moves",
+         coloured(human_bytes(difference), kBold, look_) + (less ? "" : " more"),
+         shortest_decimal(savings.percent()),
+         coloured(shortest_decimal(savings.speedup()), kBold, look_));
+    if (!analysis_.graph) return;
+    write_saved_tensors();
+    write_kernels();
+    write_doubts();
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    output_.write(fmt::format(format, std::forward<Args>(args)...) + "\n");
+  }
+
+  const PlanReport& headline() const { return analysis_.graph->plan(analysis_.plan); }
+
+  void write_title() {
+    const std::string name = coloured(printable(analysis_.name), kBold, look_);
+    if (analysis_.graph) {
+      line("{}: {}\n", name, plural(analysis_.operations, "operation"));
+    } else {
+      line("{}: {}, {} an element\n", name, plural(analysis_.operations, "operation"),
+           plural(analysis_.dtype_bytes, "byte"));
+    }
+  }
+
+  void plan_row(std::string_view name, const std::string& kernels, const Bytes& bytes,
+                std::uint64_t most, std::string_view code) {
+    line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
+         human_bytes(bytes.write), human_bytes(bytes.total()),
+         bar_of(bytes.total(), most, code, look_));
+  }
+
+  void write_plans() {
+    line("  {:<9}{:>9}{:>12}{:>12}{:>12}", "plan", "kernels", "read", "written", "total");
+    std::uint64_t most = std::max(analysis_.unfused.total(), analysis_.fused.total());
+    if (!analysis_.graph) {
+      const bool any = analysis_.operations > 0;
+      plan_row("unfused", std::to_string(analysis_.operations), analysis_.unfused, most, kBefore);
+      plan_row("fused", any ? "1" : "0", analysis_.fused, most, kAfter);
+      return;
+    }
+    for (const PlanReport& plan : analysis_.graph->plans) {
+      most = std::max(most, plan.bytes.total());
+    }
+    for (const PlanReport& plan : analysis_.graph->plans) {
+      const bool limit = plan.kind == PlanKind::kLimit;
+      const bool chosen = plan.kind == analysis_.plan;
+      plan_row(name_of(plan.kind), limit ? "-" : grouped_digits(plan.kernels.size()), plan.bytes,
+               most,
+               chosen                            ? kAfter
+               : plan.kind == PlanKind::kUnfused ? kBefore
+                                                 : kFaint);
+    }
+  }
+
+  // Bytes of each tensor over all kernels of a plan.
+  static std::map<TensorId, std::uint64_t> bytes_by_tensor(const PlanReport& plan) {
+    std::map<TensorId, std::uint64_t> bytes;
+    for (const KernelReport& kernel : plan.kernels) {
+      for (const auto* entries : {&kernel.traffic.reads, &kernel.traffic.writes}) {
+        for (const KernelTraffic::Entry& entry : *entries) bytes[entry.tensor] += entry.bytes;
+      }
+    }
+    return bytes;
+  }
+
+  void write_saved_tensors() {
+    const std::map<TensorId, std::uint64_t> after = bytes_by_tensor(headline());
+    std::vector<std::pair<std::uint64_t, TensorId>> saved;
+    for (const auto& [tensor, before] :
+         bytes_by_tensor(analysis_.graph->plan(PlanKind::kUnfused))) {
+      const auto kept = after.find(tensor);
+      const std::uint64_t now = kept == after.end() ? 0 : kept->second;
+      if (now < before) saved.emplace_back(before - now, tensor);
+    }
+    if (saved.empty()) return;
+    std::ranges::stable_sort(saved, std::greater<>(), &std::pair<std::uint64_t, TensorId>::first);
+    line("\n  {}", coloured("saved, by tensor", kBold, look_));
+    for (std::size_t i = 0; i < rows_of(saved.size()); ++i) {
+      const auto& [bytes, id] = saved[i];
+      const bool gone = !after.contains(id);
+      line("  {:<32}{:>22}  {}{}", short_name(analysis_.graph->graph.tensors[id].name),
+           human_bytes(bytes), bar_of(bytes, saved.front().first, kAfter, look_),
+           gone ? coloured(" never in memory", kFaint, look_) : "");
+    }
+    write_rest(saved.size(), "tensor");
+  }
+
+  void write_kernels() {
+    const OpGraph& graph = analysis_.graph->graph;
+    std::vector<const KernelReport*> kernels;
+    for (const KernelReport& kernel : headline().kernels) kernels.push_back(&kernel);
+    const auto bytes = [](const KernelReport* kernel) { return kernel->traffic.bytes.total(); };
+    std::uint64_t most = 0;
+    for (const KernelReport* kernel : kernels) most = std::max(most, bytes(kernel));
+    // Explained in running order; otherwise the largest first.
+    if (!look_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
+    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
+    for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
+      const KernelReport& kernel = *kernels[i];
+      line("  {:<32}{:>10}{:>12}  {}", short_name(kernel_name(graph, kernel.ops)),
+           kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
+           human_bytes(kernel.traffic.bytes.total()),
+           bar_of(kernel.traffic.bytes.total(), most, kAfter, look_));
+      if (look_.explain) explain_kernel(kernel);
+    }
+    write_rest(kernels.size(), "kernel");
+  }
+
+  void explain_kernel(const KernelReport& kernel) {
+    const GraphAnalysis& details = *analysis_.graph;
+    std::string kinds;
+    for (const OpId op : kernel.ops) {
+      kinds += (kinds.empty() ? "" : ", ") + std::string(details.graph.ops[op].row->name);
+    }
+    line("    does    {}", kinds);
+    line("    reads   {}", entries_in_words(kernel.traffic.reads));
+    line("    writes  {}", entries_in_words(kernel.traffic.writes));
+    for (const Boundary& boundary : kernel.boundaries) {
+      line("    {} {} through {}: {}", coloured("apart from", kBefore, look_),
+           short_name(kernel_name(details.graph, headline().kernels[boundary.with].ops)),
+           short_name(details.graph.tensors[boundary.tensor].name),
+           boundary_in_words(details, boundary));
+    }
+    line("");
+  }
+
+  std::string entries_in_words(const std::vector<KernelTraffic::Entry>& entries) const {
+    std::string text;
+    for (const KernelTraffic::Entry& entry : entries) {
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{} {}", short_name(analysis_.graph->graph.tensors[entry.tensor].name),
+                          human_bytes(entry.bytes));
+      if (entry.looks > 1) text += fmt::format(" ({} looks)", entry.looks);
+    }
+    return text.empty() ? "nothing" : text;
+  }
+
+  // What a plan of the document's own cannot do, or would better do otherwise.
+  void write_doubts() {
+    const OpGraph& graph = analysis_.graph->graph;
+    for (const KernelReport& kernel : headline().kernels) {
+      const std::string name = short_name(kernel_name(graph, kernel.ops));
+      if (!kernel.launch.legal()) {
+        line("\n  {}: cannot be launched: {}", coloured(name, kBefore, look_),
+             explain(graph, kernel.launch));
+      }
+      if (kernel.split) {
+        std::string parts;
+        for (const Kernel& part : kernel.split->kernels) {
+          parts += fmt::format(" [{}]", short_name(kernel_name(graph, part)));
+        }
+        line("\n  {}: split into{} it moves {} instead of {}", coloured(name, kBefore, look_),
+             parts, human_bytes(kernel.split->bytes), human_bytes(kernel.traffic.bytes.total()));
+      }
+    }
+  }
+
+  std::size_t rows_of(std::size_t count) const {
+    return look_.explain ? count : std::min(count, kMostRows);
+  }
+
+  void write_rest(std::size_t count, std::string_view noun) {
+    if (rows_of(count) == count) return;
+    line("  {}", coloured(fmt::format("and {} (--explain shows all)",
+                                      plural(count - kMostRows, fmt::format("more {}", noun))),
+                          kFaint, look_));
+  }
+
+  const Analysis& analysis_;
+  const Look& look_;
+  Output& output_;
+};
 
 }  // namespace
 
 void write_table(const Analysis& analysis, const Look& look, Output& output) {
-  const Savings savings = analysis.savings();
-  output.write(fmt::format("{}: {} operation{}, {} byte{} an element\n\n",
-                           coloured(printable(analysis.name), "1", look),
-                           grouped_digits(analysis.operations), analysis.operations == 1 ? "" : "s",
-                           analysis.dtype_bytes, analysis.dtype_bytes == 1 ? "" : "s"));
-  const std::uint64_t most = std::max(savings.unfused_bytes, savings.fused_bytes);
-  output.write(fmt::format("  {:<8}{:>12}{:>12}{:>12}\n", "", "read", "written", "total"));
-  write_row(output, "unfused", analysis.unfused, most, "33", look);
-  write_row(output, "fused", analysis.fused, most, "32", look);
-  if (analysis.operations == 0) return;
-  output.write(
-      fmt::format("\n  fusion saves {} ({} %), estimated speedup {}x\n",
-                  coloured(human_bytes(savings.unfused_bytes - savings.fused_bytes), "1", look),
-                  shortest_decimal(savings.percent()),
-                  coloured(shortest_decimal(savings.speedup()), "1", look)));
+  Table(analysis, look, output).write();
 }
 
 }  // namespace fusecalc

@@ -10,6 +10,9 @@ void write_table(const Analysis& analysis, const Look& look, Output& output);
 void write_json(const Analysis& analysis, const Look& look, Output& output);
 void write_csv(const Analysis& analysis, const Look& look, Output& output);
 void write_markdown(const Analysis& analysis, const Look& look, Output& output);
+// The graph, with the kernels of the headline's plan as boxes.
+void write_dot(const Analysis& analysis, const Look& look, Output& output);
+void write_mermaid(const Analysis& analysis, const Look& look, Output& output);
 
 void write_table(const Measurement& measurement, const Look& look, Output& output);
 void write_json(const Measurement& measurement, const Look& look, Output& output);

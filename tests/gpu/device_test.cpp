@@ -32,7 +32,7 @@ std::vector<Value> values(GpuBackend& gpu, const Buffer& buffer) {
   return result;
 }
 
-Kernel stream_kernel(GpuBackend& gpu) {
+CompiledKernel stream_kernel(GpuBackend& gpu) {
   const auto kernels = embedded_kernels();
   const auto found = std::ranges::find(kernels, "stream", &EmbeddedFile::name);
   return gpu.compile({std::string(found->text), {"stream"}}).front();
@@ -102,7 +102,7 @@ TEST_CASE("a half and a bfloat16 of the same draw agree with the float") {
 
 TEST_CASE("the streaming kernel writes every byte of its output and none beyond") {
   GpuBackend& gpu = timing_gpu();
-  const Kernel kernel = stream_kernel(gpu);
+  const CompiledKernel kernel = stream_kernel(gpu);
   for (const std::uint64_t bytes : {1U, 15U, 16U, 17U, 127U, 4096U, 100'003U, 1'000'000U}) {
     for (const unsigned blocks : {1U, 7U, 61U}) {
       CAPTURE(bytes);
@@ -142,7 +142,7 @@ TEST_CASE("an event pair sees the work and not the launches' gaps") {
 
 TEST_CASE("more launches than the queue holds end, too") {
   GpuBackend& gpu = timing_gpu();
-  const Kernel kernel = stream_kernel(gpu);
+  const CompiledKernel kernel = stream_kernel(gpu);
   const DeviceBuffer buffer(gpu, 16);
   const TimedRun run = gpu.time_once([&] {
     for (int i = 0; i < 3000; ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("more launches than the queue holds end, too") {
 TEST_CASE("compiled kernels report what they need, and the second time come from the cache") {
   GpuBackend& gpu = timing_gpu();
   stream_kernel(gpu);
-  const Kernel kernel = stream_kernel(gpu);
+  const CompiledKernel kernel = stream_kernel(gpu);
   CHECK(kernel.cached);
   CHECK(kernel.resources.registers > 0);
   CHECK(kernel.resources.max_block_threads == 256);

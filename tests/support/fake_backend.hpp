@@ -38,11 +38,12 @@ class FakeBackend final : public GpuBackend {
 
   const DeviceInfo& device() const override { return info; }
   std::uint64_t free_bytes() override { return memory_left; }
-  std::vector<Kernel> compile(const KernelSource& source) override {
+  std::vector<CompiledKernel> compile(const KernelSource& source) override {
     sources.push_back(source);
     log.push_back("compile");
-    std::vector<Kernel> kernels(source.entries.size());
-    for (Kernel& kernel : kernels) kernel = {.id = ++last_id_, .resources = {.registers = 32}};
+    std::vector<CompiledKernel> kernels(source.entries.size());
+    for (CompiledKernel& kernel : kernels)
+      kernel = {.id = ++last_id_, .resources = {.registers = 32}};
     return kernels;
   }
   double occupancy(const Launch& /*launch*/) override { return 0.5; }

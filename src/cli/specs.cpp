@@ -1,0 +1,40 @@
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "cli/commands.hpp"
+#include "core/embedded.hpp"
+#include "core/output.hpp"
+#include "graph/op_graph.hpp"
+#include "json/reader.hpp"
+#include "report/listing.hpp"
+
+namespace fusecalc {
+
+void run(const SpecsOptions& options) {
+  Output output = Output::standard();
+  if (!options.name.empty()) {
+    output.write(embedded_op_list(options.name));
+    output.finish();
+    return;
+  }
+  Listing listing{.schema = "fusecalc.specs/1",
+                  .rows_key = "specs",
+                  .columns = {"spec", "ops", "dtype", "kinds"},
+                  .rows = {}};
+  for (const EmbeddedFile& file : embedded_op_lists()) {
+    JsonReader reader(ByteSource::from_memory(file.text, "@" + std::string(file.name)));
+    const OpList list = read_op_list(reader);
+    const auto& graph = std::get<WrittenGraph>(list);
+    std::string kinds;
+    for (const WrittenOp& op : graph.ops) kinds += (kinds.empty() ? "" : " ") + op.op;
+    constexpr std::size_t kLongest = 64;
+    if (kinds.size() > kLongest) kinds = kinds.substr(0, kLongest - 3) + "...";
+    listing.rows.push_back({"@" + std::string(file.name), std::to_string(graph.ops.size()),
+                            graph.dtype.value_or("f32"), kinds});
+  }
+  write_listing(listing, options.format, output);
+  output.finish();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,22 @@
+#include "core/embedded.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+
+std::string_view embedded_op_list(std::string_view name) {
+  const std::span<const EmbeddedFile> files = embedded_op_lists();
+  const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
+  if (found != files.end()) return found->text;
+  std::vector<std::string_view> names;
+  for (const EmbeddedFile& file : files) names.push_back(file.name);
+  throw Error(Fault::kBadInput, "unknown spec " + in_quotes(name) + did_you_mean(name, names) +
+                                    "; fusecalc specs lists them all");
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "graph/attributes.hpp"
+#include "graph/op_list.hpp"
+
+namespace fusecalc {
+
+// What reading an attribute's value needs from the document.
+struct AttributeScope {
+  // The value of a dim's name; throws where there is none.
+  std::function<std::int64_t(const std::string&)> dim;
+  // Throws an Error at the attribute.
+  std::function<void(const std::string&)> fail;
+};
+
+// Stores `written` as `attribute`, refusing a value of the wrong kind.
+void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,
+                   const AttributeScope& scope);
+
+}  // namespace fusecalc

@@ -1,0 +1,175 @@
+#include "graph/attributes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+#include "graph/attribute_reader.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Reads one written value, in the words of its attribute.
+class Value {
+ public:
+  Value(const WrittenValue& written, std::string_view expected, const AttributeScope& scope)
+      : written_(written), expected_(expected), scope_(scope) {}
+
+  bool truth() const { return get<bool>(); }
+  double real() const { return get<WrittenNumber>().real; }
+
+  std::int64_t whole() const {
+    const auto& number = get<WrittenNumber>();
+    if (!number.integer) wrong();
+    return number.whole;
+  }
+
+  // A list of whole numbers and dims; a single one counts as a list of one.
+  std::vector<std::int64_t> wholes() const {
+    if (std::holds_alternative<WrittenNumber>(written_)) return {whole()};
+    if (const auto* name = std::get_if<std::string>(&written_)) return {scope_.dim(*name)};
+    std::vector<std::int64_t> numbers;
+    for (const WrittenDim& item : get<std::vector<WrittenDim>>()) {
+      const auto* name = std::get_if<std::string>(&item);
+      numbers.push_back(name != nullptr ? scope_.dim(*name) : std::get<std::int64_t>(item));
+    }
+    return numbers;
+  }
+
+  // For both spatial directions; a single number counts for both.
+  std::vector<std::int64_t> pair() const {
+    std::vector<std::int64_t> numbers = wholes();
+    if (numbers.size() == 1) numbers.push_back(numbers[0]);
+    if (numbers.size() != 2) wrong();
+    return numbers;
+  }
+
+  template <typename Enum, std::size_t n>
+  Enum word(const std::array<std::string_view, n>& words) const {
+    const std::string& text = get<std::string>();
+    const auto* found = std::ranges::find(words, text);
+    if (found == words.end()) {
+      scope_.fail(in_quotes(text) + " is none of " + listed(words) + did_you_mean(text, words));
+    }
+    return static_cast<Enum>(found - words.begin());
+  }
+
+  DType dtype() const {
+    const std::string& text = get<std::string>();
+    const std::optional<DType> dtype = dtype_named(text);
+    if (!dtype) {
+      scope_.fail("unknown dtype " + in_quotes(text) + did_you_mean(text, dtype_names()));
+    }
+    return *dtype;
+  }
+
+ private:
+  template <typename T>
+  const T& get() const {
+    const auto* value = std::get_if<T>(&written_);
+    if (value == nullptr) wrong();
+    return *value;
+  }
+
+  [[noreturn]] void wrong() const {
+    scope_.fail("must be " + std::string(expected_));
+    __builtin_unreachable();
+  }
+
+  const WrittenValue& written_;
+  std::string_view expected_;
+  const AttributeScope& scope_;
+};
+
+struct Row {
+  std::string_view name;
+  std::string_view other_name;
+  std::string_view values;
+  void (*set)(Attributes&, const Value&);
+};
+
+constexpr std::array<std::string_view, 2> kGeluWords = {"none", "tanh"};
+constexpr std::array<std::string_view, 2> kModeWords = {"inference", "training"};
+constexpr std::array<std::string_view, 3> kReductionWords = {"none", "mean", "sum"};
+
+constexpr std::array kRows = {
+    Row{"axes", "axis", "an axis or a list of axes",
+        [](Attributes& a, const Value& v) { a.axes = v.wholes(); }},
+    Row{"perm", "", "a list of axes", [](Attributes& a, const Value& v) { a.perm = v.wholes(); }},
+    Row{"shape", "", "a list of extents, one of which may be -1",
+        [](Attributes& a, const Value& v) { a.shape = v.wholes(); }},
+    Row{"starts", "start", "an index or a list of indices",
+        [](Attributes& a, const Value& v) { a.starts = v.wholes(); }},
+    Row{"ends", "end", "an index or a list of indices",
+        [](Attributes& a, const Value& v) { a.ends = v.wholes(); }},
+    Row{"steps", "step", "a step or a list of steps",
+        [](Attributes& a, const Value& v) { a.steps = v.wholes(); }},
+    Row{"stride", "strides", "a whole number or two",
+        [](Attributes& a, const Value& v) { a.stride = v.pair(); }},
+    Row{"padding", "", "a whole number or two",
+        [](Attributes& a, const Value& v) { a.padding = v.pair(); }},
+    Row{"dilation", "", "a whole number or two",
+        [](Attributes& a, const Value& v) { a.dilation = v.pair(); }},
+    Row{"groups", "", "a whole number",
+        [](Attributes& a, const Value& v) { a.groups = v.whole(); }},
+    Row{"seed", "", "a whole number", [](Attributes& a, const Value& v) { a.seed = v.whole(); }},
+    Row{"p", "", "a number", [](Attributes& a, const Value& v) { a.p = v.real(); }},
+    Row{"eps", "", "a number", [](Attributes& a, const Value& v) { a.eps = v.real(); }},
+    Row{"scale", "", "a number", [](Attributes& a, const Value& v) { a.scale = v.real(); }},
+    Row{"min", "", "a number", [](Attributes& a, const Value& v) { a.min = v.real(); }},
+    Row{"max", "", "a number", [](Attributes& a, const Value& v) { a.max = v.real(); }},
+    Row{"to", "dtype", "the name of a dtype",
+        [](Attributes& a, const Value& v) { a.to = v.dtype(); }},
+    Row{"keepdim", "keepdims", "true or false",
+        [](Attributes& a, const Value& v) { a.keepdim = v.truth(); }},
+    Row{"save_mask", "", "true or false",
+        [](Attributes& a, const Value& v) { a.save_mask = v.truth(); }},
+    Row{"transpose_a", "", "true or false",
+        [](Attributes& a, const Value& v) { a.transpose_a = v.truth(); }},
+    Row{"transpose_b", "", "true or false",
+        [](Attributes& a, const Value& v) { a.transpose_b = v.truth(); }},
+    Row{"causal", "", "true or false", [](Attributes& a, const Value& v) { a.causal = v.truth(); }},
+    Row{"approximate", "", "none|tanh",
+        [](Attributes& a, const Value& v) { a.approximate = v.word<GeluKind>(kGeluWords); }},
+    Row{"mode", "", "inference|training",
+        [](Attributes& a, const Value& v) { a.mode = v.word<BatchNormMode>(kModeWords); }},
+    Row{"reduction", "", "none|mean|sum",
+        [](Attributes& a,
+           const Value& v) { a.reduction = v.word<LossReduction>(kReductionWords); }},
+};
+static_assert(kRows.size() == static_cast<std::size_t>(Attribute::kReduction) + 1);
+
+const Row& row_of(Attribute attribute) { return kRows[static_cast<std::size_t>(attribute)]; }
+
+}  // namespace
+
+std::string_view name_of(Attribute attribute) { return row_of(attribute).name; }
+
+std::string_view values_of(Attribute attribute) { return row_of(attribute).values; }
+
+std::optional<Attribute> attribute_named(std::string_view name) {
+  const auto* found = std::ranges::find_if(
+      kRows, [&](const Row& row) { return row.name == name || row.other_name == name; });
+  if (name.empty() || found == kRows.end()) return std::nullopt;
+  return static_cast<Attribute>(found - kRows.begin());
+}
+
+std::vector<Attribute> members_of(AttributeSet set) {
+  std::vector<Attribute> members;
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    const auto attribute = static_cast<Attribute>(i);
+    if ((set & only(attribute)) != 0) members.push_back(attribute);
+  }
+  return members;
+}
+
+void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,
+                   const AttributeScope& scope) {
+  const Row& row = row_of(attribute);
+  row.set(attributes, Value(written, row.values, scope));
+}
+
+}  // namespace fusecalc

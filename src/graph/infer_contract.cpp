@@ -1,0 +1,184 @@
+// Shapes and types of sums of products.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+#include "graph/inference.hpp"
+
+namespace fusecalc {
+namespace {
+
+// What tensor cores make of a product: integers are summed as i32, 8-bit and 4-bit floats as bf16.
+DType product_type(DType a, DType b) {
+  const DType dtype = promote(a, b);
+  if (!is_float(dtype)) return DType::kI32;
+  const bool narrow =
+      dtype == DType::kFp8E4m3 || dtype == DType::kFp8E5m2 || dtype == DType::kFp4E2m1;
+  return narrow ? DType::kBf16 : dtype;
+}
+
+MatrixShape matrix_of(std::uint64_t batch, std::uint64_t rows, std::uint64_t columns,
+                      std::uint64_t depth) {
+  return {.batch = batch, .rows = rows, .columns = columns, .depth = depth};
+}
+
+Shape leading(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
+
+}  // namespace
+
+void infer_matmul(Inference& op) {
+  op.require_tensors();
+  Shape a = op.shape(0);
+  Shape b = op.shape(1);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (op.shape(i).empty()) op.fail_input(i, op.describe(i) + " needs at least 1 axis");
+  }
+  // As in NumPy, a vector is a single row on the left and a single column on the right.
+  const bool row_vector = a.size() == 1;
+  const bool column_vector = b.size() == 1;
+  if (row_vector) a.insert(a.begin(), 1);
+  if (column_vector) b.push_back(1);
+  if (op.attributes().transpose_a && !row_vector) std::swap(a[a.size() - 2], a[a.size() - 1]);
+  if (op.attributes().transpose_b && !column_vector) std::swap(b[b.size() - 2], b[b.size() - 1]);
+  const std::uint64_t rows = a[a.size() - 2];
+  const std::uint64_t depth = a.back();
+  const std::uint64_t columns = b.back();
+  if (b[b.size() - 2] != depth) {
+    op.fail_input(1, fmt::format("{} does not match {}: {} products on one side, {} on the other",
+                                 op.describe(1), op.describe(0), b[b.size() - 2], depth));
+  }
+  const std::optional<Shape> batch = broadcast(leading(a), leading(b));
+  if (!batch) {
+    op.fail_input(1, fmt::format("the batch axes of {} do not broadcast with those of {}",
+                                 op.describe(1), op.describe(0)));
+  }
+  Shape shape = *batch;
+  const std::optional<std::uint64_t> batches = checked_elements(shape);
+  if (!batches) op.fail("the result is too large");
+  if (!row_vector) shape.push_back(rows);
+  if (!column_vector) shape.push_back(columns);
+  op.matrix = matrix_of(*batches, rows, columns, depth);
+  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
+}
+
+void infer_linear(Inference& op) {
+  op.require_tensors();
+  Shape shape = op.shape(0);
+  const Shape& weight = op.shape(1);
+  if (shape.empty()) op.fail_input(0, op.describe(0) + " needs at least 1 axis");
+  if (weight.size() != 2) op.fail_input(1, op.describe(1) + " must be a matrix [out, in]");
+  if (weight[1] != shape.back()) {
+    op.fail_input(1, fmt::format("{} is [out, in]; its {} does not match the last axis of {}",
+                                 op.describe(1), weight[1], op.describe(0)));
+  }
+  if (op.input_count() == 3 && op.shape(2) != Shape{weight[0]}) {
+    op.fail_input(2, fmt::format("{} must have the shape [{}]", op.describe(2), weight[0]));
+  }
+  const std::uint64_t depth = shape.back();
+  shape.back() = weight[0];
+  op.matrix = matrix_of(1, elements_between(shape, 0, shape.size() - 1), weight[0], depth);
+  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
+}
+
+void infer_conv2d(Inference& op) {
+  op.require_tensors();
+  const Shape& x = op.shape(0);
+  const Shape& weight = op.shape(1);
+  if (x.size() != 4) op.fail_input(0, op.describe(0) + " must be [batch, channels, height, width]");
+  if (weight.size() != 4) {
+    op.fail_input(1,
+                  op.describe(1) + " must be [out channels, in channels / groups, height, width]");
+  }
+  const Attributes& attributes = op.attributes();
+  const std::int64_t groups = attributes.groups;
+  if (groups < 1 || x[1] % static_cast<std::uint64_t>(groups) != 0 ||
+      weight[0] % static_cast<std::uint64_t>(groups) != 0) {
+    op.fail_attribute(Attribute::kGroups, fmt::format("{} groups do not divide {} and {} channels",
+                                                      groups, x[1], weight[0]));
+  }
+  if (weight[1] != x[1] / static_cast<std::uint64_t>(groups)) {
+    op.fail_input(1, fmt::format("{} must have {} input channels", op.describe(1),
+                                 x[1] / static_cast<std::uint64_t>(groups)));
+  }
+  if (op.input_count() == 3 && op.shape(2) != Shape{weight[0]}) {
+    op.fail_input(2, fmt::format("{} must have the shape [{}]", op.describe(2), weight[0]));
+  }
+  Shape shape = {x[0], weight[0]};
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31U;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t stride = attributes.stride[i];
+    const std::int64_t padding = attributes.padding[i];
+    const std::int64_t dilation = attributes.dilation[i];
+    if (stride < 1 || stride > kLargest) op.fail_attribute(Attribute::kStride, "must be 1 or more");
+    if (padding < 0 || padding > kLargest) {
+      op.fail_attribute(Attribute::kPadding, "must be 0 or more");
+    }
+    if (dilation < 1 || dilation > kLargest) {
+      op.fail_attribute(Attribute::kDilation, "must be 1 or more");
+    }
+    const bool large = x[i + 2] > kLargest || weight[i + 2] > kLargest;
+    const auto window = large ? 0 : dilation * (static_cast<std::int64_t>(weight[i + 2]) - 1) + 1;
+    const auto padded = large ? 0 : static_cast<std::int64_t>(x[i + 2]) + 2 * padding;
+    if (large || window < 1 || padded < window) {
+      op.fail(fmt::format("the window of {} does not fit into {} with padding {}", op.describe(1),
+                          op.describe(0), padding));
+    }
+    shape.push_back(static_cast<std::uint64_t>((padded - window) / stride + 1));
+  }
+  const std::optional<std::uint64_t> elements = checked_elements(shape);
+  if (!elements) op.fail("the result is too large");
+  const std::uint64_t depth = weight[1] * weight[2] * weight[3];
+  const std::uint64_t pixels = weight[0] == 0 ? 0 : *elements / weight[0];
+  op.matrix = matrix_of(1, pixels, weight[0], depth);
+  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
+}
+
+void infer_attention(Inference& op) {
+  op.require_tensors();
+  const Shape& q = op.shape(0);
+  const Shape& k = op.shape(1);
+  const Shape& v = op.shape(2);
+  const std::size_t rank = q.size();
+  if (rank < 3) op.fail_input(0, op.describe(0) + " must be [..., heads, queries, head size]");
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    const Shape& other = op.shape(i);
+    const bool same_batch =
+        other.size() == rank && std::equal(q.begin(), q.end() - 3, other.begin());
+    if (!same_batch) {
+      op.fail_input(
+          i, fmt::format("{} must have the batch axes of {}", op.describe(i), op.describe(0)));
+    }
+  }
+  const std::uint64_t heads = q[rank - 3];
+  const std::uint64_t kv_heads = k[rank - 3];
+  if (kv_heads == 0 || heads % kv_heads != 0) {
+    op.fail_input(1,
+                  fmt::format("{} query heads are no multiple of {} key heads", heads, kv_heads));
+  }
+  if (k[rank - 1] != q[rank - 1]) {
+    op.fail_input(1, fmt::format("{} must have the head size {} of the queries", op.describe(1),
+                                 q[rank - 1]));
+  }
+  if (v[rank - 3] != kv_heads || v[rank - 2] != k[rank - 2]) {
+    op.fail_input(2, fmt::format("{} must have the heads and the length of {}", op.describe(2),
+                                 op.describe(1)));
+  }
+  Shape scores = q;
+  scores.back() = k[rank - 2];
+  if (op.input_count() == 4 && broadcast(op.shape(3), scores) != scores) {
+    op.fail_input(3, fmt::format("the mask {} does not broadcast to the scores {}", op.describe(3),
+                                 to_string(scores)));
+  }
+  Shape shape = q;
+  shape.back() = v[rank - 1];
+  const std::optional<std::uint64_t> batches = checked_elements({q.begin(), q.end() - 2});
+  std::uint64_t depth = q[rank - 1];
+  // Scores and weighted values: both products run over the keys.
+  if (!batches || !checked_add(depth, v[rank - 1])) op.fail("the result is too large");
+  op.matrix = matrix_of(*batches, q[rank - 2], k[rank - 2], depth);
+  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(2))});
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,254 @@
+// Shapes and types of ops that work element by element, and of those that move elements.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.hpp"
+#include "graph/inference.hpp"
+
+namespace fusecalc {
+namespace {
+
+Shape broadcast_inputs(const Inference& op, std::size_t first = 0) {
+  Shape shape;
+  std::size_t widest = op.input_count();
+  for (std::size_t i = first; i < op.input_count(); ++i) {
+    if (op.is_number(i)) continue;
+    const std::optional<Shape> joined = broadcast(shape, op.shape(i));
+    if (!joined) {
+      op.fail_input(i, fmt::format("{} does not broadcast with {}", op.describe(i),
+                                   widest == i ? "the inputs before it" : op.describe(widest)));
+    }
+    if (widest == op.input_count() || op.elements(i) > op.elements(widest)) widest = i;
+    shape = *joined;
+  }
+  if (widest == op.input_count()) op.fail("needs at least one tensor among its inputs");
+  return shape;
+}
+
+DType promote_inputs(const Inference& op, std::size_t first) {
+  std::optional<DType> dtype;
+  bool fraction = false;
+  for (std::size_t i = first; i < op.input_count(); ++i) {
+    if (op.is_number(i)) {
+      fraction = fraction || op.number(i) != std::trunc(op.number(i));
+    } else {
+      dtype = dtype ? promote(*dtype, op.dtype(i)) : op.dtype(i);
+    }
+  }
+  const DType result = dtype.value_or(DType::kF32);
+  // A number takes the tensors' type, unless that cannot hold it.
+  const bool needs_float = op.row().type_rule == TypeRule::kFloat || fraction;
+  return needs_float && !is_float(result) ? DType::kF32 : result;
+}
+
+}  // namespace
+
+void infer_pointwise(Inference& op) {
+  const Shape shape = broadcast_inputs(op);
+  const DType dtype = op.row().type_rule == TypeRule::kBool ? DType::kBool : promote_inputs(op, 0);
+  op.outputs.push_back({shape, dtype});
+}
+
+void infer_where(Inference& op) {
+  op.outputs.push_back({broadcast_inputs(op), promote_inputs(op, 1)});
+}
+
+void infer_cast(Inference& op) {
+  op.require_tensors();
+  if (!op.attributes().to) op.fail("missing attribute \"to\" (the dtype to cast to)");
+  op.outputs.push_back({op.shape(0), *op.attributes().to});
+}
+
+void infer_dropout(Inference& op) {
+  op.require_tensors();
+  const double p = op.attributes().p;
+  if (!(p >= 0 && p < 1)) op.fail_attribute(Attribute::kP, "must lie in [0, 1)");
+  op.outputs.push_back({op.shape(0), op.dtype(0)});
+  if (op.attributes().save_mask != (op.output_count() == 2)) {
+    op.fail(
+        "dropout writes two outputs, the second being its mask, exactly where save_mask is true");
+  }
+  if (op.output_count() == 2) op.outputs.push_back({op.shape(0), DType::kBool});
+}
+
+void infer_transpose(Inference& op) {
+  op.require_tensors();
+  const Shape& shape = op.shape(0);
+  std::vector<std::int64_t> perm = op.attributes().perm;
+  if (perm.empty()) {
+    for (std::size_t i = shape.size(); i > 0; --i) perm.push_back(static_cast<std::int64_t>(i) - 1);
+  }
+  std::vector<bool> used(shape.size(), false);
+  Shape permuted;
+  for (const std::int64_t axis : perm) {
+    const auto rank = static_cast<std::int64_t>(shape.size());
+    const std::int64_t i = axis < 0 ? axis + rank : axis;
+    const bool fits = i >= 0 && i < rank && !used[static_cast<std::size_t>(i)];
+    if (!fits || perm.size() != shape.size()) {
+      op.fail_attribute(Attribute::kPerm, fmt::format("must name each of the {} axes of {} once",
+                                                      shape.size(), op.describe(0)));
+    }
+    used[static_cast<std::size_t>(i)] = true;
+    permuted.push_back(shape[static_cast<std::size_t>(i)]);
+  }
+  op.outputs.push_back({permuted, op.dtype(0)});
+}
+
+void infer_concat(Inference& op) {
+  op.require_tensors();
+  Shape shape = op.shape(0);
+  const std::size_t axis = op.axis(shape.size(), 0);
+  DType dtype = op.dtype(0);
+  for (std::size_t i = 1; i < op.input_count(); ++i) {
+    Shape expected = shape;
+    const bool same_rank = op.shape(i).size() == shape.size();
+    if (same_rank) expected[axis] = op.shape(i)[axis];
+    if (expected != op.shape(i)) {
+      op.fail_input(i, fmt::format("{} does not continue {} along axis {}", op.describe(i),
+                                   op.describe(0), axis));
+    }
+    if (!checked_add(shape[axis], op.shape(i)[axis])) op.fail("the result is too large");
+    dtype = promote(dtype, op.dtype(i));
+  }
+  op.outputs.push_back({shape, dtype});
+}
+
+void infer_slice(Inference& op) {
+  op.require_tensors();
+  Shape shape = op.shape(0);
+  const Attributes& attributes = op.attributes();
+  const std::size_t count = std::max(attributes.starts.size(), attributes.ends.size());
+  if (count == 0) op.fail("missing attribute \"starts\" or \"ends\"");
+  std::vector<std::int64_t> axes;
+  if (attributes.axes) {
+    axes = *attributes.axes;
+  } else {
+    for (std::size_t i = 0; i < count; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  const auto check_count = [&](Attribute attribute, std::size_t size) {
+    if (size != 0 && size != count) {
+      op.fail_attribute(attribute, fmt::format("has {} entries where there are {}", size, count));
+    }
+  };
+  check_count(Attribute::kAxes, axes.size());
+  check_count(Attribute::kStarts, attributes.starts.size());
+  check_count(Attribute::kEnds, attributes.ends.size());
+  check_count(Attribute::kSteps, attributes.steps.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t& extent = shape[op.normalised_axis(axes[i], shape.size())];
+    const auto size = static_cast<std::int64_t>(extent);
+    const auto from_end = [&](std::int64_t index) { return index < 0 ? index + size : index; };
+    const std::int64_t start = attributes.starts.empty() ? 0 : from_end(attributes.starts[i]);
+    const std::int64_t end = attributes.ends.empty() ? size : from_end(attributes.ends[i]);
+    const std::int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
+    if (step < 1) op.fail_attribute(Attribute::kSteps, "must be at least 1");
+    if (start < 0 || start > end || end > size) {
+      op.fail(
+          fmt::format("takes [{}, {}) of axis {}, whose extent is {}", start, end, axes[i], size));
+    }
+    extent = static_cast<std::uint64_t>((end - start) / step + ((end - start) % step != 0 ? 1 : 0));
+  }
+  op.reads[0] = elements_between(shape, 0, shape.size());
+  op.outputs.push_back({shape, op.dtype(0)});
+}
+
+namespace {
+
+void require_indices(const Inference& op, std::size_t i) {
+  if (is_float(op.dtype(i)) || op.dtype(i) == DType::kBool) {
+    op.fail_input(i, fmt::format("indices must be integers, and {} is {}", op.describe(i),
+                                 name_of(op.dtype(i))));
+  }
+}
+
+// shape with `axis` replaced by the axes of the indices.
+Shape gathered_shape(const Shape& table, std::size_t axis, const Shape& indices) {
+  Shape shape(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(axis));
+  shape.insert(shape.end(), indices.begin(), indices.end());
+  shape.insert(shape.end(), table.begin() + static_cast<std::ptrdiff_t>(axis) + 1, table.end());
+  return shape;
+}
+
+void gather_rows(Inference& op, std::size_t table, std::size_t indices, std::size_t axis) {
+  require_indices(op, indices);
+  const Shape shape = gathered_shape(op.shape(table), axis, op.shape(indices));
+  const std::optional<std::uint64_t> elements = checked_elements(shape);
+  if (!elements) op.fail("the result is too large");
+  op.reads[table] = std::min(op.elements(table), *elements);
+  op.outputs.push_back({shape, op.dtype(table)});
+}
+
+}  // namespace
+
+void infer_gather(Inference& op) {
+  op.require_tensors();
+  gather_rows(op, 0, 1, op.axis(op.shape(0).size(), 0));
+}
+
+void infer_embedding(Inference& op) {
+  op.require_tensors();
+  // Frameworks disagree on the order; the indices are the integers.
+  const bool indices_first = !is_float(op.dtype(0)) && is_float(op.dtype(1));
+  const std::size_t table = indices_first ? 1 : 0;
+  if (op.shape(table).size() != 2) {
+    op.fail_input(table, op.describe(table) + " must be a table of rows, with two axes");
+  }
+  gather_rows(op, table, 1 - table, 0);
+}
+
+void infer_scatter(Inference& op) {
+  op.require_tensors();
+  require_indices(op, 1);
+  const std::size_t axis = op.axis(op.shape(0).size(), 0);
+  const Shape expected = gathered_shape(op.shape(0), axis, op.shape(1));
+  if (op.shape(2) != expected) {
+    op.fail_input(2, fmt::format("{} must have the shape {} of the rows that it replaces",
+                                 op.describe(2), to_string(expected)));
+  }
+  op.reads[0] = 0;
+  op.partial_write = std::min(op.elements(0), op.elements(2));
+  op.inplace_input = 0;
+  op.work = op.elements(2);
+  op.outputs.push_back({op.shape(0), op.dtype(0)});
+}
+
+void infer_broadcast_to(Inference& op) {
+  op.require_tensors();
+  Shape target;
+  for (const std::int64_t extent : op.attributes().shape) {
+    if (extent < 0) op.fail_attribute(Attribute::kShape, "must hold no negative extent");
+    target.push_back(static_cast<std::uint64_t>(extent));
+  }
+  const std::optional<Shape> joined = broadcast(op.shape(0), target);
+  if (!joined || *joined != target) {
+    op.fail_attribute(Attribute::kShape, fmt::format("{} does not broadcast to {}", op.describe(0),
+                                                     to_string(target)));
+  }
+  op.outputs.push_back({target, op.dtype(0)});
+}
+
+void infer_reshape(Inference& op) {
+  op.require_tensors();
+  Shape shape;
+  std::optional<std::size_t> open;
+  for (const std::int64_t extent : op.attributes().shape) {
+    if (extent < -1 || (extent == -1 && open)) {
+      op.fail_attribute(Attribute::kShape, "may hold a single -1 and no other negative extent");
+    }
+    if (extent == -1) open = shape.size();
+    shape.push_back(extent == -1 ? 1 : static_cast<std::uint64_t>(extent));
+  }
+  const std::optional<std::uint64_t> known = checked_elements(shape);
+  if (open && known && *known != 0) shape[*open] = op.elements(0) / *known;
+  if (!known || checked_elements(shape) != op.elements(0)) {
+    op.fail_attribute(Attribute::kShape,
+                      fmt::format("{} has {} elements, which do not fill {}", op.describe(0),
+                                  op.elements(0), to_string(shape)));
+  }
+  op.outputs.push_back({shape, op.dtype(0)});
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,75 @@
+#include "graph/inference.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace fusecalc {
+
+Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
+                     std::size_t output_count,
+                     std::function<void(std::string_view, std::string)> fail)
+    : op_class(op.op_class),
+      passes(op.passes),
+      row_(op),
+      attributes_(attributes),
+      inputs_(std::move(inputs)),
+      output_count_(output_count),
+      fail_(std::move(fail)) {
+  for (const Input& input : inputs_) reads.push_back(input.type == nullptr ? 0 : input.elements);
+}
+
+void Inference::require_tensors() const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (is_number(i)) fail_input(i, "must be a tensor, not a number");
+  }
+}
+
+std::size_t Inference::normalised_axis(std::int64_t axis, std::size_t rank) const {
+  const auto extent = static_cast<std::int64_t>(rank);
+  if (axis < -extent || axis >= extent) {
+    fail_attribute(Attribute::kAxes,
+                   fmt::format("axis {} is outside of a shape with {} axes", axis, rank));
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + extent : axis);
+}
+
+std::size_t Inference::axis(std::size_t rank, std::int64_t fallback) const {
+  if (!attributes_.axes) return normalised_axis(fallback, rank);
+  if (attributes_.axes->size() != 1) fail_attribute(Attribute::kAxes, "must be a single axis");
+  return normalised_axis(attributes_.axes->front(), rank);
+}
+
+std::vector<bool> Inference::axes(std::size_t rank) const {
+  std::vector<bool> chosen(rank, !attributes_.axes.has_value());
+  if (!attributes_.axes) return chosen;
+  for (const std::int64_t axis : *attributes_.axes) {
+    const std::size_t i = normalised_axis(axis, rank);
+    if (chosen[i]) fail_attribute(Attribute::kAxes, fmt::format("axis {} is named twice", axis));
+    chosen[i] = true;
+  }
+  return chosen;
+}
+
+void Inference::fail_input(std::size_t i, const std::string& message) const {
+  fail_at("/inputs/" + std::to_string(i), message);
+}
+
+void Inference::fail_attribute(Attribute attribute, const std::string& message) const {
+  fail_at("/" + std::string(name_of(attribute)), message);
+}
+
+void Inference::fail_at(std::string_view place, const std::string& message) const {
+  fail_(place, message);
+  __builtin_unreachable();
+}
+
+std::string Inference::describe(std::size_t i) const {
+  return is_number(i)
+             ? "a number"
+             : fmt::format("{} of shape {}", in_quotes(inputs_[i].name), to_string(shape(i)));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attributes.hpp"
+#include "graph/op_table.hpp"
+#include "graph/shape.hpp"
+
+namespace fusecalc {
+
+struct TensorType {
+  Shape shape;
+  DType dtype = DType::kF32;
+};
+
+// Shapes of a contraction's result as a matrix: `batch` matrices of rows x columns.
+struct MatrixShape {
+  std::uint64_t batch = 1;
+  std::uint64_t rows = 1;
+  std::uint64_t columns = 1;
+  std::uint64_t depth = 1;  // products summed for each element
+};
+
+// One op being understood: inputs and attributes in, everything else about it out. A rule of the op
+// table fills the results or fails at the input or attribute that does not fit.
+class Inference {
+ public:
+  // An inline number has no type.
+  struct Input {
+    std::string_view name;
+    const TensorType* type = nullptr;
+    std::uint64_t elements = 1;
+    double number = 0;
+  };
+
+  Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
+            std::size_t output_count, std::function<void(std::string_view, std::string)> fail);
+
+  const OpRow& row() const { return row_; }
+  const Attributes& attributes() const { return attributes_; }
+  std::size_t input_count() const { return inputs_.size(); }
+  std::size_t output_count() const { return output_count_; }
+  bool is_number(std::size_t i) const { return inputs_[i].type == nullptr; }
+  double number(std::size_t i) const { return inputs_[i].number; }
+  const Shape& shape(std::size_t i) const { return inputs_[i].type->shape; }
+  DType dtype(std::size_t i) const { return inputs_[i].type->dtype; }
+  std::uint64_t elements(std::size_t i) const { return inputs_[i].elements; }
+
+  // Results.
+  OpClass op_class;
+  std::uint8_t passes;
+  std::vector<TensorType> outputs;
+  std::vector<std::uint64_t> reads;            // elements touched of each input
+  std::optional<std::uint64_t> partial_write;  // elements written of output 0, if not all
+  std::optional<std::size_t> inplace_input;    // output 0 lives in this input's storage
+  std::optional<std::uint64_t> work;           // elements it loops over; default: output 0's
+  RowLayout rows;                              // reductions and normalisations
+  std::optional<MatrixShape> matrix;           // contractions
+  bool collapses = false;  // the rows' results end in one value, known when all rows are done
+
+  // For the rules.
+  void require_tensors() const;
+  // The axis that a single-axis attribute names, from 0; `fallback` where it is not given.
+  std::size_t axis(std::size_t rank, std::int64_t fallback) const;
+  // The same for a list, as flags; all axes where it is not given.
+  std::vector<bool> axes(std::size_t rank) const;
+  std::size_t normalised_axis(std::int64_t axis, std::size_t rank) const;
+
+  [[noreturn]] void fail(const std::string& message) const { fail_at("", message); }
+  [[noreturn]] void fail_input(std::size_t i, const std::string& message) const;
+  [[noreturn]] void fail_attribute(Attribute attribute, const std::string& message) const;
+  // "x of shape [2, 3]".
+  std::string describe(std::size_t i) const;
+
+ private:
+  [[noreturn]] void fail_at(std::string_view place, const std::string& message) const;
+
+  const OpRow& row_;
+  const Attributes& attributes_;
+  std::vector<Input> inputs_;
+  std::size_t output_count_;
+  std::function<void(std::string_view, std::string)> fail_;
+};
+
+// The rules, one per family of ops.
+void infer_pointwise(Inference& op);
+void infer_where(Inference& op);
+void infer_cast(Inference& op);
+void infer_dropout(Inference& op);
+void infer_reduce(Inference& op);
+void infer_softmax(Inference& op);
+void infer_row_norm(Inference& op);
+void infer_batch_norm(Inference& op);
+void infer_group_norm(Inference& op);
+void infer_loss(Inference& op);
+void infer_transpose(Inference& op);
+void infer_concat(Inference& op);
+void infer_slice(Inference& op);
+void infer_gather(Inference& op);
+void infer_embedding(Inference& op);
+void infer_scatter(Inference& op);
+void infer_broadcast_to(Inference& op);
+void infer_reshape(Inference& op);
+void infer_matmul(Inference& op);
+void infer_linear(Inference& op);
+void infer_conv2d(Inference& op);
+void infer_attention(Inference& op);
+
+}  // namespace fusecalc

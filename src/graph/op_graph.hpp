@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/inference.hpp"
+#include "graph/op_list.hpp"
+#include "graph/op_table.hpp"
+
+namespace fusecalc {
+
+using TensorId = std::uint32_t;
+using OpId = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+struct Tensor {
+  std::string name;
+  TensorType type;
+  std::uint64_t elements = 0;
+  std::uint64_t bytes = 0;
+  // A view shares the value of another tensor, reordered or merely reshaped. Readers, producer and
+  // output are kept at the value, never at its views.
+  TensorId view_of = kNone;
+  std::vector<std::int64_t> view_perm;  // a reordering view's axes; empty for a reshape
+  TensorId value = kNone;               // the tensor at the end of the views, or itself
+  TensorId storage = kNone;   // whose memory holds it: in-place results share their input's
+  OpId producer = kNone;      // none for a graph input
+  std::vector<OpId> readers;  // each once, in order
+  bool output = false;        // the graph hands it to the outside
+};
+
+// What an op reads: a tensor, or an inline number.
+struct Operand {
+  TensorId tensor = kNone;
+  double number = 0;
+  std::uint64_t reads = 0;  // elements touched
+};
+
+struct Op {
+  std::string name;
+  std::size_t position = 0;  // in the document
+  const OpRow* row = nullptr;
+  OpClass op_class = OpClass::kPointwise;
+  std::uint8_t passes = 1;
+  Attributes attributes;
+  std::vector<Operand> operands;
+  std::vector<TensorId> outputs;
+  std::vector<std::uint64_t> writes;  // elements, per output
+  std::uint64_t work = 0;             // elements of the space that it loops over
+  std::uint64_t flops = 0;
+  RowLayout rows;
+  MatrixShape matrix;
+  bool collapses = false;
+  std::vector<OpId> before;  // must run first: producers, and readers of what this overwrites
+  std::vector<OpId> after;   // the inverse
+};
+
+// An op list understood: every name resolved, every shape and type known, no cycle, ops in an order
+// in which they can run (the document's, where that is one). Views are tensors, not ops.
+struct OpGraph {
+  std::string document;
+  std::optional<std::string> name;
+  std::vector<Tensor> tensors;
+  std::vector<Op> ops;
+  // The document's own plan: groups of two or more ops and lone ones alike, in its order.
+  std::optional<std::vector<std::vector<OpId>>> fuse;
+
+  const Tensor& tensor(TensorId id) const { return tensors[id]; }
+  const Tensor& value_of(TensorId id) const { return tensors[tensors[id].value]; }
+  // Where an input or output shares memory, this is the tensor that stands for it.
+  TensorId storage_of(TensorId id) const { return tensors[tensors[id].value].storage; }
+};
+
+struct DimOverride {
+  std::string name;
+  std::uint64_t extent = 0;
+};
+
+// Throws Error at whatever does not hold together.
+OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides);
+
+}  // namespace fusecalc

@@ -1,0 +1,281 @@
+#include "graph/op_table.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "graph/inference.hpp"
+
+namespace fusecalc {
+namespace {
+
+using enum OpClass;
+using enum Attribute;
+
+constexpr OpRow pointwise(std::string_view name, std::uint8_t inputs, std::string_view summary,
+                          TypeRule types = TypeRule::kPromote, std::uint8_t flops = 1) {
+  return {.name = name,
+          .op_class = kPointwise,
+          .min_inputs = inputs,
+          .max_inputs = inputs,
+          .flops = flops,
+          .type_rule = types,
+          .infer = infer_pointwise,
+          .summary = summary};
+}
+
+constexpr OpRow reduction(std::string_view name, std::string_view summary, TypeRule types,
+                          std::uint8_t flops = 1) {
+  return {.name = name,
+          .op_class = kReduce,
+          .flops = flops,
+          .type_rule = types,
+          .attributes = kAxes | kKeepdim,
+          .infer = infer_reduce,
+          .summary = summary};
+}
+
+constexpr OpRow movement(std::string_view name, std::uint8_t inputs, Access access,
+                         AttributeSet attributes, void (*infer)(Inference&),
+                         std::string_view summary) {
+  return {.name = name,
+          .op_class = kMovement,
+          .min_inputs = inputs,
+          .max_inputs = inputs,
+          .access = access,
+          .attributes = attributes,
+          .infer = infer,
+          .summary = summary};
+}
+
+constexpr OpRow view(std::string_view name, Access access, AttributeSet attributes,
+                     void (*infer)(Inference&), std::string_view summary) {
+  OpRow row = movement(name, 1, access, attributes, infer, summary);
+  row.op_class = kView;
+  return row;
+}
+
+// Plain additions and multiplications count 1 FLOP, so does a call of a special function; moves,
+// comparisons and selections count none.
+constexpr std::array kRows = {
+    pointwise("add", 2, "a + b"),
+    pointwise("sub", 2, "a - b"),
+    pointwise("mul", 2, "a * b"),
+    pointwise("div", 2, "a / b", TypeRule::kFloat),
+    pointwise("maximum", 2, "the larger of a and b"),
+    pointwise("minimum", 2, "the smaller of a and b"),
+    pointwise("pow", 2, "a to the power b"),
+    pointwise("neg", 1, "-x"),
+    pointwise("abs", 1, "|x|"),
+    pointwise("exp", 1, "e to the power x", TypeRule::kFloat),
+    pointwise("log", 1, "natural logarithm", TypeRule::kFloat),
+    pointwise("log1p", 1, "log(1 + x)", TypeRule::kFloat, 2),
+    pointwise("sqrt", 1, "square root", TypeRule::kFloat),
+    pointwise("rsqrt", 1, "1 / sqrt(x)", TypeRule::kFloat),
+    pointwise("reciprocal", 1, "1 / x", TypeRule::kFloat),
+    pointwise("sin", 1, "sine", TypeRule::kFloat),
+    pointwise("cos", 1, "cosine", TypeRule::kFloat),
+    pointwise("tanh", 1, "hyperbolic tangent", TypeRule::kFloat),
+    pointwise("sigmoid", 1, "1 / (1 + exp(-x))", TypeRule::kFloat, 3),
+    pointwise("relu", 1, "max(x, 0)"),
+    OpRow{.name = "gelu",
+          .op_class = kPointwise,
+          .flops = 5,
+          .type_rule = TypeRule::kFloat,
+          .attributes = only(kApproximate),
+          .infer = infer_pointwise,
+          .summary = "x times the normal distribution at x, exact or by tanh"},
+    pointwise("silu", 1, "x * sigmoid(x)", TypeRule::kFloat, 4),
+    pointwise("square", 1, "x * x"),
+    OpRow{.name = "clamp",
+          .op_class = kPointwise,
+          .max_inputs = 3,
+          .flops = 0,
+          .attributes = kMin | kMax,
+          .infer = infer_pointwise,
+          .summary = "x kept within min and max (attributes or inputs)"},
+    OpRow{.name = "cast",
+          .op_class = kPointwise,
+          .attributes = only(kTo),
+          .infer = infer_cast,
+          .summary = "x as another dtype"},
+    OpRow{.name = "where",
+          .op_class = kPointwise,
+          .min_inputs = 3,
+          .max_inputs = 3,
+          .infer = infer_where,
+          .summary = "a where the condition holds, else b (condition, a, b)"},
+    pointwise("fma", 3, "a * b + c", TypeRule::kPromote, 2),
+    pointwise("lt", 2, "a < b", TypeRule::kBool, 0),
+    pointwise("le", 2, "a <= b", TypeRule::kBool, 0),
+    pointwise("gt", 2, "a > b", TypeRule::kBool, 0),
+    pointwise("ge", 2, "a >= b", TypeRule::kBool, 0),
+    pointwise("eq", 2, "a == b", TypeRule::kBool, 0),
+    OpRow{.name = "dropout",
+          .op_class = kPointwise,
+          .max_outputs = 2,
+          .flops = 1,
+          .attributes = kP | kSeed | kSaveMask,
+          .infer = infer_dropout,
+          .summary = "zeroes a share p, scales the rest; the mask as a second output"},
+    reduction("sum", "sum over axes", TypeRule::kAccumulate),
+    reduction("mean", "mean over axes", TypeRule::kFloat),
+    reduction("max", "maximum over axes", TypeRule::kPromote, 0),
+    reduction("min", "minimum over axes", TypeRule::kPromote, 0),
+    reduction("amax_abs", "largest magnitude over axes", TypeRule::kPromote, 0),
+    reduction("var", "variance over axes (of the whole population)", TypeRule::kFloat, 4),
+    reduction("argmax", "index of the maximum over axes (the first, as i64)", TypeRule::kIndex, 0),
+    reduction("logsumexp", "log of the sum of exponentials over axes", TypeRule::kFloat, 3),
+    OpRow{.name = "softmax",
+          .op_class = kNormalise,
+          .flops = 3,
+          .passes = 2,
+          .attributes = only(kAxes),
+          .infer = infer_softmax,
+          .summary = "softmax over an axis (default: the last)"},
+    OpRow{.name = "log_softmax",
+          .op_class = kNormalise,
+          .flops = 3,
+          .passes = 2,
+          .attributes = only(kAxes),
+          .infer = infer_softmax,
+          .summary = "log of softmax over an axis (default: the last)"},
+    OpRow{.name = "layer_norm",
+          .op_class = kNormalise,
+          .max_inputs = 3,
+          .flops = 7,
+          .passes = 2,
+          .attributes = kAxes | kEps,
+          .infer = infer_row_norm,
+          .summary = "over the last axes, those of the weight (x, weight, bias)"},
+    OpRow{.name = "rms_norm",
+          .op_class = kNormalise,
+          .max_inputs = 2,
+          .flops = 4,
+          .passes = 2,
+          .attributes = kAxes | kEps,
+          .infer = infer_row_norm,
+          .summary = "over the last axes, those of the weight (x, weight)"},
+    OpRow{.name = "batch_norm",
+          .op_class = kNormalise,
+          .min_inputs = 3,
+          .max_inputs = 5,
+          .max_outputs = 3,
+          .flops = 7,
+          .passes = 2,
+          .holds_rows = false,  // a channel is spread over all samples
+          .attributes = kMode | kEps,
+          .infer = infer_batch_norm,
+          .summary = "per channel (x, weight, bias, and mean, variance to infer)"},
+    OpRow{.name = "group_norm",
+          .op_class = kNormalise,
+          .max_inputs = 3,
+          .flops = 7,
+          .passes = 2,
+          .attributes = kGroups | kEps,
+          .infer = infer_group_norm,
+          .summary = "per group of channels (x, weight, bias)"},
+    OpRow{.name = "cross_entropy",
+          .op_class = kNormalise,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .max_outputs = 2,
+          .flops = 3,
+          .attributes = only(kReduction),
+          .infer = infer_loss,
+          .summary = "(logits, class indices); the log-normaliser as a second output"},
+    OpRow{.name = "nll_loss",
+          .op_class = kNormalise,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .flops = 1,
+          .access = Access::kGather,  // one score of each row
+          .attributes = only(kReduction),
+          .infer = infer_loss,
+          .summary = "(log-probabilities, class indices)"},
+    movement("transpose", 1, Access::kPermute, only(kPerm), infer_transpose,
+             "a copy with the axes in another order (default: reversed)"),
+    OpRow{.name = "concat",
+          .op_class = kMovement,
+          .min_inputs = 2,
+          .max_inputs = 255,
+          .access = Access::kSelect,
+          .attributes = only(kAxes),
+          .infer = infer_concat,
+          .summary = "one after the other along an axis (default: the first)"},
+    movement("slice", 1, Access::kSelect, kAxes | kStarts | kEnds | kSteps, infer_slice,
+             "a copy of a range of each of some axes"),
+    movement("gather", 2, Access::kGather, only(kAxes), infer_gather,
+             "the rows of x that the indices name (x, indices)"),
+    movement("embedding", 2, Access::kGather, 0, infer_embedding,
+             "the rows of a table that the indices name (table, indices)"),
+    movement("scatter_update", 3, Access::kScatter, only(kAxes), infer_scatter,
+             "replaces rows of x in place (x, indices, rows)"),
+    movement("broadcast_to", 1, Access::kSame, only(kShape), infer_broadcast_to,
+             "a copy, repeated to a shape"),
+    movement("copy", 1, Access::kSame, 0, infer_pointwise, "a copy"),
+    view("reshape", Access::kSame, only(kShape), infer_reshape, "the same elements, another shape"),
+    view("view", Access::kSame, only(kShape), infer_reshape, "the same as reshape"),
+    view("permute_view", Access::kPermute, only(kPerm), infer_transpose,
+         "the same elements, read with the axes in another order"),
+    OpRow{.name = "matmul",
+          .op_class = kContract,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .attributes = kTransposeA | kTransposeB,
+          .infer = infer_matmul,
+          .summary = "a @ b, over broadcast batches"},
+    OpRow{.name = "linear",
+          .op_class = kContract,
+          .min_inputs = 2,
+          .max_inputs = 3,
+          .infer = infer_linear,
+          .summary = "x @ weight^T + bias, weight being [out, in]"},
+    OpRow{.name = "conv2d",
+          .op_class = kContract,
+          .min_inputs = 2,
+          .max_inputs = 3,
+          .attributes = kStride | kPadding | kDilation | kGroups,
+          .infer = infer_conv2d,
+          .summary = "(x [N,C,H,W], weight [out, C/groups, h, w], bias)"},
+    OpRow{.name = "attention",
+          .op_class = kContract,
+          .min_inputs = 3,
+          .max_inputs = 4,
+          .attributes = kCausal | kScale,
+          .infer = infer_attention,
+          .summary = "softmax(q @ k^T * scale + mask) @ v; fewer key heads are shared"},
+    OpRow{.name = "custom",
+          .op_class = kOpaque,
+          .min_inputs = 0,
+          .max_inputs = 255,
+          .max_outputs = 255,
+          .summary = "anything: declared output shapes, reads, writes, flops, class"},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kRows.size()> names{};
+  for (std::size_t i = 0; i < kRows.size(); ++i) names[i] = kRows[i].name;
+  return names;
+}();
+
+constexpr std::array<std::string_view, 7> kClassNames = {
+    "pointwise", "reduce", "normalise", "movement", "view", "contract", "opaque"};
+
+}  // namespace
+
+std::span<const OpRow> op_table() { return kRows; }
+
+const OpRow* op_named(std::string_view name) {
+  const auto* found = std::ranges::find(kNames, name);
+  return found == kNames.end() ? nullptr : &kRows[static_cast<std::size_t>(found - kNames.begin())];
+}
+
+std::span<const std::string_view> op_names() { return kNames; }
+
+std::string_view name_of(OpClass op_class) {
+  return kClassNames[static_cast<std::size_t>(op_class)];
+}
+
+std::span<const std::string_view> op_class_names() { return kClassNames; }
+
+}  // namespace fusecalc

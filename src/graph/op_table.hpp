@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/attributes.hpp"
+
+namespace fusecalc {
+
+class Inference;
+
+// What an op does to memory, which decides what it may be fused with.
+enum class OpClass : std::uint8_t {
+  kPointwise,  // each result element from one element of each input
+  kReduce,     // rows to single values
+  kNormalise,  // rows to rows, or to a loss: a reduction and, mostly, a second look
+  kMovement,   // copies elements to other places
+  kView,       // renames elements in place; costs nothing
+  kContract,   // sums of products
+  kOpaque,     // nothing known but its bytes
+};
+
+// Which elements a movement takes to where.
+enum class Access : std::uint8_t {
+  kSame,     // element by element, or a repetition
+  kPermute,  // another order of axes
+  kSelect,   // a part of one, or parts of several (slice, concat)
+  kGather,   // rows named by indices
+  kScatter,  // into rows named by indices
+};
+
+enum class TypeRule : std::uint8_t {
+  kPromote,     // of all inputs
+  kFloat,       // the same, and f32 where that is no float
+  kAccumulate,  // the same, and i64 where that is no float
+  kBool,
+  kIndex,  // i64
+};
+
+// All that differs from op to op. Adding an op means adding a row.
+struct OpRow {
+  std::string_view name;
+  OpClass op_class = OpClass::kPointwise;
+  std::uint8_t min_inputs = 1;
+  std::uint8_t max_inputs = 1;
+  std::uint8_t max_outputs = 1;
+  // Floating-point operations per element of the space it loops over; contractions count their own.
+  std::uint8_t flops = 0;
+  // Looks at its input: 2 where every result of a row needs the whole row first.
+  std::uint8_t passes = 1;
+  // Whether a row can be kept on chip for the second look, if it fits.
+  bool holds_rows = true;
+  Access access = Access::kSame;
+  TypeRule type_rule = TypeRule::kPromote;
+  AttributeSet attributes = 0;
+  // Shapes, types and elements touched.
+  void (*infer)(Inference&) = nullptr;
+  std::string_view summary;
+};
+
+std::span<const OpRow> op_table();
+// The row of an op, or null.
+const OpRow* op_named(std::string_view name);
+std::span<const std::string_view> op_names();
+
+std::string_view name_of(OpClass op_class);
+std::span<const std::string_view> op_class_names();
+
+}  // namespace fusecalc

@@ -1,0 +1,121 @@
+#include "plan/attention.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace fusecalc {
+namespace {
+
+class AttentionMatch {
+ public:
+  AttentionMatch(const PhaseFinder& phases, const Kernel& kernel, OpId scores, OpId weighted)
+      : phases_(phases),
+        graph_(phases.graph()),
+        kernel_(kernel),
+        scores_(scores),
+        weighted_(weighted) {}
+
+  Verdict run() {
+    const Verdict two{Obstacle::kSecondContraction, scores_, weighted_};
+    if (!is_matmul(scores_) || !is_matmul(weighted_)) return two;
+    if (producer_of(scores_, 0) != kNone || producer_of(scores_, 1) != kNone) return two;
+    const Op& second = graph_.ops[weighted_];
+    if (second.attributes.transpose_a || producer_of(weighted_, 0) == kNone ||
+        producer_of(weighted_, 1) != kNone) {
+      return two;
+    }
+    find_between();
+    std::size_t normalisers = 0;
+    for (const OpId id : kernel_) {
+      if (id == scores_ || id == weighted_) continue;
+      const Op& op = graph_.ops[id];
+      const bool between = between_[phases_.index_of(id)];
+      if (between && needed_outside(op)) return {Obstacle::kScoresNeeded, scores_, weighted_};
+      if (reorders_operands(graph_, op) || op.row->access != Access::kSame) return two;
+      if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
+      if (!between || !over_keys(op)) return two;
+      if (is_softmax(id)) ++normalisers;
+      if (op.op_class == OpClass::kNormalise && op.row->infer != infer_softmax) return two;
+    }
+    if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
+    return normalisers == 1 ? Verdict{} : two;
+  }
+
+ private:
+  bool is_matmul(OpId id) const { return graph_.ops[id].row->infer == infer_matmul; }
+
+  OpId producer_of(OpId id, std::size_t operand) const {
+    const TensorId tensor = graph_.ops[id].operands[operand].tensor;
+    if (tensor == kNone) return kNone;
+    const OpId producer = graph_.value_of(tensor).producer;
+    return producer != kNone && phases_.contains(producer) ? producer : kNone;
+  }
+
+  bool needed_outside(const Op& op) const {
+    return std::ranges::any_of(op.outputs,
+                               [&](TensorId output) { return phases_.needed_outside(output); });
+  }
+
+  // The ops on whose results the second product depends.
+  void find_between() {
+    between_.assign(kernel_.size(), false);
+    std::vector<OpId> open = {weighted_};
+    while (!open.empty()) {
+      const OpId id = open.back();
+      open.pop_back();
+      for (std::size_t i = 0; i < graph_.ops[id].operands.size(); ++i) {
+        const OpId producer = producer_of(id, i);
+        if (producer == kNone || between_[phases_.index_of(producer)]) continue;
+        between_[phases_.index_of(producer)] = true;
+        open.push_back(producer);
+      }
+    }
+  }
+
+  // A reduction of score rows.
+  bool over_keys(const Op& op) const {
+    const MatrixShape& matrix = graph_.ops[scores_].matrix;
+    return op.rows.reduces_innermost() && op.rows.row_length() == matrix.columns &&
+           op.rows.rows() == matrix.batch * matrix.rows;
+  }
+
+  static bool is(const Op& op, std::string_view name) { return op.row == op_named(name); }
+
+  // A softmax op, or the sum at the heart of exp(x - max(x)) / sum(exp(x - max(x))).
+  bool is_softmax(OpId id) const {
+    const Op& op = graph_.ops[id];
+    if (is(op, "softmax")) return true;
+    if (!is(op, "sum")) return false;
+    const OpId exponential = producer_of(id, 0);
+    if (exponential == kNone || !is(graph_.ops[exponential], "exp")) return false;
+    const OpId difference = producer_of(exponential, 0);
+    if (difference == kNone || !is(graph_.ops[difference], "sub")) return false;
+    const OpId maximum = producer_of(difference, 1);
+    if (maximum == kNone || !is(graph_.ops[maximum], "max")) return false;
+    const bool same_scores = graph_.ops[maximum].operands[0].tensor != kNone &&
+                             graph_.tensors[graph_.ops[maximum].operands[0].tensor].value ==
+                                 graph_.tensors[graph_.ops[difference].operands[0].tensor].value;
+    const std::vector<OpId>& readers = graph_.tensors[op.outputs[0]].readers;
+    const bool divides =
+        readers.size() == 1 && is(graph_.ops[readers[0]], "div") && phases_.contains(readers[0]) &&
+        producer_of(readers[0], 0) == exponential && producer_of(readers[0], 1) == id;
+    return same_scores && divides;
+  }
+
+  const PhaseFinder& phases_;
+  const OpGraph& graph_;
+  const Kernel& kernel_;
+  OpId scores_;
+  OpId weighted_;
+  std::vector<bool> between_;
+};
+
+}  // namespace
+
+Verdict check_attention(const PhaseFinder& phases, const Kernel& kernel, OpId scores,
+                        OpId weighted) {
+  return AttentionMatch(phases, kernel, scores, weighted).run();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "plan/legality.hpp"
+
+namespace fusecalc {
+
+// Whether a kernel around two contractions is the attention pattern: scores = q k^T, elementwise
+// work, a softmax over the keys (as one op or as max, sub, exp, sum, div), elementwise work, then
+// the product with v. Such a kernel runs with an online softmax; the scores never leave the chip.
+Verdict check_attention(const PhaseFinder& phases, const Kernel& kernel, OpId scores,
+                        OpId weighted);
+
+// Whether an op reads one of its operands through a view that changes the order.
+bool reorders_operands(const OpGraph& graph, const Op& op);
+
+}  // namespace fusecalc

@@ -1,0 +1,77 @@
+#include "plan/kernel.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "plan/paths.hpp"
+
+namespace fusecalc {
+namespace {
+
+// The kernels that must run before or after one, each once.
+std::vector<std::uint32_t> neighbours(const OpGraph& graph, const std::vector<std::uint32_t>& owner,
+                                      const Kernel& kernel, std::vector<OpId> Op::*direction) {
+  std::vector<std::uint32_t> found;
+  for (const OpId op : kernel) {
+    for (const OpId other : graph.ops[op].*direction) {
+      if (owner[other] != kNone && owner[other] != owner[op]) found.push_back(owner[other]);
+    }
+  }
+  std::ranges::sort(found);
+  const auto [first, last] = std::ranges::unique(found);
+  found.erase(first, last);
+  return found;
+}
+
+}  // namespace
+
+FusionPlan unfused_plan(const OpGraph& graph) {
+  FusionPlan plan;
+  for (OpId op = 0; op < graph.ops.size(); ++op) plan.kernels.push_back({op});
+  return plan;
+}
+
+bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
+  std::ranges::sort(kernels);
+  const std::vector<std::uint32_t> owner = owners_of(graph, kernels);
+  std::vector<std::size_t> waits_for(kernels.size());
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::uint32_t k = 0; k < kernels.size(); ++k) {
+    waits_for[k] = neighbours(graph, owner, kernels[k], &Op::before).size();
+    if (waits_for[k] == 0) ready.push(k);
+  }
+  std::vector<Kernel> sorted;
+  sorted.reserve(kernels.size());
+  while (!ready.empty()) {
+    const std::uint32_t k = ready.top();
+    ready.pop();
+    sorted.push_back(kernels[k]);
+    for (const std::uint32_t later : neighbours(graph, owner, kernels[k], &Op::after)) {
+      if (--waits_for[later] == 0) ready.push(later);
+    }
+  }
+  if (sorted.size() == kernels.size()) {
+    kernels = std::move(sorted);
+    return true;
+  }
+  // Walking back among those that still wait must close a circle.
+  auto k = static_cast<std::uint32_t>(
+      std::ranges::find_if(waits_for, [](std::size_t n) { return n > 0; }) - waits_for.begin());
+  std::vector<std::uint32_t> path;
+  while (std::ranges::find(path, k) == path.end()) {
+    path.push_back(k);
+    const std::vector<std::uint32_t> earlier = neighbours(graph, owner, kernels[k], &Op::before);
+    k = *std::ranges::find_if(earlier, [&](std::uint32_t other) { return waits_for[other] > 0; });
+  }
+  path.erase(path.begin(), std::ranges::find(path, k));
+  std::ranges::reverse(path);
+  std::vector<Kernel> circle;
+  for (const std::uint32_t member : path) circle.push_back(kernels[member]);
+  kernels = std::move(circle);
+  return false;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+
+// Ops that run as one, in ascending order.
+using Kernel = std::vector<OpId>;
+
+// A partition of a graph's ops into kernels, in an order in which they can run.
+struct FusionPlan {
+  std::vector<Kernel> kernels;
+};
+
+// One kernel per op.
+FusionPlan unfused_plan(const OpGraph& graph);
+
+// Puts the kernels into an order in which they can run, the earliest first. Where there is none,
+// returns false and leaves in `kernels` those that wait for each other in a circle, in its order.
+[[nodiscard]] bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels);
+
+}  // namespace fusecalc

@@ -1,0 +1,362 @@
+#include "plan/legality.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/checked.hpp"
+#include "core/text.hpp"
+#include "plan/attention.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kMostOps = 128;
+constexpr std::size_t kMostTensors = 96;
+// Rows of the smallest contraction tile, and the bytes of an accumulator.
+constexpr std::uint64_t kTileRows = 64;
+constexpr std::uint64_t kAccumulatorBytes = 4;
+
+// One check of one kernel. Each step returns what stands in the way, or nothing.
+class Check {
+ public:
+  Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
+      : finder_(finder), graph_(finder.graph()), kernel_(kernel), rules_(rules) {}
+
+  Verdict run() {
+    if (kernel_.size() < 2) return {};
+    if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+    for (const OpId id : kernel_) {
+      if (op(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
+    }
+    phases_ = &finder_.find(kernel_);
+    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
+    if (phases_->reads.size() + kernel_.size() > kMostTensors) return {Obstacle::kTooManyTensors};
+    if (const Verdict edges = check_edges(); !edges.legal()) return edges;
+    return phases_->contracts ? check_contraction() : check_spaces();
+  }
+
+ private:
+  const Op& op(OpId id) const { return graph_.ops[id]; }
+  std::uint8_t phase_of(OpId id) const { return phases_->runs_in[finder_.index_of(id)]; }
+
+  // The op of this kernel that makes the operand's value, or none.
+  OpId producer_inside(const Operand& operand) const {
+    if (operand.tensor == kNone) return kNone;
+    const OpId producer = graph_.value_of(operand.tensor).producer;
+    return producer != kNone && finder_.contains(producer) ? producer : kNone;
+  }
+
+  bool feeds_inside(OpId id) const {
+    return std::ranges::any_of(op(id).outputs, [&](TensorId output) {
+      const std::vector<OpId>& readers = graph_.tensors[output].readers;
+      return std::ranges::any_of(readers, [&](OpId reader) { return finder_.contains(reader); });
+    });
+  }
+
+  bool written(OpId id) const {
+    return std::ranges::any_of(op(id).outputs,
+                               [&](TensorId output) { return finder_.needed_outside(output); });
+  }
+
+  bool connected() const;
+  Verdict check_edges() const;
+  Verdict check_edge(OpId from, OpId to, const Operand& operand) const;
+  bool aligned(const Operand& operand, const Op& reader) const;
+  Verdict check_spaces() const;
+  Verdict check_grid() const;
+  Verdict check_contraction() const;
+  Verdict check_epilogue(OpId contraction) const;
+  Verdict check_epilogue_rows(OpId contraction) const;
+
+  PhaseFinder& finder_;
+  const OpGraph& graph_;
+  const Kernel& kernel_;
+  const Rules& rules_;
+  const Phases* phases_ = nullptr;
+};
+
+// Kernels share tensors: merging what has nothing in common saves no traffic.
+bool Check::connected() const {
+  std::vector<std::size_t> root(kernel_.size());
+  for (std::size_t i = 0; i < root.size(); ++i) root[i] = i;
+  const auto find = [&](std::size_t i) {
+    while (root[i] != i) i = root[i] = root[root[i]];
+    return i;
+  };
+  // The first op that was seen to read each outside value.
+  std::vector<std::pair<TensorId, std::size_t>> first_reader;
+  std::size_t parts = kernel_.size();
+  const auto join = [&](std::size_t a, std::size_t b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    root[b] = a;
+    --parts;
+  };
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Operand& operand : op(kernel_[i]).operands) {
+      if (operand.tensor == kNone) continue;
+      const OpId producer = producer_inside(operand);
+      if (producer != kNone) {
+        join(i, finder_.index_of(producer));
+        continue;
+      }
+      const TensorId storage = graph_.storage_of(operand.tensor);
+      const auto seen =
+          std::ranges::find(first_reader, storage, &std::pair<TensorId, std::size_t>::first);
+      if (seen == first_reader.end()) {
+        first_reader.emplace_back(storage, i);
+      } else {
+        join(i, seen->second);
+      }
+    }
+    if (parts == 1) return true;
+  }
+  return parts == 1;
+}
+
+Verdict Check::check_edges() const {
+  for (const OpId id : kernel_) {
+    for (const Operand& operand : op(id).operands) {
+      const OpId producer = producer_inside(operand);
+      if (producer == kNone) continue;
+      const Verdict verdict = check_edge(producer, id, operand);
+      if (!verdict.legal()) return verdict;
+    }
+  }
+  return {};
+}
+
+bool reorders(const OpGraph& graph, TensorId tensor) {
+  while (graph.tensors[tensor].view_of != kNone) {
+    if (!graph.tensors[tensor].view_perm.empty()) return true;
+    tensor = graph.tensors[tensor].view_of;
+  }
+  return false;
+}
+
+Verdict Check::check_edge(OpId from, OpId to, const Operand& operand) const {
+  const Op& producer = op(from);
+  const Op& reader = op(to);
+  if (producer.row->access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
+  if (producer.collapses && graph_.value_of(operand.tensor).elements <= 1) {
+    return {Obstacle::kAfterCollapse, from, to};
+  }
+  const bool rows = !phases_->rows.empty();
+  const bool permutes = reader.row->access == Access::kPermute ||
+                        producer.row->access == Access::kPermute ||
+                        reorders(graph_, operand.tensor);
+  if (rows && permutes && reader.op_class != OpClass::kContract) {
+    return {Obstacle::kPermutesRows, from, to};
+  }
+  if (phase_of(to) == 0 && phases_->ready_in[finder_.index_of(from)] == 0) return {};
+  // From here on the value comes out of a reduction, directly or not.
+  const Access access = reader.row->access;
+  const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
+  if (picks_score) {
+    const RowLayout& layout = producer.rows;
+    const bool whole_rows = layout.reduces_innermost() && layout.rows() == reader.work;
+    return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
+  }
+  if (access != Access::kSame && access != Access::kScatter) {
+    return {Obstacle::kMovesRows, from, to};
+  }
+  const bool pointwise =
+      reader.op_class == OpClass::kPointwise || reader.op_class == OpClass::kMovement;
+  if (pointwise && access == Access::kSame && !aligned(operand, reader)) {
+    return {Obstacle::kMisaligned, from, to};
+  }
+  return {};
+}
+
+// Whether a result of rows meets the elements of its own row where it is broadcast.
+bool Check::aligned(const Operand& operand, const Op& reader) const {
+  const Tensor& seen = graph_.tensors[operand.tensor];
+  const Tensor& result = graph_.tensors[reader.outputs[0]];
+  if (seen.elements == result.elements || seen.elements == 1) return true;
+  const Shape& wide = result.type.shape;
+  const Shape& narrow = seen.type.shape;
+  const std::size_t offset = wide.size() - narrow.size();
+  std::vector<bool> repeated(wide.size());
+  for (std::size_t i = 0; i < wide.size(); ++i) repeated[i] = i < offset || narrow[i - offset] == 1;
+  return row_layout(wide, repeated) == phases_->rows;
+}
+
+// All that is written must come out of one loop.
+Verdict Check::check_spaces() const {
+  OpId widest = kernel_.front();
+  std::optional<OpId> first_rows;
+  for (const OpId id : kernel_) {
+    const bool inside_only = !written(id) && feeds_inside(id);
+    if (!inside_only && op(id).work > op(widest).work) widest = id;
+    if (op(id).rows.empty()) continue;
+    const bool picks = op(id).row->access == Access::kGather && phase_of(id) > 0;
+    if (first_rows && !picks && op(id).rows != op(*first_rows).rows) {
+      return {Obstacle::kRows, *first_rows, id};
+    }
+    if (!first_rows && !picks) first_rows = id;
+  }
+  const OpId leader = first_rows.value_or(widest);
+  const std::uint64_t space = op(leader).work;
+  for (const OpId id : kernel_) {
+    if (op(id).work == space) continue;
+    const bool of_rows = phase_of(id) > 0 && op(id).work <= phases_->rows.rows();
+    const bool for_inside = feeds_inside(id) && (op(id).work < space || !written(id));
+    if (!of_rows && !for_inside) return {Obstacle::kSpaces, leader, id};
+  }
+  return check_grid();
+}
+
+// A single row that fills the tensor is reduced by all blocks together; nobody can look at it again
+// before all are done.
+Verdict Check::check_grid() const {
+  if (phases_->rows.empty() || phases_->rows.rows() > 1) return {};
+  if (!phases_->never_fits && phases_->held_bytes <= rules_.on_chip_bytes) return {};
+  for (const OpId id : kernel_) {
+    if (phase_of(id) > 0 && op(id).work == phases_->rows.row_length()) {
+      return {Obstacle::kWholeTensor, id};
+    }
+  }
+  return {};
+}
+
+Verdict Check::check_contraction() const {
+  std::vector<OpId> contractions;
+  for (const OpId id : kernel_) {
+    if (op(id).op_class == OpClass::kContract) contractions.push_back(id);
+  }
+  if (contractions.size() > 2) {
+    return {Obstacle::kSecondContraction, contractions[0], contractions[1]};
+  }
+  if (contractions.size() == 2) {
+    const Verdict verdict = check_attention(finder_, kernel_, contractions[0], contractions[1]);
+    if (!verdict.legal()) return verdict;
+    const bool last = contractions[1] == kernel_.back();
+    if (!rules_.epilogues && !last) {
+      return {Obstacle::kLibraryContraction, contractions[1], kernel_.back()};
+    }
+    return {};
+  }
+  if (!rules_.epilogues) {
+    const OpId other = kernel_.front() == contractions[0] ? kernel_.back() : kernel_.front();
+    return {Obstacle::kLibraryContraction, contractions[0], other};
+  }
+  return check_epilogue(contractions[0]);
+}
+
+Verdict Check::check_epilogue(OpId contraction) const {
+  for (const Operand& operand : op(contraction).operands) {
+    const OpId producer = producer_inside(operand);
+    if (producer != kNone) return {Obstacle::kPrologue, producer, contraction};
+  }
+  const std::uint64_t space = graph_.tensors[op(contraction).outputs[0]].elements;
+  // Whether each op works on the contraction's result.
+  std::vector<bool> follows(kernel_.size(), false);
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    const OpId id = kernel_[i];
+    if (id == contraction) {
+      follows[i] = true;
+      continue;
+    }
+    for (const Operand& operand : op(id).operands) {
+      const OpId producer = producer_inside(operand);
+      if (producer != kNone && follows[finder_.index_of(producer)]) follows[i] = true;
+    }
+    if (op(id).row->access != Access::kSame || reorders_operands(graph_, op(id))) {
+      const bool picks = op(id).op_class == OpClass::kNormalise && follows[i];
+      if (!picks) return {Obstacle::kEpilogueMovement, contraction, id};
+    }
+    const bool side = !follows[i] && (!feeds_inside(id) || !op(id).rows.empty());
+    if (side) return {Obstacle::kEpilogueSide, contraction, id};
+    const bool of_rows = phase_of(id) > 0 && op(id).work <= phases_->rows.rows();
+    const bool for_inside = feeds_inside(id) && op(id).work < space;
+    if (op(id).work != space && !of_rows && !for_inside)
+      return {Obstacle::kSpaces, contraction, id};
+  }
+  return check_epilogue_rows(contraction);
+}
+
+Verdict Check::check_epilogue_rows(OpId contraction) const {
+  if (phases_->rows.empty()) return {};
+  const Op& product = op(contraction);
+  OpId reduction = contraction;
+  for (const OpId id : kernel_) {
+    if (op(id).rows.empty()) continue;
+    if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
+    reduction = id;
+  }
+  const RowLayout& rows = phases_->rows;
+  const auto reduced_runs =
+      std::ranges::count_if(rows.runs, [](const RowLayout::Run& run) { return run.reduced; });
+  const std::uint64_t columns = product.matrix.columns;
+  const bool is_matrix =
+      product.row->infer != infer_conv2d && product.row->infer != infer_attention;
+  const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
+  const bool fits_tiles = is_matrix && reduced_runs == 1 && rows.runs.back().extent == columns &&
+                          rows.rows() * rows.row_length() == space;
+  if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction, reduction};
+  // Whole rows are streamed tile by tile; a second look must find them on chip.
+  std::uint64_t tile = kTileRows * kAccumulatorBytes;
+  const bool held =
+      rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= rules_.on_chip_bytes;
+  if (held) return {};
+  for (const OpId id : kernel_) {
+    const bool looks_again = op(id).passes > 1 || (phase_of(id) > 0 && op(id).work == space);
+    if (looks_again) return {Obstacle::kEpilogueHolds, contraction, id};
+  }
+  return {};
+}
+
+// What each obstacle is called; {0} and {1} are the kinds of its ops.
+constexpr std::array<std::string_view, 22> kReasons = {
+    "",
+    "{0} is opaque: nothing is known of how it works",
+    "they share no tensor",
+    "a kernel holds at most 128 ops",
+    "a kernel takes at most 96 tensors",
+    "{0} and {1} loop over different numbers of elements",
+    "{0} and {1} reduce over different axes, so one needs all rows of the other first",
+    "{0} needs the reduction of the whole tensor, which does not fit on chip, before it can start",
+    "{1} takes elements from rows that {0} has yet to finish",
+    "the transposed order breaks up the rows that the reduction needs whole",
+    "{1} may read rows that another block of {0} has yet to write",
+    "the loss that {0} ends in is known only when all rows are done",
+    "{1} lines the result of {0} up with another axis than the reduced one",
+    "{1} loads its operands from memory, each many times over; {0} would run again for every tile",
+    "the second contraction needs whole rows of the first",
+    "the scores between the two contractions are needed elsewhere, so they must be written",
+    "{1} does not work on the result of {0}",
+    "the epilogue of {0} writes its tiles in order; {1} moves elements",
+    "{1} does not reduce rows or columns of the result of {0}",
+    "{1} needs whole rows of the result of {0}, more than one tile holds",
+    "a general compiler leaves {0} to a library, as a kernel of its own",
+    "fusing them would close a circle through another kernel",
+};
+static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kCycle) + 1);
+
+}  // namespace
+
+bool reorders_operands(const OpGraph& graph, const Op& op) {
+  return std::ranges::any_of(op.operands, [&](const Operand& operand) {
+    return operand.tensor != kNone && reorders(graph, operand.tensor);
+  });
+}
+
+Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules) {
+  return Check(phases, kernel, rules).run();
+}
+
+std::string explain(const OpGraph& graph, const Verdict& verdict) {
+  const auto kind = [&](OpId id) {
+    return id == kNone ? std::string_view() : graph.ops[id].row->name;
+  };
+  return fmt::format(fmt::runtime(kReasons[static_cast<std::size_t>(verdict.obstacle)]),
+                     kind(verdict.first), kind(verdict.second));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plan/phases.hpp"
+
+namespace fusecalc {
+
+// What a planner may put into one kernel.
+struct Rules {
+  // Work on a contraction's result before it is written. General graph compilers leave that out.
+  bool epilogues = true;
+  // Shared memory of a block, for tiles that must hold whole rows.
+  std::uint64_t on_chip_bytes = 0;
+};
+
+enum class Obstacle : std::uint8_t {
+  kNothing,
+  kOpaque,
+  kUnrelated,
+  kTooManyOps,
+  kTooManyTensors,
+  kSpaces,
+  kRows,
+  kWholeTensor,
+  kMovesRows,
+  kPermutesRows,
+  kAfterScatter,
+  kAfterCollapse,
+  kMisaligned,
+  kPrologue,
+  kSecondContraction,
+  kScoresNeeded,
+  kEpilogueSide,
+  kEpilogueMovement,
+  kEpilogueRows,
+  kEpilogueHolds,
+  kLibraryContraction,
+  kCycle,
+};
+
+// Why a group of ops cannot be one kernel: the obstacle, and the ops that it stands between.
+struct Verdict {
+  Obstacle obstacle = Obstacle::kNothing;
+  OpId first = kNone;
+  OpId second = kNone;
+
+  Verdict() = default;
+  Verdict(Obstacle what, OpId one = kNone, OpId other = kNone)
+      : obstacle(what), first(one), second(other) {}
+
+  bool legal() const { return obstacle == Obstacle::kNothing; }
+};
+
+// Whether our runner can launch the ops as one kernel. Circles through other kernels are not its
+// business. A single op is always legal.
+Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules);
+
+// The reason in words.
+std::string explain(const OpGraph& graph, const Verdict& verdict);
+
+}  // namespace fusecalc

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/output.hpp"
+
+namespace fusecalc {
+
+// A plain table of text: what `ops` and `specs` print.
+struct Listing {
+  std::string schema;  // of its JSON
+  std::string rows_key;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::vector<std::string_view> listing_formats();
+void write_listing(const Listing& listing, std::string_view format, Output& output);
+
+// RFC 4180: quoted where it must be.
+std::string csv_field(std::string_view text);
+// Text that stands for itself in Markdown.
+std::string markdown_text(std::string_view text);
+
+}  // namespace fusecalc

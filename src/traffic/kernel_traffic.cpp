@@ -1,0 +1,99 @@
+#include "traffic/kernel_traffic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+
+TrafficCounter::TrafficCounter(const OpGraph& graph, const Device& device)
+    : device_(device), phases_(graph) {}
+
+bool TrafficCounter::rows_fit(const Phases& phases) const {
+  return phases.contracts || (!phases.never_fits && phases.held_bytes <= device_.on_chip_bytes);
+}
+
+void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel& kernel) const {
+  std::uint64_t sum = traffic_.bytes.total();
+  if (!checked_add(sum, bytes)) {
+    throw Error(Fault::kBadInput,
+                fmt::format("{}: the kernel of {} moves more than {} bytes", graph().document,
+                            in_quotes(graph().ops[kernel.front()].name), kMaxCount));
+  }
+  total += bytes;
+}
+
+const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
+  const OpGraph& graph = this->graph();
+  const Phases& phases = phases_.find(kernel);
+  traffic_.bytes = {};
+  traffic_.flops = 0;
+  traffic_.reads.clear();
+  traffic_.writes.clear();
+  const bool once = rows_fit(phases);
+  for (const Phases::Use& use : phases.reads) {
+    const Tensor& tensor = graph.tensors[use.value];
+    const std::uint32_t looks = once ? 1 : use.looks;
+    std::uint64_t bytes = bytes_of(tensor.type.dtype, use.elements);
+    if (!checked_multiply(bytes, looks)) bytes = kMaxCount;
+    add(traffic_.bytes.read, bytes, kernel);
+    traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .looks = looks});
+  }
+  count_writes(kernel);
+  for (const OpId id : kernel) {
+    if (!checked_add(traffic_.flops, graph.ops[id].flops)) traffic_.flops = kMaxCount;
+  }
+  return traffic_;
+}
+
+void TrafficCounter::count_writes(const Kernel& kernel) {
+  const OpGraph& graph = this->graph();
+  for (const OpId id : kernel) {
+    const Op& op = graph.ops[id];
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const TensorId output = op.outputs[i];
+      if (!phases_.needed_outside(output)) continue;
+      const std::uint64_t bytes = bytes_of(graph.tensors[output].type.dtype, op.writes[i]);
+      // Several versions of one memory: the last one stays, the largest share counts.
+      const TensorId storage = graph.tensors[output].storage;
+      KernelTraffic::Entry* earlier = nullptr;
+      if (storage != output) {
+        for (KernelTraffic::Entry& entry : traffic_.writes) {
+          if (graph.tensors[entry.tensor].storage == storage) earlier = &entry;
+        }
+      }
+      if (earlier == nullptr) {
+        add(traffic_.bytes.write, bytes, kernel);
+        traffic_.writes.push_back({.tensor = output, .bytes = bytes});
+      } else {
+        const std::uint64_t more = bytes > earlier->bytes ? bytes - earlier->bytes : 0;
+        add(traffic_.bytes.write, more, kernel);
+        earlier->tensor = output;
+        earlier->bytes += more;
+      }
+    }
+  }
+}
+
+KernelTraffic count_limit(const OpGraph& graph, const Device& device) {
+  Kernel all(graph.ops.size());
+  std::iota(all.begin(), all.end(), OpId{0});
+  // Everything on chip: no second look.
+  const Device boundless{.name = device.name, .on_chip_bytes = kMaxCount};
+  if (all.empty()) return {};
+  TrafficCounter counter(graph, boundless);
+  KernelTraffic traffic = counter.count(all);
+  for (KernelTraffic::Entry& entry : traffic.reads) {
+    entry.bytes /= entry.looks;
+    traffic.bytes.read -= entry.bytes * (entry.looks - 1);
+    entry.looks = 1;
+  }
+  return traffic;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/bytes.hpp"
+#include "device/device.hpp"
+#include "plan/phases.hpp"
+
+namespace fusecalc {
+
+// What one kernel moves, tensor by tensor.
+struct KernelTraffic {
+  struct Entry {
+    TensorId tensor = kNone;
+    std::uint64_t bytes = 0;  // over all looks
+    std::uint32_t looks = 1;
+  };
+
+  Bytes bytes;
+  std::uint64_t flops = 0;
+  std::vector<Entry> reads;
+  std::vector<Entry> writes;
+};
+
+// Counts the bytes of kernels of one graph: each outside value once, at what is touched of it,
+// times the looks that it needs where its rows do not fit on chip; each result that the outside
+// needs once. Memory that several tensors share counts once.
+class TrafficCounter {
+ public:
+  TrafficCounter(const OpGraph& graph, const Device& device);
+
+  const OpGraph& graph() const { return phases_.graph(); }
+  const Device& device() const { return device_; }
+  PhaseFinder& phases() { return phases_; }
+
+  // Valid until the next call.
+  const KernelTraffic& count(const Kernel& kernel);
+  // The bytes alone, for comparing plans.
+  Bytes bytes(const Kernel& kernel) { return count(kernel).bytes; }
+
+  // Whether the rows that the kernel looks at more than once stay on chip.
+  bool rows_fit(const Phases& phases) const;
+
+ private:
+  void add(std::uint64_t& total, std::uint64_t bytes, const Kernel& kernel) const;
+  void count_writes(const Kernel& kernel);
+
+  const Device& device_;
+  PhaseFinder phases_;
+  KernelTraffic traffic_;
+};
+
+// Graph inputs once and graph outputs once: what no plan can undercut.
+KernelTraffic count_limit(const OpGraph& graph, const Device& device);
+
+}  // namespace fusecalc
