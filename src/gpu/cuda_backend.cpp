@@ -106,7 +106,7 @@ CudaBackend::~CudaBackend() {
   counters_.reset();
   driver().cuStreamSynchronize(context_.stream());
   for (CUmodule module : modules_) driver().cuModuleUnload(module);
-  for (const Buffer& buffer : {before_, after_}) {
+  for (const Buffer& buffer : {before_, after_, sink_}) {
     if (buffer.id != 0) release(buffer);
   }
   if (begin_ != nullptr) driver().cuEventDestroy(begin_);
@@ -133,6 +133,7 @@ void CudaBackend::prepare_instruments() {
     *buffer = allocate(bytes);
     fill(*buffer, {.dtype = {}, .seed = bytes});
   }
+  sink_ = allocate(sizeof(std::uint32_t));
   // Lines that somebody made persistent would outlive every sweep.
   check(driver().cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0), "cuCtxSetLimit");
   finish();
@@ -282,7 +283,7 @@ void CudaBackend::sweep(const Buffer& buffer) {
           .grid = {8 * info_.sm_count},
           .block = {kBlockThreads},
           .shared_bytes = 0,
-          .arguments = {BufferAt{buffer}, buffer.bytes / 16}});
+          .arguments = {BufferAt{buffer}, buffer.bytes / 16, BufferAt{sink_}}});
 }
 
 // Counting.
@@ -298,6 +299,11 @@ void CudaBackend::open_counters() {
   std::ranges::generate(alone, [&] { return count(nothing); });
   std::ranges::sort(alone, {}, &Bytes::total);
   sweep_bytes_ = alone[alone.size() / 2];
+  // A read of known size shows whether the counters count what this relies on.
+  if (sweep_bytes_.read < after_.bytes / 10 * 9 || sweep_bytes_.read > after_.bytes / 10 * 11) {
+    throw gpu_error(GpuFault::kImplausible,
+                    fmt::format("{} bytes read, {} counted", after_.bytes, sweep_bytes_.read));
+  }
 }
 
 Bytes CudaBackend::count(const Work& work) {

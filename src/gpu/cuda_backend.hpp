@@ -70,6 +70,7 @@ class CudaBackend final : public GpuBackend {
   Buffer before_;  // swept to clean the L2 before the work
   Buffer
       after_;  // swept to drain it behind the work: another buffer, so that nothing of it is cached
+  Buffer sink_;  // what a sweep stores to, if ever
   CUevent begin_ = nullptr;
   CUevent end_ = nullptr;
   unsigned* flag_ = nullptr;  // host memory that hold_kernel_ watches

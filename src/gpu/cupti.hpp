@@ -16,18 +16,19 @@ namespace fusecalc::gpu {
   X(cuptiDeviceGetChipName)                                                                        \
   X(cuptiGetResultString)                                                                          \
   X(cuptiGetVersion)                                                                               \
-  X(cuptiProfilerDeInitialize) X(cuptiProfilerDeviceSupported)                                     \
-      X(cuptiProfilerGetCounterAvailability) X(cuptiProfilerInitialize)                            \
-          X(cuptiProfilerHostConfigAddMetrics) X(cuptiProfilerHostDeinitialize)                    \
-              X(cuptiProfilerHostEvaluateToGpuValues) X(cuptiProfilerHostGetConfigImage)           \
-                  X(cuptiProfilerHostGetConfigImageSize) X(cuptiProfilerHostGetNumOfPasses) X(     \
-                      cuptiProfilerHostInitialize) X(cuptiRangeProfilerCounterDataImageInitialize) \
-                      X(cuptiRangeProfilerDecodeData) X(cuptiRangeProfilerDisable)                 \
-                          X(cuptiRangeProfilerEnable) X(cuptiRangeProfilerGetCounterDataInfo)      \
-                              X(cuptiRangeProfilerGetCounterDataSize)                              \
-                                  X(cuptiRangeProfilerPopRange) X(cuptiRangeProfilerPushRange)     \
-                                      X(cuptiRangeProfilerSetConfig) X(cuptiRangeProfilerStart)    \
-                                          X(cuptiRangeProfilerStop)
+  X(cuptiProfilerDeInitialize)                                                                     \
+  X(cuptiProfilerDeviceSupported) X(cuptiProfilerGetCounterAvailability)                           \
+      X(cuptiProfilerInitialize) X(cuptiProfilerHostConfigAddMetrics)                              \
+          X(cuptiProfilerHostDeinitialize) X(cuptiProfilerHostEvaluateToGpuValues)                 \
+              X(cuptiProfilerHostGetConfigImage) X(cuptiProfilerHostGetConfigImageSize)            \
+                  X(cuptiProfilerHostGetNumOfPasses) X(cuptiProfilerHostInitialize)                \
+                      X(cuptiRangeProfilerCounterDataImageInitialize)                              \
+                          X(cuptiRangeProfilerDecodeData) X(cuptiRangeProfilerDisable)             \
+                              X(cuptiRangeProfilerEnable) X(cuptiRangeProfilerGetCounterDataInfo)  \
+                                  X(cuptiRangeProfilerGetCounterDataSize)                          \
+                                      X(cuptiRangeProfilerPopRange) X(cuptiRangeProfilerPushRange) \
+                                          X(cuptiRangeProfilerSetConfig)                           \
+                                              X(cuptiRangeProfilerStart) X(cuptiRangeProfilerStop)
 
 // libcupti, opened when counters are first asked for: timing alone does without it.
 struct Cupti {

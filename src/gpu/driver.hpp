@@ -12,7 +12,8 @@ namespace fusecalc::gpu {
   X(cuCtxResetPersistingL2Cache)                                                                   \
   X(cuCtxSetCurrent)                                                                               \
   X(cuCtxSetLimit)                                                                                 \
-  X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid) \
+  X(cuDeviceGet)                                                                                   \
+  X(cuDeviceGetAttribute) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid)                \
       X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxRetain) X(cuDeviceTotalMem)                 \
           X(cuEventCreate) X(cuEventDestroy) X(cuEventElapsedTime) X(cuEventRecord)                \
               X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuGetErrorName) X(cuGetErrorString)    \

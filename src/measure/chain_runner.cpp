@@ -16,7 +16,8 @@ namespace fusecalc {
 namespace {
 
 constexpr unsigned kBlockThreads = 256;
-constexpr std::uint64_t kBytesPerBlock = std::uint64_t{16} * 4 * kBlockThreads;
+constexpr std::uint64_t kRounds = 4;  // of 16 bytes a thread
+constexpr std::uint64_t kBytesPerBlock = 16 * kRounds * kBlockThreads;
 // Room for what the driver allocates besides the tensors.
 constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
 

@@ -73,6 +73,8 @@ constexpr std::array kRows = {
         kTimingOnly},
     Row{GpuFault::kDroppedRange, "CUPTI lost a counted range",
         "run again, with nothing else profiling this GPU"},
+    Row{GpuFault::kImplausible, "the DRAM counters do not agree with a read of known size",
+        "end other work on this GPU and run again"},
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ enum class GpuFault {
   kNoMetric,
   kTooManyPasses,
   kDroppedRange,
+  kImplausible,
 };
 
 // One line: what is wrong, the detail in brackets, and the mend. All of them are kUnavailable.

@@ -43,14 +43,14 @@ Work plan_work(GpuBackend& gpu, const PreparedPlan& plan) {
 PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
   PlanMeasurement result{.key = plan.key, .analytic = plan.analytic};
   for (const PreparedKernel& kernel : plan.kernels) {
-    result.kernels.push_back({.name = kernel.name,
-                              .operations = kernel.operations,
-                              .analytic = kernel.analytic,
-                              .observed = {},
-                              .resources = kernel.launch.kernel.resources,
-                              .occupancy = gpu.occupancy(kernel.launch),
-                              .compile_seconds = kernel.launch.kernel.compile_seconds,
-                              .cached = kernel.launch.kernel.cached});
+    KernelMeasurement& measured = result.kernels.emplace_back();
+    measured.name = kernel.name;
+    measured.operations = kernel.operations;
+    measured.analytic = kernel.analytic;
+    measured.resources = kernel.launch.kernel.resources;
+    measured.occupancy = gpu.occupancy(kernel.launch);
+    measured.compile_seconds = kernel.launch.kernel.compile_seconds;
+    measured.cached = kernel.launch.kernel.cached;
   }
   return result;
 }

@@ -10,7 +10,7 @@ namespace {
 
 TEST_CASE("every GPU fault is one line of its own with a mend, and means unavailable") {
   std::set<std::string> messages;
-  for (int i = 0; i <= static_cast<int>(GpuFault::kDroppedRange); ++i) {
+  for (int i = 0; i <= static_cast<int>(GpuFault::kImplausible); ++i) {
     const Error error = gpu_error(static_cast<GpuFault>(i));
     const std::string text = error.what();
     CAPTURE(text);
