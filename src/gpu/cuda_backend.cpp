@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -23,13 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 constexpr unsigned kBlockThreads = 256;
-
-std::string embedded_kernel(std::string_view name) {
-  const auto kernels = embedded_kernels();
-  const auto found = std::ranges::find(kernels, name, &EmbeddedFile::name);
-  assert(found != kernels.end());
-  return std::string(found->text);
-}
 
 // The element kinds of kernels/instruments.cuh's fill(), in its order.
 enum class FillKind : std::int32_t {
@@ -116,7 +108,7 @@ CudaBackend::~CudaBackend() {
 
 void CudaBackend::prepare_instruments() {
   const std::vector<CompiledKernel> kernels =
-      compile({embedded_kernel("instruments"), {"sweep", "hold", "fill"}});
+      compile({std::string(embedded_kernel("instruments")), {"sweep", "hold", "fill"}});
   sweep_kernel_ = kernels[0];
   hold_kernel_ = kernels[1];
   fill_kernel_ = kernels[2];

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "core/embedded.hpp"
@@ -45,18 +44,11 @@ void check_fit(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes,
                           human_bytes(gpu.device().memory_bytes)));
 }
 
-std::string stream_source() {
-  const auto kernels = embedded_kernels();
-  const auto found = std::ranges::find(kernels, "stream", &EmbeddedFile::name);
-  assert(found != kernels.end());
-  return std::string(found->text);
-}
-
 // Tensors and kernels of a chain on one device.
 class ChainBench {
  public:
   ChainBench(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes, std::uint64_t seed)
-      : kernel_(gpu.compile({stream_source(), {"stream"}}).front()) {
+      : kernel_(gpu.compile({std::string(embedded_kernel("stream")), {"stream"}}).front()) {
     for (const std::uint64_t each : bytes) {
       tensors_.emplace_back(gpu, each);
       gpu.fill(tensors_.back(), {.dtype = {}, .seed = seed + tensors_.size()});
