@@ -12,23 +12,34 @@
 
 namespace fusecalc::gpu {
 
-#define FUSECALC_CUPTI_FUNCTIONS(X)                                                                \
-  X(cuptiDeviceGetChipName)                                                                        \
-  X(cuptiGetResultString)                                                                          \
-  X(cuptiGetVersion)                                                                               \
-  X(cuptiProfilerDeInitialize)                                                                     \
-  X(cuptiProfilerDeviceSupported) X(cuptiProfilerGetCounterAvailability)                           \
-      X(cuptiProfilerInitialize) X(cuptiProfilerHostConfigAddMetrics)                              \
-          X(cuptiProfilerHostDeinitialize) X(cuptiProfilerHostEvaluateToGpuValues)                 \
-              X(cuptiProfilerHostGetConfigImage) X(cuptiProfilerHostGetConfigImageSize)            \
-                  X(cuptiProfilerHostGetNumOfPasses) X(cuptiProfilerHostInitialize)                \
-                      X(cuptiRangeProfilerCounterDataImageInitialize)                              \
-                          X(cuptiRangeProfilerDecodeData) X(cuptiRangeProfilerDisable)             \
-                              X(cuptiRangeProfilerEnable) X(cuptiRangeProfilerGetCounterDataInfo)  \
-                                  X(cuptiRangeProfilerGetCounterDataSize)                          \
-                                      X(cuptiRangeProfilerPopRange) X(cuptiRangeProfilerPushRange) \
-                                          X(cuptiRangeProfilerSetConfig)                           \
-                                              X(cuptiRangeProfilerStart) X(cuptiRangeProfilerStop)
+// clang-format off
+#define FUSECALC_CUPTI_FUNCTIONS(X) \
+  X(cuptiDeviceGetChipName) \
+  X(cuptiGetResultString) \
+  X(cuptiGetVersion) \
+  X(cuptiProfilerDeInitialize) \
+  X(cuptiProfilerDeviceSupported) \
+  X(cuptiProfilerGetCounterAvailability) \
+  X(cuptiProfilerInitialize) \
+  X(cuptiProfilerHostConfigAddMetrics) \
+  X(cuptiProfilerHostDeinitialize) \
+  X(cuptiProfilerHostEvaluateToGpuValues) \
+  X(cuptiProfilerHostGetConfigImage) \
+  X(cuptiProfilerHostGetConfigImageSize) \
+  X(cuptiProfilerHostGetNumOfPasses) \
+  X(cuptiProfilerHostInitialize) \
+  X(cuptiRangeProfilerCounterDataImageInitialize) \
+  X(cuptiRangeProfilerDecodeData) \
+  X(cuptiRangeProfilerDisable) \
+  X(cuptiRangeProfilerEnable) \
+  X(cuptiRangeProfilerGetCounterDataInfo) \
+  X(cuptiRangeProfilerGetCounterDataSize) \
+  X(cuptiRangeProfilerPopRange) \
+  X(cuptiRangeProfilerPushRange) \
+  X(cuptiRangeProfilerSetConfig) \
+  X(cuptiRangeProfilerStart) \
+  X(cuptiRangeProfilerStop)
+// clang-format on
 
 // libcupti, opened when counters are first asked for: timing alone does without it.
 struct Cupti {
