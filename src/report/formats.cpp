@@ -69,9 +69,9 @@ const Format& format_for_file(const std::string& path) {
 
 std::span<const std::string_view> measurement_format_names() {
   // They come first.
-  constexpr auto kDraws = [](const Format& format) { return format.write_measurement == nullptr; };
-  static_assert(std::ranges::is_partitioned(kFormats, std::not_fn(kDraws)));
-  const auto first_drawing = std::ranges::find_if(kFormats, kDraws);
+  const auto draws = [](const Format& format) { return format.write_measurement == nullptr; };
+  assert(std::ranges::is_partitioned(kFormats, std::not_fn(draws)));
+  const auto first_drawing = std::ranges::find_if(kFormats, draws);
   return std::span(kNames).first(static_cast<std::size_t>(first_drawing - kFormats.begin()));
 }
 
