@@ -33,8 +33,8 @@ std::uint64_t parse_count(const char* option, const std::string& text, std::uint
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
   if (!whole || count < least || count > most) {
-    throw CLI::ValidationError(
-        option, fmt::format("must be a whole number from {}, not {}", least, in_quotes(text)));
+    throw CLI::ValidationError(option, fmt::format("must be a whole number from {} to {}, not {}",
+                                                   least, most, in_quotes(text)));
   }
   return count;
 }
@@ -81,7 +81,7 @@ class Definition {
         "  fusecalc ops                           what an op list may hold\n"
         "  fusecalc schema analysis               what comes out, for validators\n"
         "  source <(fusecalc completion bash)     Tab completes, from now on\n"
-        "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available here.");
+        "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
     define_measure();
     define_doctor();
@@ -162,8 +162,8 @@ void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dt
 }
 
 void Definition::define_analyze() {
-  CLI::App* app = add_command("analyze", "count the bytes that an op list moves, unfused and fused",
-                              AnalyzeOptions{});
+  CLI::App* app =
+      add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
   app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
@@ -365,6 +365,15 @@ std::string Definition::explain(const CLI::ParseError& error) const {
                        in_quotes(word), did_you_mean(word.substr(0, word.find('=')), known), see);
   }
   if (chosen.empty()) return "no command given" + see;
+  for (const CLI::Option* option : app->get_options()) {
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) break;
+    const std::string name = option->get_name();
+    if (!std::string_view(error.what()).starts_with(name + ":")) continue;
+    return fmt::format("{}: {} {}{}", app->get_name(), name,
+                       option->count() > 1 ? "is given more than once; keep one"
+                                           : "needs a value, " + option->get_type_name(),
+                       see);
+  }
   return app->get_name() + ": " + printable(error.what(), 400) + see;
 }
 
@@ -374,7 +383,8 @@ CommandSpec Definition::describe(const CLI::App& app) const {
     CommandSpec::Argument argument{.description = option->get_description()};
     for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
-    argument.takes_value = option->get_type_size() > 0;
+    argument.takes_value = option->get_items_expected_max() > 0;
+    argument.names_file = option->get_type_name() == "FILE" || option->get_name() == "FILE";
     const auto choices = choices_.find(option);
     if (choices != choices_.end()) {
       argument.choices.assign(choices->second.begin(), choices->second.end());

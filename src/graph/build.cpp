@@ -78,7 +78,7 @@ class GraphBuilder {
   void build_op(std::uint32_t position);
   void build_custom(const WrittenOp& written, Op& op);
   void infer(const WrittenOp& written, Op& op, Inference& inference);
-  void read_attributes(const WrittenOp& written, Op& op) const;
+  Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
   void add_view(const WrittenOp& written, const Op& op, TensorType type);
   void apply_partial(const WrittenOp& written, Op& op) const;
@@ -286,7 +286,8 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
                            printable(written_.ops[path[0]].outputs[0]));
 }
 
-void GraphBuilder::read_attributes(const WrittenOp& written, Op& op) const {
+Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op) const {
+  Attributes attributes;
   const AttributeSet allowed = op.row->attributes;
   const std::string base = at_op(op.position) + (written.grouped_attributes ? "/attrs/" : "/");
   for (const auto& [key, value] : written.attributes) {
@@ -305,8 +306,9 @@ void GraphBuilder::read_attributes(const WrittenOp& written, Op& op) const {
     }
     const AttributeScope scope{.dim = [&](const std::string& name) { return dim(pointer, name); },
                                .fail = [&](const std::string& message) { fail(pointer, message); }};
-    set_attribute(op.attributes, *attribute, value, scope);
+    set_attribute(attributes, *attribute, value, scope);
   }
+  return attributes;
 }
 
 void GraphBuilder::build_op(std::uint32_t position) {
@@ -316,7 +318,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   op.name = written.name.value_or(fmt::format("op#{}", position));
   op.row = op_named(written.op);
   op.op_class = op.row->op_class;
-  read_attributes(written, op);
+  op.attributes = std::make_unique<const Attributes>(read_attributes(written, op));
   std::vector<Inference::Input> inputs;
   for (std::size_t i = 0; i < written.inputs.size(); ++i) {
     const auto* name = std::get_if<std::string>(&written.inputs[i]);
@@ -348,7 +350,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
          fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
                      row.max_outputs == 1 ? "" : "s", written.outputs.size()));
   }
-  Inference inference(row, op.attributes, std::move(inputs), written.outputs.size(),
+  Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
                       [&](std::string_view place, const std::string& message) {
                         fail(at_op(position) + std::string(place), message);
                       });
@@ -408,7 +410,7 @@ void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
       fits = fits && checked_multiply(flops, factor);
     }
     // A causal mask leaves the pairs in which the key is not younger than the query.
-    if (op.attributes.causal && m.columns >= m.rows && m.rows > 0) {
+    if (op.attributes->causal && m.columns >= m.rows && m.rows > 0) {
       const double pairs = static_cast<double>(m.columns) - (static_cast<double>(m.rows) - 1) / 2;
       flops = static_cast<std::uint64_t>(static_cast<double>(flops) *
                                          (pairs / static_cast<double>(m.columns)));
@@ -481,7 +483,7 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   view.value = viewed.value;
   view.storage = graph_.tensors[viewed.value].storage;
   if (op.row->access == Access::kPermute) {
-    view.view_perm = op.attributes.perm;
+    view.view_perm = op.attributes->perm;
     const auto rank = static_cast<std::int64_t>(viewed.type.shape.size());
     if (view.view_perm.empty()) {
       for (std::int64_t axis = rank - 1; axis >= 0; --axis) view.view_perm.push_back(axis);

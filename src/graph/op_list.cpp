@@ -328,7 +328,7 @@ OpList read_either(JsonReader& reader, std::vector<SizedOperation>* operations) 
       return chain;
     }
     case JsonKind::kObject: return read_object(reader, operations);
-    default: reader.fail_type("an array of operations or an object");
+    default: reader.fail_type(R"(an array of operations or an object with "operations" or "ops")");
   }
 }
 

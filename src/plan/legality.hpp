@@ -7,6 +7,9 @@
 
 namespace fusecalc {
 
+// Longer kernels save little more, and compile ever more slowly.
+inline constexpr std::size_t kMostOpsInKernel = 64;
+
 // What a planner may put into one kernel.
 struct Rules {
   // Work on a contraction's result before it is written. General graph compilers leave that out.

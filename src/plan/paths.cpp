@@ -1,11 +1,17 @@
 #include "plan/paths.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kMostSteps = 2000;
+// Orders between ops that one search looks at, and all searches together per op; then only what is
+// next to a kernel. Ways around are short in all but random graphs.
+constexpr std::size_t kMostSteps = 128;
+constexpr std::size_t kMostStepsPerOp = 24;
+constexpr std::size_t kFewSteps = 16;
 
 }  // namespace
 
@@ -17,38 +23,68 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
   return owner;
 }
 
-bool PathFinder::way_around(KernelId a, KernelId b) {
-  seen_.resize(kernels_.size(), 0);
-  ++search_;
-  last_ = std::max(kernels_[a].back(), kernels_[b].back());
-  open_.clear();
-  enter_after(a, a, b);
-  enter_after(b, a, b);
-  for (std::size_t steps = 0; !open_.empty(); ++steps) {
-    const KernelId k = open_.back();
-    open_.pop_back();
-    if (steps == kMostSteps || enter_after(k, a, b)) return true;
+KernelOrder::KernelOrder(const OpGraph& graph, const std::vector<Kernel>& kernels,
+                         const std::vector<KernelId>& owner)
+    : graph_(graph),
+      kernels_(kernels),
+      owner_(owner),
+      rank_(kernels.size()),
+      seen_(kernels.size(), 0) {
+  std::vector<Kernel> sorted = kernels;
+  [[maybe_unused]] const bool runs = sort_kernels(graph, sorted);
+  assert(runs);
+  for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) {
+    rank_[owner[sorted[rank].front()]] = rank;
   }
-  return false;
 }
 
-// Opens the kernels that run after k. Returns whether k is a third one that leads back to the two.
-bool PathFinder::enter_after(KernelId k, KernelId a, KernelId b) {
-  for (const OpId op : kernels_[k]) {
-    for (const OpId later : graph_.ops[op].after) {
-      const KernelId next = owner_[later];
-      if (next == a || next == b) {
-        if (k != a && k != b) return true;
-        continue;
+bool KernelOrder::way_around(KernelId a, KernelId b) {
+  if (rank_[a] > rank_[b]) std::swap(a, b);
+  return !gather(a, b, &Op::after, followers_) || !gather(b, a, &Op::before, leaders_);
+}
+
+// Finds the kernels between the two that the ops of `start` lead to. Returns false where they lead
+// to `end`, or where there are too many.
+bool KernelOrder::gather(KernelId start, KernelId end, std::vector<OpId> Op::*direction,
+                         std::vector<KernelId>& found) {
+  const auto [low, high] = std::minmax(rank_[start], rank_[end]);
+  ++search_;
+  found.clear();
+  const bool spent = steps_taken_ > kMostStepsPerOp * graph_.ops.size();
+  const std::size_t most = spent ? kFewSteps : kMostSteps;
+  std::size_t steps = 0;
+  KernelId current = start;
+  for (std::size_t next = 0;; current = found[next++]) {
+    for (const OpId op : kernels_[current]) {
+      for (const OpId neighbour : graph_.ops[op].*direction) {
+        ++steps_taken_;
+        if (++steps > most) return false;
+        const KernelId k = owner_[neighbour];
+        if (k == kNone || k == current) continue;
+        if (k == end && current != start) return false;
+        if (rank_[k] <= low || rank_[k] >= high || seen_[k] == search_) continue;
+        seen_[k] = search_;
+        found.push_back(k);
       }
-      if (next == kNone) continue;
-      // Only a kernel with an op before the last of the two can lead back to them.
-      if (seen_[next] == search_ || kernels_[next].front() > last_) continue;
-      seen_[next] = search_;
-      open_.push_back(next);
     }
+    if (next == found.size()) return true;
   }
-  return false;
+}
+
+void KernelOrder::merged(KernelId a, KernelId b) {
+  // In the places of all that is involved: leaders, then the merged kernel, then followers.
+  const auto by_rank = [&](KernelId k) { return rank_[k]; };
+  std::ranges::sort(leaders_, {}, by_rank);
+  std::ranges::sort(followers_, {}, by_rank);
+  std::vector<std::uint32_t> places = {rank_[a], rank_[b]};
+  for (const KernelId k : leaders_) places.push_back(rank_[k]);
+  for (const KernelId k : followers_) places.push_back(rank_[k]);
+  std::ranges::sort(places);
+  std::size_t place = 0;
+  for (const KernelId k : leaders_) rank_[k] = places[place++];
+  rank_[a] = places[place++];
+  rank_[b] = places[place++];
+  for (const KernelId k : followers_) rank_[k] = places[place++];
 }
 
 }  // namespace fusecalc

@@ -44,6 +44,7 @@ class PhaseFinder {
 
   // The result is valid until the next call.
   const Phases& find(const Kernel& kernel);
+  const Phases& found() const { return phases_; }
 
   // Whether somebody outside of the kernel needs this output of one of its ops.
   bool needed_outside(TensorId output) const;

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "plan/paths.hpp"
 #include "strategy/search.hpp"
@@ -8,14 +10,13 @@
 namespace fusecalc {
 namespace {
 
-// Readers of one tensor that are considered next to each other.
-constexpr std::size_t kSiblingReach = 1;
-
-// Two kernels that might be one. The larger saving goes first, then the earlier ops.
+// Two ops whose kernels share a tensor and might be one. The larger saving goes first, then the
+// earlier ops.
 struct Candidate {
   std::uint64_t saving = 0;
-  KernelId a = 0;
-  KernelId b = 0;
+  OpId a = kNone;
+  OpId b = kNone;
+  // Of both kernels when the saving was worked out; it holds as long as they are the same.
   std::uint32_t version_a = 0;
   std::uint32_t version_b = 0;
 
@@ -31,24 +32,20 @@ class GreedySearch {
         rules_(rules),
         graph_(counter.graph()),
         kernels_(std::move(kernels)),
-        owner_(owners_of(graph_, kernels_)) {
+        owner_(owners_of(graph_, kernels_)),
+        version_(kernels_.size(), 0) {
     for (const Kernel& kernel : kernels_) bytes_.push_back(counter_.bytes(kernel).total());
-    version_.assign(kernels_.size(), 0);
   }
 
   std::vector<Kernel> run() {
-    for (KernelId k = 0; k < kernels_.size(); ++k) offer_pairs_of(k, true);
-    while (!queue_.empty()) {
-      const Candidate best = queue_.top();
-      queue_.pop();
-      const bool current = version_[best.a] == best.version_a &&
-                           version_[best.b] == best.version_b && !kernels_[best.a].empty() &&
-                           !kernels_[best.b].empty();
-      if (!current || paths_.way_around(best.a, best.b)) continue;
-      merge(best.a, best.b);
-      offer_pairs_of(best.a, false);
-    }
-    while (move_ops()) {
+    offer_all();
+    const bool merged = merge_best_first();
+    // A pair that could not be merged at its turn may be mergeable once others were: look again,
+    // unless the graph is so tangled that this would take long.
+    constexpr std::size_t kMostWorkPerOp = 30;
+    if (merged && work_ < kMostWorkPerOp * graph_.ops.size()) {
+      offer_all();
+      merge_best_first();
     }
     std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
     std::ranges::sort(kernels_);
@@ -56,134 +53,86 @@ class GreedySearch {
   }
 
  private:
-  static Kernel joined(const Kernel& a, const Kernel& b) {
-    Kernel both;
-    both.reserve(a.size() + b.size());
-    std::ranges::merge(a, b, std::back_inserter(both));
-    return both;
-  }
-
-  // The kernels that share a tensor with this one: makers and readers of what it touches, and the
-  // next readers of the same tensor.
-  std::vector<KernelId> partners(KernelId k) const {
-    std::vector<KernelId> found;
-    const auto add = [&](OpId op) {
-      if (op != kNone && owner_[op] != kNone && owner_[op] != k) found.push_back(owner_[op]);
-    };
-    const auto add_siblings = [&](const Tensor& value, OpId op) {
-      const auto self = std::ranges::lower_bound(value.readers, op);
-      const auto place = self - value.readers.begin();
-      const auto count = static_cast<std::ptrdiff_t>(value.readers.size());
-      constexpr auto kReach = static_cast<std::ptrdiff_t>(kSiblingReach);
-      for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(0, place - kReach);
-           i < std::min(count, place + kReach + 1); ++i) {
-        add(value.readers[static_cast<std::size_t>(i)]);
-      }
-    };
-    for (const OpId id : kernels_[k]) {
-      for (const Operand& operand : graph_.ops[id].operands) {
-        if (operand.tensor == kNone) continue;
-        const Tensor& value = graph_.value_of(operand.tensor);
-        add(value.producer);
-        add_siblings(value, id);
-      }
-      for (const TensorId output : graph_.ops[id].outputs) {
-        constexpr std::size_t kMostReaders = 16;
-        const std::vector<OpId>& readers = graph_.tensors[output].readers;
-        for (std::size_t i = 0; i < std::min(readers.size(), kMostReaders); ++i) add(readers[i]);
+  // Offers every pair of kernels that share a tensor: its maker with each reader, and each reader
+  // with the next.
+  void offer_all() {
+    for (const Tensor& value : graph_.tensors) {
+      OpId previous = value.producer;
+      for (const OpId reader : value.readers) {
+        offer(value.producer, reader);
+        if (previous != value.producer) offer(previous, reader);
+        previous = reader;
       }
     }
-    std::ranges::sort(found);
-    const auto [first, last] = std::ranges::unique(found);
-    found.erase(first, last);
-    return found;
   }
 
-  void offer_pairs_of(KernelId k, bool later_only) {
-    for (const KernelId partner : partners(k)) {
-      if (later_only && partner < k) continue;
-      offer(std::min(k, partner), std::max(k, partner));
+  void offer(OpId a, OpId b) {
+    if (a == kNone || b == kNone || owner_[a] == kNone || owner_[b] == kNone) return;
+    if (owner_[a] == owner_[b]) return;
+    const std::optional<std::uint64_t> saving = saving_of(owner_[a], owner_[b]);
+    if (saving) queue_.push(candidate(*saving, a, b));
+  }
+
+  Candidate candidate(std::uint64_t saving, OpId a, OpId b) const {
+    return {.saving = saving,
+            .a = a,
+            .b = b,
+            .version_a = version_[owner_[a]],
+            .version_b = version_[owner_[b]]};
+  }
+
+  // Returns whether anything was merged.
+  bool merge_best_first() {
+    bool merged = false;
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      const KernelId a = std::min(owner_[best.a], owner_[best.b]);
+      const KernelId b = std::max(owner_[best.a], owner_[best.b]);
+      if (a == b) continue;
+      const bool current =
+          version_[owner_[best.a]] == best.version_a && version_[owner_[best.b]] == best.version_b;
+      if (!current) {
+        // One of the two has grown since: what they save now may be less than others do.
+        const std::optional<std::uint64_t> saving = saving_of(a, b);
+        if (!saving) continue;
+        if (!queue_.empty() && *saving < queue_.top().saving) {
+          queue_.push(candidate(*saving, best.a, best.b));
+          continue;
+        }
+      }
+      if (order_.way_around(a, b)) continue;
+      merge(a, b);
+      merged = true;
     }
+    return merged;
   }
 
-  void offer(KernelId a, KernelId b) {
-    const Kernel both = joined(kernels_[a], kernels_[b]);
-    if (!check_kernel(counter_.phases(), both, rules_).legal()) return;
+  // Bytes that two kernels save as one; nothing where they cannot be, or would move more.
+  std::optional<std::uint64_t> saving_of(KernelId a, KernelId b) {
+    if (kernels_[a].size() + kernels_[b].size() > kMostOpsInKernel) return std::nullopt;
+    join(kernels_[a], kernels_[b]);
+    work_ += both_.size();
+    if (!check_kernel(counter_.phases(), both_, rules_).legal()) return std::nullopt;
     const std::uint64_t apart = bytes_[a] + bytes_[b];
-    const std::uint64_t together = counter_.bytes(both).total();
-    if (together > apart) return;
-    queue_.push({.saving = apart - together,
-                 .a = a,
-                 .b = b,
-                 .version_a = version_[a],
-                 .version_b = version_[b]});
+    const std::uint64_t together = counter_.count_found(both_).bytes.total();
+    if (together > apart) return std::nullopt;
+    return apart - together;
+  }
+
+  void join(const Kernel& a, const Kernel& b) {
+    both_.clear();
+    std::ranges::merge(a, b, std::back_inserter(both_));
   }
 
   void merge(KernelId a, KernelId b) {
-    kernels_[a] = joined(kernels_[a], kernels_[b]);
+    join(kernels_[a], kernels_[b]);
+    for (const OpId op : kernels_[b]) owner_[op] = a;
+    kernels_[a] = both_;
     kernels_[b].clear();
-    for (const OpId op : kernels_[a]) owner_[op] = a;
     bytes_[a] = counter_.bytes(kernels_[a]).total();
     ++version_[a];
-    ++version_[b];
-  }
-
-  // Takes single ops over to a neighbour where that saves bytes. Returns whether any moved.
-  bool move_ops() {
-    bool moved = false;
-    for (OpId op = 0; op < graph_.ops.size(); ++op) {
-      if (owner_[op] == kNone || kernels_[owner_[op]].size() < 2) continue;
-      for (const KernelId target : neighbours(op)) moved = move(op, target) || moved;
-    }
-    return moved;
-  }
-
-  std::vector<KernelId> neighbours(OpId op) const {
-    std::vector<KernelId> found;
-    for (const auto* direction : {&graph_.ops[op].before, &graph_.ops[op].after}) {
-      constexpr std::size_t kMost = 4;
-      for (std::size_t i = 0; i < std::min(direction->size(), kMost); ++i) {
-        const KernelId k = owner_[(*direction)[i]];
-        if (k != kNone && k != owner_[op]) found.push_back(k);
-      }
-    }
-    return found;
-  }
-
-  bool move(OpId op, KernelId target) {
-    const KernelId source = owner_[op];
-    if (source == target || kernels_[source].size() < 2) return false;
-    Kernel left = kernels_[source];
-    std::erase(left, op);
-    const Kernel grown = joined(kernels_[target], {op});
-    if (!check_kernel(counter_.phases(), left, rules_).legal()) return false;
-    if (!check_kernel(counter_.phases(), grown, rules_).legal()) return false;
-    const std::uint64_t left_bytes = counter_.bytes(left).total();
-    const std::uint64_t grown_bytes = counter_.bytes(grown).total();
-    if (left_bytes + grown_bytes >= bytes_[source] + bytes_[target]) return false;
-    // As if the op had been alone and were merged.
-    const auto alone = static_cast<KernelId>(kernels_.size());
-    kernels_.push_back({op});
-    bytes_.push_back(0);
-    version_.push_back(0);
-    std::swap(kernels_[source], left);
-    owner_[op] = alone;
-    if (paths_.way_around(alone, target)) {
-      std::swap(kernels_[source], left);
-      owner_[op] = source;
-      drop_last();
-      return false;
-    }
-    merge(target, alone);
-    drop_last();
-    bytes_[source] = left_bytes;
-    return true;
-  }
-
-  void drop_last() {
-    kernels_.pop_back();
-    bytes_.pop_back();
-    version_.pop_back();
+    order_.merged(a, b);
   }
 
   TrafficCounter& counter_;
@@ -193,8 +142,10 @@ class GreedySearch {
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;
   std::vector<std::uint32_t> version_;
-  PathFinder paths_{graph_, kernels_, owner_};
+  KernelOrder order_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
+  Kernel both_;           // scratch
+  std::size_t work_ = 0;  // ops looked at in candidates
 };
 
 }  // namespace

@@ -27,9 +27,8 @@ std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
                                    const Kernel& scope);
 
 // For graphs of any size, starting from `kernels` (a legal partition of the graph, or of some ops
-// between which no way leads through others): merges the pair of kernels
-// that saves most, again and again, then moves single ops across boundaries while that saves bytes.
-// Near-linear in the number of ops.
+// between which no way leads through others): merges the pair of kernels that saves most, again and
+// again, while merging costs nothing. Near-linear in the number of ops.
 std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
                                     std::vector<Kernel> kernels);
 
