@@ -73,13 +73,10 @@ class Definition {
     app_.get_formatter()->column_width(28);
     app_.footer(
         "Examples:\n"
-        "  fusecalc analyze ops.json -o out.json  what fusing saves, also kept for scripts\n"
-        "  fusecalc analyze @splade_head          the same for an op list of the library\n"
+        "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
+        "  fusecalc analyze @splade_head          one of the library's op lists\n"
         "  fusecalc specs splade_head             that op list, to start your own from\n"
-        "  fusecalc measure ops.json              what a GPU says about it\n"
-        "  fusecalc doctor                        whether measuring works here\n"
-        "  fusecalc ops                           what an op list may hold\n"
-        "  fusecalc schema analysis               what comes out, for validators\n"
+        "  fusecalc measure sizes.json            what a GPU says about it\n"
         "  source <(fusecalc completion bash)     Tab completes, from now on\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
@@ -146,7 +143,7 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
                              listed(names) + "\n(default: table on a terminal, json elsewhere)")
                  ->type_name("FORMAT"),
              Words(names.begin(), names.end()));
-  app->add_option("-o,--output", outputs, "write a file, in its extension's format (repeatable)")
+  app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -180,11 +177,10 @@ void Definition::define_analyze() {
   add_choice(
       app->add_option_function<std::string>(
              "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "the plan to compare (default: the list's own, or auto)")
+             "the plan to set against unfused (default: auto)")
           ->type_name("PLAN"),
       Words(plan_names().begin(), plan_names().end()));
-  app->add_flag("--explain", options.explain,
-                "every kernel in full, and why it ends where it ends");
+  app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
   options.device = device_names().front();
   add_choice(
       app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
@@ -213,8 +209,8 @@ void Definition::define_ops() {
 }
 
 void Definition::define_specs() {
-  CLI::App* app = add_command("specs", "list the op lists that come with fusecalc, or print one",
-                              SpecsOptions{});
+  CLI::App* app =
+      add_command("specs", "list fusecalc's own op lists, or print one", SpecsOptions{});
   auto& options = std::get<SpecsOptions>(*commands_.at(app));
   Words names;
   for (const EmbeddedFile& file : embedded_op_lists()) names.push_back(file.name);
@@ -230,9 +226,8 @@ void Definition::define_specs() {
 void Definition::define_measure() {
   static constexpr std::array<std::string_view, 3> kCacheModes = {"isolated", "pipeline", "both"};
   constexpr std::uint64_t kMostRuns = 1'000'000;
-  CLI::App* app = add_command(
-      "measure", "run an op list on the GPU and set its real DRAM traffic beside the count",
-      MeasureCommand{});
+  CLI::App* app =
+      add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
   app->add_option("FILE", command.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
@@ -256,7 +251,7 @@ void Definition::define_measure() {
          [&command](const std::string& text) {
            command.options.runs = parse_count("--runs", text, 1, kMostRuns);
          },
-         "time exactly N runs (default: until the median settles)")
+         "time N runs (default: until the median settles)")
       ->type_name("N");
   app->add_option_function<std::string>(
          "--time-budget",
@@ -276,9 +271,8 @@ void Definition::define_measure() {
   add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
       "Examples:\n"
-      "  fusecalc measure ops.json --format table\n"
-      "  fusecalc measure ops.json --timing-only --device-index 1 -o timing.csv\n"
-      "\nWhere it says that something is missing: fusecalc doctor");
+      "  fusecalc measure sizes.json --timing-only --device-index 1 -o timing.csv\n"
+      "  fusecalc doctor   (where it says that something is missing)");
 }
 
 void Definition::add_device_index(CLI::App* app, int& index) {
@@ -294,8 +288,7 @@ void Definition::add_device_index(CLI::App* app, int& index) {
 
 void Definition::define_doctor() {
   CLI::App* app =
-      add_command("doctor", "check what measuring needs of this machine, and say what to mend",
-                  DoctorCommand{});
+      add_command("doctor", "check what measuring needs, and say what to mend", DoctorCommand{});
   add_device_index(app, std::get<DoctorCommand>(*commands_.at(app)).device_index);
   app->footer("Example:\n  fusecalc doctor");
 }

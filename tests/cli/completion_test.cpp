@@ -74,12 +74,13 @@ TEST_CASE("bash completes every subcommand and option that help lists") {
 }
 
 TEST_CASE("bash completes the choices of options and arguments") {
-  const Words formats = {"csv", "json", "markdown", "table"};
+  const Words formats = {"csv", "dot", "json", "markdown", "mermaid", "table"};
   CHECK(bash_offers({"fusecalc", "analyze", "--format", ""}) == formats);
   CHECK(bash_offers({"fusecalc", "analyze", "ops.json", "-f", "j"}) == Words{"json"});
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "="}) == formats);  // bash splits at =
-  CHECK(bash_offers({"fusecalc", "analyze", "--format", "=", "m"}) == Words{"markdown"});
-  CHECK(bash_offers({"fusecalc", "schema", ""}) == Words{"analysis", "sizes"});
+  CHECK(bash_offers({"fusecalc", "analyze", "--format", "=", "ma"}) == Words{"markdown"});
+  CHECK(bash_offers({"fusecalc", "schema", ""}) ==
+        Words{"analysis", "measurement", "ops", "sizes"});
   CHECK(bash_offers({"fusecalc", "completion", ""}) == Words{"bash", "fish", "zsh"});
 }
 
@@ -91,7 +92,7 @@ TEST_CASE("bash completes files where a file is meant and nothing where a number
   CHECK(offers({"fusecalc", "analyze", "ops.json", "-o", "ot"}) == Words{"other.csv"});
   CHECK(offers({"fusecalc", "analyze", "--help", "ot"}) == Words{"other.csv"});
   CHECK(offers({"fusecalc", "analyze", "--dtype-bytes", ""}) == Words{});
-  CHECK(offers({"fusecalc", "schema", "o"}) == Words{});
+  CHECK(offers({"fusecalc", "schema", "ot"}) == Words{});
 }
 
 TEST_CASE("every shell can read its script") {
@@ -146,8 +147,8 @@ TEST_CASE("fish completes subcommands, options, choices and files") {
   }
   CHECK(offers("fusecalc an") == Words{"analyze"});
   CHECK(offers("fusecalc analyze --fo") == Words{"--format"});
-  CHECK(offers("fusecalc analyze --format ") == Words{"csv", "json", "markdown", "table"});
+  CHECK(offers("fusecalc analyze --format m") == Words{"markdown", "mermaid"});
   CHECK(offers("fusecalc analyze op") == Words{"ops.json"});
   CHECK(offers("fusecalc analyze --dtype-bytes ") == Words{});
-  CHECK(offers("fusecalc schema ") == Words{"analysis", "sizes"});
+  CHECK(offers("fusecalc schema ") == Words{"analysis", "measurement", "ops", "sizes"});
 }

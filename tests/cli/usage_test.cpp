@@ -91,20 +91,24 @@ TEST_CASE("an option without its value, or with one too many, is named") {
 TEST_CASE("a value that is none of the choices is answered with them") {
   check_answers({
       {{"analyze", "ops.json", "--format", "xml"},
-       "analyze: --format: \"xml\" is none of table, json, csv or markdown; see fusecalc analyze "
+       "analyze: --format: \"xml\" is none of table, json, csv, markdown, dot or mermaid; see "
+       "fusecalc analyze "
        "--help"},
       {{"analyze", "ops.json", "-f", "jsn"},
-       "analyze: --format: \"jsn\" is none of table, json, csv or markdown (did you mean "
+       "analyze: --format: \"jsn\" is none of table, json, csv, markdown, dot or mermaid (did you "
+       "mean "
        "\"json\"?); "
        "see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is none of analysis or sizes (did you mean \"sizes\"?); see "
+       "schema: DOCUMENT: \"size\" is none of analysis, measurement, ops or sizes (did you mean "
+       "\"sizes\"?); see "
        "fusecalc schema --help"},
       {{"completion", "powershell"},
        "completion: SHELL: \"powershell\" is none of bash, zsh or fish; see fusecalc completion "
        "--help"},
       {{"analyze", "ops.json", "--format", "a\nb"},
-       "analyze: --format: \"a\\u000ab\" is none of table, json, csv or markdown; see fusecalc "
+       "analyze: --format: \"a\\u000ab\" is none of table, json, csv, markdown, dot or mermaid; "
+       "see fusecalc "
        "analyze --help"},
   });
 }
@@ -121,8 +125,8 @@ TEST_CASE("an element size is a whole number from 1 to 2^63 - 1") {
 
 TEST_CASE("an output file whose extension means nothing is refused before anything is read") {
   const std::string mend =
-      ": the format follows from the extension; end the name in .txt, .json, "
-      ".csv or .md";
+      ": the format follows from the extension; end the name in .txt, .json, .csv, .md, .dot or "
+      ".mmd";
   check_answers({
       {{"analyze", "missing.json", "-o", "out.xml"}, "-o out.xml" + mend},
       {{"analyze", "missing.json", "-o", "out"}, "-o out" + mend},

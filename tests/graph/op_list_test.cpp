@@ -8,7 +8,7 @@ namespace {
 
 SizeChain chain_of(std::string_view text) {
   JsonReader reader(ByteSource::from_memory(text, "x.json"));
-  return read_op_list(reader);
+  return std::get<SizeChain>(read_op_list(reader));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "sizes"):
+        for name in ("analysis", "measurement", "ops", "sizes"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -49,6 +49,37 @@ class Schemas(unittest.TestCase):
         for path in (TESTS.parent / "specs/schema").glob("*.schema.json"):
             name = path.name.split(".")[0]
             self.assertEqual(fusecalc("schema", name), path.read_text(encoding="utf-8"))
+
+
+class Library(unittest.TestCase):
+    """Every op list that comes with fusecalc, and what is made of it."""
+
+    def test_is_valid_and_so_is_its_analysis(self):
+        ops, analysis = validator("ops"), validator("analysis")
+        paths = sorted((TESTS.parent / "specs/oplists").glob("*.json"))
+        self.assertGreater(len(paths), 0)
+        for path in paths:
+            with self.subTest(path.stem):
+                ops.validate(json.loads(path.read_text(encoding="utf-8")))
+                result = json.loads(fusecalc("analyze", "@" + path.stem))
+                analysis.validate(result)
+                self.assertEqual(result["name"], path.stem)
+
+    def test_schema_knows_every_op(self):
+        listed = [op["op"] for op in json.loads(fusecalc("ops", "--format", "json"))["ops"]]
+        schema = json.loads(fusecalc("schema", "ops"))
+        self.assertEqual(schema["$defs"]["op"]["properties"]["op"]["enum"], listed)
+
+    def test_schema_has_teeth(self):
+        ops = validator("ops")
+        good = {"ops": [{"op": "relu", "inputs": ["x"], "output": "y"}],
+                "tensors": {"x": {"shape": ["N", 4]}}, "dims": {"N": 3}}
+        ops.validate(good)
+        for bad in (without(good, "ops"), good | {"dims": {"N": -1}}, good | {"oops": []},
+                    good | {"dtype": "float"}, good | {"ops": [{"op": "relu", "inputs": ["x"]}]},
+                    good | {"ops": [{"op": "rellu", "inputs": ["x"], "output": "y"}]},
+                    good | {"tensors": {"x": {"shape": [1.5]}}}):
+            self.assertFalse(ops.is_valid(bad), bad)
 
 
 class Analysis(unittest.TestCase):
@@ -93,6 +124,16 @@ class Analysis(unittest.TestCase):
             for value in values:
                 with self.subTest(key=key, value=value):
                     self.assertFalse(self.schema.is_valid({**self.good, key: value}))
+
+
+class Measurement(unittest.TestCase):
+    def test_what_was_measured_on_devices_is_valid(self):
+        schema = validator("measurement")
+        paths = sorted((TESTS.parent / "specs/results").glob("*/*.json"))
+        self.assertGreater(len(paths), 3)
+        for path in paths:
+            with self.subTest(path.name):
+                schema.validate(json.loads(path.read_text(encoding="utf-8")))
 
 
 class Sizes(unittest.TestCase):

@@ -14,21 +14,20 @@ namespace {
 
 // 36000 bytes unfused, 4000 fused: 88.89 % saved, 9 times faster.
 Analysis layer(const std::string& name) {
-  return {.name = name,
-          .plan = "auto",
-          .operations = 3,
-          .dtype_bytes = 2,
-          .unfused = {.read = 18000, .write = 18000},
-          .fused = {.read = 1000, .write = 3000}};
+  Analysis analysis;
+  analysis.name = name;
+  analysis.operations = 3;
+  analysis.dtype_bytes = 2;
+  analysis.unfused = {.read = 18000, .write = 18000};
+  analysis.fused = {.read = 1000, .write = 3000};
+  return analysis;
 }
 
 Analysis nothing() {
-  return {.name = "none",
-          .plan = "auto",
-          .operations = 0,
-          .dtype_bytes = 2,
-          .unfused = {},
-          .fused = {}};
+  Analysis analysis;
+  analysis.name = "none";
+  analysis.dtype_bytes = 2;
+  return analysis;
 }
 
 Analysis loss() {
@@ -122,7 +121,7 @@ TEST_CASE("a table's bars stand for the shares and never run over") {
 }
 
 TEST_CASE("only a table has colour, and only when asked") {
-  for (const std::string_view format : format_names()) {
+  for (const std::string_view format : {"table", "json", "csv", "markdown"}) {
     CAPTURE(format);
     CHECK_FALSE(contains(report(format, layer("x")), "\x1b"));
     CHECK(contains(report(format, layer("x"), {.colour = true}), "\x1b") == (format == "table"));
@@ -147,7 +146,7 @@ TEST_CASE("an extension that means nothing is refused with those that do") {
     CAPTURE(name);
     const std::string message = "-o " + name +
                                 ": the format follows from the extension; end the name in .txt, "
-                                ".json, .csv or .md";
+                                ".json, .csv, .md, .dot or .mmd";
     CHECK_THROWS_WITH_AS(format_for_file(name), message.c_str(), Error);
   }
 }
