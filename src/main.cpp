@@ -7,8 +7,10 @@
 #include "core/error.hpp"
 
 int main(int argc, char** argv) {
-  // A closed pipe is then an ordinary error code, which Output takes as a quiet end.
+  // A closed pipe and a limit on file sizes are then ordinary error codes; Output takes the former
+  // as a quiet end.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     std::visit([](const auto& command) { fusecalc::run(command); },
                fusecalc::parse_command_line(argc, argv));

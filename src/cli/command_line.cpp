@@ -31,8 +31,8 @@ std::uint64_t parse_count(const char* option, const std::string& text, std::uint
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
   if (!whole || count < least || count > kMaxCount) {
-    throw CLI::ValidationError(
-        option, fmt::format("must be a whole number from {}, not {}", least, in_quotes(text)));
+    throw CLI::ValidationError(option, fmt::format("must be a whole number from {} to {}, not {}",
+                                                   least, kMaxCount, in_quotes(text)));
   }
   return count;
 }
@@ -59,13 +59,13 @@ class Definition {
     app_.get_formatter()->column_width(28);
     app_.footer(
         "Examples:\n"
-        "  fusecalc analyze ops.json -o out.json  what fusing saves, also kept for scripts\n"
-        "  fusecalc analyze @splade_head          the same for an op list of the library\n"
+        "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
+        "  fusecalc analyze @splade_head          one of the library's op lists\n"
         "  fusecalc specs splade_head             that op list, to start your own from\n"
         "  fusecalc ops                           what an op list may hold\n"
         "  fusecalc schema analysis               what comes out, for validators\n"
         "  source <(fusecalc completion bash)     Tab completes, from now on\n"
-        "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available here.");
+        "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
     define_ops();
     define_specs();
@@ -123,14 +123,14 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
                       listed(format_names()) + "\n(default: table on a terminal, json elsewhere)")
           ->type_name("FORMAT"),
       Words(format_names().begin(), format_names().end()));
-  app->add_option("-o,--output", outputs, "write a file, in its extension's format (repeatable)")
+  app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
 
 void Definition::define_analyze() {
-  CLI::App* app = add_command("analyze", "count the bytes that an op list moves, unfused and fused",
-                              AnalyzeOptions{});
+  CLI::App* app =
+      add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
   app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
@@ -140,7 +140,7 @@ void Definition::define_analyze() {
          [&options](const std::string& text) {
            options.dtype_bytes = parse_count("--dtype-bytes", text, 1);
          },
-         "sizes: bytes per element (default: the list's, or 2)")
+         "sizes: bytes an element (default: the list's, or 2)")
       ->type_name("N");
   app->add_option_function<std::vector<std::string>>(
          "--dim",
@@ -153,11 +153,10 @@ void Definition::define_analyze() {
   add_choice(
       app->add_option_function<std::string>(
              "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "the plan to compare (default: the list's own, or auto)")
+             "the plan to set against unfused (default: auto)")
           ->type_name("PLAN"),
       Words(plan_names().begin(), plan_names().end()));
-  app->add_flag("--explain", options.explain,
-                "every kernel in full, and why it ends where it ends");
+  app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
   options.device = device_names().front();
   add_choice(
       app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
@@ -186,8 +185,8 @@ void Definition::define_ops() {
 }
 
 void Definition::define_specs() {
-  CLI::App* app = add_command("specs", "list the op lists that come with fusecalc, or print one",
-                              SpecsOptions{});
+  CLI::App* app =
+      add_command("specs", "list fusecalc's own op lists, or print one", SpecsOptions{});
   auto& options = std::get<SpecsOptions>(*commands_.at(app));
   Words names;
   for (const EmbeddedFile& file : embedded_op_lists()) names.push_back(file.name);
@@ -265,6 +264,15 @@ std::string Definition::explain(const CLI::ParseError& error) const {
                        in_quotes(word), did_you_mean(word.substr(0, word.find('=')), known), see);
   }
   if (chosen.empty()) return "no command given" + see;
+  for (const CLI::Option* option : app->get_options()) {
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) break;
+    const std::string name = option->get_name();
+    if (!std::string_view(error.what()).starts_with(name + ":")) continue;
+    return fmt::format("{}: {} {}{}", app->get_name(), name,
+                       option->count() > 1 ? "is given more than once; keep one"
+                                           : "needs a value, " + option->get_type_name(),
+                       see);
+  }
   return app->get_name() + ": " + printable(error.what(), 400) + see;
 }
 
@@ -274,7 +282,8 @@ CommandSpec Definition::describe(const CLI::App& app) const {
     CommandSpec::Argument argument{.description = option->get_description()};
     for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
-    argument.takes_value = option->get_type_size() > 0;
+    argument.takes_value = option->get_items_expected_max() > 0;
+    argument.names_file = option->get_type_name() == "FILE" || option->get_name() == "FILE";
     const auto choices = choices_.find(option);
     if (choices != choices_.end()) {
       argument.choices.assign(choices->second.begin(), choices->second.end());

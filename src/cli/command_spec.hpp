@@ -12,7 +12,8 @@ struct CommandSpec {
     std::vector<std::string> flags{};  // "--format"; none for a positional argument
     std::string description;
     bool takes_value = false;
-    std::vector<std::string> choices{};  // the only values it takes; none: a file's name
+    bool names_file = false;             // the value is a file's name
+    std::vector<std::string> choices{};  // the only values it takes; none: any
   };
 
   std::string name;

@@ -17,15 +17,24 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
   return fmt::format("{}", fmt::join(words, separator));
 }
 
-// Inside single quotes, for bash and zsh (and, with its own escapes, fish).
-std::string escaped(std::string_view text, std::string_view special, std::string_view before) {
+// `special` characters get a backslash before them.
+std::string escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char c : text) {
-    if (special.find(c) != std::string_view::npos) out += before;
+    if (special.find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
   return out;
 }
+
+// A description inside zsh's single quotes, which take no escapes at all.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (const char c : escaped(text, "[]:\\")) out += c == '\'' ? "'\\''" : std::string{c};
+  return out;
+}
+
+std::string fish_text(std::string_view text) { return escaped(text, "'\\"); }
 
 std::vector<std::string> flags_of(const CommandSpec& command) {
   std::vector<std::string> flags;
@@ -35,11 +44,18 @@ std::vector<std::string> flags_of(const CommandSpec& command) {
   return flags;
 }
 
-// What the shell offers for an argument's value.
+// The bash command that offers what compgen finds; names with spaces stay whole.
+std::string bash_offer(std::string_view what) {
+  return fmt::format("mapfile -t COMPREPLY < <(compgen {} -- \"$word\")", what);
+}
+
+std::string bash_words(const std::vector<std::string>& words) {
+  return bash_offer("-W '" + joined(words, " ") + "'");
+}
+
 std::string bash_values(const Argument& argument) {
-  return argument.choices.empty() ? "COMPREPLY=($(compgen -f -- \"$word\"))"
-                                  : fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
-                                                joined(argument.choices, " "));
+  if (argument.names_file) return bash_offer("-f");
+  return argument.choices.empty() ? "" : bash_words(argument.choices);
 }
 
 std::string bash_case(const CommandSpec& command) {
@@ -50,17 +66,16 @@ std::string bash_case(const CommandSpec& command) {
     if (argument.flags.empty()) {
       positional = bash_values(argument);
     } else {
-      values += fmt::format("        {}) {}; return ;;\n", joined(argument.flags, "|"),
-                            bash_values(argument));
+      const std::string offer = bash_values(argument);
+      values += fmt::format("        {}) {}{}return ;;\n", joined(argument.flags, "|"), offer,
+                            offer.empty() ? "" : "; ");
     }
   }
   std::string text = fmt::format("    {})\n", command.name);
   if (!values.empty()) text += "      case \"$previous\" in\n" + values + "      esac\n";
-  text += fmt::format(
-      "      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W '{}' -- \"$word\")); return; fi\n",
-      joined(flags_of(command), " "));
-  if (!positional.empty()) text += "      " + positional + "\n";
-  return text + "      ;;\n";
+  text += fmt::format("      if [[ $word == -* ]]; then {}\n", bash_words(flags_of(command)));
+  if (!positional.empty()) text += fmt::format("      else {}\n", positional);
+  return text + "      fi ;;\n";
 }
 
 std::string bash_script(const CommandSpec& program) {
@@ -76,9 +91,13 @@ std::string bash_script(const CommandSpec& program) {
       "# bash completion for {0}; load it with: source <({0} completion bash)\n"
       "_{0}() {{\n"
       "  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+      "  # --option=value comes as three words.\n"
+      "  if [[ $word == = ]]; then word=\n"
+      "  elif [[ $previous == = ]]; then previous=${{COMP_WORDS[COMP_CWORD-2]}}\n"
+      "  fi\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"
-      "    COMPREPLY=($(compgen -W '{1}' -- \"$word\"))\n"
+      "    {1}\n"
       "    return\n"
       "  fi\n"
       "  case ${{COMP_WORDS[1]}} in\n"
@@ -86,15 +105,20 @@ std::string bash_script(const CommandSpec& program) {
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _{0} {0}\n",
-      program.name, joined(first, " "), cases);
+      program.name, bash_words(first), cases);
+}
+
+// A value that is neither a file nor one of some choices gets its description and no matches.
+std::string zsh_values(const Argument& argument) {
+  if (argument.names_file) return "_files";
+  return argument.choices.empty() ? " " : "(" + joined(argument.choices, " ") + ")";
 }
 
 std::string zsh_arguments(const CommandSpec& command) {
   std::string text;
   for (const Argument& argument : command.arguments) {
-    const std::string description = escaped(argument.description, "[]:\\", "\\");
-    const std::string values =
-        argument.choices.empty() ? "_files" : fmt::format("({})", joined(argument.choices, " "));
+    const std::string description = zsh_text(argument.description);
+    const std::string values = zsh_values(argument);
     if (argument.flags.empty()) {
       text += fmt::format(" \\\n        '1:{}:{}'", description, values);
       continue;
@@ -111,7 +135,7 @@ std::string zsh_script(const CommandSpec& program) {
   std::string names;
   std::string cases;
   for (const CommandSpec& command : program.subcommands) {
-    names += fmt::format("    '{}:{}'\n", command.name, escaped(command.description, ":", "\\"));
+    names += fmt::format("    '{}:{}'\n", command.name, zsh_text(command.description));
     cases +=
         fmt::format("      {})\n        _arguments{} ;;\n", command.name, zsh_arguments(command));
   }
@@ -142,15 +166,12 @@ std::string fish_options(const CommandSpec& command, const std::string& start) {
       line += flag.starts_with("--") ? " -l " + flag.substr(2) : " -s " + flag.substr(1);
     }
     if (argument.takes_value) {
-      // -r: takes a value; -F: which is a file; -x: which is one of the choices and no file.
-      const std::string choices = joined(argument.choices, " ");
-      if (argument.flags.empty()) {
-        line += choices.empty() ? " -F" : " -f -a '" + choices + "'";
-      } else {
-        line += choices.empty() ? " -r -F" : " -x -a '" + choices + "'";
-      }
+      // -r: takes a value; -F: a file; -f: no file.
+      if (!argument.flags.empty()) line += " -r";
+      line += argument.names_file ? " -F" : " -f";
+      if (!argument.choices.empty()) line += " -a '" + joined(argument.choices, " ") + "'";
     }
-    text += fmt::format("{} -d '{}'\n", line, escaped(argument.description, "'\\", "\\"));
+    text += fmt::format("{} -d '{}'\n", line, fish_text(argument.description));
   }
   return text;
 }
@@ -163,7 +184,7 @@ std::string fish_script(const CommandSpec& program) {
   text += fish_options(program, complete + " -n __fish_use_subcommand");
   for (const CommandSpec& command : program.subcommands) {
     text += fmt::format("{} -n __fish_use_subcommand -a {} -d '{}'\n", complete, command.name,
-                        escaped(command.description, "'\\", "\\"));
+                        fish_text(command.description));
     text += fish_options(
         command, fmt::format("{} -n '__fish_seen_subcommand_from {}'", complete, command.name));
   }

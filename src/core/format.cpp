@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <string_view>
 
@@ -32,10 +33,14 @@ std::string grouped_digits(std::uint64_t value) {
 }
 
 std::string shortest_decimal(double value) {
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
   std::array<char, 32> text{};
-  const auto printed = std::to_chars(text.data(), text.data() + text.size(), value);
+  const auto printed =
+      std::to_chars(text.data(), text.data() + text.size(), value,
+                    plain ? std::chars_format::fixed : std::chars_format::scientific);
   std::string decimal(text.data(), printed.ptr);
-  if (decimal.find_first_of(".en") == std::string::npos) decimal += ".0";
+  if (decimal.find_first_of(".e") == std::string::npos) decimal += ".0";
   return decimal;
 }
 

@@ -11,7 +11,8 @@ std::string human_bytes(std::uint64_t bytes);
 // 1234567 becomes 1,234,567.
 std::string grouped_digits(std::uint64_t value);
 
-// The shortest decimal that reads back as the same double, always with a point or an exponent.
+// The shortest decimal that reads back as the same (finite) double, as Python's repr writes it:
+// always with a point or an exponent, the latter below 1e-4 and from 1e16.
 std::string shortest_decimal(double value);
 
 }  // namespace fusecalc

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
@@ -17,13 +18,15 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
 
-// A rename would replace a symbolic link instead of what it points to.
+// Where a symbolic link leads, even if there is nothing yet: a rename would replace the link.
 std::string resolve_links(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string text = resolved;
-  std::free(resolved);
-  return text;
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(target, error); ++i) {
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);
+  }
+  return target.string();
 }
 
 mode_t creation_mask() {
@@ -38,13 +41,15 @@ Output Output::standard() { return {STDOUT_FILENO, "standard output"}; }
 
 Output Output::file(const std::string& path) {
   Output output(-1, printable(path));
-  output.target_ = resolve_links(path);
+  output.target_ = path;
   struct stat status {};
-  const bool exists = ::stat(output.target_.c_str(), &status) == 0;
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) output.fail();
   if (exists && !S_ISREG(status.st_mode)) {
     // A device, a pipe: nothing to keep whole, and never to be replaced by a file.
     output.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
+    output.target_ = resolve_links(path);
     output.temporary_ = output.target_ + ".XXXXXX";
     output.descriptor_ = ::mkostemp(output.temporary_.data(), O_CLOEXEC);
     if (output.descriptor_ < 0) output.temporary_.clear();

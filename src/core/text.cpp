@@ -3,9 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace fusecalc {
 namespace {
+
+// The code point of a valid UTF-8 sequence.
+char32_t decoded(std::string_view sequence) {
+  constexpr unsigned kLeadBits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  char32_t code = static_cast<unsigned char>(sequence[0]) & kLeadBits[sequence.size()];
+  for (const char c : sequence.substr(1)) {
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return code;
+}
+
+// What moves the cursor, ends the line, turns the direction of what follows, or cannot be seen.
+bool steers_terminal(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x00, 0x1F},     {0x7F, 0x9F},
+                                                       {0x200E, 0x200F}, {0x2028, 0x202E},
+                                                       {0x2066, 0x2069}, {0xFEFF, 0xFEFF}};
+  return std::ranges::any_of(
+      kRanges, [&](const auto& range) { return code >= range.first && code <= range.second; });
+}
 
 // `special` characters get a backslash before them.
 std::string escaped(std::string_view text, std::size_t limit, std::string_view special) {
@@ -13,16 +33,10 @@ std::string escaped(std::string_view text, std::size_t limit, std::string_view s
   while (!text.empty()) {
     if (out.size() >= limit) return out + "...";
     const std::size_t length = utf8_sequence_length(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    // C1 controls (U+0080 to U+009F) steer terminals just as the ASCII ones do.
-    const bool c1_control =
-        length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
-    if (length == 0 || c1_control) {
-      for (const char c : text.substr(0, c1_control ? 2 : 1)) {
-        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-      }
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\u{:04x}", byte);
+    if (length == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    } else if (const char32_t code = decoded(text.substr(0, length)); steers_terminal(code)) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(code));
     } else {
       if (special.find(text[0]) != std::string_view::npos) out += '\\';
       out += text.substr(0, length);

@@ -7,8 +7,8 @@
 
 namespace fusecalc {
 
-// Text as it may stand in a one-line message: control characters and whatever is not UTF-8 escaped,
-// and cut after `limit` bytes.
+// Text as it may stand in a one-line message: escaped where it would steer the terminal (control
+// characters, line separators, marks of direction) or is not UTF-8, and cut after `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = 200);
 
 // The same in double quotes, with those inside escaped and cut sooner: for names and values out of

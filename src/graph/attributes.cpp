@@ -27,6 +27,12 @@ class Value {
     return number.whole;
   }
 
+  // A whole number or a dim.
+  std::int64_t extent() const {
+    if (const auto* name = std::get_if<std::string>(&written_)) return scope_.dim(*name);
+    return whole();
+  }
+
   // A list of whole numbers and dims; a single one counts as a list of one.
   std::vector<std::int64_t> wholes() const {
     if (std::holds_alternative<WrittenNumber>(written_)) return {whole()};
@@ -61,7 +67,9 @@ class Value {
   DType dtype() const {
     const std::string& text = get<std::string>();
     const std::optional<DType> dtype = dtype_named(text);
-    if (!dtype) scope_.fail(unknown_dtype(text));
+    if (!dtype) {
+      scope_.fail(unknown_dtype(text));
+    }
     return *dtype;
   }
 
@@ -112,8 +120,8 @@ constexpr std::array kRows = {
         [](Attributes& a, const Value& v) { a.padding = v.pair(); }},
     Row{"dilation", "", "a whole number or two",
         [](Attributes& a, const Value& v) { a.dilation = v.pair(); }},
-    Row{"groups", "", "a whole number",
-        [](Attributes& a, const Value& v) { a.groups = v.whole(); }},
+    Row{"groups", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.groups = v.extent(); }},
     Row{"seed", "", "a whole number", [](Attributes& a, const Value& v) { a.seed = v.whole(); }},
     Row{"p", "", "a number", [](Attributes& a, const Value& v) { a.p = v.real(); }},
     Row{"eps", "", "a number", [](Attributes& a, const Value& v) { a.eps = v.real(); }},
@@ -165,10 +173,10 @@ std::vector<Attribute> members_of(AttributeSet set) {
   return members;
 }
 
-std::string unknown_dtype(std::string_view name) {
-  const std::string hint = did_you_mean(name, dtype_names());
+std::string unknown_dtype(const std::string& name) {
+  const std::string nearest = did_you_mean(name, dtype_names());
   return "unknown dtype " + in_quotes(name) +
-         (hint.empty() ? " (known: " + listed(dtype_names()) + ")" : hint);
+         (nearest.empty() ? " (known: " + listed(dtype_names()) + ")" : nearest);
 }
 
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,

@@ -76,13 +76,14 @@ class GraphBuilder {
   std::int64_t dim(const std::string& pointer, const std::string& name) const;
   void declare_tensors();
   void declare_ops();
+  void refuse_taken_defaults() const;
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
   void build_op(std::uint32_t position);
   void build_custom(const WrittenOp& written, Op& op);
   void infer(const WrittenOp& written, Op& op, Inference& inference);
-  void read_attributes(const WrittenOp& written, Op& op) const;
+  Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
   void add_view(const WrittenOp& written, const Op& op, TensorType type);
   void apply_partial(const WrittenOp& written, Op& op) const;
@@ -210,16 +211,20 @@ void GraphBuilder::declare_ops() {
       writer = static_cast<std::uint32_t>(position);
     }
   }
-  for (const auto& [name, position] : op_positions_) {
-    if (!name.starts_with("op#")) continue;
-    for (std::size_t other = 0; other < written_.ops.size(); ++other) {
-      if (written_.ops[other].name || name != fmt::format("op#{}", other)) continue;
-      fail(at_op(position) + "/name",
-           fmt::format("{} is already what {} is called, which has no name of its own",
-                       in_quotes(name), at_op(other)));
-    }
-  }
+  refuse_taken_defaults();
   op_at_position_.assign(written_.ops.size(), kNone);
+}
+
+// A name may not be the one by which an unnamed op goes.
+void GraphBuilder::refuse_taken_defaults() const {
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    if (written_.ops[position].name) continue;
+    const auto taken = op_positions_.find(fmt::format("op#{}", position));
+    if (taken == op_positions_.end()) continue;
+    fail(at_op(taken->second) + "/name",
+         fmt::format("{} is already what {} is called, which has no name of its own",
+                     in_quotes(taken->first), at_op(position)));
+  }
 }
 
 TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
@@ -310,7 +315,8 @@ std::string GraphBuilder::written_place(const WrittenOp& op, std::string_view pl
   return "";
 }
 
-void GraphBuilder::read_attributes(const WrittenOp& written, Op& op) const {
+Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op) const {
+  Attributes attributes;
   const AttributeSet allowed = op.row->attributes;
   AttributeSet seen = 0;
   for (const auto& [key, value, grouped] : written.attributes) {
@@ -334,8 +340,9 @@ void GraphBuilder::read_attributes(const WrittenOp& written, Op& op) const {
     seen = seen | *attribute;
     const AttributeScope scope{.dim = [&](const std::string& name) { return dim(pointer, name); },
                                .fail = [&](const std::string& message) { fail(pointer, message); }};
-    set_attribute(op.attributes, *attribute, value, scope);
+    set_attribute(attributes, *attribute, value, scope);
   }
+  return attributes;
 }
 
 void GraphBuilder::build_op(std::uint32_t position) {
@@ -345,7 +352,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   op.name = written.name.value_or(fmt::format("op#{}", position));
   op.row = op_named(written.op);
   op.op_class = op.row->op_class;
-  read_attributes(written, op);
+  op.attributes = std::make_unique<const Attributes>(read_attributes(written, op));
   std::vector<Inference::Input> inputs;
   for (std::size_t i = 0; i < written.inputs.size(); ++i) {
     const auto* name = std::get_if<std::string>(&written.inputs[i]);
@@ -377,7 +384,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
          fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
                      row.max_outputs == 1 ? "" : "s", written.outputs.size()));
   }
-  Inference inference(row, op.attributes, std::move(inputs), written.outputs.size(),
+  Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
                       [&](std::string_view place, const std::string& message) {
                         fail(at_op(position) + written_place(written, place), message);
                       });
@@ -437,7 +444,7 @@ void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
       fits = fits && checked_multiply(flops, factor);
     }
     // A causal mask leaves the pairs in which the key is not younger than the query.
-    if (op.attributes.causal && m.columns >= m.rows && m.rows > 0) {
+    if (op.attributes->causal && m.columns >= m.rows && m.rows > 0) {
       const double pairs = static_cast<double>(m.columns) - (static_cast<double>(m.rows) - 1) / 2;
       flops = static_cast<std::uint64_t>(static_cast<double>(flops) *
                                          (pairs / static_cast<double>(m.columns)));
@@ -510,7 +517,7 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   view.value = viewed.value;
   view.storage = graph_.tensors[viewed.value].storage;
   if (op.row->access == Access::kPermute) {
-    view.view_perm = op.attributes.perm;
+    view.view_perm = op.attributes->perm;
     const auto rank = static_cast<std::int64_t>(viewed.type.shape.size());
     if (view.view_perm.empty()) {
       for (std::int64_t axis = rank - 1; axis >= 0; --axis) view.view_perm.push_back(axis);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ struct Op {
   const OpRow* row = nullptr;
   OpClass op_class = OpClass::kPointwise;
   std::uint8_t passes = 1;
-  Attributes attributes;
+  std::unique_ptr<const Attributes> attributes;  // never null; apart, as few look at them
   std::vector<Operand> operands;
   std::vector<TensorId> outputs;
   std::vector<std::uint64_t> writes;  // elements, per output

@@ -316,7 +316,7 @@ OpList read_either(JsonReader& reader) {
       return chain;
     }
     case JsonKind::kObject: return read_object(reader);
-    default: reader.fail_type("an array of operations or an object");
+    default: reader.fail_type(R"(an array of operations or an object with "operations" or "ops")");
   }
 }
 

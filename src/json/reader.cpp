@@ -26,18 +26,6 @@ constexpr auto kPlainInString = [] {
 
 bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
-std::string_view describe(JsonKind kind) {
-  switch (kind) {
-    case JsonKind::kObject: return "an object";
-    case JsonKind::kArray: return "an array";
-    case JsonKind::kString: return "a string";
-    case JsonKind::kNumber: return "a number";
-    case JsonKind::kBoolean: return "a boolean";
-    case JsonKind::kNull: return "null";
-  }
-  return "";
-}
-
 void append_utf8(std::string& out, unsigned code) {
   const auto byte = [&](unsigned value) { out += static_cast<char>(value); };
   const auto tail = [&](unsigned shift) { byte(0x80U | ((code >> shift) & 0x3FU)); };
@@ -58,31 +46,24 @@ void append_utf8(std::string& out, unsigned code) {
   }
 }
 
-// Moves (line, column), both from 1, past `text`; a column is a code point.
-void advance_location(std::string_view text, std::uint64_t& line, std::uint64_t& column) {
-  const auto lines = static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
-  if (lines > 0) {
-    line += lines;
-    column = 1;
-    text.remove_prefix(text.rfind('\n') + 1);
-  }
-  column += display_width(text);
-}
-
 }  // namespace
 
 JsonReader::JsonReader(ByteSource source) : source_(std::move(source)) {
+  // Byte by byte: a pipe may deliver the mark in parts.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  fill();
-  if (std::string_view(position_, static_cast<std::size_t>(end_ - position_))
-          .starts_with(kByteOrderMark)) {
-    position_ += kByteOrderMark.size();
-    begin_ = position_;
+  std::size_t matched = 0;
+  while (matched < kByteOrderMark.size() &&
+         peek_byte() == static_cast<unsigned char>(kByteOrderMark[matched])) {
+    ++position_;
+    ++matched;
   }
+  begin_ = position_;
+  column_ = 1;
+  if (matched % kByteOrderMark.size() != 0) fail_syntax("expected a value, found the byte 0xef");
 }
 
 bool JsonReader::fill() {
-  advance_location({begin_, static_cast<std::size_t>(position_ - begin_)}, line_, column_);
+  advance(line_, column_, {begin_, static_cast<std::size_t>(position_ - begin_)});
   const std::string_view chunk = source_.next();
   begin_ = position_ = chunk.data();
   end_ = begin_ + chunk.size();
@@ -119,7 +100,7 @@ JsonKind JsonReader::peek() {
 }
 
 void JsonReader::enter(JsonKind kind) {
-  if (peek() != kind) fail_type(describe(kind));
+  if (peek() != kind) fail_type(kind);
   ++position_;
   assert(depth_ < path_.size());
   Step& step = path_[depth_++];
@@ -141,7 +122,9 @@ bool JsonReader::next_key() {
     c = skip_space();
     if (c == '}') fail_syntax(R"(found "}" after a comma; remove the comma)");
   }
-  if (c != '"') fail_expected(step.started ? "a key in double quotes" : R"(a key or "}")");
+  if (c != '"') {
+    fail_expected(step.started ? "a key in double quotes" : R"(a key in double quotes or "}")");
+  }
   key_ = read_string_token();
   // The value may refill the chunk that a short key lies in, and white space may do so even here.
   if (position_ == end_ || *position_ != ':') {
@@ -211,12 +194,8 @@ void JsonReader::skip_string() {
 
 bool JsonReader::read_boolean() {
   if (peek() != JsonKind::kBoolean) fail_type("true or false");
-  const std::string_view word = *position_ == 't' ? "true" : "false";
-  for (const char c : word) {
-    if (peek_byte() != c) fail_expected("true or false");
-    ++position_;
-  }
-  return word == "true";
+  read_literal();
+  return token_ == "true";
 }
 
 std::string_view JsonReader::read_string_token() {
@@ -234,13 +213,20 @@ std::string_view JsonReader::read_string_token() {
   return token_;
 }
 
+int JsonReader::peek_in_string() {
+  const int c = peek_byte();
+  if (c < 0) fail_syntax("the text ends inside a string");
+  return c;
+}
+
 void JsonReader::read_rest_of_string() {
   while (true) {
-    const int c = peek_byte();
-    if (c < 0) fail_syntax("the text ends inside a string");
+    const int c = peek_in_string();
     if (c == '"') break;
     if (c == '\\') {
       read_escape();
+    } else if (c == '\n') {
+      fail_syntax(R"(the line ends inside a string (close it, or write \n))");
     } else if (c < 0x20) {
       fail_syntax(fmt::format("control character in a string (write it as \\u{:04x})", c));
     } else if (c >= 0x80) {
@@ -256,8 +242,8 @@ void JsonReader::read_escape() {
   ++position_;
   constexpr std::string_view kLetters = "\"\\/bfnrt";
   constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-  const int c = peek_byte();
-  const std::size_t letter = c < 0 ? std::string_view::npos : kLetters.find(static_cast<char>(c));
+  const int c = peek_in_string();
+  const std::size_t letter = kLetters.find(static_cast<char>(c));
   if (letter != std::string_view::npos) {
     token_ += kMeanings[letter];
     ++position_;
@@ -267,18 +253,23 @@ void JsonReader::read_escape() {
     fail_syntax(R"(unknown escape in a string (known: \" \\ \/ \b \f \n \r \t \uXXXX))");
   ++position_;
   unsigned code = read_hex4();
+  constexpr std::uint64_t kColumns = 6;  // of \uXXXX
+  constexpr std::string_view kHalf =
+      "half of a surrogate pair in a string (write both, or the character)";
   const auto is_high = [](unsigned unit) { return unit >= 0xD800 && unit < 0xDC00; };
   const auto is_low = [](unsigned unit) { return unit >= 0xDC00 && unit < 0xE000; };
   if (is_high(code)) {
+    std::uint64_t read = kColumns;
     for (const char expected : {'\\', 'u'}) {
-      if (peek_byte() != expected) fail_syntax("half of a surrogate pair in a string");
+      if (peek_in_string() != expected) fail_syntax(kHalf, read);
       ++position_;
+      ++read;
     }
     const unsigned low = read_hex4();
-    if (!is_low(low)) fail_syntax("half of a surrogate pair in a string");
+    if (!is_low(low)) fail_syntax(kHalf, 2 * kColumns);
     code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
   } else if (is_low(code)) {
-    fail_syntax("half of a surrogate pair in a string");
+    fail_syntax(kHalf, kColumns);
   }
   append_utf8(token_, code);
 }
@@ -286,7 +277,7 @@ void JsonReader::read_escape() {
 unsigned JsonReader::read_hex4() {
   unsigned code = 0;
   for (int i = 0; i < 4; ++i) {
-    const int c = peek_byte();
+    const int c = peek_in_string();
     const int lower = c | 0x20;
     if (!is_digit(c) && (lower < 'a' || lower > 'f')) fail_syntax("\\u takes four hex digits");
     code = code * 16 + static_cast<unsigned>(is_digit(c) ? c - '0' : lower - 'a' + 10);
@@ -300,8 +291,7 @@ void JsonReader::read_multibyte() {
   std::size_t count = 0;
   // The sequence may straddle two chunks, so it is gathered byte by byte.
   while (count < bytes.size()) {
-    const int c = peek_byte();
-    if (c < 0) break;
+    const int c = peek_in_string();
     bytes[count++] = *position_;
     const std::string_view so_far(bytes.data(), count);
     const std::size_t length = utf8_sequence_length(so_far);
@@ -314,14 +304,15 @@ void JsonReader::read_multibyte() {
     if (count > 1 && !continuation) break;
     ++position_;
   }
-  fail_syntax("invalid UTF-8 in a string (save the file as UTF-8)");
+  // Of what was passed since, only a first byte that is no continuation counts as a column.
+  fail_syntax("invalid UTF-8 in a string (save the file as UTF-8)", display_width({&bytes[0], 1}));
 }
 
 void JsonReader::append_digits(std::string_view what) {
   if (!is_digit(peek_byte())) fail_expected(what);
   while (is_digit(peek_byte())) {
     token_ += *position_++;
-    if (token_.size() > kLongestNumber) fail_syntax("a number of more than 1000 characters");
+    if (token_.size() > kLongestNumber) fail("must not be a number of over 1000 characters");
   }
 }
 
@@ -337,7 +328,7 @@ JsonNumber JsonReader::read_number() {
   JsonNumber number;
   number.negative = take_any("-");
   if (take_any("0")) {
-    if (is_digit(peek_byte())) fail_syntax("a number must not start with 0");
+    if (is_digit(peek_byte())) fail_syntax("a number must not start with 0; remove it");
   } else {
     append_digits("a digit");
   }
@@ -379,7 +370,9 @@ std::uint64_t JsonReader::read_count(std::string_view what) {
   }
   if (peek() != JsonKind::kNumber) fail_type(what);
   const JsonNumber number = read_number();
-  if (!number.integer) fail(fmt::format("must be {}, not {}", what, printable(number.text, 40)));
+  if (!number.integer) {
+    fail(fmt::format("must be {} in plain digits, not {}", what, printable(number.text, 40)));
+  }
   const bool zero = number.fits && number.magnitude == 0;
   if (number.negative && !zero) {
     fail(fmt::format("must not be negative, and is {}", printable(number.text, 40)));
@@ -392,53 +385,6 @@ std::uint64_t JsonReader::read_count(std::string_view what) {
 
 void JsonReader::expect_end() {
   if (skip_space() >= 0) fail_expected("the end of the document");
-}
-
-std::string JsonReader::pointer() const {
-  std::string pointer;
-  for (std::size_t i = 0; i < depth_; ++i) {
-    const Step& step = path_[i];
-    // A container that was entered but has no key or element yet is itself the place.
-    if (!step.started) break;
-    pointer += '/';
-    pointer += step.kind == JsonKind::kArray ? std::to_string(step.index) : pointer_token(step.key);
-  }
-  return pointer;
-}
-
-void JsonReader::fail(std::string_view message) const {
-  const std::string place = printable(pointer());
-  throw Error(Fault::kBadInput,
-              fmt::format("{}: {}{}{}", name(), place, place.empty() ? "" : ": ", message));
-}
-
-void JsonReader::fail_type(std::string_view expected) {
-  fail(fmt::format("must be {}, not {}", expected, describe(peek())));
-}
-
-void JsonReader::fail_syntax(std::string_view message) {
-  std::uint64_t line = line_;
-  std::uint64_t column = column_;
-  advance_location({begin_, static_cast<std::size_t>(position_ - begin_)}, line, column);
-  throw Error(Fault::kBadInput,
-              fmt::format("{}: line {}, column {}: not JSON: {}", name(), line, column, message));
-}
-
-void JsonReader::fail_expected(std::string_view expected) {
-  const int c = peek_byte();
-  if (c < 0) {
-    const bool empty = line_ == 1 && column_ == 1 && begin_ == position_ && depth_ == 0;
-    fail_syntax(empty ? "the document is empty"
-                      : fmt::format("the text ends where {} should be", expected));
-  }
-  std::string hint;
-  if (c == '\'') hint = " (strings take double quotes)";
-  if (c == '/' || c == '#') hint = " (JSON has no comments)";
-  if (c == 'N' || c == 'I') hint = " (NaN and Infinity are not JSON)";
-  if (c == 'T' || c == 'F') hint = " (write true or false)";
-  const std::string found =
-      c < 0x80 ? in_quotes({position_, 1}) : fmt::format("the byte 0x{:02x}", c);
-  fail_syntax(fmt::format("expected {}, found {}{}", expected, found, hint));
 }
 
 }  // namespace fusecalc

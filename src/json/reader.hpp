@@ -80,6 +80,7 @@ class JsonReader {
   [[noreturn]] void fail(std::string_view message) const;
   // The same for a value of the wrong kind: "must be a string, not null".
   [[noreturn]] void fail_type(std::string_view expected);
+  [[noreturn]] void fail_type(JsonKind expected);
 
   const std::string& name() const { return source_.name(); }
   // The JSON pointer of the value being read.
@@ -104,6 +105,8 @@ class JsonReader {
   const std::string& own_key(const std::unordered_set<std::string>& seen);
 
   bool fill();
+  // Moves (line, column), both from 1, past `text`; a column is a code point.
+  static void advance(std::uint64_t& line, std::uint64_t& column, std::string_view text);
   int peek_byte() {
     return position_ != end_ || fill() ? static_cast<unsigned char>(*position_) : -1;
   }
@@ -111,12 +114,18 @@ class JsonReader {
   void take(char c, std::string_view expected);
   void append_digits(std::string_view what);
   std::string_view read_string_token();
+  int peek_in_string();  // refuses the end of the text
   void read_rest_of_string();
   void read_escape();
   unsigned read_hex4();
   void read_multibyte();
-  [[noreturn]] void fail_syntax(std::string_view message);
+  void read_literal();  // true, false or null, into token_
+  void read_word();     // letters, digits and _ from here on, into token_
+  // Throws an Error `back` columns before where the reader stands, on the same line.
+  [[noreturn]] void fail_syntax(std::string_view message, std::uint64_t back = 0);
   [[noreturn]] void fail_expected(std::string_view expected);
+  // The same where the reader has just passed `found`.
+  [[noreturn]] void fail_found(std::string_view expected, std::string_view found);
 
   ByteSource source_;
   const char* begin_ = nullptr;

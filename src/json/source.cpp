@@ -23,21 +23,23 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 17U;
 }  // namespace
 
 ByteSource ByteSource::open(const std::string& path) {
-  if (path == "-") return {"<stdin>", STDIN_FILENO, {}};
-  std::string name = printable(path);
+  if (path == "-") return {"<stdin>", STDIN_FILENO, {}, kChunkBytes};
+  std::string name = path.empty() ? "\"\"" : printable(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_with_errno(name);
-  return {std::move(name), descriptor, {}};
+  return {std::move(name), descriptor, {}, kChunkBytes};
 }
 
-ByteSource ByteSource::from_memory(std::string_view text, std::string name) {
-  return {std::move(name), -1, text};
+ByteSource ByteSource::from_memory(std::string_view text, std::string name,
+                                   std::size_t chunk_bytes) {
+  return {std::move(name), -1, text, chunk_bytes};
 }
 
 ByteSource::ByteSource(ByteSource&& other) noexcept
     : name_(std::move(other.name_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       text_(other.text_),
+      chunk_bytes_(other.chunk_bytes_),
       buffer_(std::move(other.buffer_)) {}
 
 ByteSource::~ByteSource() { close(); }
@@ -48,8 +50,14 @@ void ByteSource::close() {
 }
 
 std::string_view ByteSource::next() {
-  if (descriptor_ < 0) return std::exchange(text_, {});
-  buffer_.resize(kChunkBytes);
+  if (descriptor_ < 0) {
+    // Copied into fresh memory, so that a sanitizer sees who still holds the chunk before.
+    const std::string_view chunk = text_.substr(0, chunk_bytes_);
+    text_.remove_prefix(chunk.size());
+    buffer_ = std::vector<char>(chunk.begin(), chunk.end());
+    return {buffer_.data(), buffer_.size()};
+  }
+  buffer_.resize(chunk_bytes_);
   ssize_t count = 0;
   do {
     count = ::read(descriptor_, buffer_.data(), buffer_.size());

@@ -8,14 +8,14 @@
 
 namespace fusecalc {
 
-// A document's bytes, handed out in chunks so that its size never matters. Text in memory is one
-// chunk; a file or standard input comes through a small buffer.
+// A document's bytes, handed out in chunks so that its size never matters.
 class ByteSource {
  public:
   // Opens a file, or standard input for "-". Throws Error where that fails.
   static ByteSource open(const std::string& path);
-  // `text` must outlive the source.
-  static ByteSource from_memory(std::string_view text, std::string name);
+  // Text in memory, which must outlive the source. The chunk size is for tests of readers.
+  static ByteSource from_memory(std::string_view text, std::string name,
+                                std::size_t chunk_bytes = std::string_view::npos);
 
   ByteSource(ByteSource&& other) noexcept;
   ByteSource(const ByteSource&) = delete;
@@ -30,14 +30,15 @@ class ByteSource {
   const std::string& name() const { return name_; }
 
  private:
-  ByteSource(std::string name, int descriptor, std::string_view text)
-      : name_(std::move(name)), descriptor_(descriptor), text_(text) {}
+  ByteSource(std::string name, int descriptor, std::string_view text, std::size_t chunk_bytes)
+      : name_(std::move(name)), descriptor_(descriptor), text_(text), chunk_bytes_(chunk_bytes) {}
 
   void close();
 
   std::string name_;
   int descriptor_ = -1;
-  std::string_view text_;
+  std::string_view text_;  // what is left of it
+  std::size_t chunk_bytes_ = 0;
   std::vector<char> buffer_;
 };
 

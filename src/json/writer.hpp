@@ -36,8 +36,8 @@ class JsonWriter {
 
  private:
   struct Level {
-    char close;
-    Layout layout;
+    char close = '}';
+    Layout layout = Layout::kIndented;
     bool empty = true;
   };
 

@@ -21,7 +21,7 @@ class AttentionMatch {
     if (!is_matmul(scores_) || !is_matmul(weighted_)) return two;
     if (producer_of(scores_, 0) != kNone || producer_of(scores_, 1) != kNone) return two;
     const Op& second = graph_.ops[weighted_];
-    if (second.attributes.transpose_a || producer_of(weighted_, 0) == kNone ||
+    if (second.attributes->transpose_a || producer_of(weighted_, 0) == kNone ||
         producer_of(weighted_, 1) != kNone) {
       return two;
     }

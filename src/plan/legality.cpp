@@ -28,7 +28,7 @@ class Check {
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
-    if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+    if (kernel_.size() > kMostOpsInKernel) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
       if (op(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
     }
@@ -324,7 +324,7 @@ constexpr std::array<std::string_view, 22> kReasons = {
     "",
     "{0} is opaque: nothing is known of how it works",
     "they share no tensor",
-    "a kernel holds at most 128 ops",
+    "a kernel holds at most 64 ops",
     "a kernel takes at most 96 tensors",
     "{0} and {1} loop over different numbers of elements",
     "{0} and {1} reduce over different axes, so one needs all rows of the other first",

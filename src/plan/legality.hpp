@@ -7,8 +7,8 @@
 
 namespace fusecalc {
 
-// The most ops that one kernel holds.
-inline constexpr std::size_t kMostOps = 128;
+// Longer kernels save little more, and compile ever more slowly.
+inline constexpr std::size_t kMostOpsInKernel = 64;
 
 // What a planner may put into one kernel.
 struct Rules {

@@ -47,6 +47,7 @@ class PhaseFinder {
 
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
+  const Phases& found() const { return phases_; }
 
   // Whether somebody outside of the kernel needs this output of one of its ops.
   bool needed_outside(TensorId output) const;

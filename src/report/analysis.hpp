@@ -15,18 +15,9 @@ namespace fusecalc {
 
 inline constexpr std::string_view kAnalysisSchema = "fusecalc.analysis/1";
 
-// Two kernels of a plan that share a tensor, and why they are two.
-struct Boundary {
-  std::uint32_t with = 0;  // the other kernel's place in the plan
-  TensorId tensor = kNone;
-  Verdict verdict;               // what stands in the way
-  std::int64_t bytes_saved = 0;  // by fusing them all the same, where nothing does
-};
-
 struct KernelReport {
   Kernel ops;
   KernelTraffic traffic;
-  std::vector<Boundary> boundaries;
   Verdict launch;  // why our runner could not launch it
   std::optional<Split> split;
 };
@@ -40,6 +31,7 @@ struct PlanReport {
 
 struct GraphAnalysis {
   OpGraph graph;
+  Device device;
   std::vector<PlanReport> plans;  // in the order of PlanKind
 
   const PlanReport& plan(PlanKind kind) const;
@@ -64,10 +56,6 @@ Analysis analyze_chain(const SizeChain& chain, std::string name, const std::stri
 Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
                        std::optional<PlanKind> plan);
 
-// The reason of a boundary in words.
-std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
-// The same with the kinds of the two ops that it stands between: "linear -> linear: ...".
-std::string boundary_in_words(const GraphAnalysis& analysis, const Boundary& boundary);
 // What a kernel is called: its ops, the first three by name.
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
 

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "json/writer.hpp"
+#include "report/boundaries.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -24,9 +25,9 @@ void write_names(JsonWriter& json, const OpGraph& graph, const Kernel& ops) {
 }
 
 void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                      const KernelReport& kernel) {
+                      const std::vector<Boundary>& boundaries) {
   json.key("boundary").begin_array();
-  for (const Boundary& boundary : kernel.boundaries) {
+  for (const Boundary& boundary : boundaries) {
     json.begin_object(Layout::kInline);
     json.member("with", kernel_name(analysis.graph, plan.kernels[boundary.with].ops));
     json.member("tensor", analysis.graph.tensors[boundary.tensor].name);
@@ -37,7 +38,7 @@ void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const Pla
 }
 
 void write_kernel(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                  const KernelReport& kernel) {
+                  const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
   const OpGraph& graph = analysis.graph;
   json.begin_object();
   json.member("name", kernel_name(graph, kernel.ops));
@@ -48,7 +49,7 @@ void write_kernel(JsonWriter& json, const GraphAnalysis& analysis, const PlanRep
   json.member("flops", kernel.traffic.flops);
   write_entries(json, "reads", graph, kernel.traffic.reads);
   write_entries(json, "writes", graph, kernel.traffic.writes);
-  write_boundaries(json, analysis, plan, kernel);
+  write_boundaries(json, analysis, plan, boundaries);
   if (!kernel.launch.legal()) json.member("cannot_launch", explain(graph, kernel.launch));
   if (kernel.split) {
     json.key("split").begin_object();
@@ -67,7 +68,10 @@ void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanRepor
   json.member("total", plan.bytes.total());
   json.member("flops", plan.flops);
   json.key("kernels").begin_array();
-  for (const KernelReport& kernel : plan.kernels) write_kernel(json, analysis, plan, kernel);
+  BoundaryFinder boundaries(analysis, plan);
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    write_kernel(json, analysis, plan, plan.kernels[k], boundaries.of(k));
+  }
   json.end().end();
 }
 

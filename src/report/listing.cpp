@@ -102,9 +102,9 @@ std::string csv_field(std::string_view text) {
 
 std::string markdown_text(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|~").find(c) != std::string_view::npos) out += '\\';
-    out += c == '\n' || c == '\r' ? ' ' : c;
+  for (const char c : printable(text)) {
+    if (std::string_view("\\`*_{}[]<>#|~&").find(c) != std::string_view::npos) out += '\\';
+    out += c;
   }
   return out;
 }

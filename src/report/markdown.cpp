@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/format.hpp"
+#include "report/boundaries.hpp"
 #include "report/listing.hpp"
 #include "report/writers.hpp"
 
@@ -40,8 +41,10 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanRepo
                              human_bytes(kernel.traffic.bytes.total())));
   }
   std::string reasons;
-  for (const KernelReport& kernel : plan.kernels) {
-    for (const Boundary& boundary : kernel.boundaries) {
+  BoundaryFinder boundaries(analysis, plan);
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    const KernelReport& kernel = plan.kernels[k];
+    for (const Boundary& boundary : boundaries.of(k)) {
       const Kernel& other = plan.kernels[boundary.with].ops;
       reasons += fmt::format("- **{}** and **{}**, through {}: {}\n",
                              markdown_text(kernel_name(analysis.graph, kernel.ops)),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "core/format.hpp"
 #include "core/ratio.hpp"
 #include "core/text.hpp"
+#include "report/boundaries.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -156,26 +159,29 @@ class Table {
 
   void write_kernels() {
     const OpGraph& graph = analysis_.graph->graph;
-    std::vector<const KernelReport*> kernels;
-    for (const KernelReport& kernel : headline().kernels) kernels.push_back(&kernel);
-    const auto bytes = [](const KernelReport* kernel) { return kernel->traffic.bytes.total(); };
+    const std::vector<KernelReport>& reports = headline().kernels;
+    std::vector<KernelId> kernels(reports.size());
+    std::iota(kernels.begin(), kernels.end(), KernelId{0});
+    const auto bytes = [&](KernelId k) { return reports[k].traffic.bytes.total(); };
     std::uint64_t most = 0;
-    for (const KernelReport* kernel : kernels) most = std::max(most, bytes(kernel));
+    for (const KernelId k : kernels) most = std::max(most, bytes(k));
+    std::optional<BoundaryFinder> boundaries;
+    if (look_.explain) boundaries.emplace(*analysis_.graph, headline());
     // Explained in running order; otherwise the largest first.
     if (!look_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
     line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
     for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
-      const KernelReport& kernel = *kernels[i];
+      const KernelReport& kernel = reports[kernels[i]];
       line("  {:<32}{:>10}{:>12}  {}", short_name(kernel_name(graph, kernel.ops)),
            kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
            human_bytes(kernel.traffic.bytes.total()),
            bar_of(kernel.traffic.bytes.total(), most, kAfter, look_));
-      if (look_.explain) explain_kernel(kernel);
+      if (boundaries) explain_kernel(kernel, boundaries->of(kernels[i]));
     }
     write_rest(kernels.size(), "kernel");
   }
 
-  void explain_kernel(const KernelReport& kernel) {
+  void explain_kernel(const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
     const GraphAnalysis& details = *analysis_.graph;
     std::string kinds;
     for (const OpId op : kernel.ops) {
@@ -184,7 +190,7 @@ class Table {
     line("    does    {}", kinds);
     line("    reads   {}", entries_in_words(kernel.traffic.reads));
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
-    for (const Boundary& boundary : kernel.boundaries) {
+    for (const Boundary& boundary : boundaries) {
       line("    {} {} through {}: {}", coloured("apart from", kBefore, look_),
            short_name(kernel_name(details.graph, headline().kernels[boundary.with].ops)),
            short_name(details.graph.tensors[boundary.tensor].name),

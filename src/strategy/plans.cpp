@@ -26,26 +26,6 @@ std::string shown(const OpGraph& graph, const Kernel& kernel) {
   return names.size() == 1 ? std::string(names[0]) : fmt::format("[{}]", fmt::join(names, ", "));
 }
 
-FusionPlan explicit_plan(const OpGraph& graph) {
-  assert(graph.fuse.has_value());
-  FusionPlan plan;
-  std::vector<bool> grouped(graph.ops.size(), false);
-  for (const Kernel& group : *graph.fuse) {
-    for (const OpId op : group) grouped[op] = true;
-    plan.kernels.push_back(group);
-  }
-  for (OpId op = 0; op < graph.ops.size(); ++op) {
-    if (!grouped[op]) plan.kernels.push_back({op});
-  }
-  if (sort_kernels(graph, plan.kernels)) return plan;
-  std::string circle;
-  for (const Kernel& kernel : plan.kernels) circle += shown(graph, kernel) + " -> ";
-  circle += shown(graph, plan.kernels.front());
-  throw Error(Fault::kBadInput,
-              fmt::format("{}: /fuse: the groups wait for each other: {}; take one of them apart",
-                          graph.document, printable(circle, 400)));
-}
-
 FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
   FusionPlan plan;
@@ -54,20 +34,11 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
     std::iota(scope.begin(), scope.end(), OpId{0});
     plan.kernels = search_exactly(counter, rules, scope);
   } else {
-    plan.kernels = search_greedily(counter, rules, seed_attention(counter, rules));
+    plan.kernels = search_greedily(counter, rules, unfused_plan(graph).kernels);
   }
   [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
   assert(sorted);
   return plan;
-}
-
-FusionPlan auto_plan(TrafficCounter& counter) {
-  FusionPlan plan = searched_plan(counter, runner_rules(counter.device()));
-  if (counter.graph().ops.size() <= kMostExactOps) return plan;
-  // A greedy search with more freedom may end in a worse place.
-  FusionPlan compiler = make_plan(counter, PlanKind::kCompiler);
-  const bool worse = cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels);
-  return worse ? compiler : plan;
 }
 
 }  // namespace
@@ -90,16 +61,40 @@ Rules compiler_rules(const Device& device) {
   return {.epilogues = false, .on_chip_bytes = device.on_chip_bytes};
 }
 
-FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
-  switch (kind) {
-    case PlanKind::kUnfused: return unfused_plan(counter.graph());
-    case PlanKind::kCompiler: return searched_plan(counter, compiler_rules(counter.device()));
-    case PlanKind::kAuto: return auto_plan(counter);
-    case PlanKind::kExplicit: return explicit_plan(counter.graph());
-    case PlanKind::kLimit: break;
+FusionPlan explicit_plan(const OpGraph& graph) {
+  assert(graph.fuse.has_value());
+  FusionPlan plan;
+  std::vector<bool> grouped(graph.ops.size(), false);
+  for (const Kernel& group : *graph.fuse) {
+    for (const OpId op : group) grouped[op] = true;
+    plan.kernels.push_back(group);
   }
-  assert(false);
-  return {};
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    if (!grouped[op]) plan.kernels.push_back({op});
+  }
+  if (sort_kernels(graph, plan.kernels)) return plan;
+  std::string circle;
+  for (const Kernel& kernel : plan.kernels) circle += shown(graph, kernel) + " -> ";
+  circle += shown(graph, plan.kernels.front());
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: /fuse: the groups wait for each other: {}; take one of them apart",
+                          graph.document, printable(circle, 400)));
+}
+
+FusionPlan compiler_plan(TrafficCounter& counter) {
+  return searched_plan(counter, compiler_rules(counter.device()));
+}
+
+FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
+  const OpGraph& graph = counter.graph();
+  const bool contracts = std::ranges::any_of(
+      graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
+  // All that our runner does and a compiler does not hangs on contractions.
+  if (!contracts) return compiler;
+  FusionPlan plan = searched_plan(counter, runner_rules(counter.device()));
+  // A greedy search may end in a worse place than the same search under stricter rules.
+  const bool worse = cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels);
+  return worse ? compiler : plan;
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {

@@ -23,9 +23,13 @@ PlanKind plan_named(std::string_view name);
 Rules runner_rules(const Device& device);
 Rules compiler_rules(const Device& device);
 
-// One of the plans that are partitions (all but kLimit; kExplicit only where the graph has one).
-// Throws Error where the document's own groups wait for each other.
-FusionPlan make_plan(TrafficCounter& counter, PlanKind kind);
+// What a general graph compiler would make of the graph.
+FusionPlan compiler_plan(TrafficCounter& counter);
+// The fewest bytes that our own runner can launch; never worse than the compiler's plan.
+FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
+// The document's own groups, the other ops alone. The graph must have some. Throws Error where they
+// wait for each other.
+FusionPlan explicit_plan(const OpGraph& graph);
 
 // How else the ops of one kernel could run.
 struct Split {

@@ -24,4 +24,6 @@ TEST_CASE("a ratio of integers is rounded once") {
   // (2^63 - 1) / (2^63 - 3) is 1 + 2^-62: rounding both operands first would also give 1, but
   // (2^54 + 3) / 2^54 must not lose its last bit: 1 + 3 * 2^-54 lies nearest to 1 + 2^-52.
   CHECK(exact_ratio((1ULL << 54U) + 3, 1ULL << 54U) == 1.0 + 0x1p-52);
+  // 2^53 + 1 + 1/2047 is all but a tie, and lies above it.
+  CHECK(exact_ratio(((1ULL << 53U) + 1) * 2047 + 1, 2047) == 9007199254740994.0);
 }

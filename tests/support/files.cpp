@@ -23,8 +23,8 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   REQUIRE_MESSAGE(file.good(), path.string());
 }
 
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
+Words names_in(const std::filesystem::path& folder) {
+  Words names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     names.push_back(entry.path().filename().string());
   }

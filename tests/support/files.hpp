@@ -3,7 +3,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "support/words.hpp"
 
 namespace fusecalc::testing {
 
@@ -12,7 +13,7 @@ std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 // The names in a folder, sorted.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
+Words names_in(const std::filesystem::path& folder);
 
 // A folder of the source tree's tests.
 std::filesystem::path tests_folder(std::string_view name);

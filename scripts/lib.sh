@@ -1,0 +1,78 @@
+# What the scripts share: installing packages and building. To be sourced.
+# Nothing here writes to standard output, which belongs to the program that runs in the end.
+
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+
+# Debian packages, each with a command or a file that shows it is there.
+build_packages=(
+  g++=g++
+  cmake=cmake
+  ninja-build=ninja
+  libcli11-dev=/usr/include/CLI/CLI.hpp
+  nlohmann-json3-dev=/usr/include/nlohmann/json.hpp
+  doctest-dev=/usr/include/doctest/doctest.h
+  libfmt-dev=/usr/include/fmt/format.h
+)
+test_packages=(
+  python3-jsonschema=/usr/lib/python3/dist-packages/jsonschema/__init__.py
+  zsh=zsh
+  fish=fish
+)
+
+say() { printf 'fusecalc: %s\n' "$*" >&2; }
+
+# Runs a command without a word, unless it fails.
+quietly() {
+  local output status=0
+  output=$("$@" 2>&1 </dev/null) || status=$?
+  ((status == 0)) || printf '%s\n' "$output" >&2
+  return "$status"
+}
+
+# Sets as_root to what must stand before a command that installs; fails where nothing would do.
+as_root=()
+become_root() {
+  command -v apt-get >/dev/null || return
+  ((EUID == 0)) && return
+  command -v sudo >/dev/null || return
+  as_root=(sudo)
+  sudo -n true 2>/dev/null || { [[ -t 2 ]] && sudo -v; }
+}
+
+apt_install() {
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+    apt-get -y -o DPkg::Lock::Timeout=300 --no-install-recommends)
+  "${apt[@]}" update  # what is known already may do, so a failure here is none yet
+  "${apt[@]}" install "$@"
+}
+
+# install_packages PACKAGE=MARKER...: installs those whose marker is missing.
+install_packages() {
+  local entry marker missing=()
+  for entry in "$@"; do
+    marker=${entry#*=}
+    [[ $marker == /* && -e $marker ]] || command -v "$marker" >/dev/null ||
+      missing+=("${entry%%=*}")
+  done
+  ((${#missing[@]} > 0)) || return 0
+  if become_root; then
+    say "installing ${missing[*]}"
+    # What a configured build did not find then, it may find now.
+    quietly apt_install "${missing[@]}" && rm -f "$root"/build/*/build.ninja && return
+  fi
+  say "packages are missing; install them as root (Debian names): apt-get install ${missing[*]}"
+  exit 3
+}
+
+# build PRESET TARGET: configures where the preset is newer, then builds what is out of date.
+build() (
+  mkdir -p "$root/build"
+  exec {lock}>"$root/build/.lock"
+  flock "$lock"
+  cd "$root"
+  if [[ CMakePresets.json -nt build/$1/build.ninja ]]; then
+    say "building build/$1, which takes a while the first time"
+    quietly cmake --preset "$1" || exit 3
+  fi
+  quietly cmake --build "build/$1" --target "$2" || exit 3
+)

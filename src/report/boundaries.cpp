@@ -1,0 +1,94 @@
+#include "report/boundaries.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/format.hpp"
+
+namespace fusecalc {
+
+BoundaryFinder::BoundaryFinder(const GraphAnalysis& analysis, const PlanReport& plan)
+    : graph_(analysis.graph),
+      plan_(plan),
+      counter_(analysis.graph, analysis.device),
+      rules_(plan.kind == PlanKind::kCompiler ? compiler_rules(analysis.device)
+                                              : runner_rules(analysis.device)) {
+  // The limit is no partition: nothing of it lies apart.
+  if (plan.kind == PlanKind::kLimit) return;
+  for (const KernelReport& kernel : plan.kernels) kernels_.push_back(kernel.ops);
+  owner_ = owners_of(graph_, kernels_);
+  order_.emplace(graph_, kernels_, owner_);
+}
+
+const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
+  found_.clear();
+  if (!order_) return found_;
+  const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
+  for (const KernelTraffic::Entry& entry : traffic.writes) {
+    for (const KernelId reader : readers_of(entry.tensor)) {
+      if (reader != kernel) add(kernel, reader, entry.tensor);
+    }
+  }
+  for (const KernelTraffic::Entry& entry : traffic.reads) {
+    const Tensor& value = graph_.tensors[entry.tensor];
+    if (value.producer != kNone) continue;
+    const auto next = std::ranges::upper_bound(value.readers, kernels_[kernel].back());
+    if (next != value.readers.end()) add(kernel, owner_[*next], entry.tensor);
+  }
+  return found_;
+}
+
+std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
+  std::vector<KernelId> readers;
+  for (const OpId op : graph_.tensors[value].readers) readers.push_back(owner_[op]);
+  std::ranges::sort(readers);
+  const auto [first, last] = std::ranges::unique(readers);
+  readers.erase(first, last);
+  return readers;
+}
+
+void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
+  // Two kernels that share several tensors are apart for one reason.
+  const auto known = std::ranges::find(found_, b, &Boundary::with);
+  Boundary boundary = known == found_.end() ? judge(a, b) : *known;
+  boundary.tensor = tensor;
+  found_.push_back(boundary);
+}
+
+Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
+  Boundary boundary{.with = b, .verdict = {}};
+  Kernel both;
+  std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both));
+  boundary.verdict = check_kernel(counter_.phases(), both, rules_);
+  if (!boundary.verdict.legal()) return boundary;
+  const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
+                                               plan_.kernels[b].traffic.bytes.total());
+  boundary.bytes_saved =
+      apart - static_cast<std::int64_t>(counter_.count_found(both).bytes.total());
+  if (order_->way_around(a, b)) {
+    boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
+  }
+  return boundary;
+}
+
+std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
+  if (!boundary.verdict.legal()) return explain(analysis.graph, boundary.verdict);
+  const std::int64_t saved = boundary.bytes_saved;
+  if (saved > 0) {
+    return "could be fused, saving " + human_bytes(static_cast<std::uint64_t>(saved));
+  }
+  if (saved == 0) return "could be fused, saving nothing";
+  return "fusing them would move " + human_bytes(static_cast<std::uint64_t>(-saved)) +
+         " more: rows that do not fit on chip would be read again";
+}
+
+std::string boundary_in_words(const GraphAnalysis& analysis, const Boundary& boundary) {
+  const Verdict& verdict = boundary.verdict;
+  if (verdict.first == kNone || verdict.second == kNone) return reason_of(analysis, boundary);
+  return fmt::format("{} -> {}: {}", analysis.graph.ops[verdict.first].row->name,
+                     analysis.graph.ops[verdict.second].row->name, reason_of(analysis, boundary));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,141 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "support/files.hpp"
+#include "support/invocation.hpp"
+
+using namespace fusecalc::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+// 7 elements in all: 14 bytes unfused; 1 in and 4 out: 10 bytes fused; 28.57 % saved, 1.4 times.
+const std::string kOps =
+    R"([{"input_size": 1, "output_size": 1}, {"input_size": 1, "output_size": 4}])";
+
+std::string csv_line(const std::string& rest) {
+  return "name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n" + rest +
+         "\n";
+}
+
+void check_refused(const Outcome& outcome, const std::string& line) {
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == line + "\n");
+}
+
+}  // namespace
+
+TEST_CASE("a dash reads standard input") {
+  const Outcome outcome = invoke({"analyze", "-", "-f", "csv"}).input(kOps).outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out == csv_line("stdin,auto,14,10,4,28.57,1.4"));
+  CHECK(outcome.err == "");
+}
+
+TEST_CASE("a document that arrives in pieces is read whole") {
+  std::string list = "[";
+  for (int i = 0; i < 30000; ++i) list += R"({"name": "λ", "input_size": 1, "output_size": 1},)";
+  list.back() = ']';
+  const Outcome outcome = invoke({"analyze", "-", "-f", "csv"}).input(list).outcome();
+  // 60000 elements of 2 bytes against 2; 2 / 60000 is 0.00333 %.
+  CHECK(outcome.out == csv_line("stdin,auto,120000,4,119996,100.0,30000.0"));
+}
+
+TEST_CASE("the result is named after the document, or else its file") {
+  const TempDir folder;
+  write_file(folder / "layer.v2.json", kOps);
+  write_file(folder / "named.json", "{\"name\": \"my layer\", \"operations\": " + kOps + "}");
+  write_file(folder / "bad\nname.json", kOps);
+  const auto csv = [&](const std::string& name) {
+    return invoke({"analyze", name, "-f", "csv"}).in(folder.path()).outcome().out;
+  };
+  CHECK(csv("layer.v2.json") == csv_line("layer.v2,auto,14,10,4,28.57,1.4"));
+  CHECK(csv("./named.json") == csv_line("my layer,auto,14,10,4,28.57,1.4"));
+  CHECK(csv("bad\nname.json") == csv_line("bad\\u000aname,auto,14,10,4,28.57,1.4"));
+}
+
+TEST_CASE("the element size on the command line beats the document's") {
+  const std::string document = "{\"dtype_bytes\": 4, \"operations\": " + kOps + "}";
+  const auto csv = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"analyze", "-", "-f", "csv"});
+    return invoke(options).input(document).outcome().out;
+  };
+  CHECK(csv({}) == csv_line("stdin,auto,28,20,8,28.57,1.4"));
+  CHECK(csv({"--dtype-bytes", "1"}) == csv_line("stdin,auto,7,5,2,28.57,1.4"));
+  CHECK(csv({"--dtype-bytes=8"}) == csv_line("stdin,auto,56,40,16,28.57,1.4"));
+}
+
+TEST_CASE("an element size on the command line that makes too many bytes is refused") {
+  // 7 * 1317624576693539402 is 2^63 + 6; one less is 2^63 - 1.
+  const auto run = [&](const std::string& size) {
+    return invoke({"analyze", "-", "-f", "csv", "--dtype-bytes", size}).input(kOps).outcome();
+  };
+  check_refused(run("1317624576693539402"),
+                "fusecalc: <stdin>: 2 + 5 elements of 1317624576693539402 bytes are more than "
+                "9223372036854775807 bytes");
+  CHECK(run("1317624576693539401").exit_code == 0);
+}
+
+TEST_CASE("a file that is not there is named with the reason") {
+  const TempDir folder;
+  fs::create_symlink("nowhere.json", folder / "dangling.json");
+  fs::create_symlink("loop.json", folder / "loop.json");
+  fs::create_directory(folder / "folder");
+  write_file(folder / "file", "");
+  const auto run = [&](const std::string& name) {
+    return invoke({"analyze", name}).in(folder.path()).outcome();
+  };
+  check_refused(run("missing.json"), "fusecalc: missing.json: No such file or directory");
+  check_refused(run("dangling.json"), "fusecalc: dangling.json: No such file or directory");
+  check_refused(run("loop.json"), "fusecalc: loop.json: Too many levels of symbolic links");
+  check_refused(run("file/x.json"), "fusecalc: file/x.json: Not a directory");
+  check_refused(run("folder"), "fusecalc: folder: is a directory; give a file");
+  check_refused(run("."), "fusecalc: .: is a directory; give a file");
+  check_refused(run(""), "fusecalc: \"\": No such file or directory");
+  check_refused(run("\x1b[31m.json"), "fusecalc: \\u001b[31m.json: No such file or directory");
+}
+
+TEST_CASE("a file that may not be read is named with the reason") {
+  if (::geteuid() == 0) {
+    MESSAGE("left out: root may read every file");
+    return;
+  }
+  const TempDir folder;
+  write_file(folder / "secret.json", kOps);
+  fs::permissions(folder / "secret.json", fs::perms::none);
+  check_refused(invoke({"analyze", "secret.json"}).in(folder.path()).outcome(),
+                "fusecalc: secret.json: Permission denied");
+}
+
+TEST_CASE("a folder on standard input is refused like one on the command line") {
+  const std::vector<std::string> script = {"-c", R"(exec "$0" analyze - < .)", FUSECALC_BINARY};
+  check_refused(Invocation("sh", script).outcome(),
+                "fusecalc: <stdin>: is a directory; give a file");
+}
+
+TEST_CASE("a closed standard input matters only to a dash") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  const auto run = [&](const std::string& arguments) {
+    const std::string script = "exec \"$0\" analyze " + arguments + " <&-";
+    return Invocation("sh", {"-c", script, FUSECALC_BINARY}).in(folder.path()).outcome();
+  };
+  check_refused(run("-"), "fusecalc: <stdin>: Bad file descriptor");
+  CHECK(run("ops.json -f csv").out == csv_line("ops,auto,14,10,4,28.57,1.4"));
+}
+
+TEST_CASE("the same input gives the same bytes") {
+  for (const std::string format : {"table", "json", "csv", "markdown"}) {
+    CAPTURE(format);
+    const auto run = [&] {
+      return invoke({"analyze", "-", "-f", format}).input(kOps).outcome().out;
+    };
+    const std::string first = run();
+    CHECK(first != "");
+    CHECK(first == run());
+  }
+}

@@ -1,0 +1,172 @@
+// Where results go, and what happens when they cannot.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/files.hpp"
+#include "support/invocation.hpp"
+#include "support/words.hpp"
+
+using namespace fusecalc::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kOps = R"([{"input_size": 8, "output_size": 8}])";
+
+const std::vector<std::vector<std::string>> kEveryCommand = {
+    {"analyze", "-"}, {"schema", "sizes"}, {"completion", "bash"}, {"--help"}, {"--version"}};
+
+// Runs a shell script, in `folder`, that calls the program as "$0".
+Outcome shell(const fs::path& folder, const std::string& script) {
+  return Invocation("sh", {"-c", script, FUSECALC_BINARY}).in(folder).outcome();
+}
+
+}  // namespace
+
+TEST_CASE("a full disk under standard output is an error") {
+  for (const auto& command : kEveryCommand) {
+    CAPTURE(command[0]);
+    const Outcome outcome = invoke(command).input(kOps).output_to("/dev/full").outcome();
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err == "fusecalc: cannot write standard output: No space left on device\n");
+  }
+}
+
+TEST_CASE("a closed standard output is an error") {
+  for (const auto& command : kEveryCommand) {
+    CAPTURE(command[0]);
+    const Outcome outcome = invoke(command).input(kOps).output_closed().outcome();
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err == "fusecalc: cannot write standard output: Bad file descriptor\n");
+  }
+}
+
+TEST_CASE("with standard output closed, the document is not written to") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  const Outcome outcome =
+      invoke({"analyze", "ops.json"}).in(folder.path()).output_closed().outcome();
+  CHECK(outcome.exit_code == 2);
+  CHECK(read_file(folder / "ops.json") == kOps);
+}
+
+TEST_CASE("a pipe whose reader has gone ends the program quietly") {
+  for (const auto& command : kEveryCommand) {
+    CAPTURE(command[0]);
+    const Outcome outcome = invoke(command).input(kOps).reader_gone().outcome();
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err == "");
+  }
+}
+
+TEST_CASE("a reader that has gone does not keep files from being written") {
+  const TempDir folder;
+  const Outcome outcome =
+      invoke({"analyze", "-", "-o", "a.csv"}).input(kOps).in(folder.path()).reader_gone().outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(fs::exists(folder / "a.csv"));
+}
+
+TEST_CASE("each output file has the format of its extension, besides standard output") {
+  const TempDir folder;
+  const auto analyze = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"analyze", "-"});
+    return invoke(options).input(kOps).in(folder.path()).outcome();
+  };
+  const Outcome outcome =
+      analyze({"-o", "a.json", "--output", "a.csv", "--output=a.md", "-oa.txt"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err == "");
+  CHECK(outcome.out == analyze({"-f", "json"}).out);
+  CHECK(read_file(folder / "a.json") == analyze({"-f", "json"}).out);
+  CHECK(read_file(folder / "a.csv") == analyze({"-f", "csv"}).out);
+  CHECK(read_file(folder / "a.md") == analyze({"-f", "markdown"}).out);
+  CHECK(read_file(folder / "a.txt") == analyze({"-f", "table"}).out);
+}
+
+TEST_CASE("a document may be replaced by its own result") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  const Outcome outcome =
+      invoke({"analyze", "ops.json", "-o", "ops.json"}).in(folder.path()).outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(read_file(folder / "ops.json") == outcome.out);
+}
+
+TEST_CASE("an error leaves an output file as it was") {
+  const TempDir folder;
+  write_file(folder / "out.json", "old");
+  const Outcome outcome =
+      invoke({"analyze", "-", "-o", "out.json"}).input("[{}]").in(folder.path()).outcome();
+  CHECK(outcome.exit_code == 2);
+  CHECK(read_file(folder / "out.json") == "old");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("a place that cannot be written is an error, and standard output stays empty") {
+  const TempDir folder;
+  fs::create_directory(folder / "folder.json");
+  const auto run = [&](const std::string& path) {
+    return invoke({"analyze", "-", "-o", path}).input(kOps).in(folder.path()).outcome();
+  };
+  const auto check = [&](const std::string& path, const std::string& reason) {
+    const Outcome outcome = run(path);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == "fusecalc: cannot write " + path + ": " + reason + "\n");
+  };
+  check("missing/out.json", "No such file or directory");
+  check("folder.json", "Is a directory");
+  check("/proc/out.json", "No such file or directory");  // nobody may create a file there
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("a full device behind an output file is an error, and the link to it stays") {
+  const TempDir folder;
+  fs::create_symlink("/dev/full", folder / "full.json");
+  const Outcome outcome =
+      invoke({"analyze", "-", "-o", "full.json"}).input(kOps).in(folder.path()).outcome();
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == "fusecalc: cannot write full.json: No space left on device\n");
+  CHECK(fs::is_symlink(folder / "full.json"));
+}
+
+TEST_CASE("a limit on file sizes is an error that leaves the old file and nothing beside it") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  write_file(folder / "out.json", "old");
+  const Outcome outcome =
+      shell(folder.path(), R"(ulimit -f 0; exec "$0" analyze ops.json -o out.json)");
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == "fusecalc: cannot write out.json: File too large\n");
+  CHECK(read_file(folder / "out.json") == "old");
+  CHECK(names_in(folder.path()) == Words{"ops.json", "out.json"});
+}
+
+TEST_CASE("a full disk is an error that leaves the old file and nothing beside it") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  fs::create_directory(folder / "disk");
+  // A disk of one page, full with the old file, seen by this script alone.
+  const Outcome outcome = shell(folder.path(), R"(
+    unshare --mount true 2> probe || exit 77
+    unshare --mount sh -c '
+      mount -t tmpfs -o size=4k tmpfs disk || exit 77
+      printf old > disk/out.json
+      "$0" analyze ops.json -o disk/out.json
+      code=$?
+      cat disk/*
+      exit $code' "$0")");
+  if (outcome.exit_code == 77) {
+    MESSAGE("left out: no disk may be mounted here");
+    return;
+  }
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "old");
+  CHECK(outcome.err == "fusecalc: cannot write disk/out.json: No space left on device\n");
+}

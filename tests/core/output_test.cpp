@@ -1,0 +1,139 @@
+#include "core/output.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/error.hpp"
+#include "support/files.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+void write_through(const fs::path& path, std::string_view text) {
+  Output output = Output::file(path.string());
+  output.write(text);
+  output.finish();
+}
+
+unsigned mode_of(const fs::path& path) {
+  return static_cast<unsigned>(fs::status(path).permissions());
+}
+
+}  // namespace
+
+TEST_CASE("a file appears when it is finished, and nothing is left beside it") {
+  const TempDir folder;
+  Output output = Output::file((folder / "out.csv").string());
+  output.write("first,");
+  output.write("second\n");
+  CHECK_FALSE(fs::exists(folder / "out.csv"));
+  output.finish();
+  CHECK(read_file(folder / "out.csv") == "first,second\n");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("text longer than any buffer arrives whole") {
+  const TempDir folder;
+  std::string text;
+  for (int i = 0; i < 50000; ++i) text += std::to_string(i) + "\n";
+  {
+    Output output = Output::file((folder / "long.txt").string());
+    for (int i = 0; i < 50000; ++i) output.write(std::to_string(i) + "\n");
+    output.finish();
+  }
+  CHECK(read_file(folder / "long.txt") == text);
+}
+
+TEST_CASE("an unfinished file leaves the old one as it was and no temporary behind") {
+  const TempDir folder;
+  write_file(folder / "out.json", "old");
+  {
+    Output output = Output::file((folder / "out.json").string());
+    output.write(std::string(1000000, 'x'));
+  }
+  CHECK(read_file(folder / "out.json") == "old");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("a file that is replaced keeps its permissions") {
+  const TempDir folder;
+  write_file(folder / "out.json", "old");
+  REQUIRE(::chmod((folder / "out.json").c_str(), 0604) == 0);
+  write_through(folder / "out.json", "new");
+  CHECK(read_file(folder / "out.json") == "new");
+  CHECK(mode_of(folder / "out.json") == 0604);
+}
+
+TEST_CASE("a new file has the permissions that any new file has") {
+  const TempDir folder;
+  const mode_t before = ::umask(027);
+  write_through(folder / "out.json", "new");
+  ::umask(before);
+  CHECK(mode_of(folder / "out.json") == 0640);
+}
+
+TEST_CASE("a symbolic link stays, and what it points to is written") {
+  const TempDir folder;
+  fs::create_directory(folder / "kept");
+  write_file(folder / "kept/real.json", "old");
+  fs::create_symlink("kept/real.json", folder / "link.json");
+  write_through(folder / "link.json", "new");
+  CHECK(fs::is_symlink(folder / "link.json"));
+  CHECK(read_file(folder / "kept/real.json") == "new");
+  CHECK(names_in(folder / "kept").size() == 1);
+}
+
+TEST_CASE("a link to a file that is still to come brings it about") {
+  const TempDir folder;
+  fs::create_symlink("link2.json", folder / "link.json");
+  fs::create_symlink("real.json", folder / "link2.json");
+  write_through(folder / "link.json", "new");
+  CHECK(fs::is_symlink(folder / "link.json"));
+  CHECK(fs::is_symlink(folder / "link2.json"));
+  CHECK(read_file(folder / "real.json") == "new");
+}
+
+TEST_CASE("a link that leads to itself is refused and stays") {
+  const TempDir folder;
+  const std::string loop = (folder / "loop.json").string();
+  fs::create_symlink("loop.json", loop);
+  const std::string message = "cannot write " + loop + ": Too many levels of symbolic links";
+  CHECK_THROWS_WITH_AS(Output::file(loop), message.c_str(), Error);
+  CHECK(fs::is_symlink(loop));
+}
+
+TEST_CASE("a device is written to, not replaced") {
+  const TempDir folder;
+  write_through("/dev/null", "gone");
+  CHECK(fs::is_character_file("/dev/null"));
+  fs::create_symlink("/dev/null", folder / "null.json");
+  write_through(folder / "null.json", "gone");
+  CHECK(fs::is_character_file("/dev/null"));
+  CHECK(fs::is_symlink(folder / "null.json"));
+}
+
+TEST_CASE("a full device is an error") {
+  CHECK_THROWS_WITH_AS(write_through("/dev/full", "text"),
+                       "cannot write /dev/full: No space left on device", Error);
+}
+
+TEST_CASE("a place that cannot be written is an error that names it") {
+  const TempDir folder;
+  const std::string missing = (folder / "missing/out.json").string();
+  const std::string inside_file = (folder / "plain/out.json").string();
+  write_file(folder / "plain", "");
+  fs::create_directory(folder / "folder.json");
+  const std::string directory = (folder / "folder.json").string();
+  CHECK_THROWS_WITH_AS(Output::file(missing),
+                       ("cannot write " + missing + ": No such file or directory").c_str(), Error);
+  CHECK_THROWS_WITH_AS(Output::file(inside_file),
+                       ("cannot write " + inside_file + ": Not a directory").c_str(), Error);
+  CHECK_THROWS_WITH_AS(Output::file(directory),
+                       ("cannot write " + directory + ": Is a directory").c_str(), Error);
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Holds what fusecalc reads and writes against the schemas that it prints, with jsonschema.
+
+    schema_test.py BINARY TESTS_FOLDER
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+try:
+    import jsonschema
+except ImportError:
+    sys.exit("schema_test.py needs the Python package jsonschema (Debian: python3-jsonschema)")
+
+BINARY = ""
+TESTS = pathlib.Path()
+
+
+def fusecalc(*arguments, text=""):
+    run = subprocess.run([BINARY, *arguments], input=text, capture_output=True, text=True,
+                         encoding="utf-8", check=True)
+    return run.stdout
+
+
+def validator(name):
+    schema = json.loads(fusecalc("schema", name))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def golden_lists():
+    return sorted((TESTS / "golden/sizes/lists").glob("*.json"))
+
+
+def without(document, key):
+    return {k: v for k, v in document.items() if k != key}
+
+
+class Schemas(unittest.TestCase):
+    def test_are_valid_2020_12_schemas(self):
+        for name in ("analysis", "ops", "sizes"):
+            schema = json.loads(fusecalc("schema", name))
+            self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
+            jsonschema.Draft202012Validator.check_schema(schema)
+
+    def test_are_the_files_of_the_source_tree(self):
+        for path in (TESTS.parent / "specs/schema").glob("*.schema.json"):
+            name = path.name.split(".")[0]
+            self.assertEqual(fusecalc("schema", name), path.read_text(encoding="utf-8"))
+
+
+class Library(unittest.TestCase):
+    """Every op list that comes with fusecalc, and what is made of it."""
+
+    def test_is_valid_and_so_is_its_analysis(self):
+        ops, analysis = validator("ops"), validator("analysis")
+        paths = sorted((TESTS.parent / "specs/oplists").glob("*.json"))
+        self.assertGreater(len(paths), 0)
+        for path in paths:
+            with self.subTest(path.stem):
+                ops.validate(json.loads(path.read_text(encoding="utf-8")))
+                result = json.loads(fusecalc("analyze", "@" + path.stem))
+                analysis.validate(result)
+                self.assertEqual(result["name"], path.stem)
+
+    def test_schema_knows_every_op(self):
+        listed = [op["op"] for op in json.loads(fusecalc("ops", "--format", "json"))["ops"]]
+        schema = json.loads(fusecalc("schema", "ops"))
+        self.assertEqual(schema["$defs"]["op"]["properties"]["op"]["enum"], listed)
+
+    def test_schema_has_teeth(self):
+        ops = validator("ops")
+        good = {"ops": [{"op": "relu", "inputs": ["x"], "output": "y"}],
+                "tensors": {"x": {"shape": ["N", 4]}}, "dims": {"N": 3}}
+        ops.validate(good)
+        for bad in (without(good, "ops"), good | {"dims": {"N": -1}}, good | {"oops": []},
+                    good | {"dtype": "float"}, good | {"ops": [{"op": "relu", "inputs": ["x"]}]},
+                    good | {"ops": [{"op": "rellu", "inputs": ["x"], "output": "y"}]},
+                    good | {"tensors": {"x": {"shape": [1.5]}}}):
+            self.assertFalse(ops.is_valid(bad), bad)
+
+
+class Analysis(unittest.TestCase):
+    def setUp(self):
+        self.schema = validator("analysis")
+        self.good = json.loads(fusecalc(
+            "analyze", "-", text='[{"input_size": 1, "output_size": 2}]'))
+
+    def test_real_output_is_valid(self):
+        paths = golden_lists()
+        self.assertGreater(len(paths), 5)
+        for path in paths:
+            with self.subTest(path.name):
+                self.schema.validate(json.loads(fusecalc("analyze", str(path), "-f", "json")))
+
+    def test_negative_savings_are_valid(self):
+        self.schema.validate({**self.good, "savings_bytes": -8, "savings_pct": -50.0})
+
+    def test_every_key_but_the_speedup_is_required(self):
+        for key in self.good:
+            with self.subTest(key):
+                valid = self.schema.is_valid(without(self.good, key))
+                self.assertEqual(valid, key == "speedup_estimate")
+
+    def test_nothing_else_is_allowed(self):
+        self.assertFalse(self.schema.is_valid({**self.good, "speedup": 1.0}))
+        self.assertFalse(self.schema.is_valid([self.good]))
+
+    def test_wrong_values_are_refused(self):
+        wrong = {
+            "schema": ["fusecalc.analysis/2", "", 1, None],
+            "name": [None, 3, ["a"]],
+            "plan": ["best", "", None],
+            "unfused_bytes": [-1, 2**63, 1.5, "8", None, True],
+            "fused_bytes": [-1, 2**63, 1.5, "8", None, True],
+            "savings_bytes": [2**63, -2**63, 0.5, "8", None],
+            "savings_pct": [100.01, "50", None],
+            "speedup_estimate": [-0.5, "1.0", None],
+        }
+        self.assertEqual(set(wrong), set(self.good))
+        for key, values in wrong.items():
+            for value in values:
+                with self.subTest(key=key, value=value):
+                    self.assertFalse(self.schema.is_valid({**self.good, key: value}))
+
+
+class Sizes(unittest.TestCase):
+    def setUp(self):
+        self.schema = validator("sizes")
+        self.operation = {"name": "a", "input_size": 1, "output_size": 2}
+
+    def test_every_good_list_is_valid(self):
+        for path in golden_lists():
+            with self.subTest(path.name):
+                self.schema.validate(json.loads(path.read_text(encoding="utf-8")))
+
+    def test_wrong_documents_are_refused(self):
+        good = {"name": "n", "dtype_bytes": 2, "operations": [self.operation]}
+        self.schema.validate(good)
+        self.schema.validate(good["operations"])
+        mutants = [without(good, "operations"), {**good, "extra": 1}, {**good, "name": 1}]
+        mutants += [{**good, "dtype_bytes": value} for value in (0, -2, 1.5, "2", None, 2**63)]
+        mutants += [{**good, "operations": value} for value in ({}, None, "a", [[]], [1])]
+        for key in ("input_size", "output_size"):
+            mutants.append([without(self.operation, key)])
+            mutants += [[{**self.operation, key: value}]
+                        for value in (-1, 0.5, 2**63, "8", None, True, [8])]
+        mutants += [[{**self.operation, "flops": 1}], [{**self.operation, "name": None}]]
+        for mutant in mutants:
+            with self.subTest(json.dumps(mutant)):
+                self.assertFalse(self.schema.is_valid(mutant))
+                with self.assertRaises(subprocess.CalledProcessError):
+                    fusecalc("analyze", "-", text=json.dumps(mutant))
+
+    def test_what_the_schema_alone_can_tell_of_the_bad_documents_it_tells(self):
+        beyond = ("duplicate key", "in plain digits", "add up to", " elements of ", "not JSON",
+                  "over 1000 characters")
+        told = 0
+        for line in (TESTS / "bad/sizes/expected.txt").read_text(encoding="utf-8").split("\n"):
+            # A nesting bomb is cut off, so no JSON; the reader stops before it could know.
+            if not line or "nested-" in line or any(words in line for words in beyond):
+                continue
+            document = line.split(": ")[1]
+            text = (TESTS / "bad/sizes" / document).read_text(encoding="utf-8")
+            if document == "json-lines.json":
+                text = text.splitlines()[0]
+            with self.subTest(document):
+                self.assertFalse(self.schema.is_valid(json.loads(text)))
+                told += 1
+        self.assertGreater(told, 50)
+
+
+if __name__ == "__main__":
+    BINARY, TESTS = sys.argv[1], pathlib.Path(sys.argv[2])
+    unittest.main(argv=sys.argv[:1])
