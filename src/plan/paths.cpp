@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kMostSteps = 128;
 constexpr std::size_t kMostStepsPerOp = 24;
 constexpr std::size_t kFewSteps = 16;
+// Leaves room beside each kernel for one that is taken out of it.
+constexpr std::uint32_t kSpacing = 4;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ KernelOrder::KernelOrder(const OpGraph& graph, const std::vector<Kernel>& kernel
   [[maybe_unused]] const bool runs = sort_kernels(graph, sorted);
   assert(runs);
   for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) {
-    rank_[owner[sorted[rank].front()]] = rank;
+    rank_[owner[sorted[rank].front()]] = kSpacing * (rank + 1);
   }
 }
 
@@ -71,20 +73,30 @@ bool KernelOrder::gather(KernelId start, KernelId end, std::vector<OpId> Op::*di
   }
 }
 
-void KernelOrder::merged(KernelId a, KernelId b) {
-  // In the places of all that is involved: leaders, then the merged kernel, then followers.
+void KernelOrder::merged(KernelId into) {
+  // In the places of all that is involved, but for the kernel that is gone: leaders, then the
+  // merged kernel, then followers.
   const auto by_rank = [&](KernelId k) { return rank_[k]; };
   std::ranges::sort(leaders_, {}, by_rank);
   std::ranges::sort(followers_, {}, by_rank);
-  std::vector<std::uint32_t> places = {rank_[a], rank_[b]};
+  std::vector<std::uint32_t> places = {rank_[into]};
   for (const KernelId k : leaders_) places.push_back(rank_[k]);
   for (const KernelId k : followers_) places.push_back(rank_[k]);
   std::ranges::sort(places);
   std::size_t place = 0;
   for (const KernelId k : leaders_) rank_[k] = places[place++];
-  rank_[a] = places[place++];
-  rank_[b] = places[place++];
+  rank_[into] = places[place++];
   for (const KernelId k : followers_) rank_[k] = places[place++];
+}
+
+void KernelOrder::split(KernelId source, bool after) {
+  rank_.push_back(after ? rank_[source] + 1 : rank_[source] - 1);
+  seen_.push_back(0);
+}
+
+void KernelOrder::drop_split() {
+  rank_.pop_back();
+  seen_.pop_back();
 }
 
 }  // namespace fusecalc

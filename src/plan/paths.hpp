@@ -18,7 +18,8 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
 // (after Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs).
 class KernelOrder {
  public:
-  // The partition may change between calls, but only as merged() is told. It has no circle.
+  // The partition may change between calls, but only as merged() and split() are told. It has no
+  // circle.
   KernelOrder(const OpGraph& graph, const std::vector<Kernel>& kernels,
               const std::vector<KernelId>& owner);
 
@@ -26,8 +27,13 @@ class KernelOrder {
   // is not found within a bounded number of steps it is yes.
   bool way_around(KernelId a, KernelId b);
 
-  // To be called after way_around(a, b) said no and all ops of b went to a.
-  void merged(KernelId a, KernelId b);
+  // To be called after way_around() said no and all ops of one of the two went `into` the other.
+  void merged(KernelId into);
+
+  // A last kernel was added, of ops taken out of `source`, which must run right before it (`after`)
+  // or right after it. It is merged into another or dropped before the next one comes.
+  void split(KernelId source, bool after);
+  void drop_split();
 
  private:
   bool gather(KernelId start, KernelId end, std::vector<OpId> Op::*direction,

@@ -34,7 +34,7 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
     std::iota(scope.begin(), scope.end(), OpId{0});
     plan.kernels = search_exactly(counter, rules, scope);
   } else {
-    plan.kernels = search_greedily(counter, rules, unfused_plan(graph).kernels);
+    plan.kernels = search_greedily(counter, rules, seed_attention(counter, rules));
   }
   [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
   assert(sorted);

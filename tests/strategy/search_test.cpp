@@ -172,7 +172,7 @@ struct Distance {
 
 PlanCost greedy_cost(TrafficCounter& counter, const Rules& rules) {
   const std::vector<Kernel> kernels =
-      search_greedily(counter, rules, unfused_plan(counter.graph()).kernels);
+      search_greedily(counter, rules, seed_attention(counter, rules));
   check_sound(counter, rules, kernels);
   return cost_of(counter, kernels);
 }
