@@ -117,8 +117,10 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
     if (found == dims_.end()) {
       std::vector<std::string_view> names;
       for (const auto& [name, extent] : written_.dims) names.push_back(name);
-      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name),
-                           did_you_mean(override.name, names)));
+      std::string hint = did_you_mean(override.name, names);
+      if (hint.empty() && names.empty()) hint = " (the list names no dims)";
+      if (hint.empty()) hint = " (known: " + listed(names) + ")";
+      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
     }
     found->second = override.extent;
   }
