@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "graph/attributes.hpp"
 #include "graph/op_list.hpp"
@@ -17,11 +16,11 @@ struct AttributeScope {
   std::function<void(const std::string&)> fail;
 };
 
+// "unknown dtype "x"", with the nearest one or all of them.
+std::string unknown_dtype(const std::string& name);
+
 // Stores `written` as `attribute`, refusing a value of the wrong kind.
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,
                    const AttributeScope& scope);
-
-// "unknown dtype "x", with the one that was meant, or all of them.
-std::string unknown_dtype(std::string_view name);
 
 }  // namespace fusecalc

@@ -67,7 +67,9 @@ class Value {
   DType dtype() const {
     const std::string& text = get<std::string>();
     const std::optional<DType> dtype = dtype_named(text);
-    if (!dtype) scope_.fail(unknown_dtype(text));
+    if (!dtype) {
+      scope_.fail(unknown_dtype(text));
+    }
     return *dtype;
   }
 
@@ -171,10 +173,10 @@ std::vector<Attribute> members_of(AttributeSet set) {
   return members;
 }
 
-std::string unknown_dtype(std::string_view name) {
-  const std::string hint = did_you_mean(name, dtype_names());
+std::string unknown_dtype(const std::string& name) {
+  const std::string nearest = did_you_mean(name, dtype_names());
   return "unknown dtype " + in_quotes(name) +
-         (hint.empty() ? " (known: " + listed(dtype_names()) + ")" : hint);
+         (nearest.empty() ? " (known: " + listed(dtype_names()) + ")" : nearest);
 }
 
 void set_attribute(Attributes& attributes, Attribute attribute, const WrittenValue& written,

@@ -77,6 +77,7 @@ class GraphBuilder {
   std::int64_t dim(const std::string& pointer, const std::string& name) const;
   void declare_tensors();
   void declare_ops();
+  void refuse_taken_defaults() const;
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
@@ -118,8 +119,10 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
     if (found == dims_.end()) {
       std::vector<std::string_view> names;
       for (const auto& [name, extent] : written_.dims) names.push_back(name);
-      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name),
-                           did_you_mean(override.name, names)));
+      std::string hint = did_you_mean(override.name, names);
+      if (hint.empty() && names.empty()) hint = " (the list names no dims)";
+      if (hint.empty()) hint = " (known: " + listed(names) + ")";
+      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
     }
     found->second = override.extent;
   }
@@ -212,16 +215,20 @@ void GraphBuilder::declare_ops() {
       writer = static_cast<std::uint32_t>(position);
     }
   }
-  for (const auto& [name, position] : op_positions_) {
-    if (!name.starts_with("op#")) continue;
-    for (std::size_t other = 0; other < written_.ops.size(); ++other) {
-      if (written_.ops[other].name || name != fmt::format("op#{}", other)) continue;
-      fail(at_op(position) + "/name",
-           fmt::format("{} is already what {} is called, which has no name of its own",
-                       in_quotes(name), at_op(other)));
-    }
-  }
+  refuse_taken_defaults();
   op_at_position_.assign(written_.ops.size(), kNone);
+}
+
+// A name may not be the one by which an unnamed op goes.
+void GraphBuilder::refuse_taken_defaults() const {
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    if (written_.ops[position].name) continue;
+    const auto taken = op_positions_.find(fmt::format("op#{}", position));
+    if (taken == op_positions_.end()) continue;
+    fail(at_op(taken->second) + "/name",
+         fmt::format("{} is already what {} is called, which has no name of its own",
+                     in_quotes(taken->first), at_op(position)));
+  }
 }
 
 TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,

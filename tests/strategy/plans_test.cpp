@@ -27,13 +27,15 @@ std::string shown(const OpGraph& graph, const std::vector<Kernel>& kernels) {
   return text;
 }
 
-std::string plan_of(const OpGraph& graph, PlanKind kind) {
+std::string compiler_of(const OpGraph& graph) {
   TrafficCounter counter(graph, known_devices().front());
-  return shown(graph, make_plan(counter, kind).kernels);
+  return shown(graph, compiler_plan(counter).kernels);
 }
 
-std::string auto_of(const OpGraph& graph) { return plan_of(graph, PlanKind::kAuto); }
-std::string compiler_of(const OpGraph& graph) { return plan_of(graph, PlanKind::kCompiler); }
+std::string auto_of(const OpGraph& graph) {
+  TrafficCounter counter(graph, known_devices().front());
+  return shown(graph, auto_plan(counter, compiler_plan(counter)).kernels);
+}
 
 // Why the ops cannot be one kernel of our runner; empty where they can.
 std::string obstacle(const OpGraph& graph, const std::vector<std::string>& ops) {
@@ -304,7 +306,7 @@ TEST_CASE("an explicit plan is taken as it is, the ops that it leaves out stay a
             {"name": "c", "op": "sum", "inputs": ["n"], "output": "s", "axis": 0},
             {"name": "d", "op": "sum", "inputs": ["n"], "output": "t", "axis": 1}],
     "fuse": [["c", "d"], ["op#1"]]})");
-  CHECK(plan_of(graph, PlanKind::kExplicit) == "[a] [op#1] [c d]");
+  CHECK(shown(graph, explicit_plan(graph).kernels) == "[a] [op#1] [c d]");
 }
 
 TEST_CASE("groups of an explicit plan that wait for each other are refused, and the circle named") {
@@ -313,8 +315,7 @@ TEST_CASE("groups of an explicit plan that wait for each other are refused, and 
             {"name": "b", "op": "neg", "inputs": ["e"], "output": "n"},
             {"name": "c", "op": "abs", "inputs": ["n"], "output": "y"}],
     "fuse": [["a", "c"]]})");
-  TrafficCounter counter(graph, known_devices().front());
-  CHECK_THROWS_WITH_AS(make_plan(counter, PlanKind::kExplicit),
+  CHECK_THROWS_WITH_AS(explicit_plan(graph),
                        "t: /fuse: the groups wait for each other: [a, c] -> b -> [a, c]; take one "
                        "of them apart",
                        Error);
@@ -327,7 +328,7 @@ TEST_CASE("a group that cannot run, or moves more than its parts, is split") {
             {"name": "columns", "op": "sum", "inputs": ["e"], "output": "t", "axis": 0}],
     "fuse": [["a", "rows", "columns"]]})");
   TrafficCounter counter(graph, known_devices().front());
-  const FusionPlan plan = make_plan(counter, PlanKind::kExplicit);
+  const FusionPlan plan = explicit_plan(graph);
   const std::optional<Split> split = better_split(counter, plan.kernels.front());
   REQUIRE(split);
   CHECK(shown(graph, split->kernels) == "[a rows] [columns]");
@@ -342,7 +343,7 @@ TEST_CASE("a group that cannot run, or moves more than its parts, is split") {
 
 TEST_CASE("an empty op list has empty plans") {
   const OpGraph graph = graph_of(R"({"ops": []})");
-  for (const PlanKind kind : {PlanKind::kUnfused, PlanKind::kCompiler, PlanKind::kAuto}) {
-    CHECK(plan_of(graph, kind).empty());
-  }
+  CHECK(unfused_plan(graph).kernels.empty());
+  CHECK(compiler_of(graph).empty());
+  CHECK(auto_of(graph).empty());
 }
