@@ -115,7 +115,7 @@ class GreedySearch {
           continue;
         }
       }
-      if (!paths_.can_merge(a, b)) continue;
+      if (order_.way_around(a, b)) continue;
       merge(a, b);
       merged = true;
     }
@@ -150,7 +150,7 @@ class GreedySearch {
     kernels_[b].clear();
     bytes_[a] = counter_.bytes(kernels_[a]).total();
     ++version_[a];
-    paths_.merge(a, b);
+    order_.merged(a);
   }
 
   // Moves parts of kernels over to their neighbours while that saves bytes: merging alone never
@@ -298,13 +298,13 @@ class GreedySearch {
     Kernel whole = std::exchange(kernels_[source], cut.left);
     kernels_.push_back(cut.moved);
     for (const OpId op : cut.moved) owner_[op] = alone;
-    paths_.add_beside(source, cut.part.last);
-    const bool possible = paths_.can_merge(alone, target);
+    order_.split(source, cut.part.last);
+    const bool possible = !order_.way_around(alone, target);
     if (possible && really) {
       join(kernels_[target], cut.moved);
       kernels_[target] = both_;
       for (const OpId op : cut.moved) owner_[op] = target;
-      paths_.merge(target, alone);
+      order_.merged(target);
       bytes_[target] = cut.grown_bytes;
       bytes_[source] = cut.left_bytes;
       ++version_[source];
@@ -314,7 +314,7 @@ class GreedySearch {
       kernels_[source] = std::move(whole);
     }
     kernels_.pop_back();
-    paths_.drop_last();
+    order_.drop_split();
     return possible;
   }
 
@@ -325,7 +325,7 @@ class GreedySearch {
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;
   std::vector<std::uint32_t> version_;
-  PathFinder paths_{graph_, kernels_, owner_};
+  KernelOrder order_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
   Kernel both_;           // scratch
   std::size_t work_ = 0;  // ops looked at in candidates
