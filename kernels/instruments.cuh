@@ -7,7 +7,7 @@ typedef unsigned long long u64;
 // for.) What it loads must be used: ptxas drops loads that are not, asm volatile or no. One thread
 // in four thousand million writes four bytes to the sink.
 extern "C" __global__ void __launch_bounds__(256)
-sweep(const uint4* buffer, u64 vectors, unsigned* sink) {
+    sweep(const uint4* buffer, u64 vectors, unsigned* sink) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   unsigned all = 0;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < vectors; i += stride) {
@@ -46,12 +46,22 @@ __device__ unsigned narrow_float(float value, int exponent_bits, int mantissa_bi
 
 // How fill() writes an element. The host has the same list.
 enum FillKind {
-  kBits64, kFloat64, kFloat32, kFloat16, kBfloat16, kFloat8E4m3, kFloat8E5m2,
-  kInt64, kInt32, kInt16, kInt8, kBits8
+  kBits64,
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBfloat16,
+  kFloat8E4m3,
+  kFloat8E5m2,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kBits8
 };
 
 extern "C" __global__ void __launch_bounds__(256)
-fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
+    fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += stride) {
     const u64 bits = random_bits(seed, i);

@@ -18,7 +18,7 @@ __device__ void slice_of(u64 vectors, u64* begin, u64* end) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 8)
-stream(const uint4* input, u64 input_bytes, uint4* output, u64 output_bytes, unsigned salt) {
+    stream(const uint4* input, u64 input_bytes, uint4* output, u64 output_bytes, unsigned salt) {
   u64 in, in_end, out, out_end;
   slice_of(input_bytes / 16, &in, &in_end);
   slice_of(output_bytes / 16, &out, &out_end);

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "core/suggest.hpp"
 #include "core/text.hpp"
+#include "graph/attributes.hpp"
 
 namespace fusecalc {
 namespace {
@@ -199,12 +201,21 @@ constexpr std::array kOpMembers = {
     OpMember{"attrs", read_attributes},
 };
 
+constexpr auto kOpMemberKeys = [] {
+  std::array<std::string_view, kOpMembers.size()> keys{};
+  for (std::size_t i = 0; i < kOpMembers.size(); ++i) keys[i] = kOpMembers[i].key;
+  return keys;
+}();
+
 WrittenOp read_op(JsonReader& reader) {
   WrittenOp op;
   reader.read_members([&](const std::string& key) {
     for (const OpMember& member : kOpMembers) {
       if (member.key == key) return member.read(reader, op);
     }
+    // What is no attribute of any op, and near to one of the above, is that one misspelt.
+    const std::string meant = attribute_named(key) ? "" : did_you_mean(key, kOpMemberKeys);
+    if (!meant.empty()) reader.fail("unknown key " + in_quotes(key) + meant);
     op.attributes.push_back({.name = key, .value = read_value(reader)});
   });
   if (op.op.empty()) reader.fail("missing key \"op\"");
