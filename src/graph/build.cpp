@@ -35,6 +35,7 @@ class GraphBuilder {
     declare_tensors();
     declare_ops();
     for (const std::uint32_t position : run_order()) build_op(position);
+    refuse_stray_pins();
     link_overwrites();
     sort_ops();
     mark_outputs();
@@ -90,6 +91,7 @@ class GraphBuilder {
   void apply_inplace(const WrittenOp& written, const Op& op);
   void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);
   void count_flops(const Op& op, std::uint64_t& flops) const;
+  void refuse_stray_pins() const;
   void link_overwrites();
   void sort_ops();
   void mark_outputs();
@@ -590,6 +592,20 @@ void GraphBuilder::live_in(const std::string& pointer, TensorId output, TensorId
   const auto place = std::ranges::find(op.outputs, output) - op.outputs.begin();
   const bool partial = op.writes[static_cast<std::size_t>(place)] < tensor.elements;
   if (partial) graph_.tensors[value].patched_by = writer;
+}
+
+// A tensor that is declared without a shape pins what an operation writes: one must.
+void GraphBuilder::refuse_stray_pins() const {
+  for (TensorId id = 0; id < written_.tensors.size(); ++id) {
+    if (declared_[id]->shape || writer_[id] != kNone) continue;
+    std::vector<std::string_view> outputs;
+    for (const WrittenOp& op : written_.ops) {
+      outputs.insert(outputs.end(), op.outputs.begin(), op.outputs.end());
+    }
+    const std::string& name = declared_[id]->name;
+    fail("/tensors/" + pointer_token(name),
+         "no operation writes it, so it needs a shape" + did_you_mean(name, outputs));
+  }
 }
 
 // Whoever reads a value must run before the op that overwrites it.

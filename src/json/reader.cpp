@@ -49,17 +49,12 @@ void append_utf8(std::string& out, unsigned code) {
 }  // namespace
 
 JsonReader::JsonReader(ByteSource source) : source_(std::move(source)) {
-  // Byte by byte: a pipe may deliver the mark in parts.
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::size_t matched = 0;
-  while (matched < kByteOrderMark.size() &&
-         peek_byte() == static_cast<unsigned char>(kByteOrderMark[matched])) {
-    ++position_;
-    ++matched;
-  }
+  if (peek_byte() != static_cast<unsigned char>(kByteOrderMark[0])) return;
+  const std::string character = read_character();
+  if (character != kByteOrderMark) fail_found("a value", character);
   begin_ = position_;
   column_ = 1;
-  if (matched % kByteOrderMark.size() != 0) fail_syntax("expected a value, found the byte 0xef");
 }
 
 bool JsonReader::fill() {
@@ -287,25 +282,22 @@ unsigned JsonReader::read_hex4() {
 }
 
 void JsonReader::read_multibyte() {
-  std::array<char, 4> bytes{};
-  std::size_t count = 0;
-  // The sequence may straddle two chunks, so it is gathered byte by byte.
-  while (count < bytes.size()) {
-    const int c = peek_in_string();
-    bytes[count++] = *position_;
-    const std::string_view so_far(bytes.data(), count);
-    const std::size_t length = utf8_sequence_length(so_far);
-    if (length == count) {
-      ++position_;
-      token_ += so_far;
-      return;
-    }
-    const bool continuation = (static_cast<unsigned>(c) & 0xC0U) == 0x80U;
-    if (count > 1 && !continuation) break;
-    ++position_;
+  const std::string character = read_character();
+  if (utf8_sequence_length(character) == 0) {
+    peek_in_string();
+    fail_syntax("invalid UTF-8 in a string (save the file as UTF-8)", display_width(character));
   }
-  // Of what was passed since, only a first byte that is no continuation counts as a column.
-  fail_syntax("invalid UTF-8 in a string (save the file as UTF-8)", display_width({&bytes[0], 1}));
+  token_ += character;
+}
+
+std::string JsonReader::read_character() {
+  std::string character;
+  do {
+    character += *position_++;
+  } while (utf8_sequence_length(character) == 0 && character.size() < 4 &&
+           (peek_byte() & 0xC0) == 0x80);
+  if (utf8_sequence_length(character) == 0) character.resize(1);
+  return character;
 }
 
 void JsonReader::append_digits(std::string_view what) {

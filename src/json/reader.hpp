@@ -119,6 +119,8 @@ class JsonReader {
   void read_escape();
   unsigned read_hex4();
   void read_multibyte();
+  // A character, which may straddle two chunks; or its first byte, where it is not UTF-8.
+  std::string read_character();
   void read_literal();  // true, false or null, into token_
   void read_word();     // letters, digits and _ from here on, into token_
   // Throws an Error `back` columns before where the reader stands, on the same line.

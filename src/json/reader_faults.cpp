@@ -122,9 +122,7 @@ void JsonReader::fail_expected(std::string_view expected) {
     read_word();
     fail_found(expected, token_);
   }
-  const std::string_view rest(position_, static_cast<std::size_t>(end_ - position_));
-  position_ += std::max<std::size_t>(utf8_sequence_length(rest), 1);
-  fail_found(expected, rest.substr(0, rest.size() - static_cast<std::size_t>(end_ - position_)));
+  fail_found(expected, read_character());
 }
 
 void JsonReader::fail_found(std::string_view expected, std::string_view found) {

@@ -28,13 +28,13 @@ class Check {
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
-    if (kernel_.size() > kMostOpsInKernel) return {Obstacle::kTooManyOps};
+    if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
       if (op(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
     }
     phases_ = &finder_.find(kernel_);
     if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
-    if (phases_->reads.size() + count_written() > kMostTensors) return {Obstacle::kTooManyTensors};
+    if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
     return phases_->contracts ? check_contraction() : check_spaces();
   }
@@ -62,12 +62,12 @@ class Check {
                                [&](TensorId output) { return finder_.needed_outside(output); });
   }
 
-  std::size_t count_written() const {
-    std::size_t count = 0;
+  // Those that the kernel reads from memory or writes to it.
+  std::size_t tensors() const {
+    std::size_t count = phases_->reads.size();
     for (const OpId id : kernel_) {
-      for (const TensorId output : op(id).outputs) {
-        if (finder_.needed_outside(output)) ++count;
-      }
+      count += static_cast<std::size_t>(std::ranges::count_if(
+          op(id).outputs, [&](TensorId output) { return finder_.needed_outside(output); }));
     }
     return count;
   }
@@ -78,6 +78,7 @@ class Check {
   bool aligned(const Operand& operand, const Op& reader) const;
   Verdict check_spaces() const;
   Verdict check_grid() const;
+  bool works_on(OpId id, OpId earlier) const;
   Verdict check_contraction() const;
   Verdict check_epilogue(OpId contraction) const;
   Verdict check_epilogue_rows(OpId contraction) const;
@@ -166,8 +167,12 @@ Verdict Check::check_edge(OpId from, OpId to, const Operand& operand) const {
   const Access access = reader.row->access;
   const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
   if (picks_score) {
-    const RowLayout& layout = producer.rows;
-    const bool whole_rows = layout.reduces_innermost() && layout.rows() == reader.work;
+    // From the rows that were reduced before, or from the results of rows.
+    const RowLayout& layout = phases_->rows;
+    const std::uint64_t elements = graph_.tensors[operand.tensor].elements;
+    const bool whole_rows =
+        layout.reduces_innermost() && layout.rows() == reader.work &&
+        (elements == layout.rows() * layout.row_length() || elements == layout.rows());
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
   if (access != Access::kSame && access != Access::kScatter) {
@@ -196,11 +201,11 @@ bool Check::aligned(const Operand& operand, const Op& reader) const {
 
 // All that is written must come out of one loop.
 Verdict Check::check_spaces() const {
-  OpId widest = kernel_.front();
+  std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
     const bool inside_only = !written(id) && feeds_inside(id);
-    if (!inside_only && op(id).work > op(widest).work) widest = id;
+    if (!inside_only && (!widest || op(id).work > op(*widest).work)) widest = id;
     if (op(id).rows.empty()) continue;
     const bool picks = op(id).row->access == Access::kGather && phase_of(id) > 0;
     if (first_rows && !picks && op(id).rows != op(*first_rows).rows) {
@@ -208,7 +213,7 @@ Verdict Check::check_spaces() const {
     }
     if (!first_rows && !picks) first_rows = id;
   }
-  const OpId leader = first_rows.value_or(widest);
+  const OpId leader = first_rows.value_or(widest.value_or(kernel_.front()));
   const std::uint64_t space = op(leader).work;
   for (const OpId id : kernel_) {
     if (op(id).work == space) continue;
@@ -232,10 +237,29 @@ Verdict Check::check_grid() const {
   return {};
 }
 
+// Whether an op needs, directly or not, what an earlier one of this kernel makes.
+bool Check::works_on(OpId id, OpId earlier) const {
+  std::vector<bool> needed(kernel_.size(), false);
+  needed[finder_.index_of(id)] = true;
+  for (std::size_t i = finder_.index_of(id); i > finder_.index_of(earlier); --i) {
+    if (!needed[i]) continue;
+    for (const Operand& operand : op(kernel_[i]).operands) {
+      const OpId producer = producer_inside(operand);
+      if (producer != kNone) needed[finder_.index_of(producer)] = true;
+    }
+  }
+  return needed[finder_.index_of(earlier)];
+}
+
 Verdict Check::check_contraction() const {
   std::vector<OpId> contractions;
   for (const OpId id : kernel_) {
     if (op(id).op_class == OpClass::kContract) contractions.push_back(id);
+  }
+  for (std::size_t i = 1; i < contractions.size(); ++i) {
+    if (!works_on(contractions[i], contractions[i - 1])) {
+      return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
+    }
   }
   if (contractions.size() > 2) {
     return {Obstacle::kSecondContraction, contractions[0], contractions[1]};
@@ -274,9 +298,12 @@ Verdict Check::check_epilogue(OpId contraction) const {
       const OpId producer = producer_inside(operand);
       if (producer != kNone && follows[finder_.index_of(producer)]) follows[i] = true;
     }
-    if (op(id).row->access != Access::kSame || reorders_operands(graph_, op(id))) {
-      const bool picks = op(id).op_class == OpClass::kNormalise && follows[i];
-      if (!picks) return {Obstacle::kEpilogueMovement, contraction, id};
+    const bool picks = op(id).op_class == OpClass::kNormalise && follows[i];
+    if (op(id).row->access != Access::kSame && !picks) {
+      return {Obstacle::kEpilogueMovement, contraction, id};
+    }
+    if (reorders_operands(graph_, op(id)) && !picks) {
+      return {Obstacle::kEpilogueOrder, contraction, id};
     }
     const bool side = !follows[i] && (!feeds_inside(id) || !op(id).rows.empty());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
@@ -320,14 +347,14 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 }
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 22> kReasons = {
+constexpr std::array<std::string_view, 24> kReasons = {
     "",
     "{0} is opaque: nothing is known of how it works",
     "they share no tensor",
     "a kernel holds at most 64 ops",
     "a kernel takes at most 96 tensors",
     "{0} and {1} loop over different numbers of elements",
-    "{0} and {1} reduce over different axes, so one needs all rows of the other first",
+    "{0} and {1} do not work on the same rows, so no block has all that both need",
     "{0} needs the reduction of the whole tensor, which does not fit on chip, before it can start",
     "{1} takes elements from rows that {0} has yet to finish",
     "the transposed order breaks up the rows that the reduction needs whole",
@@ -336,9 +363,11 @@ constexpr std::array<std::string_view, 22> kReasons = {
     "{1} lines the result of {0} up with another axis than the reduced one",
     "{1} loads its operands from memory, each many times over; {0} would run again for every tile",
     "the second contraction needs whole rows of the first",
+    "two contractions side by side; a kernel runs the main loop of one",
     "the scores between the two contractions are needed elsewhere, so they must be written",
     "{1} does not work on the result of {0}",
     "the epilogue of {0} writes its tiles in order; {1} moves elements",
+    "the epilogue of {0} works on its tiles in order; {1} reads an operand in another order",
     "{1} does not reduce rows or columns of the result of {0}",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "a general compiler leaves {0} to a library, as a kernel of its own",

@@ -7,8 +7,8 @@
 
 namespace fusecalc {
 
-// Longer kernels save little more, and compile ever more slowly.
-inline constexpr std::size_t kMostOpsInKernel = 64;
+// The most ops that one kernel holds: longer ones save little more, and compile ever more slowly.
+inline constexpr std::size_t kMostOps = 64;
 
 // What a planner may put into one kernel.
 struct Rules {
@@ -34,9 +34,11 @@ enum class Obstacle : std::uint8_t {
   kMisaligned,
   kPrologue,
   kSecondContraction,
+  kSideContraction,
   kScoresNeeded,
   kEpilogueSide,
   kEpilogueMovement,
+  kEpilogueOrder,
   kEpilogueRows,
   kEpilogueHolds,
   kLibraryContraction,

@@ -108,6 +108,17 @@ bool PhaseFinder::needed_outside(TensorId output) const {
   });
 }
 
+// Elements that ops of this kernel take from the op's first result although it does not write them:
+// it overwrites a part of a tensor in place, and the rest was there before.
+std::uint64_t PhaseFinder::kept_elements(const Op& op, std::uint64_t used_inside) const {
+  if (graph_.tensors[op.outputs[0]].storage == op.outputs[0]) return 0;
+  return used_inside - std::min(used_inside, op.writes[0]);
+}
+
+bool PhaseFinder::shares_memory(TensorId a, TensorId b) const {
+  return graph_.storage_of(a) == graph_.storage_of(b);
+}
+
 bool PhaseFinder::is_full(TensorId value) const {
   return !phases_.rows.empty() && graph_.tensors[value].elements >= space_;
 }
@@ -119,6 +130,7 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     const Op& op = graph_.ops[kernel[i]];
     const std::uint64_t elements = graph_.tensors[op.outputs[0]].elements;
     std::uint64_t demanded = demanded_[i];
+    const std::uint64_t kept = kept_elements(op, demanded);
     for (const TensorId output : op.outputs) {
       if (!needed_outside(output)) continue;
       needed_in_[i] |= bit(phases_.ready_in[i]);
@@ -134,7 +146,10 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;
       const bool part = moves && demanded < elements;
-      const std::uint64_t touched = part ? std::min(operand.reads, demanded) : operand.reads;
+      std::uint64_t touched = part ? std::min(operand.reads, demanded) : operand.reads;
+      if (kept > 0 && shares_memory(operand.tensor, op.outputs[0])) {
+        touched = std::max(touched, kept);
+      }
       const Tensor& value = graph_.value_of(operand.tensor);
       if (value.producer == kNone || !contains(value.producer)) {
         add_read(operand, touched, needed);

@@ -47,7 +47,6 @@ class PhaseFinder {
 
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
-  const Phases& found() const { return phases_; }
 
   // Whether somebody outside of the kernel needs this output of one of its ops.
   bool needed_outside(TensorId output) const;
@@ -58,6 +57,8 @@ class PhaseFinder {
   void find_held(const Kernel& kernel);
   void list_read(TensorId value);
   void add_read(const Operand& operand, std::uint64_t touched, std::uint64_t needed_in);
+  std::uint64_t kept_elements(const Op& op, std::uint64_t used_inside) const;
+  bool shares_memory(TensorId a, TensorId b) const;
   bool is_full(TensorId value) const;
   std::uint64_t last_phase_of_use(OpId reader, std::size_t index) const;
 

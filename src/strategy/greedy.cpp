@@ -115,7 +115,7 @@ class GreedySearch {
           continue;
         }
       }
-      if (order_.way_around(a, b)) continue;
+      if (!paths_.can_merge(a, b)) continue;
       merge(a, b);
       merged = true;
     }
@@ -124,7 +124,7 @@ class GreedySearch {
 
   // Bytes that two kernels save as one; nothing where they cannot be, or would move more.
   std::optional<std::uint64_t> saving_of(KernelId a, KernelId b) {
-    if (kernels_[a].size() + kernels_[b].size() > kMostOpsInKernel) return std::nullopt;
+    if (kernels_[a].size() + kernels_[b].size() > kMostOps) return std::nullopt;
     join(kernels_[a], kernels_[b]);
     work_ += both_.size();
     const std::uint64_t apart = bytes_[a] + bytes_[b];
@@ -150,7 +150,7 @@ class GreedySearch {
     kernels_[b].clear();
     bytes_[a] = counter_.bytes(kernels_[a]).total();
     ++version_[a];
-    order_.merged(a);
+    paths_.merge(a, b);
   }
 
   // Moves parts of kernels over to their neighbours while that saves bytes: merging alone never
@@ -278,7 +278,7 @@ class GreedySearch {
     for (std::size_t i = 0; i < whole.size(); ++i) {
       ((part.mask >> i & 1U) != 0 ? cut.moved : cut.left).push_back(whole[i]);
     }
-    if (cut.moved.size() + kernels_[target].size() > kMostOpsInKernel) return std::nullopt;
+    if (cut.moved.size() + kernels_[target].size() > kMostOps) return std::nullopt;
     cut_work_ += whole.size() + kernels_[target].size();
     const std::uint64_t before = bytes_[source] + bytes_[target];
     join(kernels_[target], cut.moved);
@@ -298,13 +298,13 @@ class GreedySearch {
     Kernel whole = std::exchange(kernels_[source], cut.left);
     kernels_.push_back(cut.moved);
     for (const OpId op : cut.moved) owner_[op] = alone;
-    order_.split(source, cut.part.last);
-    const bool possible = !order_.way_around(alone, target);
+    paths_.add_beside(source, cut.part.last);
+    const bool possible = paths_.can_merge(alone, target);
     if (possible && really) {
       join(kernels_[target], cut.moved);
       kernels_[target] = both_;
       for (const OpId op : cut.moved) owner_[op] = target;
-      order_.merged(target);
+      paths_.merge(target, alone);
       bytes_[target] = cut.grown_bytes;
       bytes_[source] = cut.left_bytes;
       ++version_[source];
@@ -314,7 +314,7 @@ class GreedySearch {
       kernels_[source] = std::move(whole);
     }
     kernels_.pop_back();
-    order_.drop_split();
+    paths_.drop_last();
     return possible;
   }
 
@@ -325,7 +325,7 @@ class GreedySearch {
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;
   std::vector<std::uint32_t> version_;
-  KernelOrder order_{graph_, kernels_, owner_};
+  PathFinder paths_{graph_, kernels_, owner_};
   std::priority_queue<Candidate> queue_;
   Kernel both_;           // scratch
   std::size_t work_ = 0;  // ops looked at in candidates

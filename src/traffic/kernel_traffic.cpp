@@ -30,13 +30,8 @@ void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel
 }
 
 const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
-  phases_.find(kernel);
-  return count_found(kernel);
-}
-
-const KernelTraffic& TrafficCounter::count_found(const Kernel& kernel) {
   const OpGraph& graph = this->graph();
-  const Phases& phases = phases_.found();
+  const Phases& phases = phases_.find(kernel);
   traffic_.bytes = {};
   traffic_.flops = 0;
   traffic_.reads.clear();

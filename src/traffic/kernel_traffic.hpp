@@ -36,8 +36,6 @@ class TrafficCounter {
 
   // Valid until the next call.
   const KernelTraffic& count(const Kernel& kernel);
-  // The same for the kernel that phases() was asked for last.
-  const KernelTraffic& count_found(const Kernel& kernel);
   // The bytes alone, for comparing plans.
   Bytes bytes(const Kernel& kernel) { return count(kernel).bytes; }
 

@@ -91,7 +91,7 @@ TEST_CASE("bash completes files where a file is meant and nothing where a number
   CHECK(offers({"fusecalc", "analyze", "ops.json", "-o", "ot"}) == Words{"other.csv"});
   CHECK(offers({"fusecalc", "analyze", "--help", "ot"}) == Words{"other.csv"});
   CHECK(offers({"fusecalc", "analyze", "--dtype-bytes", ""}) == Words{});
-  CHECK(offers({"fusecalc", "schema", "o"}) == Words{});
+  CHECK(offers({"fusecalc", "schema", "ot"}) == Words{});
 }
 
 TEST_CASE("every shell can read its script") {

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "support/plans.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;

@@ -16,16 +16,12 @@
 #include "plan/partition.hpp"
 #include "plan/random_graph.hpp"
 #include "strategy/plans.hpp"
+#include "support/plans.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
 
 namespace {
-
-FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
-  const FusionPlan compiler = compiler_plan(counter);
-  return kind == PlanKind::kCompiler ? compiler : auto_plan(counter, compiler);
-}
 
 // Set to run more and larger random graphs: FUSECALC_LONG_TESTS=3000 takes that many of each size.
 constexpr const char* kLong = "FUSECALC_LONG_TESTS";
@@ -172,7 +168,7 @@ struct Distance {
 
 PlanCost greedy_cost(TrafficCounter& counter, const Rules& rules) {
   const std::vector<Kernel> kernels =
-      search_greedily(counter, rules, seed_attention(counter, rules));
+      search_greedily(counter, rules, unfused_plan(counter.graph()).kernels);
   check_sound(counter, rules, kernels);
   return cost_of(counter, kernels);
 }
