@@ -243,7 +243,7 @@ TEST_CASE("reductions over different axes do not share a kernel") {
             {"name": "columns", "op": "sum", "inputs": ["x"], "output": "b", "axis": 0}]})");
   CHECK(auto_of(graph) == "[rows] [columns]");
   CHECK(obstacle(graph, {"rows", "columns"}) ==
-        "sum and sum reduce over different axes, so one needs all rows of the other first");
+        "sum and sum do not work on the same rows, so no block has all that both need");
 }
 
 TEST_CASE("where rows do not fit on chip fusing costs a second look, and still pays or ties") {
