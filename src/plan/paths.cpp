@@ -1,19 +1,15 @@
 #include "plan/paths.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 namespace fusecalc {
 namespace {
 
-// Orders between ops that one search looks at, and all searches together per op; then only what is
-// next to a kernel. Ways around are short in all but random graphs.
+// Orders between ops that one search looks at.
 constexpr std::size_t kMostSteps = 128;
-constexpr std::size_t kMostStepsPerOp = 24;
-constexpr std::size_t kFewSteps = 16;
-// Leaves room beside each kernel for one that is taken out of it.
-constexpr std::uint32_t kSpacing = 4;
+// Leaves room beside each kernel for the one that is being taken out of it.
+constexpr std::uint64_t kSpacing = 4;
 
 }  // namespace
 
@@ -25,78 +21,76 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
   return owner;
 }
 
-KernelOrder::KernelOrder(const OpGraph& graph, const std::vector<Kernel>& kernels,
-                         const std::vector<KernelId>& owner)
-    : graph_(graph),
-      kernels_(kernels),
-      owner_(owner),
-      rank_(kernels.size()),
-      seen_(kernels.size(), 0) {
-  std::vector<Kernel> sorted = kernels;
-  [[maybe_unused]] const bool runs = sort_kernels(graph, sorted);
-  assert(runs);
-  for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) {
-    rank_[owner[sorted[rank].front()]] = kSpacing * (rank + 1);
-  }
-}
-
-bool KernelOrder::way_around(KernelId a, KernelId b) {
-  if (rank_[a] > rank_[b]) std::swap(a, b);
-  return !gather(a, b, &Op::after, followers_) || !gather(b, a, &Op::before, leaders_);
-}
-
-// Finds the kernels between the two that the ops of `start` lead to. Returns false where they lead
-// to `end`, or where there are too many.
-bool KernelOrder::gather(KernelId start, KernelId end, std::vector<OpId> Op::*direction,
+bool PathFinder::collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
                          std::vector<KernelId>& found) {
-  const auto [low, high] = std::minmax(rank_[start], rank_[end]);
+  seen_.resize(kernels_.size(), 0);
   ++search_;
   found.clear();
-  const bool spent = steps_taken_ > kMostStepsPerOp * graph_.ops.size();
-  const std::size_t most = spent ? kFewSteps : kMostSteps;
+  const auto [low, high] = std::minmax(place_[start], place_[goal]);
   std::size_t steps = 0;
-  KernelId current = start;
-  for (std::size_t next = 0;; current = found[next++]) {
-    for (const OpId op : kernels_[current]) {
-      for (const OpId neighbour : graph_.ops[op].*direction) {
-        ++steps_taken_;
-        if (++steps > most) return false;
-        const KernelId k = owner_[neighbour];
-        if (k == kNone || k == current) continue;
-        if (k == end && current != start) return false;
-        if (rank_[k] <= low || rank_[k] >= high || seen_[k] == search_) continue;
-        seen_[k] = search_;
-        found.push_back(k);
+  KernelId k = start;
+  for (std::size_t next = 0;; ++next) {
+    for (const OpId op : kernels_[k]) {
+      for (const OpId other : graph_.ops[op].*direction) {
+        if (++steps > kMostSteps) return false;
+        const KernelId reached = owner_[other];
+        if (reached == goal && k != start) return false;
+        if (reached == kNone || reached == goal || reached == start) continue;
+        if (seen_[reached] == search_ || place_[reached] < low || place_[reached] > high) continue;
+        seen_[reached] = search_;
+        found.push_back(reached);
       }
     }
     if (next == found.size()) return true;
+    k = found[next];
   }
 }
 
-void KernelOrder::merged(KernelId into) {
-  // In the places of all that is involved, but for the kernel that is gone: leaders, then the
-  // merged kernel, then followers.
-  const auto by_rank = [&](KernelId k) { return rank_[k]; };
-  std::ranges::sort(leaders_, {}, by_rank);
-  std::ranges::sort(followers_, {}, by_rank);
-  std::vector<std::uint32_t> places = {rank_[into]};
-  for (const KernelId k : leaders_) places.push_back(rank_[k]);
-  for (const KernelId k : followers_) places.push_back(rank_[k]);
+void PathFinder::place_first(std::size_t count) {
+  while (place_.size() < count) place_.push_back(kSpacing * (place_.size() + 1));
+}
+
+bool PathFinder::way_around(KernelId a, KernelId b) {
+  place_first(kernels_.size());
+  if (place_[a] > place_[b]) std::swap(a, b);
+  return !collect(a, b, &Op::after, later_);
+}
+
+// Whether the two as one can simply take the second one's place: nothing must run between them and
+// after the first, and the place is a lasting one.
+bool PathFinder::stays_second(KernelId first, KernelId second) const {
+  return later_.empty() && std::max(place_[first], place_[second]) % kSpacing == 0;
+}
+
+bool PathFinder::can_merge(KernelId a, KernelId b) {
+  if (way_around(a, b)) return false;
+  if (place_[a] > place_[b]) std::swap(a, b);
+  return stays_second(a, b) || collect(b, a, &Op::before, earlier_);
+}
+
+void PathFinder::merge(KernelId into, KernelId from) {
+  if (stays_second(into, from)) {
+    place_[into] = std::max(place_[into], place_[from]);
+    return;
+  }
+  // The same places, given out anew: to what must run before, to the merged kernel, to the rest.
+  std::vector<KernelId> order = earlier_;
+  order.push_back(into);
+  order.insert(order.end(), later_.begin(), later_.end());
+  std::vector<std::uint64_t> places;
+  for (const KernelId k : order) places.push_back(place_[k]);
   std::ranges::sort(places);
-  std::size_t place = 0;
-  for (const KernelId k : leaders_) rank_[k] = places[place++];
-  rank_[into] = places[place++];
-  for (const KernelId k : followers_) rank_[k] = places[place++];
+  const auto by_place = [&](KernelId a, KernelId b) { return place_[a] < place_[b]; };
+  const auto merged = order.begin() + static_cast<std::ptrdiff_t>(earlier_.size());
+  std::sort(order.begin(), merged, by_place);
+  std::sort(merged + 1, order.end(), by_place);
+  for (std::size_t i = 0; i < order.size(); ++i) place_[order[i]] = places[i];
 }
 
-void KernelOrder::split(KernelId source, bool after) {
-  rank_.push_back(after ? rank_[source] + 1 : rank_[source] - 1);
-  seen_.push_back(0);
-}
-
-void KernelOrder::drop_split() {
-  rank_.pop_back();
-  seen_.pop_back();
+void PathFinder::add_beside(KernelId source, bool after) {
+  place_first(kernels_.size() - 1);
+  const std::uint64_t place = place_[source];
+  place_.push_back(after ? place + 1 : place - 1);
 }
 
 }  // namespace fusecalc

@@ -19,12 +19,12 @@ BoundaryFinder::BoundaryFinder(const GraphAnalysis& analysis, const PlanReport& 
   if (plan.kind == PlanKind::kLimit) return;
   for (const KernelReport& kernel : plan.kernels) kernels_.push_back(kernel.ops);
   owner_ = owners_of(graph_, kernels_);
-  order_.emplace(graph_, kernels_, owner_);
+  paths_.emplace(graph_, kernels_, owner_);
 }
 
 const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
   found_.clear();
-  if (!order_) return found_;
+  if (!paths_) return found_;
   const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
   for (const KernelTraffic::Entry& entry : traffic.writes) {
     for (const KernelId reader : readers_of(entry.tensor)) {
@@ -66,7 +66,7 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
                                                plan_.kernels[b].traffic.bytes.total());
   boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.count(both).bytes.total());
-  if (order_->way_around(a, b)) {
+  if (paths_->way_around(a, b)) {
     boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
   }
   return boundary;

@@ -38,7 +38,7 @@ class BoundaryFinder {
   Rules rules_;
   std::vector<Kernel> kernels_;
   std::vector<KernelId> owner_;
-  std::optional<KernelOrder> order_;
+  std::optional<PathFinder> paths_;
   std::vector<Boundary> found_;
 };
 

@@ -4,32 +4,38 @@
 #include <tuple>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "plan/paths.hpp"
 #include "strategy/search.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Readers of a tensor that are considered with each other.
-constexpr std::size_t kSiblingReach = 3;
-// Kernels that are cut to find a better place for their parts, and the work that goes into that:
-// ops looked at, per op of the graph and together.
-constexpr std::size_t kMostCutOps = 24;
-constexpr std::size_t kMostCutWorkPerOp = 500;
-constexpr std::size_t kMostCutWork = 1'000'000;
+// Readers of one tensor that are considered next to each other.
+constexpr std::ptrdiff_t kSiblingReach = 2;
+// Readers of a tensor that are considered with the op that makes it.
+constexpr std::size_t kMostReaders = 16;
 
-// Two ops whose kernels share a tensor and might be one. The larger saving goes first, then the
-// earlier ops.
+// Kernels that are taken apart to find a better cut, and the work that one search puts into that,
+// in ops looked at.
+constexpr std::size_t kMostCutOps = 24;
+constexpr std::size_t kMostCutWork = 2'000'000;
+
+// Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
+// long chains grow evenly), then the earlier ops.
 struct Candidate {
-  std::uint64_t saving = 0;
-  OpId a = kNone;
-  OpId b = kNone;
-  // Of both kernels when the saving was worked out; it holds as long as they are the same.
-  std::uint32_t version_a = 0;
-  std::uint32_t version_b = 0;
+  std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
+  bool counted = false;
+  std::size_t size = 0;
+  KernelId by = 0;  // whose offer it is
+  KernelId to = 0;
+  std::uint32_t version_by = 0;
+  std::uint32_t version_to = 0;
 
   bool operator<(const Candidate& other) const {
-    return std::tuple(saving, other.a, other.b) < std::tuple(other.saving, a, b);
+    const auto [a, b] = std::minmax(by, to);
+    const auto [other_a, other_b] = std::minmax(other.by, other.to);
+    return std::tuple(saving, other.size, other_a, other_b) < std::tuple(other.saving, size, a, b);
   }
 };
 
@@ -40,21 +46,18 @@ class GreedySearch {
         rules_(rules),
         graph_(counter.graph()),
         kernels_(std::move(kernels)),
-        owner_(owners_of(graph_, kernels_)),
-        version_(kernels_.size(), 0) {
-    for (const Kernel& kernel : kernels_) bytes_.push_back(counter_.bytes(kernel).total());
+        owner_(owners_of(graph_, kernels_)) {
+    for (const Kernel& kernel : kernels_) {
+      bytes_.push_back(counter_.bytes(kernel).total());
+      contractions_.push_back(contractions_in(kernel));
+    }
+    version_.assign(kernels_.size(), 0);
+    offers_.resize(kernels_.size());
   }
 
   std::vector<Kernel> run() {
-    offer_all();
-    const bool merged = merge_best_first();
-    // A pair that could not be merged at its turn may be mergeable once others were: look again,
-    // unless the graph is so tangled that this would take long.
-    constexpr std::size_t kMostWorkPerOp = 30;
-    if (merged && work_ < kMostWorkPerOp * graph_.ops.size()) {
-      offer_all();
-      merge_best_first();
-    }
+    for (KernelId k = 0; k < kernels_.size(); ++k) offer_pairs_of(k, true);
+    merge_offered();
     improve();
     std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
     std::ranges::sort(kernels_);
@@ -62,75 +65,166 @@ class GreedySearch {
   }
 
  private:
-  // Offers every pair of kernels that share a tensor: its maker with each reader, and each reader
-  // with the next ones.
-  void offer_all() {
-    for (const Tensor& value : graph_.tensors) {
-      for (std::size_t i = 0; i < value.readers.size(); ++i) {
-        offer(value.producer, value.readers[i]);
-        offer_siblings(value, i, i + 1);
-      }
-    }
-  }
-
-  void offer_siblings(const Tensor& value, std::size_t i, std::size_t first) {
-    const std::size_t last = std::min(i + kSiblingReach + 1, value.readers.size());
-    for (std::size_t j = first; j < last; ++j) {
-      if (j != i) offer(value.readers[i], value.readers[j]);
-    }
-  }
-
-  void offer(OpId a, OpId b) {
-    if (a == kNone || b == kNone || owner_[a] == kNone || owner_[b] == kNone) return;
-    if (owner_[a] == owner_[b]) return;
-    const std::optional<std::uint64_t> saving = saving_of(owner_[a], owner_[b]);
-    if (saving) queue_.push(candidate(*saving, a, b));
-  }
-
-  Candidate candidate(std::uint64_t saving, OpId a, OpId b) const {
-    return {.saving = saving,
-            .a = a,
-            .b = b,
-            .version_a = version_[owner_[a]],
-            .version_b = version_[owner_[b]]};
-  }
-
-  // Returns whether anything was merged.
-  bool merge_best_first() {
-    bool merged = false;
+  void merge_offered() {
     while (!queue_.empty()) {
-      const Candidate best = queue_.top();
+      Candidate best = queue_.top();
       queue_.pop();
-      const KernelId a = std::min(owner_[best.a], owner_[best.b]);
-      const KernelId b = std::max(owner_[best.a], owner_[best.b]);
-      if (a == b) continue;
-      const bool current =
-          version_[owner_[best.a]] == best.version_a && version_[owner_[best.b]] == best.version_b;
-      if (!current) {
-        // One of the two has grown since: what they save now may be less than others do.
-        const std::optional<std::uint64_t> saving = saving_of(a, b);
-        if (!saving) continue;
-        if (!queue_.empty() && *saving < queue_.top().saving) {
-          queue_.push(candidate(*saving, best.a, best.b));
+      if (version_[best.by] != best.version_by) continue;
+      if (!best.counted) offer_next(best.by);
+      if (version_[best.to] != best.version_to) continue;
+      const auto [a, b] = std::minmax(best.by, best.to);
+      if (!paths_.can_merge(a, b)) continue;
+      if (!best.counted) {
+        if (!count_saving(best)) continue;
+        if (!queue_.empty() && best < queue_.top()) {
+          queue_.push(best);
           continue;
         }
       }
-      if (order_.way_around(a, b)) continue;
-      merge(a, b);
-      merged = true;
+      merge(a, b, bytes_[a] + bytes_[b] - best.saving);
+      offer_pairs_of(a, false);
     }
-    return merged;
   }
 
-  // Bytes that two kernels save as one; nothing where they cannot be, or would move more.
-  std::optional<std::uint64_t> saving_of(KernelId a, KernelId b) {
-    if (kernels_[a].size() + kernels_[b].size() > kMostOps) return std::nullopt;
-    join(kernels_[a], kernels_[b]);
-    work_ += both_.size();
-    const std::uint64_t apart = bytes_[a] + bytes_[b];
-    const std::optional<std::uint64_t> together = bytes_if_legal(both_);
-    if (!together || *together > apart) return std::nullopt;
-    return apart - *together;
+  // Returns false where the two cannot be one, or would move more.
+  bool count_saving(Candidate& pair) {
+    const std::optional<std::uint64_t> together =
+        bytes_if_legal(joined(kernels_[pair.by], kernels_[pair.to]));
+    const std::uint64_t apart = bytes_[pair.by] + bytes_[pair.to];
+    if (!together || *together > apart) return false;
+    pair.saving = apart - *together;
+    pair.counted = true;
+    return true;
+  }
+
+  static Kernel joined(const Kernel& a, const Kernel& b) {
+    Kernel both;
+    both.reserve(a.size() + b.size());
+    std::ranges::merge(a, b, std::back_inserter(both));
+    return both;
+  }
+
+  struct Partner {
+    KernelId kernel = 0;
+    std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
+  };
+
+  // Something that two kernels share.
+  struct Shared {
+    KernelId kernel = 0;
+    TensorId value = 0;
+    std::uint64_t bytes = 0;
+
+    auto operator<=>(const Shared&) const = default;
+  };
+
+  // The kernels that share a tensor with this one: makers and readers of what it touches, and the
+  // next readers of the same tensor.
+  std::vector<Partner> partners(KernelId k) {
+    shared_.clear();
+    for (const OpId id : kernels_[k]) {
+      for (const Operand& operand : graph_.ops[id].operands) {
+        if (operand.tensor == kNone) continue;
+        const TensorId value = graph_.tensors[operand.tensor].value;
+        add_maker(k, value);
+        add_siblings(k, value, id);
+      }
+      for (const TensorId output : graph_.ops[id].outputs) add_readers(k, output);
+    }
+    std::ranges::sort(shared_);
+    std::vector<Partner> found;
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+      const Shared& shared = shared_[i];
+      if (found.empty() || found.back().kernel != shared.kernel) {
+        found.push_back({.kernel = shared.kernel, .saving = 0});
+      } else if (shared_[i - 1].value == shared.value) {
+        continue;
+      }
+      std::uint64_t& saving = found.back().saving;
+      if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
+    }
+    return found;
+  }
+
+  void add_maker(KernelId k, TensorId value) {
+    const Tensor& tensor = graph_.tensors[value];
+    if (tensor.producer == kNone || !is_other(tensor.producer, k)) return;
+    const KernelId maker = owner_[tensor.producer];
+    const bool vanishes = !tensor.output && tensor.readers.size() <= kMostReaders &&
+                          std::ranges::all_of(tensor.readers, [&](OpId reader) {
+                            return owner_[reader] == k || owner_[reader] == maker;
+                          });
+    shared_.push_back({maker, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+  }
+
+  void add_siblings(KernelId k, TensorId value, OpId op) {
+    const std::vector<OpId>& readers = graph_.tensors[value].readers;
+    const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
+    const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
+    const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
+    for (auto i = first; i < last; ++i) {
+      const OpId reader = readers[static_cast<std::size_t>(i)];
+      if (is_other(reader, k)) {
+        shared_.push_back({owner_[reader], value, graph_.tensors[value].bytes});
+      }
+    }
+  }
+
+  void add_readers(KernelId k, TensorId value) {
+    const Tensor& tensor = graph_.tensors[value];
+    const std::size_t count = std::min(tensor.readers.size(), kMostReaders);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_other(tensor.readers[i], k)) continue;
+      const KernelId reader = owner_[tensor.readers[i]];
+      const bool vanishes = !tensor.output && count == tensor.readers.size() &&
+                            std::ranges::all_of(tensor.readers, [&](OpId other) {
+                              return owner_[other] == k || owner_[other] == reader;
+                            });
+      shared_.push_back({reader, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+    }
+  }
+
+  bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
+  static std::uint64_t twice(std::uint64_t bytes) { return std::min(2 * bytes, kMaxCount); }
+
+  // Offers a kernel with its partners, the most promising first: the others wait for their turn.
+  void offer_pairs_of(KernelId k, bool later_only) {
+    offers_[k].clear();
+    for (const Partner& partner : partners(k)) {
+      if (later_only && partner.kernel < k) continue;
+      const std::size_t size = kernels_[k].size() + kernels_[partner.kernel].size();
+      const std::size_t contractions = contractions_[k] + contractions_[partner.kernel];
+      if (size > kMostOps || !may_hold(contractions)) continue;
+      offers_[k].push_back({.saving = partner.saving,
+                            .counted = false,
+                            .size = size,
+                            .by = k,
+                            .to = partner.kernel,
+                            .version_by = version_[k],
+                            .version_to = version_[partner.kernel]});
+    }
+    std::sort(offers_[k].begin(), offers_[k].end());
+    offer_next(k);
+  }
+
+  void offer_next(KernelId k) {
+    std::vector<Candidate>& offers = offers_[k];
+    while (!offers.empty() && version_[offers.back().to] != offers.back().version_to) {
+      offers.pop_back();
+    }
+    if (offers.empty()) return;
+    queue_.push(offers.back());
+    offers.pop_back();
+  }
+
+  std::size_t contractions_in(const Kernel& kernel) const {
+    return static_cast<std::size_t>(std::ranges::count(
+        kernel, OpClass::kContract, [&](OpId op) { return graph_.ops[op].op_class; }));
+  }
+
+  // Whether any kernel with so many contractions is legal; saves checking the rest.
+  bool may_hold(std::size_t contractions) const {
+    return contractions == 0 || contractions == 2 || (contractions == 1 && rules_.epilogues);
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
@@ -138,37 +232,32 @@ class GreedySearch {
     return counter_.bytes(kernel).total();
   }
 
-  void join(const Kernel& a, const Kernel& b) {
-    both_.clear();
-    std::ranges::merge(a, b, std::back_inserter(both_));
-  }
-
-  void merge(KernelId a, KernelId b) {
-    join(kernels_[a], kernels_[b]);
+  void merge(KernelId a, KernelId b, std::uint64_t bytes) {
+    paths_.merge(a, b);
+    kernels_[a] = joined(kernels_[a], kernels_[b]);
     for (const OpId op : kernels_[b]) owner_[op] = a;
-    kernels_[a] = both_;
     kernels_[b].clear();
-    bytes_[a] = counter_.bytes(kernels_[a]).total();
+    bytes_[a] = bytes;
+    contractions_[a] += contractions_[b];
     ++version_[a];
-    order_.merged(a);
+    ++version_[b];
   }
 
-  // Moves parts of kernels over to their neighbours while that saves bytes: merging alone never
-  // takes back what it did.
+  // Moves parts of kernels over to their neighbours while that saves bytes.
   void improve() {
-    const std::size_t most = std::min(kMostCutWork, kMostCutWorkPerOp * graph_.ops.size());
     std::vector<bool> waiting(kernels_.size(), true);
     std::queue<KernelId> open;
     for (KernelId k = 0; k < kernels_.size(); ++k) open.push(k);
-    while (!open.empty() && cut_work_ < most) {
+    while (!open.empty() && cut_work_ < kMostCutWork) {
       const KernelId k = open.front();
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
-      for (const KernelId target : neighbours(k)) {
+      for (const auto& [target, saving] : partners(k)) {
         if (!cut(k, target)) continue;
-        for (const KernelId changed : {k, target}) offer_all_of(changed);
-        merge_best_first();
+        offer_pairs_of(k, false);
+        offer_pairs_of(target, false);
+        merge_offered();
         for (const KernelId changed : {k, target}) {
           if (!waiting[changed] && !kernels_[changed].empty()) open.push(changed);
           waiting[changed] = true;
@@ -178,47 +267,8 @@ class GreedySearch {
     }
   }
 
-  void offer_all_of(KernelId k) {
-    for (const OpId id : kernels_[k]) {
-      for_each_neighbour(id, [&](OpId other) { offer(id, other); });
-    }
-  }
-
-  // The makers and some readers of what an op touches.
-  template <typename Visit>
-  void for_each_neighbour(OpId id, Visit visit) const {
-    constexpr std::size_t kMostReaders = 16;
-    for (const Operand& operand : graph_.ops[id].operands) {
-      if (operand.tensor == kNone) continue;
-      const Tensor& value = graph_.value_of(operand.tensor);
-      if (value.producer != kNone) visit(value.producer);
-      const auto self = std::ranges::lower_bound(value.readers, id);
-      const auto place = static_cast<std::size_t>(self - value.readers.begin());
-      const std::size_t first = place - std::min(place, kSiblingReach);
-      const std::size_t last = std::min(place + kSiblingReach + 1, value.readers.size());
-      for (std::size_t i = first; i < last; ++i) visit(value.readers[i]);
-    }
-    for (const TensorId output : graph_.ops[id].outputs) {
-      const std::vector<OpId>& readers = graph_.tensors[output].readers;
-      for (std::size_t i = 0; i < std::min(readers.size(), kMostReaders); ++i) visit(readers[i]);
-    }
-  }
-
-  std::vector<KernelId> neighbours(KernelId k) const {
-    std::vector<KernelId> found;
-    for (const OpId id : kernels_[k]) {
-      for_each_neighbour(id, [&](OpId other) {
-        if (owner_[other] != kNone && owner_[other] != k) found.push_back(owner_[other]);
-      });
-    }
-    std::ranges::sort(found);
-    const auto [first, last] = std::ranges::unique(found);
-    found.erase(first, last);
-    return found;
-  }
-
-  // What of a kernel may be cut off: all that must run after, or before, one of its ops, and what
-  // that leaves. Bits are places in the kernel.
+  // What of a kernel may be cut off: everything that must run after, or before, one of its ops, and
+  // what that leaves. Bits are places in the kernel.
   struct Part {
     std::uint32_t mask = 0;
     bool last = false;  // runs after what it leaves
@@ -230,9 +280,10 @@ class GreedySearch {
     std::vector<std::uint32_t> needed_by(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
       needs[i] = std::uint32_t{1} << i;
-      for (std::size_t j = 0; j < i; ++j) {
-        const std::vector<OpId>& before = graph_.ops[kernel[i]].before;
-        if (std::ranges::binary_search(before, kernel[j])) needs[i] |= needs[j];
+      for (const OpId earlier : graph_.ops[kernel[i]].before) {
+        const auto place = std::ranges::lower_bound(kernel, earlier);
+        if (place != kernel.end() && *place == earlier)
+          needs[i] |= needs[static_cast<std::size_t>(place - kernel.begin())];
       }
       for (std::size_t j = 0; j <= i; ++j) {
         if ((needs[i] >> j & 1U) != 0) needed_by[j] |= std::uint32_t{1} << i;
@@ -250,71 +301,66 @@ class GreedySearch {
     return parts;
   }
 
-  struct Cut {
-    Part part;
-    Kernel moved;
-    Kernel left;
-    std::uint64_t left_bytes = 0;
-    std::uint64_t grown_bytes = 0;
-
-    std::uint64_t bytes() const { return left_bytes + grown_bytes; }
-  };
-
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
   bool cut(KernelId source, KernelId target) {
-    std::optional<Cut> best;
-    for (const Part& part : parts_of(kernels_[source])) {
-      std::optional<Cut> cut = price(source, target, part);
-      if (!cut || (best && best->bytes() <= cut->bytes())) continue;
-      if (move(source, target, *cut, false)) best = std::move(cut);
-    }
-    return best && move(source, target, *best, true);
-  }
-
-  // Nothing where the move would not be legal or save nothing.
-  std::optional<Cut> price(KernelId source, KernelId target, const Part& part) {
-    Cut cut{.part = part, .moved = {}, .left = {}};
-    const Kernel& whole = kernels_[source];
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      ((part.mask >> i & 1U) != 0 ? cut.moved : cut.left).push_back(whole[i]);
-    }
-    if (cut.moved.size() + kernels_[target].size() > kMostOps) return std::nullopt;
-    cut_work_ += whole.size() + kernels_[target].size();
+    const Kernel whole = kernels_[source];
     const std::uint64_t before = bytes_[source] + bytes_[target];
-    join(kernels_[target], cut.moved);
-    const std::optional<std::uint64_t> grown = bytes_if_legal(both_);
-    if (!grown || *grown >= before) return std::nullopt;
-    const std::optional<std::uint64_t> left = bytes_if_legal(cut.left);
-    if (!left || *grown + *left >= before) return std::nullopt;
-    cut.left_bytes = *left;
-    cut.grown_bytes = *grown;
-    return cut;
+    struct Cut {
+      Part part;
+      std::uint64_t left = 0;
+      std::uint64_t grown = 0;
+    };
+    std::optional<Cut> best;
+    for (const Part& part : parts_of(whole)) {
+      const auto [moved, left] = split(whole, part.mask);
+      if (moved.size() + kernels_[target].size() > kMostOps) continue;
+      cut_work_ += whole.size() + kernels_[target].size();
+      const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
+      if (!grown || *grown >= before) continue;
+      const std::optional<std::uint64_t> rest = bytes_if_legal(left);
+      if (!rest || *grown + *rest >= before) continue;
+      if (best && best->left + best->grown <= *grown + *rest) continue;
+      if (move(source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
+    }
+    return best && move(source, target, best->part, best->left, best->grown, true);
   }
 
-  // Does the move, or only says whether it closes no circle: as if the part had been a kernel of
-  // its own and were merged.
-  bool move(KernelId source, KernelId target, const Cut& cut, bool really) {
+  static std::pair<Kernel, Kernel> split(const Kernel& kernel, std::uint32_t mask) {
+    std::pair<Kernel, Kernel> parts;
+    for (std::size_t i = 0; i < kernel.size(); ++i) {
+      ((mask >> i & 1U) != 0 ? parts.first : parts.second).push_back(kernel[i]);
+    }
+    return parts;
+  }
+
+  // Does the move, or only says whether it closes no circle.
+  bool move(KernelId source, KernelId target, const Part& part, std::uint64_t left_bytes,
+            std::uint64_t grown_bytes, bool really) {
+    const Kernel whole = kernels_[source];
+    auto [moved, left] = split(whole, part.mask);
+    // As if the part had been a kernel and were merged.
     const auto alone = static_cast<KernelId>(kernels_.size());
-    Kernel whole = std::exchange(kernels_[source], cut.left);
-    kernels_.push_back(cut.moved);
-    for (const OpId op : cut.moved) owner_[op] = alone;
-    order_.split(source, cut.part.last);
-    const bool possible = !order_.way_around(alone, target);
+    for (const OpId op : moved) owner_[op] = alone;
+    kernels_[source] = std::move(left);
+    const std::size_t contractions = contractions_in(moved);
+    contractions_.push_back(contractions);
+    kernels_.push_back(std::move(moved));
+    version_.push_back(0);
+    paths_.add_beside(source, part.last);
+    const bool possible = paths_.can_merge(alone, target);
     if (possible && really) {
-      join(kernels_[target], cut.moved);
-      kernels_[target] = both_;
-      for (const OpId op : cut.moved) owner_[op] = target;
-      order_.merged(target);
-      bytes_[target] = cut.grown_bytes;
-      bytes_[source] = cut.left_bytes;
+      merge(target, alone, grown_bytes);
+      bytes_[source] = left_bytes;
+      contractions_[source] -= contractions;
       ++version_[source];
-      ++version_[target];
     } else {
-      for (const OpId op : cut.moved) owner_[op] = source;
-      kernels_[source] = std::move(whole);
+      for (const OpId op : whole) owner_[op] = source;
+      kernels_[source] = whole;
     }
     kernels_.pop_back();
-    order_.drop_split();
+    contractions_.pop_back();
+    version_.pop_back();
+    paths_.drop_last();
     return possible;
   }
 
@@ -324,11 +370,12 @@ class GreedySearch {
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;
+  std::vector<std::size_t> contractions_;
   std::vector<std::uint32_t> version_;
-  KernelOrder order_{graph_, kernels_, owner_};
+  PathFinder paths_{graph_, kernels_, owner_};
+  std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
   std::priority_queue<Candidate> queue_;
-  Kernel both_;           // scratch
-  std::size_t work_ = 0;  // ops looked at in candidates
+  std::vector<Shared> shared_;
   std::size_t cut_work_ = 0;
 };
 

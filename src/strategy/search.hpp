@@ -27,14 +27,14 @@ std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
                                    const Kernel& scope);
 
 // For graphs of any size, starting from `kernels` (a legal partition of the graph, or of some ops
-// between which no way leads through others): merges the pair of kernels that saves most, again and
-// again, while merging costs nothing; then moves parts of kernels while that saves bytes.
+// between which no way leads through others, in an order in which they can run): merges the pair of
+// kernels that saves most, again and again, then cuts kernels elsewhere while that saves bytes.
 // Near-linear in the number of ops.
 std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
                                     std::vector<Kernel> kernels);
 
-// One kernel per op, but for attention patterns, which merging two kernels after another would not
-// find: scores and softmax alone need not be legal. In an order in which they can run.
+// One kernel per op, but for the attention patterns, which no merging of two kernels after another
+// would find: scores and softmax alone need not be legal. In an order in which they can run.
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
 // Bytes and kernels of a partition.
