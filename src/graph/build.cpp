@@ -46,8 +46,7 @@ void GraphBuilder::link_overwrites() {
   }
   for (Op& op : graph_.ops) {
     std::ranges::sort(op.before);
-    const auto [first, last] = std::ranges::unique(op.before);
-    op.before.erase(first, last);
+    op.before.erase(std::unique(op.before.begin(), op.before.end()), op.before.end());
   }
 }
 

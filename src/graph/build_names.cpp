@@ -198,7 +198,7 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
   path.erase(path.begin(), std::ranges::find(path, position));
   std::ranges::reverse(path);
   const auto first = std::ranges::min_element(path);
-  std::ranges::rotate(path, first);
+  std::rotate(path.begin(), first, path.end());
   std::string text;
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < path.size(); ++i) {

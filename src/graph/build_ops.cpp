@@ -261,7 +261,9 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
 
 void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
   const auto id = static_cast<OpId>(graph_.ops.size() - 1);
-  for (const auto& [output, home] : written.inplace) {
+  for (const auto& entry : written.inplace) {
+    const std::string& output = entry.first;
+    const std::string& home = entry.second;
     const std::string pointer =
         fmt::format("{}/inplace/{}", at_op(op.position), pointer_token(output));
     const auto found = std::ranges::find(written.outputs, output);

@@ -21,8 +21,7 @@ std::vector<std::uint32_t> neighbours(const OpGraph& graph, const std::vector<st
     }
   }
   std::ranges::sort(found);
-  const auto [first, last] = std::ranges::unique(found);
-  found.erase(first, last);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -68,7 +67,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   }
   path.erase(path.begin(), std::ranges::find(path, k));
   std::ranges::reverse(path);
-  std::ranges::rotate(path, std::ranges::min_element(path));
+  std::rotate(path.begin(), std::ranges::min_element(path), path.end());
   std::vector<Kernel> circle;
   for (const std::uint32_t member : path) circle.push_back(kernels[member]);
   kernels = std::move(circle);

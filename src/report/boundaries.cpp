@@ -44,8 +44,7 @@ std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
   std::vector<KernelId> readers;
   for (const OpId op : graph_.tensors[value].readers) readers.push_back(owner_[op]);
   std::ranges::sort(readers);
-  const auto [first, last] = std::ranges::unique(readers);
-  readers.erase(first, last);
+  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   return readers;
 }
 
