@@ -54,6 +54,23 @@ Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op)
   return attributes;
 }
 
+void GraphBuilder::check_arity(const WrittenOp& written, const Op& op) const {
+  const OpRow& row = *op.row;
+  const std::size_t position = op.position;
+  if (written.inputs.size() < row.min_inputs || written.inputs.size() > row.max_inputs) {
+    const std::string range = row.min_inputs == row.max_inputs
+                                  ? std::to_string(row.min_inputs)
+                                  : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
+    fail(at_op(position) + "/inputs", fmt::format("{} takes {} input{}, not {}", row.name, range,
+                                                  range == "1" ? "" : "s", written.inputs.size()));
+  }
+  if (written.outputs.size() > row.max_outputs) {
+    fail(at_op(position) + "/outputs",
+         fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
+                     row.max_outputs == 1 ? "" : "s", written.outputs.size()));
+  }
+}
+
 void GraphBuilder::build_op(std::uint32_t position) {
   const WrittenOp& written = written_.ops[position];
   Op op;
@@ -81,18 +98,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
     inputs.push_back({.name = tensor.name, .type = &tensor.type, .elements = tensor.elements});
   }
   const OpRow& row = *op.row;
-  if (inputs.size() < row.min_inputs || inputs.size() > row.max_inputs) {
-    const std::string range = row.min_inputs == row.max_inputs
-                                  ? std::to_string(row.min_inputs)
-                                  : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
-    fail(at_op(position) + "/inputs", fmt::format("{} takes {} input{}, not {}", row.name, range,
-                                                  range == "1" ? "" : "s", inputs.size()));
-  }
-  if (written.outputs.size() > row.max_outputs) {
-    fail(at_op(position) + "/outputs",
-         fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
-                     row.max_outputs == 1 ? "" : "s", written.outputs.size()));
-  }
+  check_arity(written, op);
   Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
                       [&](std::string_view place, const std::string& message) {
                         fail(at_op(position) + written_place(written, place), message);

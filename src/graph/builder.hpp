@@ -80,6 +80,7 @@ class GraphBuilder {
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
+  void check_arity(const WrittenOp& written, const Op& op) const;
   void build_op(std::uint32_t position);
   void build_custom(const WrittenOp& written, Op& op);
   void infer(const WrittenOp& written, Op& op, Inference& inference);
