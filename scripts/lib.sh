@@ -72,7 +72,13 @@ build() (
   cd "$root"
   if [[ CMakePresets.json -nt build/$1/build.ninja ]]; then
     say "building build/$1, which takes a while the first time"
-    quietly cmake --preset "$1" || exit 3
+    # The GPU module is for machines with a GPU, and for those that are told so.
+    local cuda=()
+    if [[ -e /proc/driver/nvidia/version || -n ${FUSECALC_CUDA_DIR:-} ]]; then
+      source "$root/scripts/cuda.sh"
+      mapfile -t cuda < <(cuda_cmake_arguments "$root/build/cuda")
+    fi
+    quietly cmake --preset "$1" "${cuda[@]}" || exit 3
   fi
   quietly cmake --build "build/$1" --target "$2" || exit 3
 )

@@ -1,15 +1,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "cli/commands.hpp"
-#include "core/embedded.hpp"
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
@@ -23,31 +21,9 @@
 namespace fusecalc {
 namespace {
 
-// What a result is called where its document does not say.
-std::string default_name(const std::string& path) {
-  return path == "-" ? "stdin" : printable(std::filesystem::path(path).stem().string());
-}
-
-// A file, - for standard input, or @name for an op list of the library.
-ByteSource open_document(const std::string& document) {
-  if (!document.starts_with('@')) return ByteSource::open(document);
-  return ByteSource::from_memory(embedded_op_list(document.substr(1)), document);
-}
-
 [[noreturn]] void refuse(const std::string& document, std::string_view option,
                          std::string_view why) {
   throw Error(Fault::kBadInput, fmt::format("{}: {} does not apply: it {}", document, option, why));
-}
-
-Look look_of_standard_output(bool explain) {
-  const auto is_set = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return value != nullptr && *value != '\0';
-  };
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR"),
-          .explain = explain};
 }
 
 Analysis analyze(const AnalyzeOptions& options) {
@@ -58,12 +34,13 @@ Analysis analyze(const AnalyzeOptions& options) {
     if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
     if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
     chain->dtype_bytes = options.dtype_bytes.value_or(chain->dtype_bytes);
-    return analyze_chain(*chain, chain->name.value_or(default_name(options.document)), document);
+    return analyze_chain(*chain, chain->name.value_or(name_of_document(options.document)),
+                         document);
   }
   const auto& written = std::get<WrittenGraph>(list);
   if (options.dtype_bytes) refuse(document, "--dtype-bytes", "gives each tensor its own dtype");
   OpGraph graph = build_graph(written, options.dims);
-  const std::string name = graph.name.value_or(default_name(options.document));
+  const std::string name = graph.name.value_or(name_of_document(options.document));
   return analyze_graph(std::move(graph), name, device_named(options.device), options.plan);
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <memory>
@@ -26,15 +27,28 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-std::uint64_t parse_count(const char* option, const std::string& text, std::uint64_t least) {
+std::uint64_t parse_count(const char* option, const std::string& text, std::uint64_t least,
+                          std::uint64_t most = kMaxCount) {
   std::uint64_t count = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
   const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-  if (!whole || count < least || count > kMaxCount) {
+  if (!whole || count < least || count > most) {
     throw CLI::ValidationError(option, fmt::format("must be a whole number from {} to {}, not {}",
-                                                   least, kMaxCount, in_quotes(text)));
+                                                   least, most, in_quotes(text)));
   }
   return count;
+}
+
+double positive_seconds(const std::string& option, const std::string& text) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  constexpr double kDay = 86400;
+  if (!whole || !(value > 0 && value <= kDay)) {
+    throw CLI::ValidationError(option,
+                               "must be a number of seconds above 0, not " + in_quotes(text));
+  }
+  return value;
 }
 
 // "T=4096".
@@ -62,11 +76,12 @@ class Definition {
         "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
         "  fusecalc analyze @splade_head          one of the library's op lists\n"
         "  fusecalc specs splade_head             that op list, to start your own from\n"
-        "  fusecalc ops                           what an op list may hold\n"
-        "  fusecalc schema analysis               what comes out, for validators\n"
+        "  fusecalc measure sizes.json            what a GPU says about it\n"
         "  source <(fusecalc completion bash)     Tab completes, from now on\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
+    define_measure();
+    define_doctor();
     define_ops();
     define_specs();
     define_schema();
@@ -80,9 +95,14 @@ class Definition {
   CLI::App* add_command(const std::string& name, const std::string& description, Command command);
   void add_choice(CLI::Option* option, Words choices);
   void add_output_options(CLI::App* app, std::optional<std::string>& format,
-                          std::vector<std::string>& outputs);
+                          std::vector<std::string>& outputs,
+                          std::span<const std::string_view> names);
   void add_listing_format(CLI::App* app, std::string& format);
+  void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
+  void add_device_index(CLI::App* app, int& index);
   void define_analyze();
+  void define_measure();
+  void define_doctor();
   void define_ops();
   void define_specs();
   void define_schema();
@@ -117,15 +137,25 @@ void Definition::add_choice(CLI::Option* option, Words choices) {
 }
 
 void Definition::add_output_options(CLI::App* app, std::optional<std::string>& format,
-                                    std::vector<std::string>& outputs) {
-  add_choice(
-      app->add_option("-f,--format", format,
-                      listed(format_names()) + "\n(default: table on a terminal, json elsewhere)")
-          ->type_name("FORMAT"),
-      Words(format_names().begin(), format_names().end()));
+                                    std::vector<std::string>& outputs,
+                                    std::span<const std::string_view> names) {
+  add_choice(app->add_option("-f,--format", format,
+                             listed(names) + "\n(default: table on a terminal, json elsewhere)")
+                 ->type_name("FORMAT"),
+             Words(names.begin(), names.end()));
   app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
       ->type_name("FILE")
       ->allow_extra_args(false);
+}
+
+void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes) {
+  app->add_option_function<std::string>(
+         "--dtype-bytes",
+         [&dtype_bytes](const std::string& text) {
+           dtype_bytes = parse_count("--dtype-bytes", text, 1);
+         },
+         "sizes: bytes per element (default: the list's, or 2)")
+      ->type_name("N");
 }
 
 void Definition::define_analyze() {
@@ -135,13 +165,7 @@ void Definition::define_analyze() {
   app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
       ->type_name("")
       ->required();
-  app->add_option_function<std::string>(
-         "--dtype-bytes",
-         [&options](const std::string& text) {
-           options.dtype_bytes = parse_count("--dtype-bytes", text, 1);
-         },
-         "sizes: bytes an element (default: the list's, or 2)")
-      ->type_name("N");
+  add_dtype_bytes(app, options.dtype_bytes);
   app->add_option_function<std::vector<std::string>>(
          "--dim",
          [&options](const std::vector<std::string>& texts) {
@@ -162,7 +186,7 @@ void Definition::define_analyze() {
       app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
           ->type_name("GPU"),
       Words(device_names().begin(), device_names().end()));
-  add_output_options(app, options.format, options.outputs);
+  add_output_options(app, options.format, options.outputs, format_names());
   app->footer(
       "Examples:\n"
       "  fusecalc analyze @transformer_block --dim T=8192 --explain -f table\n"
@@ -197,6 +221,76 @@ void Definition::define_specs() {
       "Examples:\n"
       "  fusecalc specs splade_head > mine.json\n"
       "  fusecalc analyze @splade_head");
+}
+
+void Definition::define_measure() {
+  static constexpr std::array<std::string_view, 3> kCacheModes = {"isolated", "pipeline", "both"};
+  constexpr std::uint64_t kMostRuns = 1'000'000;
+  CLI::App* app =
+      add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
+  auto& command = std::get<MeasureCommand>(*commands_.at(app));
+  app->add_option("FILE", command.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
+      ->type_name("")
+      ->required();
+  app->add_flag_callback(
+      "--timing-only", [&command] { command.options.counters = false; },
+      "leave the counters alone, and need no right to them");
+  add_device_index(app, command.device_index);
+  add_choice(app->add_option_function<std::string>(
+                    "--cache",
+                    [&command](const std::string& mode) {
+                      command.options.isolated = mode != "pipeline";
+                      command.options.pipeline = mode != "isolated";
+                    },
+                    "isolated (each kernel alone, from a cold L2),\n"
+                    "pipeline (back to back) or both (default)")
+                 ->type_name("MODE"),
+             Words(kCacheModes.begin(), kCacheModes.end()));
+  app->add_option_function<std::string>(
+         "--runs",
+         [&command](const std::string& text) {
+           command.options.runs = parse_count("--runs", text, 1, kMostRuns);
+         },
+         "time N runs (default: until the median settles)")
+      ->type_name("N");
+  app->add_option_function<std::string>(
+         "--time-budget",
+         [&command](const std::string& text) {
+           command.options.time_budget_s = positive_seconds("--time-budget", text);
+         },
+         "seconds for all timing together (default: 1)")
+      ->type_name("S");
+  app->add_option_function<std::string>(
+         "--seed",
+         [&command](const std::string& text) {
+           command.options.seed = parse_count("--seed", text, 0, kMaxCount);
+         },
+         "of the tensors' random contents (default: 0)")
+      ->type_name("N");
+  add_dtype_bytes(app, command.dtype_bytes);
+  add_output_options(app, command.format, command.outputs, measurement_format_names());
+  app->footer(
+      "Examples:\n"
+      "  fusecalc measure sizes.json --timing-only --device-index 1 -o timing.csv\n"
+      "  fusecalc doctor   (where it says that something is missing)");
+}
+
+void Definition::add_device_index(CLI::App* app, int& index) {
+  constexpr std::uint64_t kMostDevices = 1023;
+  app->add_option_function<std::string>(
+         "--device-index",
+         [&index](const std::string& text) {
+           index = static_cast<int>(parse_count("--device-index", text, 0, kMostDevices));
+         },
+         "which GPU, as nvidia-smi counts (default: 0)")
+      ->type_name("N");
+}
+
+void Definition::define_doctor() {
+  CLI::App* app =
+      add_command("doctor", "check what measuring needs, and say what to mend", DoctorCommand{});
+  add_device_index(app, std::get<DoctorCommand>(*commands_.at(app)).device_index);
+  app->footer("Example:\n  fusecalc doctor");
 }
 
 void Definition::define_schema() {

@@ -8,6 +8,7 @@
 
 #include "cli/command_spec.hpp"
 #include "graph/op_graph.hpp"
+#include "measure/plan_runner.hpp"
 #include "strategy/plans.hpp"
 
 namespace fusecalc {
@@ -21,6 +22,19 @@ struct AnalyzeOptions {
   bool explain = false;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
+};
+
+struct MeasureCommand {
+  std::string document;                      // a path, - for standard input, or @name
+  std::optional<std::uint64_t> dtype_bytes;  // the sizes form
+  int device_index = 0;
+  MeasureOptions options;
+  std::optional<std::string> format;
+  std::vector<std::string> outputs;
+};
+
+struct DoctorCommand {
+  int device_index = 0;
 };
 
 struct SchemaOptions {
@@ -45,8 +59,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, OpsOptions, SpecsOptions, SchemaOptions,
-                             CompletionOptions, ShowText>;
+using Command = std::variant<AnalyzeOptions, MeasureCommand, DoctorCommand, OpsOptions,
+                             SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

@@ -6,6 +6,8 @@ namespace fusecalc {
 
 // One function per subcommand, each in its own file; they write to standard output and throw Error.
 void run(const AnalyzeOptions& options);
+void run(const MeasureCommand& command);
+void run(const DoctorCommand& command);
 void run(const OpsOptions& options);
 void run(const SpecsOptions& options);
 void run(const SchemaOptions& options);

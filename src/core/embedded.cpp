@@ -1,6 +1,7 @@
 #include "core/embedded.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "core/error.hpp"
@@ -8,6 +9,13 @@
 #include "core/text.hpp"
 
 namespace fusecalc {
+
+std::string_view embedded_kernel(std::string_view name) {
+  const std::span<const EmbeddedFile> files = embedded_kernels();
+  const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
+  assert(found != files.end());
+  return found->text;
+}
 
 std::string_view embedded_op_list(std::string_view name) {
   const std::span<const EmbeddedFile> files = embedded_op_lists();

@@ -12,6 +12,10 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_schemas();
+// Device code.
+std::span<const EmbeddedFile> embedded_kernels();
+// One that is known to be there.
+std::string_view embedded_kernel(std::string_view name);
 // The library of op lists, for @name.
 std::span<const EmbeddedFile> embedded_op_lists();
 // Throws Error where there is none of that name.

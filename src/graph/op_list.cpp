@@ -6,9 +6,12 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "core/checked.hpp"
+#include "core/suggest.hpp"
 #include "core/text.hpp"
+#include "graph/attributes.hpp"
 
 namespace fusecalc {
 namespace {
@@ -28,13 +31,19 @@ void read_operation(JsonReader& reader, SizeChain& chain) {
   static constexpr std::array<std::string_view, 3> kFields = {"name", "input_size", "output_size"};
   enum Field : std::size_t { kName, kInputSize, kOutputSize };
 
+  std::string name;
+  std::uint64_t input = 0;
   const std::uint64_t seen = reader.read_object(kFields, [&](std::size_t field) {
     if (field == kName) {
-      reader.skip_string();
+      if (chain.held == nullptr) {
+        reader.skip_string();
+      } else {
+        name = reader.read_string();
+      }
     } else if (field == kInputSize) {
-      const std::uint64_t elements = reader.read_count(kElements);
-      add_elements(reader, chain.input_elements, elements);
-      if (chain.operations == 0) chain.first_input = elements;
+      input = reader.read_count(kElements);
+      add_elements(reader, chain.input_elements, input);
+      if (chain.operations == 0) chain.first_input = input;
     } else {
       chain.last_output = reader.read_count(kElements);
       add_elements(reader, chain.output_elements, chain.last_output);
@@ -44,6 +53,7 @@ void read_operation(JsonReader& reader, SizeChain& chain) {
     if (!has(seen, field)) reader.fail(fmt::format("missing key \"{}\"", kFields[field]));
   }
   ++chain.operations;
+  if (chain.held != nullptr) chain.held->push_back({std::move(name), input, chain.last_output});
 }
 
 void read_operations(JsonReader& reader, SizeChain& chain) {
@@ -191,12 +201,21 @@ constexpr std::array kOpMembers = {
     OpMember{"attrs", read_attributes},
 };
 
+constexpr auto kOpMemberKeys = [] {
+  std::array<std::string_view, kOpMembers.size()> keys{};
+  for (std::size_t i = 0; i < kOpMembers.size(); ++i) keys[i] = kOpMembers[i].key;
+  return keys;
+}();
+
 WrittenOp read_op(JsonReader& reader) {
   WrittenOp op;
   reader.read_members([&](const std::string& key) {
     for (const OpMember& member : kOpMembers) {
       if (member.key == key) return member.read(reader, op);
     }
+    // What is no attribute of any op, and near to one of the above, is that one misspelt.
+    const std::string meant = attribute_named(key) ? "" : did_you_mean(key, kOpMemberKeys);
+    if (!meant.empty()) reader.fail("unknown key " + in_quotes(key) + meant);
     op.attributes.push_back({.name = key, .value = read_value(reader)});
   });
   if (op.op.empty()) reader.fail("missing key \"op\"");
@@ -282,8 +301,8 @@ constexpr std::uint64_t bit_of(std::string_view key) {
   return 0;
 }
 
-OpList read_object(JsonReader& reader) {
-  SizeChain chain;
+OpList read_object(JsonReader& reader, std::vector<SizedOperation>* operations) {
+  SizeChain chain{.name = {}, .held = operations};
   WrittenGraph graph;
   graph.document = reader.name();
   Form form = Form::kEither;
@@ -308,22 +327,22 @@ OpList read_object(JsonReader& reader) {
   return graph;
 }
 
-OpList read_either(JsonReader& reader) {
+OpList read_either(JsonReader& reader, std::vector<SizedOperation>* operations) {
   switch (reader.peek()) {
     case JsonKind::kArray: {
-      SizeChain chain;
+      SizeChain chain{.name = {}, .held = operations};
       read_operations(reader, chain);
       return chain;
     }
-    case JsonKind::kObject: return read_object(reader);
+    case JsonKind::kObject: return read_object(reader, operations);
     default: reader.fail_type(R"(an array of operations or an object with "operations" or "ops")");
   }
 }
 
 }  // namespace
 
-OpList read_op_list(JsonReader& reader) {
-  OpList list = read_either(reader);
+OpList read_op_list(JsonReader& reader, std::vector<SizedOperation>* operations) {
+  OpList list = read_either(reader, operations);
   reader.expect_end();
   return list;
 }

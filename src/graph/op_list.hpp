@@ -11,6 +11,13 @@
 
 namespace fusecalc {
 
+// One operation of the sizes form.
+struct SizedOperation {
+  std::string name;
+  std::uint64_t input_elements = 0;
+  std::uint64_t output_elements = 0;
+};
+
 // The sizes form of an op list, already added up: a chain of operations of which only the number of
 // elements is known. Reading holds no operation, so a list may be of any length.
 struct SizeChain {
@@ -21,6 +28,8 @@ struct SizeChain {
   std::uint64_t first_input = 0;
   std::uint64_t last_output = 0;
   std::uint64_t dtype_bytes = 2;
+  // Where each operation goes as well, if anywhere.
+  std::vector<SizedOperation>* held = nullptr;
 };
 
 // A number, with what is needed to take it as an integer or as a real.
@@ -77,7 +86,8 @@ struct WrittenGraph {
 
 using OpList = std::variant<SizeChain, WrittenGraph>;
 
-// Reads a whole document in either form; its content tells which.
-OpList read_op_list(JsonReader& reader);
+// Reads a whole document in either form; its content tells which. The operations of the sizes form
+// are held only where somebody wants them.
+OpList read_op_list(JsonReader& reader, std::vector<SizedOperation>* operations = nullptr);
 
 }  // namespace fusecalc

@@ -13,6 +13,7 @@
 #include "core/ratio.hpp"
 #include "core/text.hpp"
 #include "report/boundaries.hpp"
+#include "report/cells.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -36,10 +37,6 @@ std::string bar(double share) {
   for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];
   return text;
-}
-
-std::string coloured(std::string_view text, std::string_view code, const Look& look) {
-  return look.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
 std::string bar_of(std::uint64_t part, std::uint64_t whole, std::string_view code,

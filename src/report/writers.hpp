@@ -14,4 +14,9 @@ void write_markdown(const Analysis& analysis, const Look& look, Output& output);
 void write_dot(const Analysis& analysis, const Look& look, Output& output);
 void write_mermaid(const Analysis& analysis, const Look& look, Output& output);
 
+void write_table(const Measurement& measurement, const Look& look, Output& output);
+void write_json(const Measurement& measurement, const Look& look, Output& output);
+void write_csv(const Measurement& measurement, const Look& look, Output& output);
+void write_markdown(const Measurement& measurement, const Look& look, Output& output);
+
 }  // namespace fusecalc

@@ -23,4 +23,9 @@ ChainTraffic count_bytes(const SizeChain& chain, const std::string& document) {
           .fused = bytes(chain.first_input, chain.last_output)};
 }
 
+Bytes bytes_of(const SizedOperation& operation, std::uint64_t dtype_bytes) {
+  return {.read = operation.input_elements * dtype_bytes,
+          .write = operation.output_elements * dtype_bytes};
+}
+
 }  // namespace fusecalc

@@ -15,4 +15,7 @@ struct ChainTraffic {
 // Throws an Error that starts with `document` where the bytes pass kMaxCount.
 ChainTraffic count_bytes(const SizeChain& chain, const std::string& document);
 
+// What one operation of such a chain moves by itself: a part of what count_bytes checked.
+Bytes bytes_of(const SizedOperation& operation, std::uint64_t dtype_bytes);
+
 }  // namespace fusecalc

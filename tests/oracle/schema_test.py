@@ -40,7 +40,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "ops", "sizes"):
+        for name in ("analysis", "measurement", "ops", "sizes"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -124,6 +124,16 @@ class Analysis(unittest.TestCase):
             for value in values:
                 with self.subTest(key=key, value=value):
                     self.assertFalse(self.schema.is_valid({**self.good, key: value}))
+
+
+class Measurement(unittest.TestCase):
+    def test_what_was_measured_on_devices_is_valid(self):
+        schema = validator("measurement")
+        paths = sorted((TESTS.parent / "specs/results").glob("*/*.json"))
+        self.assertGreater(len(paths), 3)
+        for path in paths:
+            with self.subTest(path.name):
+                schema.validate(json.loads(path.read_text(encoding="utf-8")))
 
 
 class Sizes(unittest.TestCase):

@@ -1,0 +1,94 @@
+# The GPU module, libfusecalc_gpu.so: built where a CUDA toolkit (12.6 or newer) with the driver
+# API's headers, NVRTC and CUPTI is found, otherwise left out. FUSECALC_CUDA_DIR names a folder with
+# include/ and lib/ that is taken instead of looking for a toolkit (scripts/cuda.sh makes one).
+option(FUSECALC_GPU "Build the GPU module where a CUDA toolkit is found" ON)
+set(FUSECALC_CUDA_DIR "" CACHE PATH "Folder with the include and lib of NVRTC and CUPTI")
+
+# The folder that holds the module, seen from the executable's, once installed.
+include(GNUInstallDirs)
+set(module_folder ${CMAKE_INSTALL_LIBDIR}/fusecalc)
+file(RELATIVE_PATH module_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${module_folder})
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/measure/module.cpp APPEND PROPERTY
+  COMPILE_DEFINITIONS FUSECALC_MODULE_FOLDER="${module_from_bin}")
+
+function(fusecalc_find_cuda)
+  set(only "")
+  if(FUSECALC_CUDA_DIR)
+    set(roots ${FUSECALC_CUDA_DIR})
+    set(only NO_DEFAULT_PATH)
+  else()
+    find_package(CUDAToolkit 12.6 QUIET)
+    set(roots ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
+  endif()
+  set(headers include extras/CUPTI/include)
+  set(libraries lib lib64 extras/CUPTI/lib64)
+  set(missing "")
+  foreach(header cuda nvrtc cupti_range_profiler)
+    find_path(FUSECALC_${header}_H ${header}.h HINTS ${roots} PATH_SUFFIXES ${headers} ${only})
+    mark_as_advanced(FUSECALC_${header}_H)
+    if(NOT FUSECALC_${header}_H)
+      list(APPEND missing ${header}.h)
+    endif()
+  endforeach()
+  foreach(library nvrtc cupti)
+    find_library(FUSECALC_${library}_SO ${library} HINTS ${roots} PATH_SUFFIXES ${libraries} ${only})
+    mark_as_advanced(FUSECALC_${library}_SO)
+    if(NOT FUSECALC_${library}_SO)
+      list(APPEND missing lib${library}.so)
+    endif()
+  endforeach()
+  list(JOIN missing ", " missing)
+  if(missing)
+    set(missing_cuda "${missing} not found" PARENT_SCOPE)
+  endif()
+endfunction()
+
+set(missing_cuda "")
+if(FUSECALC_GPU)
+  fusecalc_find_cuda()
+else()
+  set(missing_cuda "FUSECALC_GPU is OFF")
+endif()
+if(missing_cuda)
+  message(STATUS "GPU module: left out: ${missing_cuda}")
+  return()
+endif()
+
+file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*.cpp)
+list(REMOVE_ITEM gpu_sources ${PROJECT_SOURCE_DIR}/src/gpu/module.cpp)
+
+# Apart from the module, so that the tests can link what needs no GPU.
+add_library(fusecalc_gpu_parts STATIC ${gpu_sources})
+set_target_properties(fusecalc_gpu_parts PROPERTIES POSITION_INDEPENDENT_CODE ON
+                                                    CXX_VISIBILITY_PRESET hidden)
+target_include_directories(fusecalc_gpu_parts SYSTEM PUBLIC
+  ${FUSECALC_cuda_H} ${FUSECALC_nvrtc_H} ${FUSECALC_cupti_range_profiler_H})
+target_link_libraries(fusecalc_gpu_parts
+  PUBLIC fusecalc_core ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
+
+# NVRTC opens its built-ins by name, and only the older DT_RPATH of the module counts for that.
+target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
+
+add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/gpu/module.cpp)
+target_link_libraries(fusecalc_gpu PRIVATE fusecalc_gpu_parts fusecalc_warnings)
+set_target_properties(fusecalc_gpu PROPERTIES CXX_VISIBILITY_PRESET hidden)
+add_dependencies(fusecalc fusecalc_gpu)
+
+# CUPTI is opened by name at run time, so its folder goes into the RUNPATH beside NVRTC's.
+get_filename_component(nvrtc_folder ${FUSECALC_nvrtc_SO} DIRECTORY)
+get_filename_component(cupti_folder ${FUSECALC_cupti_SO} DIRECTORY)
+set(cuda_folders ${nvrtc_folder} ${cupti_folder})
+list(REMOVE_DUPLICATES cuda_folders)
+set(FUSECALC_CUDA_FOLDERS "${cuda_folders}")
+set_target_properties(fusecalc_gpu PROPERTIES
+  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
+install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})
+if(FUSECALC_CUDA_DIR)
+  # A folder that came with the build goes with the installation.
+  set_target_properties(fusecalc_gpu PROPERTIES INSTALL_RPATH "$ORIGIN")
+  file(GLOB runtime ${nvrtc_folder}/libnvrtc.so* ${nvrtc_folder}/libnvrtc-builtins.so*
+       ${cupti_folder}/libcupti.so* ${cupti_folder}/libnvperf_host.so*
+       ${cupti_folder}/libnvperf_target.so*)
+  install(FILES ${runtime} DESTINATION ${module_folder})
+endif()
+message(STATUS "GPU module: NVRTC ${FUSECALC_nvrtc_SO}, CUPTI ${FUSECALC_cupti_SO}")

@@ -1,0 +1,84 @@
+// The measurement's own kernels: they prepare what is measured and are never measured themselves.
+
+typedef unsigned long long u64;
+
+// Loads a buffer and stores nothing, so that it pushes everything else out of the L2 and leaves no
+// dirty line behind. (A memset would leave the L2 full of lines that the next kernel's range pays
+// for.) What it loads must be used: ptxas drops loads that are not, asm volatile or no. One thread
+// in four thousand million writes four bytes to the sink.
+extern "C" __global__ void __launch_bounds__(256)
+    sweep(const uint4* buffer, u64 vectors, unsigned* sink) {
+  const u64 stride = (u64)gridDim.x * blockDim.x;
+  unsigned all = 0;
+  for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < vectors; i += stride) {
+    const uint4 v = buffer[i];
+    all ^= v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (all == 0x5eed5eedu) *sink = all;
+}
+
+// Holds the stream until the host raises the flag, so that the launches behind it are all queued
+// before the first one starts. It gives up after a while: a host that died must not hang the GPU.
+extern "C" __global__ void hold(const volatile unsigned* flag, u64 most_ns) {
+  u64 begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (*flag == 0 && now - begin < most_ns);
+}
+
+// Counter-based random numbers (splitmix64): element i depends on the seed and i alone.
+__device__ u64 random_bits(u64 seed, u64 i) {
+  u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+// A float as a narrower one, towards zero; what is too small becomes 0. The range is the caller's.
+__device__ unsigned narrow_float(float value, int exponent_bits, int mantissa_bits) {
+  const unsigned bits = __float_as_uint(value);
+  const int exponent = (int)(bits >> 23 & 0xff) - 127 + (1 << (exponent_bits - 1)) - 1;
+  const unsigned sign = bits >> 31 << (exponent_bits + mantissa_bits);
+  if (exponent <= 0) return sign;
+  return sign | (unsigned)exponent << mantissa_bits | (bits & 0x7fffff) >> (23 - mantissa_bits);
+}
+
+// How fill() writes an element. The host has the same list.
+enum FillKind {
+  kBits64,
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBfloat16,
+  kFloat8E4m3,
+  kFloat8E5m2,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kBits8
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+    fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
+  const u64 stride = (u64)gridDim.x * blockDim.x;
+  for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += stride) {
+    const u64 bits = random_bits(seed, i);
+    const double real = low + (high - low) * ((double)(bits >> 11) * 0x1p-53);
+    switch (kind) {
+      case kBits64: ((u64*)buffer)[i] = bits; break;
+      case kBits8: ((unsigned char*)buffer)[i] = (unsigned char)bits; break;
+      case kFloat64: ((double*)buffer)[i] = real; break;
+      case kFloat32: ((float*)buffer)[i] = (float)real; break;
+      case kFloat16: ((unsigned short*)buffer)[i] = narrow_float((float)real, 5, 10); break;
+      case kBfloat16: ((unsigned short*)buffer)[i] = __float_as_uint((float)real) >> 16; break;
+      case kFloat8E4m3: ((unsigned char*)buffer)[i] = narrow_float((float)real, 4, 3); break;
+      case kFloat8E5m2: ((unsigned char*)buffer)[i] = narrow_float((float)real, 5, 2); break;
+      case kInt64: ((long long*)buffer)[i] = (long long)floor(real); break;
+      case kInt32: ((int*)buffer)[i] = (int)floor(real); break;
+      case kInt16: ((short*)buffer)[i] = (short)floor(real); break;
+      case kInt8: ((char*)buffer)[i] = (char)floor(real); break;
+    }
+  }
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "json/source.hpp"
+#include "report/formats.hpp"
+
+namespace fusecalc {
+
+// What a result is called where its document does not say.
+std::string name_of_document(const std::string& path);
+
+// A file, - for standard input, or @name for an op list of the library.
+ByteSource open_document(const std::string& document);
+
+// Colour on a terminal, unless NO_COLOR or a dumb one forbids it.
+Look look_of_standard_output(bool explain = false);
+
+}  // namespace fusecalc

@@ -1,0 +1,25 @@
+#include "core/interrupt.hpp"
+
+#include <csignal>
+
+#include "core/error.hpp"
+
+namespace fusecalc {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+}  // namespace
+
+void note_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+void stop_if_interrupted() {
+  if (interrupted != 0) throw Error(Fault::kInterrupted, "interrupted");
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace fusecalc {
+
+// From here on the first Ctrl-C is noted instead of ending the program; a second one ends it.
+void note_interrupts();
+
+// Throws an Error with Fault::kInterrupted after a Ctrl-C.
+void stop_if_interrupted();
+
+}  // namespace fusecalc

@@ -1,0 +1,151 @@
+#include "gpu/compiler.hpp"
+
+#include <fmt/format.h>
+#include <nvrtc.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "measure/gpu_fault.hpp"
+
+namespace fusecalc::gpu {
+namespace {
+
+void check(nvrtcResult result, const char* what) {
+  if (result == NVRTC_SUCCESS) return;
+  throw gpu_error(GpuFault::kCompile, fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
+}
+
+class Program {
+ public:
+  explicit Program(const std::string& text) {
+    check(nvrtcCreateProgram(&program_, text.c_str(), "kernel.cu", 0, nullptr, nullptr),
+          "nvrtcCreateProgram");
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() { nvrtcDestroyProgram(&program_); }
+
+  std::string log() const {
+    return get("nvrtcGetProgramLog", nvrtcGetProgramLogSize, nvrtcGetProgramLog);
+  }
+  std::string image(bool machine_code) const {
+    return machine_code ? get("nvrtcGetCUBIN", nvrtcGetCUBINSize, nvrtcGetCUBIN)
+                        : get("nvrtcGetPTX", nvrtcGetPTXSize, nvrtcGetPTX);
+  }
+  void compile(const std::vector<const char*>& options) {
+    const nvrtcResult result =
+        nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
+    if (result == NVRTC_ERROR_COMPILATION) throw gpu_error(GpuFault::kCompile, log());
+    check(result, "nvrtcCompileProgram");
+  }
+
+ private:
+  std::string get(const char* what, nvrtcResult (*size_of)(nvrtcProgram, std::size_t*),
+                  nvrtcResult (*copy)(nvrtcProgram, char*)) const {
+    std::size_t size = 0;
+    check(size_of(program_, &size), what);
+    std::string text(size, '\0');
+    check(copy(program_, text.data()), what);
+    return text;
+  }
+
+  nvrtcProgram program_ = nullptr;
+};
+
+// A cache entry holds the log, then the image.
+std::string pack(const CompiledImage& compiled) {
+  return fmt::format("{:016x}", compiled.log.size()) + compiled.log + compiled.image;
+}
+
+std::optional<CompiledImage> unpack(const std::string& entry) {
+  constexpr std::size_t kDigits = 16;
+  std::size_t length = 0;
+  if (entry.size() < kDigits) return std::nullopt;
+  const auto parsed = std::from_chars(entry.data(), entry.data() + kDigits, length, 16);
+  if (parsed.ec != std::errc{} || entry.size() - kDigits < length) return std::nullopt;
+  return CompiledImage{.image = entry.substr(kDigits + length),
+                       .log = entry.substr(kDigits, length),
+                       .cached = true};
+}
+
+// The lines of ptxas's report about an entry.
+std::string_view report_of(std::string_view log, const std::string& entry) {
+  const std::size_t begin = log.find(fmt::format("'{}'", entry));
+  if (begin == std::string_view::npos) return {};
+  constexpr std::string_view kNext = "Compiling entry function";
+  return log.substr(begin, log.find(kNext, begin) - begin);
+}
+
+// The number that stands right before `unit`.
+std::optional<std::uint64_t> number_before(std::string_view text, std::string_view unit) {
+  const std::size_t at = text.find(unit);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::size_t begin = at;
+  while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+  std::uint64_t value = 0;
+  const auto parsed = std::from_chars(text.data() + begin, text.data() + at, value);
+  if (parsed.ec != std::errc{}) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::string compiler_version() {
+  int major = 0;
+  int minor = 0;
+  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  return fmt::format("{}.{}", major, minor);
+}
+
+std::string architecture_for(int capability) {
+  int count = 0;
+  check(nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  std::vector<int> known(static_cast<std::size_t>(count));
+  check(nvrtcGetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
+  if (std::ranges::find(known, capability) != known.end()) return fmt::format("sm_{}", capability);
+  std::erase_if(known, [&](int architecture) { return architecture > capability; });
+  if (known.empty()) {
+    throw gpu_error(GpuFault::kDeviceUnknown,
+                    fmt::format("compute capability {}.{}, NVRTC {}", capability / 10,
+                                capability % 10, compiler_version()));
+  }
+  return fmt::format("compute_{}", std::ranges::max(known));
+}
+
+CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
+                            const KernelCache& cache) {
+  std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17",
+                                      "--ptxas-options=-v"};
+  options.insert(options.end(), source.options.begin(), source.options.end());
+  const std::string key =
+      fmt::format("nvrtc {}\n{}\n{}", compiler_version(), fmt::join(options, "\n"), source.text);
+  if (const std::optional<std::string> entry = cache.load(key)) {
+    if (std::optional<CompiledImage> compiled = unpack(*entry)) return *std::move(compiled);
+  }
+  std::vector<const char*> arguments;
+  for (const std::string& option : options) arguments.push_back(option.c_str());
+  Program program(source.text);
+  program.compile(arguments);
+  CompiledImage compiled{.image = program.image(architecture.starts_with("sm_")),
+                         .log = program.log()};
+  cache.store(key, pack(compiled));
+  return compiled;
+}
+
+std::uint64_t spill_bytes(const std::string& log, const std::string& entry) {
+  const std::string_view report = report_of(log, entry);
+  return number_before(report, " bytes spill stores").value_or(0) +
+         number_before(report, " bytes spill loads").value_or(0);
+}
+
+std::optional<unsigned> register_count(const std::string& log, const std::string& entry) {
+  const auto count = number_before(report_of(log, entry), " registers");
+  if (!count) return std::nullopt;
+  return static_cast<unsigned>(*count);
+}
+
+}  // namespace fusecalc::gpu

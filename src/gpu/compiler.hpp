@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "measure/backend.hpp"
+#include "measure/kernel_cache.hpp"
+
+namespace fusecalc::gpu {
+
+// What NVRTC makes of a source: an image for the driver to load, and ptxas's report.
+struct CompiledImage {
+  std::string image;
+  std::string log;
+  bool cached = false;
+};
+
+// "13.0", of the NVRTC in use.
+std::string compiler_version();
+
+// The --gpu-architecture for a device of this compute capability (90 for 9.0): its own machine code
+// where NVRTC knows it, or the newest PTX below it, which the driver then translates.
+std::string architecture_for(int capability);
+
+// Throws Error with NVRTC's log where the source does not compile.
+CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
+                            const KernelCache& cache);
+
+// Bytes of register spills of an entry, stores and loads, in ptxas's verbose report.
+std::uint64_t spill_bytes(const std::string& log, const std::string& entry);
+// Registers of an entry in the same report; nothing where it does not say.
+std::optional<unsigned> register_count(const std::string& log, const std::string& entry);
+
+}  // namespace fusecalc::gpu

@@ -1,0 +1,352 @@
+#include "gpu/cuda_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "core/embedded.hpp"
+#include "gpu/compiler.hpp"
+
+namespace fusecalc::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
+constexpr unsigned kBlockThreads = 256;
+
+// The element kinds of kernels/instruments.cuh's fill(), in its order.
+enum class FillKind : std::int32_t {
+  kBits64,
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBfloat16,
+  kFloat8E4m3,
+  kFloat8E5m2,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kBits8
+};
+
+struct FillElement {
+  FillKind kind;
+  std::uint64_t bytes;
+};
+
+FillElement fill_element(const std::optional<DType>& dtype) {
+  if (!dtype) return {FillKind::kBits8, 1};
+  switch (*dtype) {
+    case DType::kF64: return {FillKind::kFloat64, 8};
+    case DType::kF32:
+    case DType::kTf32: return {FillKind::kFloat32, 4};
+    case DType::kF16: return {FillKind::kFloat16, 2};
+    case DType::kBf16: return {FillKind::kBfloat16, 2};
+    case DType::kFp8E4m3: return {FillKind::kFloat8E4m3, 1};
+    case DType::kFp8E5m2: return {FillKind::kFloat8E5m2, 1};
+    case DType::kI64: return {FillKind::kInt64, 8};
+    case DType::kI32: return {FillKind::kInt32, 4};
+    case DType::kI16: return {FillKind::kInt16, 2};
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool: return {FillKind::kInt8, 1};
+    case DType::kFp4E2m1:
+    case DType::kI4:
+    case DType::kU4: return {FillKind::kBits8, 1};
+  }
+  return {FillKind::kBits8, 1};
+}
+
+// Kernel ids are the driver's function handles.
+CUfunction function_of(const CompiledKernel& kernel) {
+  return reinterpret_cast<CUfunction>(static_cast<std::uintptr_t>(kernel.id));
+}
+
+unsigned threads_of(const Launch& launch) {
+  return launch.block.x * launch.block.y * launch.block.z;
+}
+
+}  // namespace
+
+// Delegates, so that the destructor runs where the second half throws.
+CudaBackend::CudaBackend(const GpuOptions& options) : CudaBackend(Bare{}, options) {
+  prepare_instruments();
+  if (options.counters) open_counters();
+}
+
+CudaBackend::CudaBackend(Bare /*tag*/, const GpuOptions& options)
+    : device_(device_at(options.device_index)),
+      context_((options.counters ? prepare_profiler(device_) : void(), device_)),
+      info_(describe(device_, options.device_index)),
+      nvml_(info_.uuid),
+      cache_(KernelCache::default_folder()) {
+  info_.driver = nvml_.driver_version();
+}
+
+CudaBackend::~CudaBackend() {
+  raise_flag();
+  counters_.reset();
+  driver().cuStreamSynchronize(context_.stream());
+  for (CUmodule module : modules_) driver().cuModuleUnload(module);
+  for (const Buffer& buffer : {before_, after_, sink_}) {
+    if (buffer.id != 0) release(buffer);
+  }
+  if (begin_ != nullptr) driver().cuEventDestroy(begin_);
+  if (end_ != nullptr) driver().cuEventDestroy(end_);
+  if (flag_ != nullptr) driver().cuMemFreeHost(flag_);
+}
+
+void CudaBackend::prepare_instruments() {
+  const std::vector<CompiledKernel> kernels =
+      compile({std::string(embedded_kernel("instruments")), {"sweep", "hold", "fill"}});
+  sweep_kernel_ = kernels[0];
+  hold_kernel_ = kernels[1];
+  fill_kernel_ = kernels[2];
+  check(driver().cuEventCreate(&begin_, CU_EVENT_DEFAULT), "cuEventCreate");
+  check(driver().cuEventCreate(&end_, CU_EVENT_DEFAULT), "cuEventCreate");
+  void* flag = nullptr;
+  check(driver().cuMemHostAlloc(&flag, sizeof(unsigned), CU_MEMHOSTALLOC_DEVICEMAP),
+        "cuMemHostAlloc");
+  flag_ = static_cast<unsigned*>(flag);
+  check(driver().cuMemHostGetDevicePointer(&flag_on_device_, flag, 0), "cuMemHostGetDevicePointer");
+  // Twice the L2 would do if its replacement were strictly by age; this leaves no doubt.
+  const std::uint64_t bytes = std::max(8 * info_.l2_bytes, 64 * kMebibyte);
+  for (Buffer* buffer : {&before_, &after_}) {
+    *buffer = allocate(bytes);
+    fill(*buffer, {.dtype = {}, .seed = bytes});
+  }
+  sink_ = allocate(sizeof(std::uint32_t));
+  // Lines that somebody made persistent would outlive every sweep.
+  check(driver().cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0), "cuCtxSetLimit");
+  finish();
+}
+
+std::uint64_t CudaBackend::free_bytes() {
+  std::size_t available = 0;
+  std::size_t total = 0;
+  check(driver().cuMemGetInfo(&available, &total), "cuMemGetInfo");
+  return available;
+}
+
+std::vector<CompiledKernel> CudaBackend::compile(const KernelSource& source) {
+  const Clock::time_point begin = Clock::now();
+  const CompiledImage compiled =
+      compile_image(source, architecture_for(capability_of(device_)), cache_);
+  CUmodule module = nullptr;
+  check(driver().cuModuleLoadData(&module, compiled.image.c_str()), "cuModuleLoadData");
+  modules_.push_back(module);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::vector<CompiledKernel> kernels;
+  for (const std::string& entry : source.entries) {
+    CUfunction function = nullptr;
+    check(driver().cuModuleGetFunction(&function, module, entry.c_str()), "cuModuleGetFunction");
+    CompiledKernel kernel{.id = reinterpret_cast<std::uintptr_t>(function),
+                          .resources = resources_of(function),
+                          .compile_seconds = seconds,
+                          .cached = compiled.cached};
+    kernel.resources.spill_bytes = spill_bytes(compiled.log, entry);
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+KernelResources CudaBackend::resources_of(CUfunction function) {
+  const auto get = [&](CUfunction_attribute which) {
+    int value = 0;
+    check(driver().cuFuncGetAttribute(&value, which, function), "cuFuncGetAttribute");
+    return static_cast<unsigned>(value);
+  };
+  return {.registers = get(CU_FUNC_ATTRIBUTE_NUM_REGS),
+          .shared_bytes = get(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+          .local_bytes = get(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
+          .spill_bytes = 0,
+          .max_block_threads = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
+}
+
+double CudaBackend::occupancy(const Launch& launch) {
+  int blocks = 0;
+  check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function_of(launch.kernel),
+                                                             static_cast<int>(threads_of(launch)),
+                                                             launch.shared_bytes),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  const int most = attribute(device_, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  return static_cast<double>(blocks) * threads_of(launch) / most;
+}
+
+Buffer CudaBackend::allocate(std::uint64_t bytes) {
+  CUdeviceptr address = 0;
+  check(driver().cuMemAlloc(&address, std::max<std::uint64_t>(bytes, 1)), "cuMemAlloc");
+  return {.id = address, .bytes = bytes};
+}
+
+void CudaBackend::release(const Buffer& buffer) noexcept { driver().cuMemFree(buffer.id); }
+
+void CudaBackend::upload(const BufferAt& to, std::span<const std::byte> from) {
+  assert(to.offset + from.size() <= to.buffer.bytes);
+  check(driver().cuMemcpyHtoDAsync(address(to), from.data(), from.size(), context_.stream()),
+        "cuMemcpyHtoDAsync");
+  finish();
+}
+
+void CudaBackend::download(std::span<std::byte> to, const BufferAt& from) {
+  assert(from.offset + to.size() <= from.buffer.bytes);
+  check(driver().cuMemcpyDtoHAsync(to.data(), address(from), to.size(), context_.stream()),
+        "cuMemcpyDtoHAsync");
+  finish();
+}
+
+void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
+  FillElement element = fill_element(fill.dtype);
+  if (element.kind == FillKind::kBits8 && buffer.bytes % 8 == 0) {
+    element = {FillKind::kBits64, 8};
+  }
+  const std::uint64_t elements = buffer.bytes / element.bytes;
+  if (elements == 0) return;
+  const std::uint64_t blocks = std::min<std::uint64_t>(
+      (elements + kBlockThreads - 1) / kBlockThreads, std::uint64_t{32} * info_.sm_count);
+  launch({.kernel = fill_kernel_,
+          .grid = {static_cast<unsigned>(blocks)},
+          .block = {kBlockThreads},
+          .shared_bytes = 0,
+          .arguments = {BufferAt{buffer}, elements, static_cast<std::int32_t>(element.kind),
+                        fill.low, fill.high, fill.seed}});
+}
+
+void CudaBackend::poison(const Buffer& buffer) {
+  if (buffer.bytes == 0) return;
+  check(driver().cuMemsetD8Async(buffer.id, 0xff, buffer.bytes, context_.stream()),
+        "cuMemsetD8Async");
+}
+
+void CudaBackend::launch(const Launch& launch) {
+  constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
+  // The stream's queue is finite: work that does not fit starts before it is all queued.
+  constexpr unsigned kQueueDepth = 512;
+  if (holding_ && ++held_launches_ > kQueueDepth) raise_flag();
+  CUfunction function = function_of(launch.kernel);
+  if (launch.shared_bytes > kSharedWithoutAsking) {
+    check(driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                      static_cast<int>(launch.shared_bytes)),
+          "cuFuncSetAttribute");
+  }
+  // The driver copies as many bytes as the parameter has; on this little-endian host those are
+  // the first ones.
+  std::vector<std::uint64_t> values(launch.arguments.size());
+  std::vector<void*> pointers(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::visit(
+        [&](const auto& argument) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, BufferAt>) {
+            values[i] = address(argument);
+          } else {
+            std::memcpy(&values[i], &argument, sizeof argument);
+          }
+        },
+        launch.arguments[i]);
+    pointers[i] = &values[i];
+  }
+  check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
+                                launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,
+                                context_.stream(), pointers.data(), nullptr),
+        "cuLaunchKernel");
+}
+
+void CudaBackend::copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) {
+  check(driver().cuMemcpyDtoDAsync(address(to), address(from), bytes, context_.stream()),
+        "cuMemcpyDtoDAsync");
+}
+
+void CudaBackend::finish() {
+  check(driver().cuStreamSynchronize(context_.stream()), "cuStreamSynchronize");
+}
+
+void CudaBackend::sweep(const Buffer& buffer) {
+  launch({.kernel = sweep_kernel_,
+          .grid = {8 * info_.sm_count},
+          .block = {kBlockThreads},
+          .shared_bytes = 0,
+          .arguments = {BufferAt{buffer}, buffer.bytes / 16, BufferAt{sink_}}});
+}
+
+// Counting.
+
+void CudaBackend::open_counters() {
+  check(driver().cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache");
+  counters_ = std::make_unique<CounterSession>(context_.handle(), info_.index);
+  sweep_bytes_ = {};
+  // The first range of a session may pay for the profiler's own setting up.
+  const Work nothing = [] {};
+  count(nothing);
+  std::array<Bytes, 3> alone;
+  std::ranges::generate(alone, [&] { return count(nothing); });
+  std::ranges::sort(alone, {}, &Bytes::total);
+  sweep_bytes_ = alone[alone.size() / 2];
+  // A read of known size shows whether the counters count what this relies on.
+  if (sweep_bytes_.read < after_.bytes / 10 * 9 || sweep_bytes_.read > after_.bytes / 10 * 11) {
+    throw gpu_error(GpuFault::kImplausible,
+                    fmt::format("{} bytes read, {} counted", after_.bytes, sweep_bytes_.read));
+  }
+}
+
+Bytes CudaBackend::count(const Work& work) {
+  if (counters_ == nullptr) open_counters();
+  sweep(before_);
+  finish();
+  const Bytes counted = counters_->count([&] {
+    work();
+    sweep(after_);
+    finish();
+  });
+  // Less than the sweep alone is noise on work that moves next to nothing.
+  return {.read = counted.read - std::min(counted.read, sweep_bytes_.read),
+          .write = counted.write - std::min(counted.write, sweep_bytes_.write)};
+}
+
+// Timing.
+
+void CudaBackend::raise_flag() noexcept {
+  if (flag_ != nullptr) std::atomic_ref<unsigned>(*flag_).store(1);
+  holding_ = false;
+}
+
+TimedRun CudaBackend::time_once(const Work& work) {
+  constexpr std::uint64_t kMostNanoseconds = 1'000'000'000;
+  counters_.reset();
+  sweep(before_);
+  finish();
+  std::atomic_ref<unsigned>(*flag_).store(0);
+  launch({.kernel = hold_kernel_,
+          .grid = {},
+          .block = {},
+          .shared_bytes = 0,
+          .arguments = {static_cast<std::uint64_t>(flag_on_device_), kMostNanoseconds}});
+  holding_ = true;
+  held_launches_ = 0;
+  {
+    struct Release {
+      CudaBackend* gpu;
+      ~Release() { gpu->raise_flag(); }
+    } const release{this};
+    check(driver().cuEventRecord(begin_, context_.stream()), "cuEventRecord");
+    work();
+    check(driver().cuEventRecord(end_, context_.stream()), "cuEventRecord");
+  }
+  finish();
+  float milliseconds = 0;
+  check(driver().cuEventElapsedTime(&milliseconds, begin_, end_), "cuEventElapsedTime");
+  return {.seconds = static_cast<double>(milliseconds) * 1e-3,
+          .sm_clock_hz = nvml_.sm_clock_hz(),
+          .slowed = nvml_.slowed()};
+}
+
+}  // namespace fusecalc::gpu

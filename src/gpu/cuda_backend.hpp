@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu/context.hpp"
+#include "gpu/counters.hpp"
+#include "gpu/nvml.hpp"
+#include "measure/backend.hpp"
+#include "measure/kernel_cache.hpp"
+#include "measure/module.hpp"
+
+namespace fusecalc::gpu {
+
+// A real GPU behind the interface: contracts stand there.
+class CudaBackend final : public GpuBackend {
+ public:
+  explicit CudaBackend(const GpuOptions& options);
+  ~CudaBackend() override;
+
+  const DeviceInfo& device() const override { return info_; }
+  std::uint64_t free_bytes() override;
+
+  std::vector<CompiledKernel> compile(const KernelSource& source) override;
+  double occupancy(const Launch& launch) override;
+
+  Buffer allocate(std::uint64_t bytes) override;
+  void release(const Buffer& buffer) noexcept override;
+  void upload(const BufferAt& to, std::span<const std::byte> from) override;
+  void download(std::span<std::byte> to, const BufferAt& from) override;
+  void fill(const Buffer& buffer, const RandomFill& fill) override;
+  void poison(const Buffer& buffer) override;
+
+  void launch(const Launch& launch) override;
+  void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
+  void finish() override;
+
+  Bytes count(const Work& work) override;
+  TimedRun time_once(const Work& work) override;
+
+  // Empty until something was counted, and once something was timed after it.
+  const CounterSession* counters() const { return counters_.get(); }
+
+ private:
+  struct Bare {};
+  CudaBackend(Bare tag, const GpuOptions& options);
+
+  // Buffers are known by their address.
+  static CUdeviceptr address(const BufferAt& place) { return place.buffer.id + place.offset; }
+
+  void prepare_instruments();
+  void sweep(const Buffer& buffer);
+  void open_counters();
+  void raise_flag() noexcept;
+  static KernelResources resources_of(CUfunction function);
+
+  CUdevice device_;
+  Context context_;
+  DeviceInfo info_;
+  Nvml nvml_;
+  KernelCache cache_;
+  std::vector<CUmodule> modules_;
+
+  // What the measurement itself needs.
+  CompiledKernel sweep_kernel_;
+  CompiledKernel hold_kernel_;
+  CompiledKernel fill_kernel_;
+  Buffer before_;  // swept to clean the L2 before the work
+  Buffer
+      after_;  // swept to drain it behind the work: another buffer, so that nothing of it is cached
+  Buffer sink_;  // what a sweep stores to, if ever
+  CUevent begin_ = nullptr;
+  CUevent end_ = nullptr;
+  unsigned* flag_ = nullptr;  // host memory that hold_kernel_ watches
+  CUdeviceptr flag_on_device_ = 0;
+  unsigned held_launches_ = 0;
+  bool holding_ = false;
+  std::unique_ptr<CounterSession> counters_;
+  Bytes sweep_bytes_;  // what a range that holds nothing but the draining sweep counts
+};
+
+}  // namespace fusecalc::gpu

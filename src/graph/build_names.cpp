@@ -1,0 +1,215 @@
+// What the document calls things: dims, tensors, ops and the order in which ops can run.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <string_view>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+#include "graph/builder.hpp"
+
+namespace fusecalc {
+
+void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
+  for (const auto& [name, extent] : written_.dims) dims_.emplace(name, extent);
+  for (const DimOverride& override : overrides) {
+    const auto found = dims_.find(override.name);
+    if (found == dims_.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& [name, extent] : written_.dims) names.push_back(name);
+      std::string hint = did_you_mean(override.name, names);
+      if (hint.empty() && names.empty()) hint = " (the list names no dims)";
+      if (hint.empty()) hint = " (known: " + listed(names) + ")";
+      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
+    }
+    found->second = override.extent;
+  }
+}
+
+std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& name) const {
+  const auto found = dims_.find(name);
+  if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
+  std::vector<std::string_view> names;
+  for (const auto& [known, extent] : written_.dims) names.push_back(known);
+  const std::string hint = did_you_mean(name, names);
+  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name),
+                            hint.empty() ? "; give it an extent in \"dims\"" : hint));
+}
+
+void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& pointer) {
+  Tensor& tensor = graph_.tensors[id];
+  const std::optional<std::uint64_t> elements = checked_elements(type.shape);
+  const std::optional<std::uint64_t> bytes =
+      elements ? checked_bytes_of(type.dtype, *elements) : std::nullopt;
+  if (!bytes) {
+    fail(pointer, fmt::format("{} of shape {} is more than {} bytes", in_quotes(tensor.name),
+                              to_string(type.shape), kMaxCount));
+  }
+  tensor.elements = *elements;
+  tensor.bytes = *bytes;
+  tensor.type = std::move(type);
+}
+
+void GraphBuilder::declare_tensors() {
+  for (const WrittenTensor& written : written_.tensors) {
+    const std::string pointer = "/tensors/" + pointer_token(written.name);
+    const auto id = static_cast<TensorId>(graph_.tensors.size());
+    tensor_ids_.emplace(written.name, id);
+    declared_.push_back(&written);
+    writer_.push_back(kNone);
+    Tensor& tensor = graph_.tensors.emplace_back();
+    tensor.name = written.name;
+    tensor.value = tensor.storage = id;
+    TensorType type{.shape = {}, .dtype = default_dtype_};
+    if (written.dtype) type.dtype = dtype_at(pointer + "/dtype", *written.dtype);
+    if (!written.shape) continue;
+    for (std::size_t i = 0; i < written.shape->size(); ++i) {
+      const std::string place = fmt::format("{}/shape/{}", pointer, i);
+      const WrittenDim& extent = (*written.shape)[i];
+      const auto* name = std::get_if<std::string>(&extent);
+      const std::int64_t value =
+          name != nullptr ? dim(place, *name) : std::get<std::int64_t>(extent);
+      if (value < 0) fail(place, fmt::format("must not be negative, and is {}", value));
+      type.shape.push_back(static_cast<std::uint64_t>(value));
+    }
+    set_type(id, std::move(type), pointer + "/shape");
+  }
+}
+
+// Finds every op's row, name and outputs, so that ops may stand in any order.
+void GraphBuilder::declare_ops() {
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    const WrittenOp& written = written_.ops[position];
+    if (op_named(written.op) == nullptr) {
+      fail(at_op(position) + "/op",
+           fmt::format("unknown op {}{}; fusecalc ops lists them all", in_quotes(written.op),
+                       did_you_mean(written.op, op_names())));
+    }
+    if (written.name) {
+      const auto [first, fresh] =
+          op_positions_.emplace(*written.name, static_cast<std::uint32_t>(position));
+      if (!fresh) {
+        fail(at_op(position) + "/name",
+             fmt::format("{} is already the name of {}", in_quotes(*written.name),
+                         at_op(first->second)));
+      }
+    }
+    for (std::size_t i = 0; i < written.outputs.size(); ++i) {
+      const std::string& name = written.outputs[i];
+      const auto next = static_cast<TensorId>(graph_.tensors.size());
+      const auto [entry, fresh] = tensor_ids_.emplace(name, next);
+      if (fresh) {
+        Tensor& tensor = graph_.tensors.emplace_back();
+        tensor.name = name;
+        tensor.value = tensor.storage = next;
+        declared_.push_back(nullptr);
+        writer_.push_back(kNone);
+      }
+      std::uint32_t& writer = writer_[entry->second];
+      if (writer != kNone) {
+        fail(at_output(written, position, i), fmt::format("tensor {} is written twice, first by {}",
+                                                          in_quotes(name), at_op(writer)));
+      }
+      writer = static_cast<std::uint32_t>(position);
+    }
+  }
+  refuse_taken_defaults();
+  op_at_position_.assign(written_.ops.size(), kNone);
+}
+
+// A name may not be the one by which an unnamed op goes.
+void GraphBuilder::refuse_taken_defaults() const {
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    if (written_.ops[position].name) continue;
+    const auto taken = op_positions_.find(fmt::format("op#{}", position));
+    if (taken == op_positions_.end()) continue;
+    fail(at_op(taken->second) + "/name",
+         fmt::format("{} is already what {} is called, which has no name of its own",
+                     in_quotes(taken->first), at_op(position)));
+  }
+}
+
+TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
+                                const std::string& name) const {
+  const auto found = tensor_ids_.find(name);
+  if (found == tensor_ids_.end()) {
+    std::string message = unknown("tensor", name, tensor_ids_);
+    if (!message.ends_with("?)")) message += "; declare graph inputs in \"tensors\"";
+    fail(fmt::format("{}/inputs/{}", at_op(position), i), message);
+  }
+  return found->second;
+}
+
+// Positions in an order in which every op comes after those that it needs; the earliest first.
+std::vector<std::uint32_t> GraphBuilder::run_order() const {
+  const std::size_t count = written_.ops.size();
+  std::vector<std::uint32_t> missing(count, 0);
+  std::vector<std::vector<std::uint32_t>> users(count);
+  for (std::size_t position = 0; position < count; ++position) {
+    const auto& inputs = written_.ops[position].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto* name = std::get_if<std::string>(&inputs[i]);
+      if (name == nullptr) continue;
+      const std::uint32_t writer = writer_[input_at(position, i, *name)];
+      if (writer == kNone) continue;
+      users[writer].push_back(static_cast<std::uint32_t>(position));
+      ++missing[position];
+    }
+  }
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::uint32_t position = 0; position < count; ++position) {
+    if (missing[position] == 0) ready.push(position);
+  }
+  std::vector<std::uint32_t> order;
+  order.reserve(count);
+  while (!ready.empty()) {
+    const std::uint32_t position = ready.top();
+    ready.pop();
+    order.push_back(position);
+    for (const std::uint32_t user : users[position]) {
+      if (--missing[user] == 0) ready.push(user);
+    }
+  }
+  if (order.size() != count) fail_cycle(missing);
+  return order;
+}
+
+void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
+  // Every op that still waits has an input whose writer waits too: walking back must close a loop.
+  auto position = static_cast<std::uint32_t>(
+      std::ranges::find_if(waiting, [](std::uint32_t n) { return n > 0; }) - waiting.begin());
+  std::vector<std::uint32_t> path;
+  while (std::ranges::find(path, position) == path.end()) {
+    path.push_back(position);
+    for (const auto& input : written_.ops[position].inputs) {
+      const auto* name = std::get_if<std::string>(&input);
+      if (name == nullptr) continue;
+      const std::uint32_t writer = writer_[tensor_ids_.at(*name)];
+      if (writer != kNone && waiting[writer] > 0) {
+        position = writer;
+        break;
+      }
+    }
+  }
+  path.erase(path.begin(), std::ranges::find(path, position));
+  std::ranges::reverse(path);
+  const auto first = std::ranges::min_element(path);
+  std::ranges::rotate(path, first);
+  std::string text;
+  constexpr std::size_t kShown = 8;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i == kShown && path.size() > kShown + 1) {
+      text += fmt::format("{} more -> ", path.size() - i);
+      break;
+    }
+    text += written_.ops[path[i]].outputs[0] + " -> ";
+  }
+  fail(at_op(path[0]), "the operations form a cycle: " + printable(text) +
+                           printable(written_.ops[path[0]].outputs[0]));
+}
+
+}  // namespace fusecalc

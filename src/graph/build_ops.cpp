@@ -1,0 +1,302 @@
+// One op at a time: its row, attributes, shapes, and what it does to memory.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+#include "graph/attribute_reader.hpp"
+#include "graph/builder.hpp"
+
+namespace fusecalc {
+
+std::string GraphBuilder::written_place(const WrittenOp& op, std::string_view place) {
+  const auto attribute = place.empty() ? std::nullopt : attribute_named(place.substr(1));
+  if (!attribute) return std::string(place);
+  for (const WrittenAttribute& written : op.attributes) {
+    if (attribute_named(written.name) == attribute) return place_of(written.name, written.grouped);
+  }
+  return "";
+}
+
+Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op) const {
+  Attributes attributes;
+  const AttributeSet allowed = op.row->attributes;
+  AttributeSet seen = 0;
+  for (const auto& [key, value, grouped] : written.attributes) {
+    const std::string pointer = at_op(op.position) + place_of(key, grouped);
+    const std::optional<Attribute> attribute = attribute_named(key);
+    if (!attribute || (allowed & only(*attribute)) == 0) {
+      std::vector<std::string_view> known = {"name", "op", "inputs", "output", "outputs"};
+      std::vector<std::string_view> own;
+      for (const Attribute member : members_of(allowed)) own.push_back(name_of(member));
+      known.insert(known.end(), own.begin(), own.end());
+      std::string hint = did_you_mean(key, known);
+      if (hint.empty()) {
+        hint = own.empty() ? " (it takes none)" : fmt::format(" (known: {})", fmt::join(own, ", "));
+      }
+      fail(pointer, fmt::format("unknown attribute {} of {}{}", in_quotes(key), written.op, hint));
+    }
+    if ((seen & only(*attribute)) != 0) {
+      fail(pointer,
+           fmt::format("gives {} a second time; keep one", in_quotes(name_of(*attribute))));
+    }
+    seen = seen | *attribute;
+    const AttributeScope scope{.dim = [&](const std::string& name) { return dim(pointer, name); },
+                               .fail = [&](const std::string& message) { fail(pointer, message); }};
+    set_attribute(attributes, *attribute, value, scope);
+  }
+  return attributes;
+}
+
+void GraphBuilder::build_op(std::uint32_t position) {
+  const WrittenOp& written = written_.ops[position];
+  Op op;
+  op.position = position;
+  op.name = written.name.value_or(fmt::format("op#{}", position));
+  op.row = op_named(written.op);
+  op.op_class = op.row->op_class;
+  op.attributes = std::make_unique<const Attributes>(read_attributes(written, op));
+  std::vector<Inference::Input> inputs;
+  for (std::size_t i = 0; i < written.inputs.size(); ++i) {
+    const auto* name = std::get_if<std::string>(&written.inputs[i]);
+    if (name == nullptr) {
+      const double number = std::get<WrittenNumber>(written.inputs[i]).real;
+      op.operands.push_back({.number = number});
+      inputs.push_back({.name = {}, .number = number});
+      continue;
+    }
+    const TensorId id = input_at(position, i, *name);
+    const Tensor& tensor = graph_.tensors[id];
+    const bool graph_input = writer_[id] == kNone;
+    if (graph_input && !declared_[id]->shape) {
+      fail("/tensors/" + pointer_token(*name), "a graph input needs a shape");
+    }
+    op.operands.push_back({.tensor = id, .reads = tensor.elements});
+    inputs.push_back({.name = tensor.name, .type = &tensor.type, .elements = tensor.elements});
+  }
+  const OpRow& row = *op.row;
+  if (inputs.size() < row.min_inputs || inputs.size() > row.max_inputs) {
+    const std::string range = row.min_inputs == row.max_inputs
+                                  ? std::to_string(row.min_inputs)
+                                  : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
+    fail(at_op(position) + "/inputs", fmt::format("{} takes {} input{}, not {}", row.name, range,
+                                                  range == "1" ? "" : "s", inputs.size()));
+  }
+  if (written.outputs.size() > row.max_outputs) {
+    fail(at_op(position) + "/outputs",
+         fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
+                     row.max_outputs == 1 ? "" : "s", written.outputs.size()));
+  }
+  Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
+                      [&](std::string_view place, const std::string& message) {
+                        fail(at_op(position) + written_place(written, place), message);
+                      });
+  if (row.infer == nullptr) {
+    build_custom(written, op);
+  } else {
+    if (written.flops) fail(at_op(position) + "/flops", "only a custom op states its FLOPs");
+    if (written.op_class) fail(at_op(position) + "/class", "only a custom op states its class");
+    infer(written, op, inference);
+  }
+  if (op.op_class == OpClass::kView) {
+    add_view(written, op, inference.outputs[0]);
+    return;
+  }
+  apply_partial(written, op);
+  const auto id = static_cast<OpId>(graph_.ops.size());
+  op_at_position_[position] = id;
+  for (const TensorId output : op.outputs) graph_.tensors[output].producer = id;
+  graph_.ops.push_back(std::move(op));
+  apply_inplace(written, graph_.ops.back());
+  if (inference.inplace_input && written.inplace.empty()) {
+    const Op& stored = graph_.ops.back();
+    live_in(at_output(written, position, 0), stored.outputs[0],
+            stored.operands[*inference.inplace_input].tensor, id);
+  }
+}
+
+void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference) {
+  op.row->infer(inference);
+  if (inference.outputs.size() < written.outputs.size()) {
+    inference.fail(fmt::format("{} has {} output{} here, not {}", op.row->name,
+                               inference.outputs.size(), inference.outputs.size() == 1 ? "" : "s",
+                               written.outputs.size()));
+  }
+  op.op_class = inference.op_class;
+  op.passes = inference.passes;
+  op.rows = std::move(inference.rows);
+  op.matrix = inference.matrix.value_or(MatrixShape{});
+  op.collapses = inference.collapses;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) op.operands[i].reads = inference.reads[i];
+  if (op.op_class == OpClass::kView) return;
+  for (std::size_t i = 0; i < written.outputs.size(); ++i) {
+    add_output(written, op, i, inference.outputs[i]);
+  }
+  if (inference.partial_write) op.writes[0] = *inference.partial_write;
+  op.work = inference.work.value_or(graph_.tensors[op.outputs[0]].elements);
+  count_flops(op, op.flops);
+}
+
+void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
+  flops = op.row->flops;
+  bool fits = checked_multiply(flops, op.work);
+  if (op.op_class == OpClass::kContract) {
+    flops = 2;
+    const MatrixShape& m = op.matrix;
+    for (const std::uint64_t factor : {m.batch, m.rows, m.columns, m.depth}) {
+      fits = fits && checked_multiply(flops, factor);
+    }
+    // A causal mask leaves the pairs in which the key is not younger than the query.
+    if (op.attributes->causal && m.columns >= m.rows && m.rows > 0) {
+      const double pairs = static_cast<double>(m.columns) - (static_cast<double>(m.rows) - 1) / 2;
+      flops = static_cast<std::uint64_t>(static_cast<double>(flops) *
+                                         (pairs / static_cast<double>(m.columns)));
+    }
+  }
+  if (!fits) {
+    fail(at_op(op.position),
+         fmt::format("takes more than {} floating-point operations", kMaxCount));
+  }
+}
+
+void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
+  if (written.op_class) {
+    const auto names = op_class_names();
+    const auto found = std::ranges::find(names, *written.op_class);
+    const auto op_class = static_cast<OpClass>(found - names.begin());
+    if (found == names.end() || op_class == OpClass::kView || op_class == OpClass::kNormalise) {
+      fail(at_op(op.position) + "/class",
+           in_quotes(*written.op_class) +
+               " is none of pointwise, reduce, movement, contract or opaque");
+    }
+    op.op_class = op_class;
+  }
+  for (std::size_t i = 0; i < written.outputs.size(); ++i) {
+    const TensorId id = tensor_ids_.at(written.outputs[i]);
+    if (declared_[id] == nullptr || !declared_[id]->shape) {
+      fail(at_output(written, op.position, i),
+           fmt::format("{} comes from a custom op; declare its shape in \"tensors\"",
+                       in_quotes(written.outputs[i])));
+    }
+    add_output(written, op, i, graph_.tensors[id].type);
+  }
+  op.flops = written.flops.value_or(0);
+  for (const Operand& operand : op.operands) op.work = std::max(op.work, operand.reads);
+  if (op.op_class != OpClass::kReduce) op.work = graph_.tensors[op.outputs[0]].elements;
+}
+
+void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type) {
+  const TensorId id = tensor_ids_.at(written.outputs[i]);
+  const std::string pointer = at_output(written, op.position, i);
+  if (declared_[id] != nullptr) {
+    // The document pins what it states; the rest is inferred.
+    const Tensor& declared = graph_.tensors[id];
+    if (declared_[id]->shape && declared.type.shape != type.shape) {
+      fail(pointer,
+           fmt::format("{} has the shape {}, and \"tensors\" declares {}", in_quotes(declared.name),
+                       to_string(type.shape), to_string(declared.type.shape)));
+    }
+    if (declared_[id]->dtype) {
+      type.dtype =
+          dtype_at("/tensors/" + pointer_token(declared.name) + "/dtype", *declared_[id]->dtype);
+    }
+  }
+  set_type(id, std::move(type), pointer);
+  op.outputs.push_back(id);
+  op.writes.push_back(graph_.tensors[id].elements);
+}
+
+void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType type) {
+  Op scratch;
+  scratch.position = op.position;
+  add_output(written, scratch, 0, std::move(type));
+  Tensor& view = graph_.tensors[scratch.outputs[0]];
+  const TensorId base = op.operands[0].tensor;
+  const Tensor& viewed = graph_.tensors[base];
+  if (view.type.dtype != viewed.type.dtype) {
+    fail(at_output(written, op.position, 0), "a view keeps the dtype; cast copies");
+  }
+  view.view_of = base;
+  view.value = viewed.value;
+  view.storage = graph_.tensors[viewed.value].storage;
+  if (op.row->access == Access::kPermute) {
+    view.view_perm = op.attributes->perm;
+    const auto rank = static_cast<std::int64_t>(viewed.type.shape.size());
+    if (view.view_perm.empty()) {
+      for (std::int64_t axis = rank - 1; axis >= 0; --axis) view.view_perm.push_back(axis);
+    }
+    for (std::int64_t& axis : view.view_perm) axis += axis < 0 ? rank : 0;
+  }
+}
+
+void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
+  for (const auto& [name, elements] : written.reads) {
+    bool found = false;
+    for (Operand& operand : op.operands) {
+      if (operand.tensor == kNone || graph_.tensors[operand.tensor].name != name) continue;
+      operand.reads = std::min(elements, graph_.tensors[operand.tensor].elements);
+      found = true;
+    }
+    if (!found) {
+      fail(fmt::format("{}/reads/{}", at_op(op.position), pointer_token(name)),
+           in_quotes(name) + " is no input of this op");
+    }
+  }
+  for (const auto& [name, elements] : written.writes) {
+    const auto output = std::ranges::find(written.outputs, name);
+    if (output == written.outputs.end()) {
+      fail(fmt::format("{}/writes/{}", at_op(op.position), pointer_token(name)),
+           in_quotes(name) + " is no output of this op");
+    }
+    const auto i = static_cast<std::size_t>(output - written.outputs.begin());
+    op.writes[i] = std::min(elements, graph_.tensors[op.outputs[i]].elements);
+  }
+}
+
+void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
+  const auto id = static_cast<OpId>(graph_.ops.size() - 1);
+  for (const auto& [output, home] : written.inplace) {
+    const std::string pointer =
+        fmt::format("{}/inplace/{}", at_op(op.position), pointer_token(output));
+    const auto found = std::ranges::find(written.outputs, output);
+    if (found == written.outputs.end()) {
+      fail(pointer, in_quotes(output) + " is no output of this op");
+    }
+    const auto input = std::ranges::find_if(op.operands, [&](const Operand& operand) {
+      return operand.tensor != kNone && graph_.tensors[operand.tensor].name == home;
+    });
+    if (input == op.operands.end()) fail(pointer, in_quotes(home) + " is no input of this op");
+    live_in(pointer, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
+            input->tensor, id);
+  }
+}
+
+void GraphBuilder::live_in(const std::string& pointer, TensorId output, TensorId home,
+                           OpId writer) {
+  Tensor& tensor = graph_.tensors[output];
+  const TensorId value = graph_.tensors[home].value;
+  if (tensor.bytes != graph_.tensors[value].bytes) {
+    fail(pointer, fmt::format("{} has {} bytes and cannot live in the {} of {}",
+                              in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
+                              in_quotes(graph_.tensors[home].name)));
+  }
+  const auto [entry, fresh] = overwritten_by_.emplace(value, writer);
+  if (!fresh) {
+    fail(pointer,
+         fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
+                     in_quotes(graph_.ops[entry->second].name)));
+  }
+  tensor.storage = graph_.tensors[value].storage;
+  const Op& op = graph_.ops[writer];
+  const auto place = std::ranges::find(op.outputs, output) - op.outputs.begin();
+  const bool partial = op.writes[static_cast<std::size_t>(place)] < tensor.elements;
+  if (partial) graph_.tensors[value].patched_by = writer;
+}
+
+}  // namespace fusecalc

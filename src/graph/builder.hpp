@@ -1,0 +1,114 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "graph/attribute_reader.hpp"
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+
+using NameIndex = std::unordered_map<std::string_view, std::uint32_t>;
+
+// Makes a valid graph of a written one, in the order of build(). The names are resolved in
+// build_names.cpp, each op is understood in build_ops.cpp, and the graph as a whole in build.cpp.
+class GraphBuilder {
+ public:
+  GraphBuilder(const WrittenGraph& written, const std::vector<DimOverride>& overrides)
+      : written_(written) {
+    graph_.document = written.document;
+    graph_.name = written.name;
+    resolve_dims(overrides);
+  }
+
+  OpGraph build() {
+    if (written_.dtype) default_dtype_ = dtype_at("/dtype", *written_.dtype);
+    declare_tensors();
+    declare_ops();
+    for (const std::uint32_t position : run_order()) build_op(position);
+    refuse_stray_pins();
+    link_overwrites();
+    sort_ops();
+    mark_outputs();
+    resolve_fuse();
+    return std::move(graph_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view pointer, const std::string& message) const {
+    throw Error(Fault::kBadInput, fmt::format("{}: {}{}{}", written_.document, printable(pointer),
+                                              pointer.empty() ? "" : ": ", message));
+  }
+  static std::string at_op(std::size_t position) { return fmt::format("/ops/{}", position); }
+  static std::string place_of(const std::string& attribute, bool grouped) {
+    return (grouped ? "/attrs/" : "/") + pointer_token(attribute);
+  }
+  // Where a rule's place within an op, "/axes", stands in the document: perhaps at "/attrs/axis".
+  static std::string written_place(const WrittenOp& op, std::string_view place);
+  static std::string at_output(const WrittenOp& op, std::size_t position, std::size_t i) {
+    return op.one_output ? at_op(position) + "/output"
+                         : fmt::format("{}/outputs/{}", at_op(position), i);
+  }
+
+  // "unknown WHAT "x" (did you mean "y"?)".
+  static std::string unknown(std::string_view what, std::string_view name, const NameIndex& known) {
+    std::vector<std::string_view> names;
+    for (const auto& [key, id] : known) names.push_back(key);
+    std::ranges::sort(names);
+    return fmt::format("unknown {} {}{}", what, in_quotes(name), did_you_mean(name, names));
+  }
+
+  DType dtype_at(const std::string& pointer, const std::string& name) const {
+    const std::optional<DType> dtype = dtype_named(name);
+    if (!dtype) fail(pointer, unknown_dtype(name));
+    return *dtype;
+  }
+
+  void resolve_dims(const std::vector<DimOverride>& overrides);
+  std::int64_t dim(const std::string& pointer, const std::string& name) const;
+  void declare_tensors();
+  void declare_ops();
+  void refuse_taken_defaults() const;
+  std::vector<std::uint32_t> run_order() const;
+  [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
+  TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
+  void build_op(std::uint32_t position);
+  void build_custom(const WrittenOp& written, Op& op);
+  void infer(const WrittenOp& written, Op& op, Inference& inference);
+  Attributes read_attributes(const WrittenOp& written, const Op& op) const;
+  void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
+  void add_view(const WrittenOp& written, const Op& op, TensorType type);
+  void apply_partial(const WrittenOp& written, Op& op) const;
+  void apply_inplace(const WrittenOp& written, const Op& op);
+  void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);
+  void count_flops(const Op& op, std::uint64_t& flops) const;
+  void refuse_stray_pins() const;
+  void link_overwrites();
+  void sort_ops();
+  void mark_outputs();
+  void resolve_fuse();
+  void set_type(TensorId id, TensorType type, const std::string& pointer);
+
+  const WrittenGraph& written_;
+  OpGraph graph_;
+  DType default_dtype_ = DType::kF32;
+  std::unordered_map<std::string_view, std::uint64_t> dims_;
+  NameIndex tensor_ids_;
+  NameIndex op_positions_;
+  // Per tensor: the position of the op that writes it, and what the document declares of it.
+  std::vector<std::uint32_t> writer_;
+  std::vector<const WrittenTensor*> declared_;
+  // Per value: the op that overwrites it in place.
+  std::unordered_map<TensorId, OpId> overwritten_by_;
+  std::vector<OpId> op_at_position_;
+};
+
+}  // namespace fusecalc

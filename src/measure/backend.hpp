@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/bytes.hpp"
+#include "core/dtype.hpp"
+
+namespace fusecalc {
+
+// What a GPU is, in SI units.
+struct DeviceInfo {
+  int index = 0;
+  std::string name{};
+  std::string uuid{};
+  std::string compute_capability{};  // "9.0"
+  std::string driver{};              // the driver's own version, empty where NVML does not tell
+  std::string driver_cuda{};         // the newest CUDA that the driver runs: "13.0"
+  std::string toolkit{};             // the CUDA that compiles here
+  double sm_clock_hz = 0;            // at its highest
+  double memory_clock_hz = 0;
+  std::uint64_t l2_bytes = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t shared_bytes_per_block = 0;  // what a block may opt in to
+  unsigned sm_count = 0;
+  bool ecc = false;
+};
+
+// Device memory. A value: the backend keeps what it stands for until release().
+struct Buffer {
+  std::uint64_t id = 0;
+  std::uint64_t bytes = 0;
+};
+
+// A place inside a buffer.
+struct BufferAt {
+  Buffer buffer;
+  std::uint64_t offset = 0;
+};
+
+// CUDA C++ text that becomes one module. Its entries are extern "C" and come back in order.
+struct KernelSource {
+  std::string text;
+  std::vector<std::string> entries;
+  std::vector<std::string> options{};  // for NVRTC, beyond the architecture
+};
+
+// What the compiler made of one entry.
+struct KernelResources {
+  unsigned registers = 0;          // per thread
+  std::uint64_t shared_bytes = 0;  // static, per block
+  std::uint64_t local_bytes = 0;   // per thread: stack and spills
+  std::uint64_t spill_bytes = 0;   // stored and loaded
+  unsigned max_block_threads = 0;
+};
+
+struct CompiledKernel {
+  std::uint64_t id = 0;
+  KernelResources resources;
+  double compile_seconds = 0;  // of its module, or of reading that from the cache
+  bool cached = false;
+};
+
+struct Extent {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+};
+
+using Argument =
+    std::variant<BufferAt, std::uint64_t, std::int64_t, std::uint32_t, std::int32_t, float, double>;
+
+// One kernel launch. The arguments have the kernel's parameter types, in order.
+struct Launch {
+  CompiledKernel kernel;
+  Extent grid;
+  Extent block;
+  std::uint32_t shared_bytes = 0;  // dynamic
+  std::vector<Argument> arguments;
+};
+
+// Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
+// same bytes on every device.
+struct RandomFill {
+  std::optional<DType> dtype{};
+  double low = 0;
+  double high = 1;
+  std::uint64_t seed = 0;
+};
+
+// One timed run of some work.
+struct TimedRun {
+  double seconds = 0;
+  std::optional<double> sm_clock_hz{};  // just after it, where the device tells
+  bool slowed = false;  // the device reports that heat or power holds its clocks down
+};
+
+// Enqueues launches and copies, and nothing else: it may be run any number of times.
+using Work = std::function<void()>;
+
+// One GPU, as the measurement needs it. Nothing here names a CUDA type; the module that
+// load_backend() opens implements it, and so does a fake in the tests. Work is enqueued in order on
+// one stream. Every fault is an Error; a fault of the device surfaces at the next call that waits.
+class GpuBackend {
+ public:
+  GpuBackend() = default;
+  GpuBackend(const GpuBackend&) = delete;
+  GpuBackend& operator=(const GpuBackend&) = delete;
+  virtual ~GpuBackend() = default;
+
+  virtual const DeviceInfo& device() const = 0;
+  virtual std::uint64_t free_bytes() = 0;
+
+  virtual std::vector<CompiledKernel> compile(const KernelSource& source) = 0;
+  // Resident threads over the most that a multiprocessor holds.
+  virtual double occupancy(const Launch& launch) = 0;
+
+  virtual Buffer allocate(std::uint64_t bytes) = 0;
+  virtual void release(const Buffer& buffer) noexcept = 0;
+  virtual void upload(const BufferAt& to, std::span<const std::byte> from) = 0;
+  virtual void download(std::span<std::byte> to, const BufferAt& from) = 0;
+  virtual void fill(const Buffer& buffer, const RandomFill& fill) = 0;
+  // Bytes of 0xff: NaN in every float type, and no value that a kernel writes by chance.
+  virtual void poison(const Buffer& buffer) = 0;
+
+  virtual void launch(const Launch& launch) = 0;
+  virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;
+  virtual void finish() = 0;
+
+  // The DRAM traffic of running the work once from a clean L2 that holds none of its data, with
+  // everything that it wrote drained to memory.
+  virtual Bytes count(const Work& work) = 0;
+
+  // Runs the work once from such an L2, with no profiler, and times it on the device. The gaps
+  // between launches that the CPU leaves are kept out, up to a few hundred launches.
+  virtual TimedRun time_once(const Work& work) = 0;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/op_list.hpp"
+#include "measure/plan_runner.hpp"
+
+namespace fusecalc {
+
+// Measures a list of sizes with kernels that move exactly those bytes: one per operation, against
+// one that reads the first input and writes the last output. `document` starts messages about the
+// list, such as that it does not fit into the device's memory.
+Measurement measure_chain(GpuBackend& gpu, const SizeChain& chain,
+                          const std::vector<SizedOperation>& operations,
+                          const MeasureOptions& options, const Progress& progress,
+                          const std::string& document);
+
+}  // namespace fusecalc

@@ -1,0 +1,80 @@
+#include "measure/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string_view>
+
+#include "core/format.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr double kTellingPercent = 2;
+// What a range of the chip-wide counters picks up besides the work.
+constexpr std::uint64_t kCounterNoise = std::uint64_t{256} << 10U;
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+struct Gap {
+  std::string text;  // empty where there is none to tell
+  bool reads_low = false;
+  bool noise = false;
+};
+
+Gap gap_of(const Bytes& analytic, const Bytes& measured) {
+  Gap gap;
+  const auto add = [&](std::string_view what, std::uint64_t is, std::uint64_t should_be) {
+    const double percent = error_percent(is, should_be).value_or(is == 0 ? 0 : 100);
+    if (std::abs(percent) <= kTellingPercent) return;
+    if (!gap.text.empty()) gap.text += ", ";
+    gap.text += fmt::format("{} {:+.1f} %", what, percent);
+  };
+  add("reads", measured.read, analytic.read);
+  add("writes", measured.write, analytic.write);
+  gap.reads_low = measured.read < analytic.read;
+  gap.noise = distance(measured.read, analytic.read) <= kCounterNoise &&
+              distance(measured.write, analytic.write) <= kCounterNoise;
+  return gap;
+}
+
+std::string sentence(const std::string& where, const Gap& gap, std::string_view cause) {
+  return fmt::format("{}: {}: {}", where, gap.text, cause);
+}
+
+constexpr std::string_view kNoise =
+    "few bytes, and the counters are the whole chip's: what else it does shows";
+
+}  // namespace
+
+std::vector<std::string> explain_gaps(const PlanMeasurement& plan,
+                                      std::uint64_t largest_intermediate,
+                                      const DeviceInfo& device) {
+  std::vector<std::string> notes;
+  if (plan.isolated.dram) {
+    for (const KernelMeasurement& kernel : plan.kernels) {
+      const Gap gap = gap_of(kernel.analytic, *kernel.observed.dram);
+      if (gap.text.empty()) continue;
+      notes.push_back(sentence(fmt::format("{}, {} alone", plan.key, printable(kernel.name, 40)),
+                               gap, gap.noise ? kNoise : "unexplained"));
+    }
+  }
+  // A plan of one kernel is the same either way.
+  if (plan.pipeline.dram && (plan.kernels.size() > 1 || !plan.isolated.dram)) {
+    const Gap gap = gap_of(plan.analytic, *plan.pipeline.dram);
+    const bool from_cache =
+        gap.reads_low && largest_intermediate > 0 && largest_intermediate <= device.l2_bytes;
+    const std::string cause =
+        gap.noise    ? std::string(kNoise)
+        : from_cache ? fmt::format(
+                           "the L2 of {} serves what one kernel left for the next (tensors "
+                           "of up to {})",
+                           human_bytes(device.l2_bytes), human_bytes(largest_intermediate))
+                     : "unexplained";
+    if (!gap.text.empty()) notes.push_back(sentence(plan.key + ", back to back", gap, cause));
+  }
+  return notes;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure/backend.hpp"
+#include "measure/measurement.hpp"
+
+namespace fusecalc {
+
+struct MeasureOptions {
+  bool counters = true;
+  bool isolated = true;             // each kernel alone, from a cold L2
+  bool pipeline = true;             // a plan's kernels back to back
+  std::optional<std::size_t> runs;  // exactly so many timed runs of everything
+  double time_budget_s = 1;         // for all timing together
+  std::uint64_t seed = 0;
+};
+
+// Says what is being done, for people who wait.
+using Progress = std::function<void(const std::string&)>;
+
+// A kernel of a plan, ready to run: its buffers exist and hold data.
+struct PreparedKernel {
+  std::string name;
+  std::uint64_t operations = 1;
+  Bytes analytic;
+  Launch launch;
+};
+
+struct PreparedPlan {
+  std::string key;
+  Bytes analytic;
+  std::vector<PreparedKernel> kernels{};
+  // Bytes of the largest tensor that one of its kernels writes and another reads; 0 without any.
+  std::uint64_t largest_intermediate = 0;
+};
+
+// Counts, then times, every kernel and every plan. Counting comes first, since it is what a machine
+// may not permit; timing follows with the profiler gone.
+std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const PreparedPlan> plans,
+                                       const MeasureOptions& options, const Progress& progress);
+
+// What the device's own copy moves in a second, reads and writes together; nothing where no buffers
+// of a telling size can be had.
+std::optional<double> copy_ceiling(GpuBackend& gpu);
+
+}  // namespace fusecalc

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/formats.hpp"
+
+namespace fusecalc {
+
+// Text in an ANSI colour where the look has any.
+std::string coloured(std::string_view text, std::string_view code, const Look& look);
+
+// "+0.02 %", or "" for nothing.
+std::string signed_percent(const std::optional<double>& percent);
+
+// 1.23 s, 4.56 ms, 78.9 us.
+std::string human_seconds(double seconds);
+
+}  // namespace fusecalc

@@ -1,0 +1,151 @@
+#include <cmath>
+
+#include "json/writer.hpp"
+#include "report/writers.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr double kMicrosecond = 1e-6;
+constexpr double kGigabyte = 1e9;
+
+// Six decimals are well below what any of these figures can tell.
+double tidy(double value) { return std::round(value * 1e6) / 1e6; }
+
+void member_or_null(JsonWriter& json, std::string_view name, const std::optional<double>& value) {
+  if (value) {
+    json.member(name, tidy(*value));
+  } else {
+    json.key(name).null();
+  }
+}
+
+void write_device(JsonWriter& json, const Measurement& measurement) {
+  constexpr double kMegahertz = 1e6;
+  const DeviceInfo& device = measurement.device;
+  json.key("device").begin_object();
+  json.member("name", device.name);
+  json.member("uuid", device.uuid);
+  json.member("compute_capability", device.compute_capability);
+  json.member("driver", device.driver);
+  json.member("driver_cuda", device.driver_cuda);
+  json.member("toolkit", device.toolkit);
+  json.member("sm_clock_mhz", device.sm_clock_hz / kMegahertz);
+  json.member("memory_clock_mhz", device.memory_clock_hz / kMegahertz);
+  json.member("sm_count", std::uint64_t{device.sm_count});
+  json.member("shared_bytes_per_block", device.shared_bytes_per_block);
+  json.member("l2_bytes", device.l2_bytes);
+  json.member("memory_bytes", device.memory_bytes);
+  json.member("ecc", device.ecc);
+  std::optional<double> copy = measurement.copy_bytes_per_s;
+  if (copy) copy = *copy / kGigabyte;
+  member_or_null(json, "copy_gbps", copy);
+  json.end();
+}
+
+void write_time(JsonWriter& json, const TimeSpread& time) {
+  json.key("time_us").begin_object(JsonWriter::Layout::kInline);
+  json.member("median", tidy(time.median / kMicrosecond));
+  json.member("min", tidy(time.min / kMicrosecond));
+  json.member("p10", tidy(time.p10 / kMicrosecond));
+  json.member("p90", tidy(time.p90 / kMicrosecond));
+  json.member("samples", std::uint64_t{time.samples});
+  json.member("throttled", std::uint64_t{time.throttled});
+  json.end();
+}
+
+void write_error(JsonWriter& json, const Bytes& analytic, const Bytes& dram) {
+  json.key("error_pct").begin_object(JsonWriter::Layout::kInline);
+  member_or_null(json, "read", error_percent(dram.read, analytic.read));
+  member_or_null(json, "write", error_percent(dram.write, analytic.write));
+  member_or_null(json, "total", error_percent(dram.total(), analytic.total()));
+  json.end();
+}
+
+void write_observed(JsonWriter& json, std::string_view name, const Bytes& analytic,
+                    const Observed& observed) {
+  json.key(name).begin_object();
+  if (observed.dram) {
+    json.member("dram_read", observed.dram->read);
+    json.member("dram_write", observed.dram->write);
+  } else {
+    json.key("dram_read").null().key("dram_write").null();
+  }
+  if (observed.time) {
+    write_time(json, *observed.time);
+    json.member("gbps", tidy(bytes_per_second(analytic, *observed.time) / kGigabyte));
+  } else {
+    json.key("time_us").null().key("gbps").null();
+  }
+  if (observed.dram) {
+    write_error(json, analytic, *observed.dram);
+  } else {
+    json.key("error_pct").null();
+  }
+  if (!observed.reason.empty()) json.member("reason", observed.reason);
+  json.end();
+}
+
+void write_bytes(JsonWriter& json, const Bytes& bytes) {
+  json.member("read", bytes.read);
+  json.member("write", bytes.write);
+  json.member("total", bytes.total());
+}
+
+void write_kernel(JsonWriter& json, const KernelMeasurement& kernel) {
+  json.begin_object();
+  json.member("name", kernel.name);
+  json.member("operations", kernel.operations);
+  write_bytes(json, kernel.analytic);
+  json.member("registers", std::uint64_t{kernel.resources.registers});
+  json.member("shared_bytes", kernel.resources.shared_bytes);
+  json.member("spill_bytes", kernel.resources.spill_bytes);
+  json.member("occupancy", tidy(kernel.occupancy));
+  json.member("compile_ms", tidy(kernel.compile_seconds * 1e3));
+  json.member("cached", kernel.cached);
+  write_observed(json, "measured", kernel.analytic, kernel.observed);
+  json.end();
+}
+
+void write_plan(JsonWriter& json, const PlanMeasurement& plan) {
+  json.key(plan.key).begin_object();
+  write_bytes(json, plan.analytic);
+  json.key("kernels").begin_array();
+  for (const KernelMeasurement& kernel : plan.kernels) write_kernel(json, kernel);
+  json.end();
+  write_observed(json, "measured", plan.analytic, plan.isolated);
+  write_observed(json, "measured_pipeline", plan.analytic, plan.pipeline);
+  json.key("verified").null();
+  json.member("verified_reason", "synthetic kernels compute nothing that could be wrong");
+  json.key("notes").begin_array();
+  for (const std::string& note : plan.notes) json.value(note);
+  json.end();
+  json.end();
+}
+
+}  // namespace
+
+void write_json(const Measurement& measurement, const Look& /*look*/, Output& output) {
+  const Savings savings = measurement.savings();
+  JsonWriter json(output);
+  json.begin_object();
+  json.member("schema", kMeasurementSchema);
+  json.member("name", measurement.name);
+  json.member("plan", measurement.fused.key);
+  json.member("unfused_bytes", savings.unfused_bytes);
+  json.member("fused_bytes", savings.fused_bytes);
+  json.member("savings_bytes", savings.bytes());
+  json.member("savings_pct", savings.percent());
+  json.member("speedup_estimate", savings.speedup());
+  member_or_null(json, "speedup_measured", measurement.measured_speedup());
+  json.member("synthetic", true);
+  json.member("seed", measurement.seed);
+  write_device(json, measurement);
+  json.key("plans").begin_object();
+  write_plan(json, measurement.unfused);
+  write_plan(json, measurement.fused);
+  json.end();
+  json.end();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include "report/listing.hpp"
+#include "report/measurement_rows.hpp"
+#include "report/writers.hpp"
+
+namespace fusecalc {
+namespace {
+
+void write_rows(Output& output, std::string_view title, const std::vector<MeasurementRow>& rows) {
+  if (rows.empty()) return;
+  std::string head = fmt::format("\n| {} |", title);
+  std::string rule = "|---|";
+  for (const std::string_view column : kMeasurementColumns) {
+    head += fmt::format(" {} |", column);
+    rule += "---:|";
+  }
+  output.write(head + "\n" + rule + "\n");
+  for (const MeasurementRow& row : rows) {
+    const std::size_t start = row.label.find_first_not_of(' ');
+    const std::string label = markdown_text(row.label.substr(start));
+    std::string line = row.plan ? fmt::format("| **{}** |", label) : fmt::format("| {} |", label);
+    for (const std::string& cell : row.cells) line += fmt::format(" {} |", cell);
+    output.write(line + "\n");
+  }
+}
+
+}  // namespace
+
+void write_markdown(const Measurement& measurement, const Look& /*look*/, Output& output) {
+  output.write(fmt::format("### {} on {}\n", markdown_text(measurement.name),
+                           markdown_text(measurement.device.name)));
+  write_rows(output, "each kernel alone", isolated_rows(measurement));
+  write_rows(output, "back to back", pipeline_rows(measurement));
+  output.write("\n" + speedup_sentence(measurement) + "\n");
+  for (const std::string& note : measurement_notes(measurement)) {
+    output.write("\n- " + markdown_text(note));
+  }
+  output.write("\n");
+}
+
+}  // namespace fusecalc

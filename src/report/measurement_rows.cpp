@@ -1,0 +1,101 @@
+#include "report/measurement_rows.hpp"
+
+#include <fmt/format.h>
+
+#include "core/format.hpp"
+#include "core/text.hpp"
+#include "report/cells.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kMostKernelRows = 24;
+
+MeasurementRow row(const Measurement& measurement, std::string label, const Bytes& analytic,
+                   const Observed& observed, bool plan) {
+  MeasurementRow out{.label = std::move(label), .cells = {}, .plan = plan};
+  out.cells.fill("-");
+  out.cells[0] = human_bytes(analytic.total());
+  if (observed.dram) {
+    const std::uint64_t total = observed.dram->total();
+    out.cells[1] = human_bytes(total);
+    out.cells[2] = signed_percent(error_percent(total, analytic.total()));
+  }
+  if (observed.time) {
+    const double rate = bytes_per_second(analytic, *observed.time);
+    out.cells[3] = human_seconds(observed.time->median);
+    out.cells[4] = fmt::format("{:.0f}", rate / 1e9);
+    if (measurement.copy_bytes_per_s) {
+      out.cells[5] = fmt::format("{:.2f}", rate / *measurement.copy_bytes_per_s);
+    }
+  }
+  return out;
+}
+
+void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
+              const PlanMeasurement& plan) {
+  const std::size_t kernels = plan.kernels.size();
+  const std::size_t shown = kernels > kMostKernelRows ? kMostKernelRows : kernels;
+  for (std::size_t k = 0; k < shown && kernels > 1; ++k) {
+    const KernelMeasurement& kernel = plan.kernels[k];
+    rows.push_back(row(measurement, "  " + printable(kernel.name, 24), kernel.analytic,
+                       kernel.observed, false));
+  }
+  if (shown < kernels) {
+    MeasurementRow more{.label = fmt::format("  and {} more", kernels - shown), .cells = {}};
+    rows.push_back(std::move(more));
+  }
+  rows.push_back(row(measurement,
+                     fmt::format("{}, {} kernel{}", plan.key, kernels, kernels == 1 ? "" : "s"),
+                     plan.analytic, plan.isolated, true));
+}
+
+bool throttled(const Observed& observed) { return observed.time && observed.time->throttled > 0; }
+
+}  // namespace
+
+std::vector<MeasurementRow> isolated_rows(const Measurement& measurement) {
+  std::vector<MeasurementRow> rows;
+  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+    if (plan->isolated.dram || plan->isolated.time) add_plan(rows, measurement, *plan);
+  }
+  return rows;
+}
+
+std::vector<MeasurementRow> pipeline_rows(const Measurement& measurement) {
+  std::vector<MeasurementRow> rows;
+  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+    if (!plan->pipeline.dram && !plan->pipeline.time) continue;
+    rows.push_back(row(measurement, plan->key, plan->analytic, plan->pipeline, true));
+  }
+  return rows;
+}
+
+std::string speedup_sentence(const Measurement& measurement) {
+  const Savings savings = measurement.savings();
+  std::string text =
+      fmt::format("fusion saves {} % of the bytes: predicted speedup {}x",
+                  shortest_decimal(savings.percent()), shortest_decimal(savings.speedup()));
+  if (const std::optional<double> speedup = measurement.measured_speedup()) {
+    text += fmt::format(", measured {:.2f}x", *speedup);
+  }
+  return text;
+}
+
+std::vector<std::string> measurement_notes(const Measurement& measurement) {
+  std::vector<std::string> notes = {
+      "synthetic: the list names sizes only, so these kernels move its bytes and compute nothing"};
+  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+    notes.insert(notes.end(), plan->notes.begin(), plan->notes.end());
+    if (throttled(plan->isolated) || throttled(plan->pipeline)) {
+      notes.push_back(plan->key + ": the GPU held its clocks down during some timed runs");
+    }
+  }
+  const std::string& reason = measurement.unfused.isolated.reason;
+  if (!reason.empty() && !measurement.unfused.isolated.dram && !measurement.unfused.pipeline.dram) {
+    notes.push_back("bytes were " + reason);
+  }
+  return notes;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/format.hpp"
+#include "core/text.hpp"
+#include "report/cells.hpp"
+#include "report/measurement_rows.hpp"
+#include "report/writers.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kLabelWidth = 24;
+constexpr std::size_t kCellWidth = 12;
+
+// Padded by what a terminal shows; fmt counts code points of two columns otherwise.
+std::string padded(std::string_view text, std::size_t width, bool right) {
+  const std::size_t shown = display_width(text);
+  const std::string space(width > shown ? width - shown : 1, ' ');
+  return right ? space + std::string(text) : std::string(text) + space;
+}
+
+void write_rows(Output& output, std::string_view title, const std::vector<MeasurementRow>& rows,
+                const Look& look) {
+  if (rows.empty()) return;
+  std::size_t label_width = std::max(kLabelWidth, display_width(title) + 2);
+  for (const MeasurementRow& row : rows) {
+    label_width = std::max(label_width, display_width(row.label) + 2);
+  }
+  std::string head = "\n  " + padded(title, label_width, false);
+  for (const std::string_view column : kMeasurementColumns)
+    head += padded(column, kCellWidth, true);
+  output.write(head + "\n");
+  for (const MeasurementRow& row : rows) {
+    std::string line = padded(row.label, label_width, false);
+    for (const std::string& cell : row.cells) line += padded(cell, kCellWidth, true);
+    output.write("  " + (row.plan ? coloured(line, "1", look) : line) + "\n");
+  }
+}
+
+}  // namespace
+
+void write_table(const Measurement& measurement, const Look& look, Output& output) {
+  const DeviceInfo& device = measurement.device;
+  output.write(fmt::format("{}: {} operation{}, {} byte{} an element, on {}",
+                           coloured(printable(measurement.name), "1", look),
+                           grouped_digits(measurement.operations),
+                           measurement.operations == 1 ? "" : "s", measurement.dtype_bytes,
+                           measurement.dtype_bytes == 1 ? "" : "s", device.name));
+  if (measurement.copy_bytes_per_s) {
+    output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
+  }
+  output.write("\n");
+  write_rows(output, "each kernel alone", isolated_rows(measurement), look);
+  write_rows(output, "back to back", pipeline_rows(measurement), look);
+  output.write("\n  " + speedup_sentence(measurement) + "\n");
+  for (const std::string& note : measurement_notes(measurement)) {
+    output.write("  " + coloured("note: ", "33", look) + printable(note, 400) + "\n");
+  }
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,183 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/embedded.hpp"
+#include "core/error.hpp"
+#include "gpu/cuda_backend.hpp"
+#include "measure/device_buffer.hpp"
+
+namespace fusecalc::gpu {
+namespace {
+
+GpuBackend& timing_gpu() {
+  static CudaBackend gpu({.device_index = 0, .counters = false});
+  return gpu;
+}
+
+std::vector<std::byte> contents(GpuBackend& gpu, const Buffer& buffer) {
+  std::vector<std::byte> bytes(buffer.bytes);
+  gpu.download(bytes, {buffer});
+  return bytes;
+}
+
+template <typename Value>
+std::vector<Value> values(GpuBackend& gpu, const Buffer& buffer) {
+  std::vector<Value> result(buffer.bytes / sizeof(Value));
+  gpu.download(std::as_writable_bytes(std::span(result)), {buffer});
+  return result;
+}
+
+CompiledKernel stream_kernel(GpuBackend& gpu) {
+  return gpu.compile({std::string(embedded_kernel("stream")), {"stream"}}).front();
+}
+
+TEST_CASE("bytes go up and come back") {
+  GpuBackend& gpu = timing_gpu();
+  const DeviceBuffer buffer(gpu, 1000);
+  std::vector<std::byte> sent(1000);
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
+  gpu.upload(buffer.at(0), sent);
+  CHECK(contents(gpu, buffer) == sent);
+  gpu.poison(buffer);
+  CHECK(contents(gpu, buffer) == std::vector<std::byte>(1000, std::byte{0xff}));
+}
+
+TEST_CASE("random fills lie in their range, in every width, and repeat with their seed") {
+  GpuBackend& gpu = timing_gpu();
+  const DeviceBuffer buffer(gpu, 1U << 20U);
+  gpu.fill(buffer, {.dtype = DType::kF32, .low = -2, .high = 6, .seed = 1});
+  const std::vector<float> floats = values<float>(gpu, buffer);
+  const auto [least, most] = std::ranges::minmax(floats);
+  CHECK(least >= -2);
+  CHECK(least < -1.99F);
+  CHECK(most < 6);
+  CHECK(most > 5.99F);
+  double sum = 0;
+  for (const float each : floats) sum += static_cast<double>(each);
+  CHECK(sum / static_cast<double>(floats.size()) == doctest::Approx(2).epsilon(0.01));
+  const std::vector<std::byte> first = contents(gpu, buffer);
+  gpu.fill(buffer, {.dtype = DType::kF32, .low = -2, .high = 6, .seed = 2});
+  CHECK(contents(gpu, buffer) != first);
+  gpu.fill(buffer, {.dtype = DType::kF32, .low = -2, .high = 6, .seed = 1});
+  CHECK(contents(gpu, buffer) == first);
+  gpu.fill(buffer, {.dtype = DType::kBool, .low = 0, .high = 2, .seed = 1});
+  const std::vector<std::uint8_t> flags = values<std::uint8_t>(gpu, buffer);
+  CHECK(std::ranges::all_of(flags, [](std::uint8_t flag) { return flag <= 1; }));
+  CHECK(std::ranges::count(flags, 1) > 500'000);
+  gpu.fill(buffer, {.dtype = DType::kI64, .low = -5, .high = 5, .seed = 1});
+  for (const std::int64_t each : values<std::int64_t>(gpu, buffer)) {
+    REQUIRE((each >= -5 && each < 5));
+  }
+}
+
+TEST_CASE("a half and a bfloat16 of the same draw agree with the float") {
+  GpuBackend& gpu = timing_gpu();
+  const DeviceBuffer wide(gpu, 4096 * 4);
+  const DeviceBuffer narrow(gpu, 4096 * 2);
+  gpu.fill(wide, {.dtype = DType::kF32, .low = -1, .high = 1, .seed = 3});
+  const std::vector<float> exact = values<float>(gpu, wide);
+  gpu.fill(narrow, {.dtype = DType::kBf16, .low = -1, .high = 1, .seed = 3});
+  const std::vector<std::uint16_t> bf16 = values<std::uint16_t>(gpu, narrow);
+  gpu.fill(narrow, {.dtype = DType::kF16, .low = -1, .high = 1, .seed = 3});
+  const std::vector<std::uint16_t> f16 = values<std::uint16_t>(gpu, narrow);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const std::uint32_t bits = std::uint32_t{bf16[i]} << 16U;
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    REQUIRE(std::abs(value - exact[i]) <= std::abs(exact[i]) / 128);
+    const int exponent = f16[i] >> 10U & 0x1fU;
+    const double magnitude = std::ldexp(1024 + (f16[i] & 0x3ffU), exponent - 25);
+    const double half = exponent == 0 ? 0.0 : (f16[i] & 0x8000U) != 0 ? -magnitude : magnitude;
+    REQUIRE(std::abs(half - static_cast<double>(exact[i])) <=
+            std::abs(static_cast<double>(exact[i])) / 1024 + 7e-5);
+  }
+}
+
+TEST_CASE("the streaming kernel writes every byte of its output and none beyond") {
+  GpuBackend& gpu = timing_gpu();
+  const CompiledKernel kernel = stream_kernel(gpu);
+  for (const std::uint64_t bytes : {1U, 15U, 16U, 17U, 127U, 4096U, 100'003U, 1'000'000U}) {
+    for (const unsigned blocks : {1U, 7U, 61U}) {
+      CAPTURE(bytes);
+      CAPTURE(blocks);
+      const DeviceBuffer input(gpu, bytes);
+      const DeviceBuffer output(gpu, bytes + 64);
+      gpu.fill(input, {.dtype = {}, .seed = bytes});
+      gpu.poison(output);
+      gpu.launch({.kernel = kernel,
+                  .grid = {blocks},
+                  .block = {256},
+                  .shared_bytes = 0,
+                  .arguments = {input.at(0), bytes, output.at(0), bytes, std::uint32_t{0}}});
+      std::vector<std::byte> expected = contents(gpu, input);
+      expected.resize(bytes + 64, std::byte{0xff});
+      // Without salt it copies, so poison left inside would show.
+      CHECK(contents(gpu, output) == expected);
+    }
+  }
+}
+
+TEST_CASE("an event pair sees the work and not the launches' gaps") {
+  GpuBackend& gpu = timing_gpu();
+  const DeviceBuffer from(gpu, std::uint64_t{64} << 20U);
+  const DeviceBuffer to(gpu, std::uint64_t{64} << 20U);
+  const auto copies = [&](int count) {
+    const Work work = [&] {
+      for (int i = 0; i < count; ++i) gpu.copy(to.at(0), from.at(0), std::uint64_t{64} << 20U);
+    };
+    gpu.time_once(work);
+    return gpu.time_once(work).seconds;
+  };
+  const double one = copies(1);
+  CHECK(one > 1e-6);
+  CHECK(copies(8) == doctest::Approx(8 * one).epsilon(0.5));
+}
+
+TEST_CASE("more launches than the queue holds end, too") {
+  GpuBackend& gpu = timing_gpu();
+  const CompiledKernel kernel = stream_kernel(gpu);
+  const DeviceBuffer buffer(gpu, 16);
+  const TimedRun run = gpu.time_once([&] {
+    for (int i = 0; i < 3000; ++i) {
+      gpu.launch({.kernel = kernel,
+                  .grid = {},
+                  .block = {256},
+                  .shared_bytes = 0,
+                  .arguments = {buffer.at(0), std::uint64_t{16}, buffer.at(0), std::uint64_t{16},
+                                std::uint32_t{1}}});
+    }
+  });
+  CHECK(run.seconds > 0);
+  CHECK(run.seconds < 0.9);  // the hold kernel did not have to give up
+}
+
+TEST_CASE("compiled kernels report what they need, and the second time come from the cache") {
+  GpuBackend& gpu = timing_gpu();
+  stream_kernel(gpu);
+  const CompiledKernel kernel = stream_kernel(gpu);
+  CHECK(kernel.cached);
+  CHECK(kernel.resources.registers > 0);
+  CHECK(kernel.resources.max_block_threads == 256);
+  CHECK(gpu.occupancy(
+            {.kernel = kernel, .grid = {}, .block = {256}, .shared_bytes = 0, .arguments = {}}) >
+        0.25);
+}
+
+TEST_CASE("more memory than there is is refused") {
+  GpuBackend& gpu = timing_gpu();
+  CHECK_THROWS_WITH_AS(gpu.allocate(std::uint64_t{1} << 50U),
+                       doctest::Contains("the GPU's memory is used up"), Error);
+}
+
+TEST_CASE("an index that no device has is refused") {
+  CHECK_THROWS_WITH_AS(CudaBackend({.device_index = 999, .counters = false}),
+                       doctest::Contains("no GPU of that index"), Error);
+}
+
+}  // namespace
+}  // namespace fusecalc::gpu

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "measure/backend.hpp"
+
+namespace fusecalc {
+
+// A GPU that runs nothing: it records what it is asked for and answers as it is told to.
+class FakeBackend final : public GpuBackend {
+ public:
+  using Launches = std::vector<Launch>;
+
+  DeviceInfo info{.name = "Fake GPU",
+                  .uuid = "GPU-0",
+                  .compute_capability = "9.0",
+                  .driver = "1.2.3",
+                  .driver_cuda = "13.0",
+                  .toolkit = "13.0",
+                  .sm_clock_hz = 2e9,
+                  .memory_clock_hz = 3e9,
+                  .l2_bytes = 1U << 20U,
+                  .memory_bytes = std::uint64_t{8} << 30U,
+                  .shared_bytes_per_block = 232448,
+                  .sm_count = 132,
+                  .ecc = true};
+  std::uint64_t memory_left = std::uint64_t{4} << 30U;
+  std::function<Bytes(const Launches&)> counted = [](const Launches&) { return Bytes{}; };
+  std::function<TimedRun(const Launches&)> timed = [](const Launches&) {
+    return TimedRun{.seconds = 1e-3, .sm_clock_hz = 2e9};
+  };
+
+  std::vector<std::string> log;  // "compile", "allocate 64", "count 3", "time 3", ...
+  std::vector<KernelSource> sources;
+  std::size_t live_buffers = 0;
+
+  const DeviceInfo& device() const override { return info; }
+  std::uint64_t free_bytes() override { return memory_left; }
+  std::vector<CompiledKernel> compile(const KernelSource& source) override {
+    sources.push_back(source);
+    log.push_back("compile");
+    std::vector<CompiledKernel> kernels(source.entries.size());
+    for (CompiledKernel& kernel : kernels)
+      kernel = {.id = ++last_id_, .resources = {.registers = 32}};
+    return kernels;
+  }
+  double occupancy(const Launch& /*launch*/) override { return 0.5; }
+  Buffer allocate(std::uint64_t bytes) override {
+    log.push_back("allocate " + std::to_string(bytes));
+    memory_left -= bytes;
+    ++live_buffers;
+    return {.id = ++last_id_, .bytes = bytes};
+  }
+  void release(const Buffer& buffer) noexcept override {
+    memory_left += buffer.bytes;
+    --live_buffers;
+  }
+  void upload(const BufferAt& /*to*/, std::span<const std::byte> /*from*/) override {}
+  void download(std::span<std::byte> /*to*/, const BufferAt& /*from*/) override {}
+  void fill(const Buffer& /*buffer*/, const RandomFill& /*fill*/) override {}
+  void poison(const Buffer& /*buffer*/) override {}
+  void launch(const Launch& launch) override { queued_.push_back(launch); }
+  void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
+  void finish() override {}
+  Bytes count(const Work& work) override {
+    const Launches launches = run(work);
+    log.push_back("count " + std::to_string(launches.size()));
+    return counted(launches);
+  }
+  TimedRun time_once(const Work& work) override {
+    const Launches launches = run(work);
+    log.push_back("time " + std::to_string(launches.size()));
+    return timed(launches);
+  }
+
+ private:
+  Launches run(const Work& work) {
+    queued_.clear();
+    work();
+    return std::move(queued_);
+  }
+
+  Launches queued_;
+  std::uint64_t last_id_ = 0;
+};
+
+// What the streaming kernel of a sizes-form list was told to move: its second and fourth argument.
+inline Bytes streamed_bytes(const FakeBackend::Launches& launches) {
+  Bytes total;
+  for (const Launch& launch : launches) {
+    total.read += std::get<std::uint64_t>(launch.arguments[1]);
+    total.write += std::get<std::uint64_t>(launch.arguments[3]);
+  }
+  return total;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace fusecalc {
+
+// Where `value` breaks `schema`, as "/pointer: what"; empty where it does not. Knows the keywords
+// that specs/schema uses, and refuses a schema with others.
+std::string schema_violation(const nlohmann::json& value, const nlohmann::json& schema);
+
+}  // namespace fusecalc
