@@ -78,11 +78,16 @@ void GraphBuilder::sort_ops() {
         if (--missing[later] == 0) ready.push(later);
       }
     }
+    TensorId stuck = kNone;  // the value whose overwriting comes first in the document
     for (const auto& [value, writer] : overwritten_by_) {
       if (new_id[writer] != kNone) continue;
-      fail(at_op(graph_.ops[writer].position),
-           fmt::format("{} overwrites {}, which a later op still reads",
-                       in_quotes(graph_.ops[writer].name), in_quotes(graph_.tensors[value].name)));
+      if (stuck == kNone || writer < overwritten_by_.at(stuck)) stuck = value;
+    }
+    if (stuck != kNone) {
+      const Op& op = graph_.ops[overwritten_by_.at(stuck)];
+      fail(at_op(op.position),
+           fmt::format("{} overwrites {}, which a later op still reads", in_quotes(op.name),
+                       in_quotes(graph_.tensors[stuck].name)));
     }
     std::vector<Op> ops(count);
     for (OpId id = 0; id < count; ++id) ops[new_id[id]] = std::move(graph_.ops[id]);
