@@ -35,7 +35,7 @@ class GraphBuilder {
     declare_ops();
     for (const std::uint32_t position : run_order()) build_op(position);
     refuse_stray_pins();
-    link_overwrites();
+    link_ops();
     sort_ops();
     mark_outputs();
     resolve_fuse();
@@ -92,7 +92,8 @@ class GraphBuilder {
   void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
-  void link_overwrites();
+  void link_ops();
+  std::vector<OpId> sorted_ids() const;
   void sort_ops();
   void mark_outputs();
   void resolve_fuse();

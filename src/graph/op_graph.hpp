@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/id_lists.hpp"
 #include "graph/inference.hpp"
 #include "graph/op_list.hpp"
 #include "graph/op_table.hpp"
@@ -33,7 +34,6 @@ struct Tensor {
   // The op that overwrites a part of it in place: whoever needs that result needs the rest of this
   // one in memory.
   OpId patched_by = kNone;
-  std::vector<OpId> readers;  // each once, in order
   bool output = false;        // the graph hands it to the outside
 };
 
@@ -59,8 +59,6 @@ struct Op {
   RowLayout rows;
   MatrixShape matrix;
   bool collapses = false;
-  std::vector<OpId> before;  // must run first: producers, and readers of what this overwrites
-  std::vector<OpId> after;   // the inverse
 };
 
 // An op list understood: every name resolved, every shape and type known, no cycle, ops in an order
@@ -70,6 +68,9 @@ struct OpGraph {
   std::optional<std::string> name;
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
+  IdLists readers;  // per tensor: the ops that read its value, in order
+  IdLists before;   // per op: what must run first, producers and readers of what this overwrites
+  IdLists after;    // the inverse
   // The document's own plan: groups of two or more ops and lone ones alike, in its order.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 

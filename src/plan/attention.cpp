@@ -96,7 +96,7 @@ class AttentionMatch {
     const bool same_scores = graph_.ops[maximum].operands[0].tensor != kNone &&
                              graph_.tensors[graph_.ops[maximum].operands[0].tensor].value ==
                                  graph_.tensors[graph_.ops[difference].operands[0].tensor].value;
-    const std::vector<OpId>& readers = graph_.tensors[op.outputs[0]].readers;
+    const std::span<const OpId> readers = graph_.readers[op.outputs[0]];
     const bool divides =
         readers.size() == 1 && is(graph_.ops[readers[0]], "div") && phases_.contains(readers[0]) &&
         producer_of(readers[0], 0) == exponential && producer_of(readers[0], 1) == id;

@@ -52,8 +52,7 @@ class Check {
 
   bool feeds_inside(OpId id) const {
     return std::ranges::any_of(op(id).outputs, [&](TensorId output) {
-      const std::vector<OpId>& readers = graph_.tensors[output].readers;
-      return std::ranges::any_of(readers, [&](OpId reader) { return finder_.contains(reader); });
+      return std::ranges::any_of(graph_.readers[output], [&](OpId reader) { return finder_.contains(reader); });
     });
   }
 

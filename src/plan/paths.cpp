@@ -21,7 +21,7 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
   return owner;
 }
 
-bool PathFinder::collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
+bool PathFinder::collect(KernelId start, KernelId goal, const IdLists& order,
                          std::vector<KernelId>& found) {
   seen_.resize(kernels_.size(), 0);
   ++search_;
@@ -31,7 +31,7 @@ bool PathFinder::collect(KernelId start, KernelId goal, std::vector<OpId> Op::*d
   KernelId k = start;
   for (std::size_t next = 0;; ++next) {
     for (const OpId op : kernels_[k]) {
-      for (const OpId other : graph_.ops[op].*direction) {
+      for (const OpId other : order[op]) {
         if (++steps > kMostSteps) return false;
         const KernelId reached = owner_[other];
         if (reached == goal && k != start) return false;
@@ -53,7 +53,7 @@ void PathFinder::place_first(std::size_t count) {
 bool PathFinder::way_around(KernelId a, KernelId b) {
   place_first(kernels_.size());
   if (place_[a] > place_[b]) std::swap(a, b);
-  return !collect(a, b, &Op::after, later_);
+  return !collect(a, b, graph_.after, later_);
 }
 
 // Whether the two as one can simply take the second one's place: nothing must run between them and
@@ -65,7 +65,7 @@ bool PathFinder::stays_second(KernelId first, KernelId second) const {
 bool PathFinder::can_merge(KernelId a, KernelId b) {
   if (way_around(a, b)) return false;
   if (place_[a] > place_[b]) std::swap(a, b);
-  return stays_second(a, b) || collect(b, a, &Op::before, earlier_);
+  return stays_second(a, b) || collect(b, a, graph_.before, earlier_);
 }
 
 void PathFinder::merge(KernelId into, KernelId from) {

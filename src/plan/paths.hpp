@@ -45,7 +45,7 @@ class PathFinder {
   bool stays_second(KernelId first, KernelId second) const;
   // Adds to `found` all third kernels between the two that must run after (before) `start`.
   // Returns false where one of them leads to `goal`, or there are too many.
-  bool collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
+  bool collect(KernelId start, KernelId goal, const IdLists& order,
                std::vector<KernelId>& found);
 
   const OpGraph& graph_;

@@ -98,7 +98,7 @@ bool PhaseFinder::needed_outside(TensorId output) const {
   if (tensor.output) return true;
   // What is written into a graph input's memory can be seen from outside.
   if (tensor.storage != output && graph_.tensors[tensor.storage].producer == kNone) return true;
-  if (std::ranges::any_of(tensor.readers, [&](OpId reader) { return !contains(reader); })) {
+  if (std::ranges::any_of(graph_.readers[output], [&](OpId reader) { return !contains(reader); })) {
     return true;
   }
   if (tensor.patched_by == kNone) return false;
@@ -203,8 +203,8 @@ void PhaseFinder::find_held(const Kernel& kernel) {
       if (!checked_add(held[phase], bytes)) held[phase] = kMaxCount;
     }
   };
-  const auto uses = [&](const Tensor& value, std::uint64_t& first, std::uint64_t& final) {
-    for (const OpId reader : value.readers) {
+  const auto uses = [&](std::span<const OpId> readers, std::uint64_t& first, std::uint64_t& final) {
+    for (const OpId reader : readers) {
       if (!contains(reader)) continue;
       const std::size_t i = index_of(reader);
       first = std::min<std::uint64_t>(first, phases_.runs_in[i]);
@@ -215,9 +215,9 @@ void PhaseFinder::find_held(const Kernel& kernel) {
     std::uint64_t first = kLastPhase;
     std::uint64_t final = 0;
     // A tensor with many readers: those inside are found from the kernel's side.
-    const Tensor& value = graph_.tensors[use.value];
-    if (value.readers.size() <= 4 * kernel.size()) {
-      uses(value, first, final);
+    const std::span<const OpId> readers = graph_.readers[use.value];
+    if (readers.size() <= 4 * kernel.size()) {
+      uses(readers, first, final);
     } else {
       for (std::size_t i = 0; i < kernel.size(); ++i) {
         for (const Operand& operand : graph_.ops[kernel[i]].operands) {
@@ -235,7 +235,7 @@ void PhaseFinder::find_held(const Kernel& kernel) {
       std::uint64_t first = phases_.ready_in[i];
       std::uint64_t final = first;
       std::uint64_t ignored = first;
-      uses(graph_.tensors[output], ignored, final);
+      uses(graph_.readers[output], ignored, final);
       hold(output, first, final);
     }
   }

@@ -34,15 +34,16 @@ const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     const Tensor& value = graph_.tensors[entry.tensor];
     if (value.producer != kNone) continue;
-    const auto next = std::ranges::upper_bound(value.readers, kernels_[kernel].back());
-    if (next != value.readers.end()) add(kernel, owner_[*next], entry.tensor);
+    const std::span<const OpId> readers = graph_.readers[entry.tensor];
+    const auto next = std::upper_bound(readers.begin(), readers.end(), kernels_[kernel].back());
+    if (next != readers.end()) add(kernel, owner_[*next], entry.tensor);
   }
   return found_;
 }
 
 std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
   std::vector<KernelId> readers;
-  for (const OpId op : graph_.tensors[value].readers) readers.push_back(owner_[op]);
+  for (const OpId op : graph_.readers[value]) readers.push_back(owner_[op]);
   std::ranges::sort(readers);
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   return readers;

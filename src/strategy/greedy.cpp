@@ -150,15 +150,16 @@ class GreedySearch {
     const Tensor& tensor = graph_.tensors[value];
     if (tensor.producer == kNone || !is_other(tensor.producer, k)) return;
     const KernelId maker = owner_[tensor.producer];
-    const bool vanishes = !tensor.output && tensor.readers.size() <= kMostReaders &&
-                          std::ranges::all_of(tensor.readers, [&](OpId reader) {
+    const std::span<const OpId> readers = graph_.readers[value];
+    const bool vanishes = !tensor.output && readers.size() <= kMostReaders &&
+                          std::ranges::all_of(readers, [&](OpId reader) {
                             return owner_[reader] == k || owner_[reader] == maker;
                           });
     shared_.push_back({maker, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
   }
 
   void add_siblings(KernelId k, TensorId value, OpId op) {
-    const std::vector<OpId>& readers = graph_.tensors[value].readers;
+    const std::span<const OpId> readers = graph_.readers[value];
     const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
     const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
     const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
@@ -172,12 +173,13 @@ class GreedySearch {
 
   void add_readers(KernelId k, TensorId value) {
     const Tensor& tensor = graph_.tensors[value];
-    const std::size_t count = std::min(tensor.readers.size(), kMostReaders);
+    const std::span<const OpId> readers = graph_.readers[value];
+    const std::size_t count = std::min(readers.size(), kMostReaders);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!is_other(tensor.readers[i], k)) continue;
-      const KernelId reader = owner_[tensor.readers[i]];
-      const bool vanishes = !tensor.output && count == tensor.readers.size() &&
-                            std::ranges::all_of(tensor.readers, [&](OpId other) {
+      if (!is_other(readers[i], k)) continue;
+      const KernelId reader = owner_[readers[i]];
+      const bool vanishes = !tensor.output && count == readers.size() &&
+                            std::ranges::all_of(readers, [&](OpId other) {
                               return owner_[other] == k || owner_[other] == reader;
                             });
       shared_.push_back({reader, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
@@ -280,7 +282,7 @@ class GreedySearch {
     std::vector<std::uint32_t> needed_by(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
       needs[i] = std::uint32_t{1} << i;
-      for (const OpId earlier : graph_.ops[kernel[i]].before) {
+      for (const OpId earlier : graph_.before[kernel[i]]) {
         const auto place = std::ranges::lower_bound(kernel, earlier);
         if (place != kernel.end() && *place == earlier)
           needs[i] |= needs[static_cast<std::size_t>(place - kernel.begin())];

@@ -62,7 +62,8 @@ TEST_CASE("an op that overwrites a value runs after all that read it") {
   CHECK(order_of(graph) == "read over use");
   const Tensor& result = tensor_named(graph, "h2");
   CHECK(graph.tensors[result.storage].name == "h");
-  CHECK(graph.ops[op_called(graph, "over")].before == std::vector<OpId>{0});
+  const auto before = graph.before[op_called(graph, "over")];
+  CHECK(std::vector<OpId>(before.begin(), before.end()) == std::vector<OpId>{0});
 }
 
 TEST_CASE("a chain of in-place results lives in the first tensor's memory") {
