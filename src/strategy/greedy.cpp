@@ -45,6 +45,7 @@ class GreedySearch {
       : counter_(counter),
         rules_(rules),
         graph_(counter.graph()),
+        outline_(counter.phases().outline()),
         kernels_(std::move(kernels)),
         owner_(owners_of(graph_, kernels_)) {
     for (const Kernel& kernel : kernels_) {
@@ -73,7 +74,7 @@ class GreedySearch {
       if (!best.counted) offer_next(best.by);
       if (version_[best.to] != best.version_to) continue;
       const auto [a, b] = std::minmax(best.by, best.to);
-      if (!paths_.can_merge(a, b)) continue;
+      if (paths_.way_around(a, b)) continue;
       if (!best.counted) {
         if (!count_saving(best)) continue;
         if (!queue_.empty() && best < queue_.top()) {
@@ -123,13 +124,11 @@ class GreedySearch {
   std::vector<Partner> partners(KernelId k) {
     shared_.clear();
     for (const OpId id : kernels_[k]) {
-      for (const Operand& operand : graph_.ops[id].operands) {
-        if (operand.tensor == kNone) continue;
-        const TensorId value = graph_.tensors[operand.tensor].value;
-        add_maker(k, value);
-        add_siblings(k, value, id);
+      for (const Outline::Input& input : outline_.inputs_of(id)) {
+        add_maker(k, input);
+        add_siblings(k, input, id);
       }
-      for (const TensorId output : graph_.ops[id].outputs) add_readers(k, output);
+      for (const Outline::Result& result : outline_.results_of(id)) add_readers(k, result);
     }
     std::ranges::sort(shared_);
     std::vector<Partner> found;
@@ -146,43 +145,40 @@ class GreedySearch {
     return found;
   }
 
-  void add_maker(KernelId k, TensorId value) {
-    const Tensor& tensor = graph_.tensors[value];
-    if (tensor.producer == kNone || !is_other(tensor.producer, k)) return;
-    const KernelId maker = owner_[tensor.producer];
-    const std::span<const OpId> readers = graph_.readers[value];
-    const bool vanishes = !tensor.output && readers.size() <= kMostReaders &&
+  void add_maker(KernelId k, const Outline::Input& input) {
+    if (input.producer == kNone || !is_other(input.producer, k)) return;
+    const KernelId maker = owner_[input.producer];
+    const std::span<const OpId> readers = graph_.readers[input.value];
+    const bool vanishes = !input.output && readers.size() <= kMostReaders &&
                           std::ranges::all_of(readers, [&](OpId reader) {
                             return owner_[reader] == k || owner_[reader] == maker;
                           });
-    shared_.push_back({maker, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+    shared_.push_back({maker, input.value, vanishes ? twice(input.bytes) : input.bytes});
   }
 
-  void add_siblings(KernelId k, TensorId value, OpId op) {
-    const std::span<const OpId> readers = graph_.readers[value];
+  void add_siblings(KernelId k, const Outline::Input& input, OpId op) {
+    const std::span<const OpId> readers = graph_.readers[input.value];
     const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
     const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
     const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
     for (auto i = first; i < last; ++i) {
       const OpId reader = readers[static_cast<std::size_t>(i)];
-      if (is_other(reader, k)) {
-        shared_.push_back({owner_[reader], value, graph_.tensors[value].bytes});
-      }
+      if (is_other(reader, k)) shared_.push_back({owner_[reader], input.value, input.bytes});
     }
   }
 
-  void add_readers(KernelId k, TensorId value) {
-    const Tensor& tensor = graph_.tensors[value];
-    const std::span<const OpId> readers = graph_.readers[value];
+  void add_readers(KernelId k, const Outline::Result& result) {
+    const std::span<const OpId> readers = graph_.readers[result.tensor];
     const std::size_t count = std::min(readers.size(), kMostReaders);
     for (std::size_t i = 0; i < count; ++i) {
       if (!is_other(readers[i], k)) continue;
       const KernelId reader = owner_[readers[i]];
-      const bool vanishes = !tensor.output && count == readers.size() &&
+      const bool vanishes = !result.output && count == readers.size() &&
                             std::ranges::all_of(readers, [&](OpId other) {
                               return owner_[other] == k || owner_[other] == reader;
                             });
-      shared_.push_back({reader, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+      shared_.push_back(
+          {reader, result.tensor, vanishes ? twice(result.bytes) : result.bytes});
     }
   }
 
@@ -221,7 +217,7 @@ class GreedySearch {
 
   std::size_t contractions_in(const Kernel& kernel) const {
     return static_cast<std::size_t>(std::ranges::count(
-        kernel, OpClass::kContract, [&](OpId op) { return graph_.ops[op].op_class; }));
+        kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
   }
 
   // Whether any kernel with so many contractions is legal; saves checking the rest.
@@ -349,7 +345,7 @@ class GreedySearch {
     kernels_.push_back(std::move(moved));
     version_.push_back(0);
     paths_.add_beside(source, part.last);
-    const bool possible = paths_.can_merge(alone, target);
+    const bool possible = !paths_.way_around(alone, target);
     if (possible && really) {
       merge(target, alone, grown_bytes);
       bytes_[source] = left_bytes;
@@ -369,6 +365,7 @@ class GreedySearch {
   TrafficCounter& counter_;
   const Rules& rules_;
   const OpGraph& graph_;
+  const Outline& outline_;
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
   std::vector<std::uint64_t> bytes_;

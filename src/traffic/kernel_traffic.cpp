@@ -55,26 +55,25 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
 void TrafficCounter::count_writes(const Kernel& kernel) {
   const OpGraph& graph = this->graph();
   for (const OpId id : kernel) {
-    const Op& op = graph.ops[id];
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const TensorId output = op.outputs[i];
-      if (!phases_.needed_outside(output)) continue;
-      const std::uint64_t bytes = bytes_of(graph.tensors[output].type.dtype, op.writes[i]);
+    for (const Outline::Result& result : phases_.outline().results_of(id)) {
+      if (!phases_.needed_outside(result)) continue;
+      const std::uint64_t bytes = result.writes == result.elements
+                                      ? result.bytes
+                                      : bytes_of(graph.tensors[result.tensor].type.dtype, result.writes);
       // Several versions of one memory: the last one stays, the largest share counts.
-      const TensorId storage = graph.tensors[output].storage;
       KernelTraffic::Entry* earlier = nullptr;
-      if (storage != output) {
+      if (result.storage != result.tensor) {
         for (KernelTraffic::Entry& entry : traffic_.writes) {
-          if (graph.tensors[entry.tensor].storage == storage) earlier = &entry;
+          if (graph.tensors[entry.tensor].storage == result.storage) earlier = &entry;
         }
       }
       if (earlier == nullptr) {
         add(traffic_.bytes.write, bytes, kernel);
-        traffic_.writes.push_back({.tensor = output, .bytes = bytes});
+        traffic_.writes.push_back({.tensor = result.tensor, .bytes = bytes});
       } else {
         const std::uint64_t more = bytes > earlier->bytes ? bytes - earlier->bytes : 0;
         add(traffic_.bytes.write, more, kernel);
-        earlier->tensor = output;
+        earlier->tensor = result.tensor;
         earlier->bytes += more;
       }
     }
