@@ -32,7 +32,7 @@ class AttentionMatch {
       const Op& op = graph_.ops[id];
       const bool between = between_[phases_.index_of(id)];
       if (between && phases_.needed_outside(id)) return {Obstacle::kScoresNeeded, scores_, weighted_};
-      if (reorders_operands(graph_, op) || op.row->access != Access::kSame) return two;
+      if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
       if (!between || !over_keys(op)) return two;
       if (is_softmax(id)) ++normalisers;
@@ -66,6 +66,10 @@ class AttentionMatch {
         open.push_back(producer);
       }
     }
+  }
+
+  bool reorders_operands(OpId id) const {
+    return std::ranges::any_of(phases_.outline().inputs_of(id), &Outline::Input::reordered);
   }
 
   // A reduction of score rows.

@@ -36,11 +36,16 @@ class Check {
     for (const OpId id : kernel_) {
       if (step(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
     }
+    // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
+    finder_.enter(kernel_);
+    find_contractions();
+    if (const Verdict order = check_contractions(); !order.legal()) return order;
     phases_ = &finder_.find(kernel_);
     if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
-    return phases_->contracts ? check_contraction() : check_spaces();
+    if (contractions_.empty()) return check_spaces();
+    return contractions_.size() == 1 ? check_epilogue_spaces(contractions_[0]) : Verdict{};
   }
 
  private:
@@ -78,8 +83,10 @@ class Check {
   Verdict check_spaces() const;
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
-  Verdict check_contraction() const;
+  void find_contractions();
+  Verdict check_contractions() const;
   Verdict check_epilogue(OpId contraction) const;
+  Verdict check_epilogue_spaces(OpId contraction) const;
   Verdict check_epilogue_rows(OpId contraction) const;
 
   PhaseFinder& finder_;
@@ -88,6 +95,7 @@ class Check {
   const Kernel& kernel_;
   const Rules& rules_;
   const Phases* phases_ = nullptr;
+  std::vector<OpId> contractions_;
 };
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
@@ -137,14 +145,6 @@ Verdict Check::check_edges() const {
   return {};
 }
 
-bool reorders(const OpGraph& graph, TensorId tensor) {
-  while (graph.tensors[tensor].view_of != kNone) {
-    if (!graph.tensors[tensor].view_perm.empty()) return true;
-    tensor = graph.tensors[tensor].view_of;
-  }
-  return false;
-}
-
 Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const OpId from = input.producer;
   const Outline::Step& producer = step(from);
@@ -153,7 +153,7 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
   if (phases_->rows.empty()) return {};
   const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
-                        (input.tensor != input.value && reorders(graph_, input.tensor));
+                        input.reordered;
   if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
@@ -241,11 +241,16 @@ bool Check::works_on(OpId id, OpId earlier) const {
   return needed[finder_.index_of(earlier)];
 }
 
-Verdict Check::check_contraction() const {
-  std::vector<OpId> contractions;
+void Check::find_contractions() {
   for (const OpId id : kernel_) {
-    if (step(id).op_class == OpClass::kContract) contractions.push_back(id);
+    if (step(id).contracts()) contractions_.push_back(id);
   }
+}
+
+// What the main loops of contractions read and what is made of their results.
+Verdict Check::check_contractions() const {
+  const std::vector<OpId>& contractions = contractions_;
+  if (contractions.empty()) return {};
   for (std::size_t i = 1; i < contractions.size(); ++i) {
     if (!works_on(contractions[i], contractions[i - 1])) {
       return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
@@ -274,7 +279,6 @@ Verdict Check::check_epilogue(OpId contraction) const {
   for (const Outline::Input& input : outline_.inputs_of(contraction)) {
     if (from_inside(input)) return {Obstacle::kPrologue, input.producer, contraction};
   }
-  const std::uint64_t space = graph_.tensors[op(contraction).outputs[0]].elements;
   // Whether each op works on the contraction's result.
   std::vector<bool> follows(kernel_.size(), false);
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
@@ -290,13 +294,22 @@ Verdict Check::check_epilogue(OpId contraction) const {
     if (step(id).access != Access::kSame && !picks) {
       return {Obstacle::kEpilogueMovement, contraction, id};
     }
-    if (reorders_operands(graph_, op(id)) && !picks) {
+    const bool reordered = std::ranges::any_of(outline_.inputs_of(id), &Outline::Input::reordered);
+    if (reordered && !picks) {
       return {Obstacle::kEpilogueOrder, contraction, id};
     }
     const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
+  }
+  return {};
+}
+
+Verdict Check::check_epilogue_spaces(OpId contraction) const {
+  const std::uint64_t space = outline_.results_of(contraction).front().elements;
+  for (const OpId id : kernel_) {
+    if (id == contraction) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && step(id).work < space;
+    const bool for_inside = step(id).work < space && feeds_inside(id);
     if (step(id).work != space && !of_rows && !for_inside)
       return {Obstacle::kSpaces, contraction, id};
   }
@@ -364,12 +377,6 @@ constexpr std::array<std::string_view, 24> kReasons = {
 static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kCycle) + 1);
 
 }  // namespace
-
-bool reorders_operands(const OpGraph& graph, const Op& op) {
-  return std::ranges::any_of(op.operands, [&](const Operand& operand) {
-    return operand.tensor != kNone && reorders(graph, operand.tensor);
-  });
-}
 
 Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules) {
   return Check(phases, kernel, rules).run();

@@ -22,6 +22,14 @@ class RowIds {
   Key key_;
 };
 
+bool reorders(const OpGraph& graph, TensorId tensor) {
+  while (graph.tensors[tensor].view_of != kNone) {
+    if (!graph.tensors[tensor].view_perm.empty()) return true;
+    tensor = graph.tensors[tensor].view_of;
+  }
+  return false;
+}
+
 }  // namespace
 
 Outline::Outline(const OpGraph& graph) {
@@ -47,7 +55,8 @@ Outline::Outline(const OpGraph& graph) {
                          .touched = operand.reads,
                          .elements = value.elements,
                          .bytes = value.bytes,
-                         .output = value.output});
+                         .output = value.output,
+                         .reordered = reorders(graph, operand.tensor)});
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const TensorId id = op.outputs[i];

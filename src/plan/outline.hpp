@@ -22,6 +22,7 @@ class Outline {
     std::uint64_t elements = 0;  // of the value
     std::uint64_t bytes = 0;     // of the value
     bool output = false;         // the graph hands the value to the outside
+    bool reordered = false;      // a view shows the value in another order
   };
 
   struct Result {
@@ -47,6 +48,7 @@ class Outline {
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }
+    bool contracts() const { return op_class == OpClass::kContract; }
     bool moves() const {
       return op_class == OpClass::kPointwise || op_class == OpClass::kMovement;
     }

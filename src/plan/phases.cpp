@@ -30,18 +30,25 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
 PhaseFinder::PhaseFinder(const OpGraph& graph)
     : graph_(graph), outline_(graph), places_(graph.ops.size()), slots_(graph.tensors.size()) {}
 
-const Phases& PhaseFinder::find(const Kernel& kernel) {
-  if (kernel == kernel_) return phases_;
+void PhaseFinder::enter(const Kernel& kernel) {
+  if (kernel == kernel_) return;
   kernel_ = kernel;
+  known_ = false;
   ++current_;
+  for (std::uint32_t i = 0; i < kernel.size(); ++i) {
+    places_[kernel[i]] = {.stamp = current_, .index = i};
+  }
+}
+
+const Phases& PhaseFinder::find(const Kernel& kernel) {
+  enter(kernel);
+  if (known_) return phases_;
+  known_ = true;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
   phases_.reads.clear();
   read_phases_.clear();
   phases_.held_bytes = 0;
-  for (std::uint32_t i = 0; i < kernel.size(); ++i) {
-    places_[kernel[i]] = {.stamp = current_, .index = i};
-  }
   run_forward(kernel);
   run_backward(kernel);
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {

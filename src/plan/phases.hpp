@@ -47,6 +47,9 @@ class PhaseFinder {
   // The place in reads of what an op of the kernel reads from outside.
   std::size_t read_of(const Outline::Input& input) const { return slots_[input.storage].index; }
 
+  // Makes this the kernel that the questions above and below are about; find() does so, too.
+  void enter(const Kernel& kernel);
+
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 
@@ -78,6 +81,7 @@ class PhaseFinder {
   std::vector<Slot> slots_;   // of reads, by their storage
   std::uint32_t current_ = 0;
   Kernel kernel_;  // the last one asked for
+  bool known_ = false;  // whether its phases are
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together
   // Per op of the kernel: phases in which its result is needed, and how many of its elements.
