@@ -108,6 +108,8 @@ class GreedySearch {
   struct Partner {
     KernelId kernel = 0;
     std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
+    bool feeds = false;        // one of the two reads what the other makes
+    bool contracts = false;    // as an operand of a contraction
   };
 
   // Something that two kernels share.
@@ -115,6 +117,8 @@ class GreedySearch {
     KernelId kernel = 0;
     TensorId value = 0;
     std::uint64_t bytes = 0;
+    bool feeds = false;
+    bool contracts = false;
 
     auto operator<=>(const Shared&) const = default;
   };
@@ -125,7 +129,7 @@ class GreedySearch {
     shared_.clear();
     for (const OpId id : kernels_[k]) {
       for (const Outline::Input& input : outline_.inputs_of(id)) {
-        add_maker(k, input);
+        add_maker(k, input, id);
         add_siblings(k, input, id);
       }
       for (const Outline::Result& result : outline_.results_of(id)) add_readers(k, result);
@@ -134,18 +138,18 @@ class GreedySearch {
     std::vector<Partner> found;
     for (std::size_t i = 0; i < shared_.size(); ++i) {
       const Shared& shared = shared_[i];
-      if (found.empty() || found.back().kernel != shared.kernel) {
-        found.push_back({.kernel = shared.kernel, .saving = 0});
-      } else if (shared_[i - 1].value == shared.value) {
-        continue;
-      }
+      const bool next = found.empty() || found.back().kernel != shared.kernel;
+      if (next) found.push_back({.kernel = shared.kernel});
+      found.back().feeds |= shared.feeds;
+      found.back().contracts |= shared.contracts;
+      if (!next && shared_[i - 1].value == shared.value) continue;
       std::uint64_t& saving = found.back().saving;
       if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
     }
     return found;
   }
 
-  void add_maker(KernelId k, const Outline::Input& input) {
+  void add_maker(KernelId k, const Outline::Input& input, OpId op) {
     if (input.producer == kNone || !is_other(input.producer, k)) return;
     const KernelId maker = owner_[input.producer];
     const std::span<const OpId> readers = graph_.readers[input.value];
@@ -153,7 +157,11 @@ class GreedySearch {
                           std::ranges::all_of(readers, [&](OpId reader) {
                             return owner_[reader] == k || owner_[reader] == maker;
                           });
-    shared_.push_back({maker, input.value, vanishes ? twice(input.bytes) : input.bytes});
+    shared_.push_back({.kernel = maker,
+                       .value = input.value,
+                       .bytes = vanishes ? twice(input.bytes) : input.bytes,
+                       .feeds = true,
+                       .contracts = outline_[op].contracts()});
   }
 
   void add_siblings(KernelId k, const Outline::Input& input, OpId op) {
@@ -163,7 +171,8 @@ class GreedySearch {
     const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
     for (auto i = first; i < last; ++i) {
       const OpId reader = readers[static_cast<std::size_t>(i)];
-      if (is_other(reader, k)) shared_.push_back({owner_[reader], input.value, input.bytes});
+      if (!is_other(reader, k)) continue;
+      shared_.push_back({.kernel = owner_[reader], .value = input.value, .bytes = input.bytes});
     }
   }
 
@@ -177,8 +186,11 @@ class GreedySearch {
                             std::ranges::all_of(readers, [&](OpId other) {
                               return owner_[other] == k || owner_[other] == reader;
                             });
-      shared_.push_back(
-          {reader, result.tensor, vanishes ? twice(result.bytes) : result.bytes});
+      shared_.push_back({.kernel = reader,
+                         .value = result.tensor,
+                         .bytes = vanishes ? twice(result.bytes) : result.bytes,
+                         .feeds = true,
+                         .contracts = outline_[readers[i]].contracts()});
     }
   }
 
@@ -192,7 +204,7 @@ class GreedySearch {
       if (later_only && partner.kernel < k) continue;
       const std::size_t size = kernels_[k].size() + kernels_[partner.kernel].size();
       const std::size_t contractions = contractions_[k] + contractions_[partner.kernel];
-      if (size > kMostOps || !may_hold(contractions)) continue;
+      if (size > kMostOps || !may_be_one(partner, contractions)) continue;
       offers_[k].push_back({.saving = partner.saving,
                             .counted = false,
                             .size = size,
@@ -220,9 +232,12 @@ class GreedySearch {
         kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
   }
 
-  // Whether any kernel with so many contractions is legal; saves checking the rest.
-  bool may_hold(std::size_t contractions) const {
-    return contractions == 0 || contractions == 2 || (contractions == 1 && rules_.epilogues);
+  // Whether a kernel with so many contractions may be legal; saves checking those that never are. A
+  // contraction alone reads its operands from memory, and all else in its kernel works on its result.
+  bool may_be_one(const Partner& partner, std::size_t contractions) const {
+    if (contractions == 0) return true;
+    if (contractions == 1) return rules_.epilogues && partner.feeds && !partner.contracts;
+    return contractions == 2 && partner.feeds;
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
@@ -251,7 +266,8 @@ class GreedySearch {
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
-      for (const auto& [target, saving] : partners(k)) {
+      for (const Partner& partner : partners(k)) {
+        const KernelId target = partner.kernel;
         if (!cut(k, target)) continue;
         offer_pairs_of(k, false);
         offer_pairs_of(target, false);
