@@ -55,6 +55,7 @@ Outline::Outline(const OpGraph& graph) {
                          .touched = operand.reads,
                          .elements = value.elements,
                          .bytes = value.bytes,
+                         .dtype = value.type.dtype,
                          .output = value.output,
                          .reordered = reorders(graph, operand.tensor)});
     }
@@ -66,6 +67,7 @@ Outline::Outline(const OpGraph& graph) {
       results_.push_back({.tensor = id,
                           .storage = tensor.storage,
                           .patched_by = tensor.patched_by,
+                          .dtype = tensor.type.dtype,
                           .always_needed = tensor.output || in_input,
                           .output = tensor.output,
                           .elements = tensor.elements,

@@ -21,6 +21,7 @@ class Outline {
     std::uint64_t touched = 0;   // elements
     std::uint64_t elements = 0;  // of the value
     std::uint64_t bytes = 0;     // of the value
+    DType dtype = DType::kF32;
     bool output = false;         // the graph hands the value to the outside
     bool reordered = false;      // a view shows the value in another order
   };
@@ -29,6 +30,7 @@ class Outline {
     TensorId tensor = kNone;
     TensorId storage = kNone;
     OpId patched_by = kNone;
+    DType dtype = DType::kF32;
     // Seen by the outside of any kernel: the graph hands it out, or it lands in an input's memory.
     bool always_needed = false;
     bool output = false;

@@ -159,7 +159,7 @@ void PhaseFinder::list_read(const Outline::Input& input) {
   Slot& slot = slots_[input.storage];
   if (slot.stamp == current_) return;
   slot = {.stamp = current_, .index = static_cast<std::uint32_t>(phases_.reads.size())};
-  phases_.reads.push_back({.value = input.value});
+  phases_.reads.push_back({.value = input.value, .dtype = input.dtype, .size = input.elements});
   read_phases_.push_back(0);
 }
 
@@ -167,8 +167,8 @@ void PhaseFinder::add_read(const Outline::Input& input, std::uint64_t touched,
                            std::uint64_t needed_in) {
   const std::uint32_t slot = slots_[input.storage].index;
   Phases::Use& use = phases_.reads[slot];
-  const std::uint64_t all = graph_.tensors[use.value].elements;
-  use.elements = touched > all - std::min(use.elements, all) ? all : use.elements + touched;
+  use.elements =
+      touched > use.size - std::min(use.elements, use.size) ? use.size : use.elements + touched;
   read_phases_[slot] |= is_full(input.elements) ? needed_in : 1;
 }
 
@@ -184,9 +184,7 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   if (last == 0) return;
   // Bytes held from each phase to the next.
   std::array<std::uint64_t, kLastPhase + 1> held{};
-  const auto hold = [&](TensorId value, std::uint64_t first, std::uint64_t final) {
-    if (!is_full(graph_.tensors[value].elements)) return;
-    const DType dtype = graph_.tensors[value].type.dtype;
+  const auto hold = [&](DType dtype, std::uint64_t first, std::uint64_t final) {
     const std::uint64_t bytes =
         checked_bytes_of(dtype, block_elements(phases_.rows, dtype)).value_or(kMaxCount);
     for (std::uint64_t phase = first; phase < final; ++phase) {
@@ -202,6 +200,7 @@ void PhaseFinder::find_held(const Kernel& kernel) {
     }
   };
   for (const Phases::Use& use : phases_.reads) {
+    if (!is_full(use.size)) continue;
     std::uint64_t first = kLastPhase;
     std::uint64_t final = 0;
     // A tensor with many readers: those inside are found from the kernel's side.
@@ -217,15 +216,16 @@ void PhaseFinder::find_held(const Kernel& kernel) {
         }
       }
     }
-    hold(use.value, first, final);
+    hold(use.dtype, first, final);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
+      if (!is_full(result.elements)) continue;
       std::uint64_t first = phases_.ready_in[i];
       std::uint64_t final = first;
       std::uint64_t ignored = first;
       uses(graph_.readers[result.tensor], ignored, final);
-      hold(result.tensor, first, final);
+      hold(result.dtype, first, final);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

@@ -16,6 +16,8 @@ namespace fusecalc {
 struct Phases {
   struct Use {
     TensorId value = kNone;
+    DType dtype = DType::kF32;
+    std::uint64_t size = 0;      // elements of the value
     std::uint64_t elements = 0;  // touched by the kernel's ops
     std::uint32_t looks = 1;     // phases that need it where nothing is held
   };

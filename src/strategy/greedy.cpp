@@ -25,17 +25,17 @@ constexpr std::size_t kMostCutWork = 2'000'000;
 // long chains grow evenly), then the earlier ops.
 struct Candidate {
   std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
-  bool counted = false;
-  std::size_t size = 0;
-  KernelId by = 0;  // whose offer it is
+  KernelId by = 0;           // whose offer it is
   KernelId to = 0;
   std::uint32_t version_by = 0;
   std::uint32_t version_to = 0;
+  std::uint16_t size = 0;
+  bool counted = false;
 
   bool operator<(const Candidate& other) const {
-    const auto [a, b] = std::minmax(by, to);
-    const auto [other_a, other_b] = std::minmax(other.by, other.to);
-    return std::tuple(saving, other.size, other_a, other_b) < std::tuple(other.saving, size, a, b);
+    if (saving != other.saving) return saving < other.saving;
+    if (size != other.size) return size > other.size;
+    return std::minmax(by, to) > std::minmax(other.by, other.to);
   }
 };
 
@@ -206,12 +206,11 @@ class GreedySearch {
       const std::size_t contractions = contractions_[k] + contractions_[partner.kernel];
       if (size > kMostOps || !may_be_one(partner, contractions)) continue;
       offers_[k].push_back({.saving = partner.saving,
-                            .counted = false,
-                            .size = size,
                             .by = k,
                             .to = partner.kernel,
                             .version_by = version_[k],
-                            .version_to = version_[partner.kernel]});
+                            .version_to = version_[partner.kernel],
+                            .size = static_cast<std::uint16_t>(size)});
     }
     std::sort(offers_[k].begin(), offers_[k].end());
     offer_next(k);

@@ -38,9 +38,8 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
   traffic_.writes.clear();
   const bool once = rows_fit(phases);
   for (const Phases::Use& use : phases.reads) {
-    const Tensor& tensor = graph.tensors[use.value];
     const std::uint32_t looks = once ? 1 : use.looks;
-    std::uint64_t bytes = bytes_of(tensor.type.dtype, use.elements);
+    std::uint64_t bytes = bytes_of(use.dtype, use.elements);
     if (!checked_multiply(bytes, looks)) bytes = kMaxCount;
     add(traffic_.bytes.read, bytes, kernel);
     traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .looks = looks});
@@ -57,9 +56,7 @@ void TrafficCounter::count_writes(const Kernel& kernel) {
   for (const OpId id : kernel) {
     for (const Outline::Result& result : phases_.outline().results_of(id)) {
       if (!phases_.needed_outside(result)) continue;
-      const std::uint64_t bytes = result.writes == result.elements
-                                      ? result.bytes
-                                      : bytes_of(graph.tensors[result.tensor].type.dtype, result.writes);
+      const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
       // Several versions of one memory: the last one stays, the largest share counts.
       KernelTraffic::Entry* earlier = nullptr;
       if (result.storage != result.tensor) {
