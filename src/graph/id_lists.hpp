@@ -25,7 +25,7 @@ class IdLists {
   }
 
  private:
-  std::vector<std::size_t> starts_;  // and the end of the last
+  std::vector<std::uint32_t> starts_;  // and the end of the last
   std::vector<std::uint32_t> items_;
 };
 
