@@ -113,11 +113,8 @@ void GraphBuilder::mark_outputs() {
   if (!written_.outputs) {
     // What no op takes as an input, views included.
     std::vector<bool> consumed(graph_.tensors.size(), false);
-    for (const WrittenOp& op : written_.ops) {
-      for (const auto& input : op.inputs) {
-        const auto* name = std::get_if<std::string>(&input);
-        if (name != nullptr) consumed[tensor_ids_.at(*name)] = true;
-      }
+    for (const TensorId input : input_ids_) {
+      if (input != kNone) consumed[input] = true;
     }
     for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
       if (writer_[id] == kNone || consumed[id]) continue;

@@ -144,17 +144,26 @@ TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
   return found->second;
 }
 
+void GraphBuilder::resolve_inputs() {
+  first_input_.push_back(0);
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    const auto& inputs = written_.ops[position].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto* name = std::get_if<std::string>(&inputs[i]);
+      input_ids_.push_back(name == nullptr ? kNone : input_at(position, i, *name));
+    }
+    first_input_.push_back(input_ids_.size());
+  }
+}
+
 // Positions in an order in which every op comes after those that it needs; the earliest first.
 std::vector<std::uint32_t> GraphBuilder::run_order() const {
   const std::size_t count = written_.ops.size();
   std::vector<std::uint32_t> missing(count, 0);
   std::vector<std::vector<std::uint32_t>> users(count);
   for (std::size_t position = 0; position < count; ++position) {
-    const auto& inputs = written_.ops[position].inputs;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto* name = std::get_if<std::string>(&inputs[i]);
-      if (name == nullptr) continue;
-      const std::uint32_t writer = writer_[input_at(position, i, *name)];
+    for (const TensorId input : inputs_of(position)) {
+      const std::uint32_t writer = input == kNone ? kNone : writer_[input];
       if (writer == kNone) continue;
       users[writer].push_back(static_cast<std::uint32_t>(position));
       ++missing[position];
@@ -185,10 +194,8 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
   std::vector<std::uint32_t> path;
   while (std::ranges::find(path, position) == path.end()) {
     path.push_back(position);
-    for (const auto& input : written_.ops[position].inputs) {
-      const auto* name = std::get_if<std::string>(&input);
-      if (name == nullptr) continue;
-      const std::uint32_t writer = writer_[tensor_ids_.at(*name)];
+    for (const TensorId input : inputs_of(position)) {
+      const std::uint32_t writer = input == kNone ? kNone : writer_[input];
       if (writer != kNone && waiting[writer] > 0) {
         position = writer;
         break;

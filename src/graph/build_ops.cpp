@@ -88,7 +88,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
       inputs.push_back({.name = {}, .number = number});
       continue;
     }
-    const TensorId id = input_at(position, i, *name);
+    const TensorId id = inputs_of(position)[i];
     const Tensor& tensor = graph_.tensors[id];
     const bool graph_input = writer_[id] == kNone;
     if (graph_input && !declared_[id]->shape) {

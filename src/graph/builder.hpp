@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -33,6 +34,7 @@ class GraphBuilder {
     if (written_.dtype) default_dtype_ = dtype_at("/dtype", *written_.dtype);
     declare_tensors();
     declare_ops();
+    resolve_inputs();
     for (const std::uint32_t position : run_order()) build_op(position);
     refuse_stray_pins();
     link_ops();
@@ -77,6 +79,11 @@ class GraphBuilder {
   void declare_tensors();
   void declare_ops();
   void refuse_taken_defaults() const;
+  void resolve_inputs();
+  std::span<const TensorId> inputs_of(std::size_t position) const {
+    return {input_ids_.data() + first_input_[position],
+            first_input_[position + 1] - first_input_[position]};
+  }
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
@@ -108,6 +115,9 @@ class GraphBuilder {
   // Per tensor: the position of the op that writes it, and what the document declares of it.
   std::vector<std::uint32_t> writer_;
   std::vector<const WrittenTensor*> declared_;
+  // The tensors that the ops take, kNone for an inline number; and where each op's begin.
+  std::vector<TensorId> input_ids_;
+  std::vector<std::size_t> first_input_;
   // Per value: the op that overwrites it in place.
   std::unordered_map<TensorId, OpId> overwritten_by_;
   std::vector<OpId> op_at_position_;

@@ -49,10 +49,10 @@ class GreedySearch {
         kernels_(std::move(kernels)),
         owner_(owners_of(graph_, kernels_)) {
     for (const Kernel& kernel : kernels_) {
-      bytes_.push_back(counter_.bytes(kernel).total());
-      contractions_.push_back(contractions_in(kernel));
+      facts_.push_back({.bytes = counter_.bytes(kernel).total(),
+                        .size = static_cast<std::uint16_t>(kernel.size()),
+                        .contractions = contractions_in(kernel)});
     }
-    version_.assign(kernels_.size(), 0);
     offers_.resize(kernels_.size());
   }
 
@@ -70,9 +70,9 @@ class GreedySearch {
     while (!queue_.empty()) {
       Candidate best = queue_.top();
       queue_.pop();
-      if (version_[best.by] != best.version_by) continue;
+      if (facts_[best.by].version != best.version_by) continue;
       if (!best.counted) offer_next(best.by);
-      if (version_[best.to] != best.version_to) continue;
+      if (facts_[best.to].version != best.version_to) continue;
       const auto [a, b] = std::minmax(best.by, best.to);
       if (paths_.way_around(a, b)) continue;
       if (!best.counted) {
@@ -82,7 +82,7 @@ class GreedySearch {
           continue;
         }
       }
-      merge(a, b, bytes_[a] + bytes_[b] - best.saving);
+      merge(a, b, facts_[a].bytes + facts_[b].bytes - best.saving);
       offer_pairs_of(a, false);
     }
   }
@@ -91,7 +91,7 @@ class GreedySearch {
   bool count_saving(Candidate& pair) {
     const std::optional<std::uint64_t> together =
         bytes_if_legal(joined(kernels_[pair.by], kernels_[pair.to]));
-    const std::uint64_t apart = bytes_[pair.by] + bytes_[pair.to];
+    const std::uint64_t apart = facts_[pair.by].bytes + facts_[pair.to].bytes;
     if (!together || *together > apart) return false;
     pair.saving = apart - *together;
     pair.counted = true;
@@ -104,6 +104,13 @@ class GreedySearch {
     std::ranges::merge(a, b, std::back_inserter(both));
     return both;
   }
+
+  struct Facts {
+    std::uint64_t bytes = 0;
+    std::uint32_t version = 0;  // of the kernel, one more with every change
+    std::uint16_t size = 0;
+    std::uint16_t contractions = 0;
+  };
 
   struct Partner {
     KernelId kernel = 0;
@@ -202,15 +209,16 @@ class GreedySearch {
     offers_[k].clear();
     for (const Partner& partner : partners(k)) {
       if (later_only && partner.kernel < k) continue;
-      const std::size_t size = kernels_[k].size() + kernels_[partner.kernel].size();
-      const std::size_t contractions = contractions_[k] + contractions_[partner.kernel];
+      const Facts& other = facts_[partner.kernel];
+      const auto size = static_cast<std::uint16_t>(facts_[k].size + other.size);
+      const std::size_t contractions = std::size_t{facts_[k].contractions} + other.contractions;
       if (size > kMostOps || !may_be_one(partner, contractions)) continue;
       offers_[k].push_back({.saving = partner.saving,
                             .by = k,
                             .to = partner.kernel,
-                            .version_by = version_[k],
-                            .version_to = version_[partner.kernel],
-                            .size = static_cast<std::uint16_t>(size)});
+                            .version_by = facts_[k].version,
+                            .version_to = other.version,
+                            .size = size});
     }
     std::sort(offers_[k].begin(), offers_[k].end());
     offer_next(k);
@@ -218,7 +226,7 @@ class GreedySearch {
 
   void offer_next(KernelId k) {
     std::vector<Candidate>& offers = offers_[k];
-    while (!offers.empty() && version_[offers.back().to] != offers.back().version_to) {
+    while (!offers.empty() && facts_[offers.back().to].version != offers.back().version_to) {
       offers.pop_back();
     }
     if (offers.empty()) return;
@@ -226,8 +234,8 @@ class GreedySearch {
     offers.pop_back();
   }
 
-  std::size_t contractions_in(const Kernel& kernel) const {
-    return static_cast<std::size_t>(std::ranges::count(
+  std::uint16_t contractions_in(const Kernel& kernel) const {
+    return static_cast<std::uint16_t>(std::ranges::count(
         kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
   }
 
@@ -249,10 +257,17 @@ class GreedySearch {
     kernels_[a] = joined(kernels_[a], kernels_[b]);
     for (const OpId op : kernels_[b]) owner_[op] = a;
     kernels_[b].clear();
-    bytes_[a] = bytes;
-    contractions_[a] += contractions_[b];
-    ++version_[a];
-    ++version_[b];
+    facts_[a].bytes = bytes;
+    note(a, facts_[a].contractions + facts_[b].contractions);
+    note(b, 0);
+  }
+
+  // The kernel's ops have changed.
+  void note(KernelId k, int contractions) {
+    Facts& facts = facts_[k];
+    ++facts.version;
+    facts.size = static_cast<std::uint16_t>(kernels_[k].size());
+    facts.contractions = static_cast<std::uint16_t>(contractions);
   }
 
   // Moves parts of kernels over to their neighbours while that saves bytes.
@@ -317,7 +332,7 @@ class GreedySearch {
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
   bool cut(KernelId source, KernelId target) {
     const Kernel whole = kernels_[source];
-    const std::uint64_t before = bytes_[source] + bytes_[target];
+    const std::uint64_t before = facts_[source].bytes + facts_[target].bytes;
     struct Cut {
       Part part;
       std::uint64_t left = 0;
@@ -355,24 +370,21 @@ class GreedySearch {
     const auto alone = static_cast<KernelId>(kernels_.size());
     for (const OpId op : moved) owner_[op] = alone;
     kernels_[source] = std::move(left);
-    const std::size_t contractions = contractions_in(moved);
-    contractions_.push_back(contractions);
+    const std::uint16_t moved_contractions = contractions_in(moved);
+    facts_.push_back({.contractions = moved_contractions});
     kernels_.push_back(std::move(moved));
-    version_.push_back(0);
     paths_.add_beside(source, part.last);
     const bool possible = !paths_.way_around(alone, target);
     if (possible && really) {
       merge(target, alone, grown_bytes);
-      bytes_[source] = left_bytes;
-      contractions_[source] -= contractions;
-      ++version_[source];
+      facts_[source].bytes = left_bytes;
+      note(source, facts_[source].contractions - moved_contractions);
     } else {
       for (const OpId op : whole) owner_[op] = source;
       kernels_[source] = whole;
     }
     kernels_.pop_back();
-    contractions_.pop_back();
-    version_.pop_back();
+    facts_.pop_back();
     paths_.drop_last();
     return possible;
   }
@@ -383,9 +395,7 @@ class GreedySearch {
   const Outline& outline_;
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
-  std::vector<std::uint64_t> bytes_;
-  std::vector<std::size_t> contractions_;
-  std::vector<std::uint32_t> version_;
+  std::vector<Facts> facts_;     // parallel
   PathFinder paths_{graph_, kernels_, owner_};
   std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
   std::priority_queue<Candidate> queue_;
