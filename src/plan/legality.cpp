@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -67,13 +68,8 @@ class Check {
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {
-    std::size_t count = phases_->reads.size();
-    for (const OpId id : kernel_) {
-      count += static_cast<std::size_t>(std::ranges::count_if(
-          outline_.results_of(id),
-          [&](const Outline::Result& result) { return finder_.needed_outside(result); }));
-    }
-    return count;
+    return std::accumulate(phases_->written.begin(), phases_->written.end(),
+                           phases_->reads.size());
   }
 
   bool connected() const;
@@ -195,7 +191,7 @@ Verdict Check::check_spaces() const {
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
-    const bool inside_only = !finder_.needed_outside(id) && feeds_inside(id);
+    const bool inside_only = phases_->written[finder_.index_of(id)] == 0 && feeds_inside(id);
     if (!inside_only && (!widest || step(id).work > step(*widest).work)) widest = id;
     if (!step(id).reduces()) continue;
     const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
@@ -209,7 +205,7 @@ Verdict Check::check_spaces() const {
   for (const OpId id : kernel_) {
     if (step(id).work == space) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && (step(id).work < space || !finder_.needed_outside(id));
+    const bool for_inside = feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
     if (!of_rows && !for_inside) return {Obstacle::kSpaces, leader, id};
   }
   return check_grid();

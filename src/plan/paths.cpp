@@ -6,7 +6,7 @@ namespace fusecalc {
 namespace {
 
 // Orders between ops that one side of a search looks at.
-constexpr std::size_t kMostSteps = 48;
+constexpr std::size_t kMostSteps = 32;
 constexpr std::uint64_t kLastLabel = std::uint64_t{1} << 62;
 
 }  // namespace

@@ -121,13 +121,18 @@ std::uint64_t PhaseFinder::kept_elements(const Outline::Result& result,
 void PhaseFinder::run_backward(const Kernel& kernel) {
   needed_in_.assign(kernel.size(), 0);
   demanded_.assign(kernel.size(), 0);
+  phases_.written.assign(kernel.size(), 0);
   for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::Step& step = outline_[kernel[i]];
     const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
     const Outline::Result& first = results.front();
     std::uint64_t demanded = demanded_[i];
     const std::uint64_t kept = kept_elements(first, demanded);
-    if (needed_outside(kernel[i])) {
+    phases_.written[i] = static_cast<std::uint8_t>(
+        std::ranges::count_if(results, [&](const Outline::Result& result) {
+          return needed_outside(result);
+        }));
+    if (phases_.written[i] > 0) {
       needed_in_[i] |= bit(phases_.ready_in[i]);
       demanded = first.elements;
     }

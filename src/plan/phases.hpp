@@ -27,6 +27,7 @@ struct Phases {
   bool contracts = false;              // holds a contraction, whose rows are never looked at again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
+  std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
   std::uint64_t held_bytes = 0;  // the most that must be on chip at once so that every look is one
   bool never_fits = false;       // an op's rows cannot be held

@@ -53,8 +53,10 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
 
 void TrafficCounter::count_writes(const Kernel& kernel) {
   const OpGraph& graph = this->graph();
-  for (const OpId id : kernel) {
-    for (const Outline::Result& result : phases_.outline().results_of(id)) {
+  const Phases& phases = phases_.find(kernel);
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    if (phases.written[i] == 0) continue;
+    for (const Outline::Result& result : phases_.outline().results_of(kernel[i])) {
       if (!phases_.needed_outside(result)) continue;
       const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
       // Several versions of one memory: the last one stays, the largest share counts.
