@@ -74,6 +74,7 @@ class Check {
 
   bool connected() const;
   Verdict check_edges() const;
+  Verdict check_ready(OpId to, const Outline::Input& input) const;
   Verdict check_edge(OpId to, const Outline::Input& input) const;
   bool aligned(const Outline::Input& input, OpId reader) const;
   Verdict check_spaces() const;
@@ -141,12 +142,19 @@ Verdict Check::check_edges() const {
   return {};
 }
 
+// Whether a block can have what its own kernel makes before all blocks are done.
+Verdict Check::check_ready(OpId to, const Outline::Input& input) const {
+  const OpId from = input.producer;
+  if (step(from).access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
+  if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
+  return {};
+}
+
 Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const OpId from = input.producer;
   const Outline::Step& producer = step(from);
   const Outline::Step& reader = step(to);
-  if (producer.access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
-  if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
+  if (const Verdict ready = check_ready(to, input); !ready.legal()) return ready;
   if (phases_->rows.empty()) return {};
   const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
                         input.reordered;
@@ -247,6 +255,12 @@ void Check::find_contractions() {
 Verdict Check::check_contractions() const {
   const std::vector<OpId>& contractions = contractions_;
   if (contractions.empty()) return {};
+  for (const OpId id : kernel_) {
+    for (const Outline::Input& input : outline_.inputs_of(id)) {
+      if (!from_inside(input)) continue;
+      if (const Verdict ready = check_ready(id, input); !ready.legal()) return ready;
+    }
+  }
   for (std::size_t i = 1; i < contractions.size(); ++i) {
     if (!works_on(contractions[i], contractions[i - 1])) {
       return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};

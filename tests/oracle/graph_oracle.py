@@ -284,10 +284,12 @@ class RandomList:
     def finish(self):
         """The document, and what the graph hands out."""
         document = {"dtype": self.dtype, "tensors": self.declared, "ops": self.lines}
+        handed = []
         if self.rng.random() < 0.4 and self.written:
             handed = self.rng.sample(self.written, self.rng.randint(1, len(self.written)))
             # What was overwritten is no longer there to be handed out.
             handed = [t for t in handed if t.value in self.tensors]
+        if handed:
             document["outputs"] = [t.name for t in handed]
         else:
             handed = [t for t in self.written if t.name not in self.consumed]
