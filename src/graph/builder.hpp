@@ -41,6 +41,7 @@ class GraphBuilder {
     sort_ops();
     mark_outputs();
     resolve_fuse();
+    graph_.outline = Outline(graph_);
     return std::move(graph_);
   }
 

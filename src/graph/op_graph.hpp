@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,12 +11,9 @@
 #include "graph/inference.hpp"
 #include "graph/op_list.hpp"
 #include "graph/op_table.hpp"
+#include "graph/outline.hpp"
 
 namespace fusecalc {
-
-using TensorId = std::uint32_t;
-using OpId = std::uint32_t;
-inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 struct Tensor {
   std::string name;
@@ -71,6 +67,7 @@ struct OpGraph {
   IdLists readers;  // per tensor: the ops that read its value, in order
   IdLists before;   // per op: what must run first, producers and readers of what this overwrites
   IdLists after;    // the inverse
+  Outline outline;  // the same ops, for those who visit them often
   // The document's own plan: groups of two or more ops and lone ones alike, in its order.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 

@@ -69,7 +69,7 @@ class AttentionMatch {
   }
 
   bool reorders_operands(OpId id) const {
-    return std::ranges::any_of(phases_.outline().inputs_of(id), &Outline::Input::reordered);
+    return std::ranges::any_of(graph_.outline.inputs_of(id), &Outline::Input::reordered);
   }
 
   // A reduction of score rows.

@@ -27,7 +27,7 @@ class Check {
   Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
       : finder_(finder),
         graph_(finder.graph()),
-        outline_(finder.outline()),
+        outline_(finder.graph().outline),
         kernel_(kernel),
         rules_(rules) {}
 

@@ -28,7 +28,7 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
 }  // namespace
 
 PhaseFinder::PhaseFinder(const OpGraph& graph)
-    : graph_(graph), outline_(graph), places_(graph.ops.size()), slots_(graph.tensors.size()) {}
+    : graph_(graph), outline_(graph.outline), places_(graph.ops.size()), slots_(graph.tensors.size()) {}
 
 void PhaseFinder::enter(const Kernel& kernel) {
   if (kernel == kernel_) return;

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "plan/kernel.hpp"
-#include "plan/outline.hpp"
 
 namespace fusecalc {
 
@@ -40,7 +39,6 @@ class PhaseFinder {
   explicit PhaseFinder(const OpGraph& graph);
 
   const OpGraph& graph() const { return graph_; }
-  const Outline& outline() const { return outline_; }
 
   // Whether the op is in the kernel given to the last find().
   bool contains(OpId op) const { return places_[op].stamp == current_; }
@@ -79,7 +77,7 @@ class PhaseFinder {
   };
 
   const OpGraph& graph_;
-  Outline outline_;
+  const Outline& outline_;
   std::vector<Slot> places_;  // of ops
   std::vector<Slot> slots_;   // of reads, by their storage
   std::uint32_t current_ = 0;

@@ -45,7 +45,7 @@ class GreedySearch {
       : counter_(counter),
         rules_(rules),
         graph_(counter.graph()),
-        outline_(counter.phases().outline()),
+        outline_(graph_.outline),
         kernels_(std::move(kernels)),
         owner_(owners_of(graph_, kernels_)) {
     for (const Kernel& kernel : kernels_) {

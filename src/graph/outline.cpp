@@ -1,8 +1,10 @@
-#include "plan/outline.hpp"
+#include "graph/outline.hpp"
 
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "graph/op_graph.hpp"
 
 namespace fusecalc {
 namespace {

@@ -1,12 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
-#include "graph/op_graph.hpp"
+#include "core/dtype.hpp"
+#include "graph/id_lists.hpp"
+#include "graph/op_table.hpp"
 
 namespace fusecalc {
+
+struct OpGraph;
+
+using TensorId = std::uint32_t;
+using OpId = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 // A graph as planners see it: what they look at again and again, side by side. Searches visit ops
 // in no order that memory likes, so what they fetch for each decides how long they take.
@@ -56,6 +65,7 @@ class Outline {
     }
   };
 
+  Outline() = default;
   explicit Outline(const OpGraph& graph);
 
   const Step& operator[](OpId op) const { return steps_[op]; }
