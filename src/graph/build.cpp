@@ -149,6 +149,9 @@ void GraphBuilder::resolve_fuse() {
   }
   for (std::size_t g = 0; g < written_.fuse->size(); ++g) {
     std::vector<OpId> group;
+    if ((*written_.fuse)[g].empty()) {
+      fail(fmt::format("/fuse/{}", g), "must name at least one operation");
+    }
     for (std::size_t i = 0; i < (*written_.fuse)[g].size(); ++i) {
       const std::string& name = (*written_.fuse)[g][i];
       const std::string pointer = fmt::format("/fuse/{}/{}", g, i);

@@ -35,9 +35,11 @@ std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& na
   if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
   std::vector<std::string_view> names;
   for (const auto& [known, extent] : written_.dims) names.push_back(known);
-  const std::string hint = did_you_mean(name, names);
-  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name),
-                            hint.empty() ? "; give it an extent in \"dims\"" : hint));
+  std::string hint = did_you_mean(name, names);
+  if (hint.empty()) hint = "; give it an extent in \"dims\"";
+  const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  if (number) hint = "; a number stands without quotes";
+  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name), hint));
 }
 
 void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& pointer) {

@@ -95,6 +95,9 @@ class GraphBuilder {
   Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
   void add_view(const WrittenOp& written, const Op& op, TensorType type);
+  static std::string not_of_op(const std::string& name, std::string_view what,
+                               const std::vector<std::string_view>& own);
+  std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
   void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);

@@ -56,6 +56,7 @@ class Outline {
     Access access = Access::kSame;
     std::uint8_t passes = 1;
     bool holds_rows = true;
+    bool custom = false;  // the document knows its bytes; nobody has its code
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }

@@ -35,7 +35,7 @@ class Check {
     if (kernel_.size() < 2) return {};
     if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
-      if (step(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
+      if (step(id).custom) return {Obstacle::kCustom, id};
     }
     // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
     finder_.enter(kernel_);
@@ -360,7 +360,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
 constexpr std::array<std::string_view, 24> kReasons = {
     "",
-    "{0} is opaque: nothing is known of how it works",
+    "the code of a {0} op is not known, so it stays a kernel of its own",
     "they share no tensor",
     "a kernel holds at most 64 ops",
     "a kernel takes at most 96 tensors",
@@ -372,14 +372,14 @@ constexpr std::array<std::string_view, 24> kReasons = {
     "{1} may read rows that another block of {0} has yet to write",
     "the loss that {0} ends in is known only when all rows are done",
     "{1} lines the result of {0} up with another axis than the reduced one",
-    "{1} loads its operands from memory, each many times over; {0} would run again for every tile",
+    "{1} loads its operands from memory as they are; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first",
     "two contractions side by side; a kernel runs the main loop of one",
     "the scores between the two contractions are needed elsewhere, so they must be written",
     "{1} does not work on the result of {0}",
     "the epilogue of {0} writes its tiles in order; {1} moves elements",
     "the epilogue of {0} works on its tiles in order; {1} reads an operand in another order",
-    "{1} does not reduce rows or columns of the result of {0}",
+    "{1} reduces what the tiles of {0} hold only in parts",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "a general compiler leaves {0} to a library, as a kernel of its own",
     "fusing them would close a circle through another kernel",

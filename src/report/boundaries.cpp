@@ -32,11 +32,8 @@ const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
     }
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
-    const Tensor& value = graph_.tensors[entry.tensor];
-    if (value.producer != kNone) continue;
-    const std::span<const OpId> readers = graph_.readers[entry.tensor];
-    const auto next = std::upper_bound(readers.begin(), readers.end(), kernels_[kernel].back());
-    if (next != readers.end()) add(kernel, owner_[*next], entry.tensor);
+    const KernelId next = next_reader(kernel, entry.tensor);
+    if (next != kNone) add(kernel, next, entry.tensor);
   }
   return found_;
 }
@@ -47,6 +44,26 @@ std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
   std::ranges::sort(readers);
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   return readers;
+}
+
+// The first op of a kernel that reads the value.
+OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
+  for (const OpId op : kernels_[kernel]) {
+    const auto inputs = graph_.outline.inputs_of(op);
+    if (std::ranges::find(inputs, value, &Outline::Input::value) != inputs.end()) return op;
+  }
+  return kNone;
+}
+
+// Of the kernels that read the value, in the order of their first ops that do: the one after this.
+KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
+  const std::span<const OpId> readers = graph_.readers[value];
+  auto reader = std::upper_bound(readers.begin(), readers.end(), first_reader(kernel, value));
+  for (; reader != readers.end(); ++reader) {
+    const KernelId next = owner_[*reader];
+    if (next != kernel && first_reader(next, value) == *reader) return next;
+  }
+  return kNone;
 }
 
 void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
