@@ -109,6 +109,23 @@ void GraphBuilder::sort_ops() {
   link_ops();
 }
 
+// What was overwritten in place can no longer be handed out.
+void GraphBuilder::mark_output(TensorId id, const std::string& pointer) {
+  const TensorId value = graph_.tensors[id].value;
+  const auto overwritten = overwritten_by_.find(value);
+  if (overwritten != overwritten_by_.end()) {
+    const Op& op = graph_.ops[overwritten->second];
+    const auto heir = std::ranges::find_if(op.outputs, [&](TensorId output) {
+      return graph_.tensors[output].storage == graph_.tensors[value].storage;
+    });
+    const std::string place = pointer.empty() ? at_op(op.position) : pointer;
+    fail(place, fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
+                            in_quotes(op.name), in_quotes(graph_.tensors[id].name),
+                            in_quotes(graph_.tensors[*heir].name)));
+  }
+  graph_.tensors[value].output = true;
+}
+
 void GraphBuilder::mark_outputs() {
   if (!written_.outputs) {
     // What no op takes as an input, views included.
@@ -118,7 +135,7 @@ void GraphBuilder::mark_outputs() {
     }
     for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
       if (writer_[id] == kNone || consumed[id]) continue;
-      graph_.tensors[graph_.tensors[id].value].output = true;
+      mark_output(id, "");
     }
     return;
   }
@@ -132,7 +149,7 @@ void GraphBuilder::mark_outputs() {
     const auto found = tensor_ids_.find(name);
     if (found == tensor_ids_.end()) fail(pointer, unknown("tensor", name, tensor_ids_));
     if (!seen.insert(name).second) fail(pointer, in_quotes(name) + " is named twice");
-    graph_.tensors[graph_.tensors[found->second].value].output = true;
+    mark_output(found->second, pointer);
   }
 }
 

@@ -106,6 +106,7 @@ class GraphBuilder {
   void link_ops();
   std::vector<OpId> sorted_ids() const;
   void sort_ops();
+  void mark_output(TensorId id, const std::string& pointer);
   void mark_outputs();
   void resolve_fuse();
   void set_type(TensorId id, TensorType type, const std::string& pointer);
