@@ -79,8 +79,9 @@ std::vector<OpId> GraphBuilder::sorted_ids() const {
   }
   if (stuck != kNone) {
     const Op& op = graph_.ops[overwritten_by_.at(stuck)];
-    fail(at_op(op.position), fmt::format("{} overwrites {}, which a later op still reads",
-                                         in_quotes(op.name), in_quotes(graph_.tensors[stuck].name)));
+    fail(at_op(op.position),
+         fmt::format("{} overwrites {}, which a later op still reads", in_quotes(op.name),
+                     in_quotes(graph_.tensors[stuck].name)));
   }
   return new_id;
 }
@@ -119,9 +120,10 @@ void GraphBuilder::mark_output(TensorId id, const std::string& pointer) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
     const std::string place = pointer.empty() ? at_op(op.position) : pointer;
-    fail(place, fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
-                            in_quotes(op.name), in_quotes(graph_.tensors[id].name),
-                            in_quotes(graph_.tensors[*heir].name)));
+    fail(place,
+         fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
+                     in_quotes(op.name), in_quotes(graph_.tensors[id].name),
+                     in_quotes(graph_.tensors[*heir].name)));
   }
   graph_.tensors[value].output = true;
 }

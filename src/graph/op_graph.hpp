@@ -30,7 +30,7 @@ struct Tensor {
   // The op that overwrites a part of it in place: whoever needs that result needs the rest of this
   // one in memory.
   OpId patched_by = kNone;
-  bool output = false;        // the graph hands it to the outside
+  bool output = false;  // the graph hands it to the outside
 };
 
 // What an op reads: a tensor, or an inline number.

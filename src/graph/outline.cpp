@@ -65,8 +65,7 @@ Outline::Outline(const OpGraph& graph) {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const TensorId id = op.outputs[i];
       const Tensor& tensor = graph.tensors[id];
-      const bool in_input =
-          tensor.storage != id && graph.tensors[tensor.storage].producer == kNone;
+      const bool in_input = tensor.storage != id && graph.tensors[tensor.storage].producer == kNone;
       results_.push_back({.tensor = id,
                           .storage = tensor.storage,
                           .patched_by = tensor.patched_by,

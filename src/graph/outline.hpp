@@ -31,8 +31,8 @@ class Outline {
     std::uint64_t elements = 0;  // of the value
     std::uint64_t bytes = 0;     // of the value
     DType dtype = DType::kF32;
-    bool output = false;         // the graph hands the value to the outside
-    bool reordered = false;      // a view shows the value in another order
+    bool output = false;     // the graph hands the value to the outside
+    bool reordered = false;  // a view shows the value in another order
   };
 
   struct Result {
@@ -61,9 +61,7 @@ class Outline {
 
     bool reduces() const { return rows != 0; }
     bool contracts() const { return op_class == OpClass::kContract; }
-    bool moves() const {
-      return op_class == OpClass::kPointwise || op_class == OpClass::kMovement;
-    }
+    bool moves() const { return op_class == OpClass::kPointwise || op_class == OpClass::kMovement; }
   };
 
   Outline() = default;

@@ -31,7 +31,8 @@ class AttentionMatch {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
       const bool between = between_[phases_.index_of(id)];
-      if (between && phases_.needed_outside(id)) return {Obstacle::kScoresNeeded, scores_, weighted_};
+      if (between && phases_.needed_outside(id))
+        return {Obstacle::kScoresNeeded, scores_, weighted_};
       if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
       if (!between || !over_keys(op)) return two;

@@ -68,8 +68,7 @@ class Check {
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {
-    return std::accumulate(phases_->written.begin(), phases_->written.end(),
-                           phases_->reads.size());
+    return std::accumulate(phases_->written.begin(), phases_->written.end(), phases_->reads.size());
   }
 
   bool connected() const;
@@ -156,8 +155,8 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const Outline::Step& reader = step(to);
   if (const Verdict ready = check_ready(to, input); !ready.legal()) return ready;
   if (phases_->rows.empty()) return {};
-  const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
-                        input.reordered;
+  const bool permutes =
+      reader.access == Access::kPermute || producer.access == Access::kPermute || input.reordered;
   if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
@@ -168,9 +167,9 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   if (picks_score) {
     // From the rows that were reduced before, or from the results of rows.
     const RowLayout& layout = phases_->rows;
-    const bool whole_rows = layout.reduces_innermost() && layout.rows() == reader.work &&
-                            (input.elements == layout.rows() * layout.row_length() ||
-                             input.elements == layout.rows());
+    const bool whole_rows =
+        layout.reduces_innermost() && layout.rows() == reader.work &&
+        (input.elements == layout.rows() * layout.row_length() || input.elements == layout.rows());
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
   if (access != Access::kSame && access != Access::kScatter) {
@@ -213,7 +212,8 @@ Verdict Check::check_spaces() const {
   for (const OpId id : kernel_) {
     if (step(id).work == space) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
+    const bool for_inside =
+        feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
     if (!of_rows && !for_inside) return {Obstacle::kSpaces, leader, id};
   }
   return check_grid();

@@ -75,9 +75,8 @@ bool PathFinder::way_around(KernelId a, KernelId b) {
   while (true) {
     if (std::min(later_.steps, earlier_.steps) > kMostSteps) return true;
     const bool forward = later_.steps <= earlier_.steps;
-    const bool closed =
-        forward ? expand(later_, graph_.after, second_, search_, search_ + 1)
-                : expand(earlier_, graph_.before, first_, search_ + 1, search_);
+    const bool closed = forward ? expand(later_, graph_.after, second_, search_, search_ + 1)
+                                : expand(earlier_, graph_.before, first_, search_ + 1, search_);
     if (closed) return true;
     if (later_.exhausted() || earlier_.exhausted()) return false;
   }

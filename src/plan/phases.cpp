@@ -28,7 +28,10 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
 }  // namespace
 
 PhaseFinder::PhaseFinder(const OpGraph& graph)
-    : graph_(graph), outline_(graph.outline), places_(graph.ops.size()), slots_(graph.tensors.size()) {}
+    : graph_(graph),
+      outline_(graph.outline),
+      places_(graph.ops.size()),
+      slots_(graph.tensors.size()) {}
 
 void PhaseFinder::enter(const Kernel& kernel) {
   if (kernel == kernel_) return;
@@ -105,15 +108,13 @@ bool PhaseFinder::needed_outside(const Outline::Result& result) const {
 }
 
 bool PhaseFinder::needed_outside(OpId op) const {
-  return std::ranges::any_of(outline_.results_of(op), [&](const Outline::Result& result) {
-    return needed_outside(result);
-  });
+  return std::ranges::any_of(outline_.results_of(op),
+                             [&](const Outline::Result& result) { return needed_outside(result); });
 }
 
 // Elements that ops of this kernel take from an op's first result although it does not write them:
 // it overwrites a part of a tensor in place, and the rest was there before.
-std::uint64_t PhaseFinder::kept_elements(const Outline::Result& result,
-                                         std::uint64_t used_inside) {
+std::uint64_t PhaseFinder::kept_elements(const Outline::Result& result, std::uint64_t used_inside) {
   if (result.storage == result.tensor) return 0;
   return used_inside - std::min(used_inside, result.writes);
 }
@@ -128,10 +129,8 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     const Outline::Result& first = results.front();
     std::uint64_t demanded = demanded_[i];
     const std::uint64_t kept = kept_elements(first, demanded);
-    phases_.written[i] = static_cast<std::uint8_t>(
-        std::ranges::count_if(results, [&](const Outline::Result& result) {
-          return needed_outside(result);
-        }));
+    phases_.written[i] = static_cast<std::uint8_t>(std::ranges::count_if(
+        results, [&](const Outline::Result& result) { return needed_outside(result); }));
     if (phases_.written[i] > 0) {
       needed_in_[i] |= bit(phases_.ready_in[i]);
       demanded = first.elements;
@@ -153,9 +152,8 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
       const std::size_t producer = index_of(input.producer);
       needed_in_[producer] |= needed;
       std::uint64_t& sum = demanded_[producer];
-      sum = sum > input.elements - std::min(touched, input.elements)
-                ? input.elements
-                : sum + touched;
+      sum =
+          sum > input.elements - std::min(touched, input.elements) ? input.elements : sum + touched;
     }
   }
 }

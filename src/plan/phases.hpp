@@ -65,9 +65,7 @@ class PhaseFinder {
   void list_read(const Outline::Input& input);
   void add_read(const Outline::Input& input, std::uint64_t touched, std::uint64_t needed_in);
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
-  bool is_full(std::uint64_t elements) const {
-    return !phases_.rows.empty() && elements >= space_;
-  }
+  bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
   std::uint64_t last_phase_of_use(OpId reader, std::size_t index) const;
 
   // Where something stands in the kernel; valid where the stamp is the current one.
@@ -81,7 +79,7 @@ class PhaseFinder {
   std::vector<Slot> places_;  // of ops
   std::vector<Slot> slots_;   // of reads, by their storage
   std::uint32_t current_ = 0;
-  Kernel kernel_;  // the last one asked for
+  Kernel kernel_;       // the last one asked for
   bool known_ = false;  // whether its phases are
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together

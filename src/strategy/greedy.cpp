@@ -240,7 +240,8 @@ class GreedySearch {
   }
 
   // Whether a kernel with so many contractions may be legal; saves checking those that never are. A
-  // contraction alone reads its operands from memory, and all else in its kernel works on its result.
+  // contraction alone reads its operands from memory, and all else in its kernel works on its
+  // result.
   bool may_be_one(const Partner& partner, std::size_t contractions) const {
     if (contractions == 0) return true;
     if (contractions == 1) return rules_.epilogues && partner.feeds && !partner.contracts;
@@ -395,7 +396,7 @@ class GreedySearch {
   const Outline& outline_;
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
-  std::vector<Facts> facts_;     // parallel
+  std::vector<Facts> facts_;  // parallel
   PathFinder paths_{graph_, kernels_, owner_};
   std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
   std::priority_queue<Candidate> queue_;

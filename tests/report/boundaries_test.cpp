@@ -39,8 +39,7 @@ TEST_CASE("two kernels that read what a third one writes have a boundary") {
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "b", "op": "matmul", "inputs": ["e", "w"], "output": "p"},
             {"name": "c", "op": "softmax", "inputs": ["e"], "output": "s"}]})",
-                      PlanKind::kUnfused) ==
-        std::vector<std::string>{"a|b:e", "a|c:e", "b|c:e"});
+                      PlanKind::kUnfused) == std::vector<std::string>{"a|b:e", "a|c:e", "b|c:e"});
 }
 
 TEST_CASE("kernels that share an input are linked in the order in which they first read it") {
@@ -52,6 +51,5 @@ TEST_CASE("kernels that share an input are linked in the order in which they fir
             {"name": "d", "op": "abs", "inputs": ["x"], "output": "s"},
             {"name": "e", "op": "mul", "inputs": ["r", "x"], "output": "t"}],
     "fuse": [["a", "c", "e"]]})",
-                      PlanKind::kExplicit) ==
-        std::vector<std::string>{"a+c+e|b:x", "b|d:x"});
+                      PlanKind::kExplicit) == std::vector<std::string>{"a+c+e|b:x", "b|d:x"});
 }
