@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/generated.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
 
@@ -42,13 +43,6 @@ struct Buffer {
 struct BufferAt {
   Buffer buffer;
   std::uint64_t offset = 0;
-};
-
-// CUDA C++ text that becomes one module. Its entries are extern "C" and come back in order.
-struct KernelSource {
-  std::string text;
-  std::vector<std::string> entries;
-  std::vector<std::string> options{};  // for NVRTC, beyond the architecture
 };
 
 // What the compiler made of one entry.
