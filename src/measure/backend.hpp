@@ -77,6 +77,7 @@ struct Launch {
   Extent block;
   std::uint32_t shared_bytes = 0;  // dynamic
   std::vector<Argument> arguments;
+  bool cooperative = false;  // its blocks wait for each other: all must be resident
 };
 
 // Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
