@@ -85,8 +85,8 @@ struct Launch {
   std::vector<Argument> arguments;
 };
 
-// Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
-// same bytes on every device.
+// Uniform in [low, high) of a type, or random bits where none is given; a bool is 0 or 1 whatever
+// the range. The same seed gives the same bytes on every device: random_value() says which.
 struct RandomFill {
   std::optional<DType> dtype{};
   double low = 0;
