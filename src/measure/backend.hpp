@@ -80,8 +80,8 @@ struct Launch {
   bool cooperative = false;  // its blocks wait for each other: all must be resident
 };
 
-// Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
-// same bytes on every device.
+// Uniform in [low, high) of a type, or random bits where none is given; a bool is 0 or 1 whatever
+// the range. The same seed gives the same bytes on every device: random_value() says which.
 struct RandomFill {
   std::optional<DType> dtype{};
   double low = 0;
