@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "graph/dropout.hpp"
 
 namespace fusecalc {
 namespace {
@@ -39,11 +40,6 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
 }
 
 }  // namespace
-
-// Every op draws other numbers, even from the same seed.
-std::uint64_t dropout_seed(const Op& op) {
-  return static_cast<std::uint64_t>(op.attributes->seed) + op.position * 0x632be59bd9b4e019U;
-}
 
 void cannot_generate(const Op& op, std::string_view why) {
   throw Error(Fault::kUnavailable, fmt::format("{} ({}) cannot be generated: {}",
@@ -378,7 +374,7 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
     return attributes.approximate == GeluKind::kTanh ? "gelu_tanh" : "gelu_exact";
   if (word == "$seed") return fmt::format("{}ull", dropout_seed(op));
   if (word == "$index") return at.lane();
-  if (word == "$limit") return fmt::format("{}u", std::ceil(attributes.p * 0x1p24));
+  if (word == "$limit") return fmt::format("{}u", dropout_threshold(op));
   if (word == "$kept") return literal(1 / (1 - attributes.p), computed);
   return {};
 }

@@ -165,9 +165,6 @@ class Emitter {
   std::map<OpId, std::string> states_;
 };
 
-// What a dropout's random numbers are drawn from.
-std::uint64_t dropout_seed(const Op& op);
-
 // An op whose code this version cannot write.
 [[noreturn]] void cannot_generate(const Op& op, std::string_view why);
 

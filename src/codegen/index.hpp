@@ -37,9 +37,6 @@ struct Step {
   std::uint64_t apply(std::uint64_t index) const;
 };
 
-// The strides of a tensor whose elements lie one after the other.
-std::vector<std::uint64_t> strides_of(const Shape& shape);
-
 // From an element of `to` to the one of `from` that NumPy's broadcasting puts there.
 Step broadcast_step(const Shape& from, const Shape& to);
 // From an element of a permuted tensor to that of the original.

@@ -14,6 +14,7 @@
 #include "core/output.hpp"
 #include "core/text.hpp"
 #include "measure/device_buffer.hpp"
+#include "measure/inputs.hpp"
 
 namespace fusecalc {
 namespace {
@@ -32,7 +33,7 @@ struct Draft {
 class GraphBench {
  public:
   GraphBench(GpuBackend& gpu, TrafficCounter& counter, const MeasureOptions& options)
-      : gpu_(gpu), counter_(counter), graph_(counter.graph()), options_(options) {}
+      : gpu_(gpu), counter_(counter), graph_(counter.graph()), inputs_(random_inputs(graph_, options.seed)) {}
 
   void draft(const NamedPlan& plan);
   // The memory for all drafts. Throws Error where the device has too little.
@@ -54,7 +55,7 @@ class GraphBench {
   GpuBackend& gpu_;
   TrafficCounter& counter_;
   const OpGraph& graph_;
-  const MeasureOptions& options_;
+  std::vector<GraphInput> inputs_;
   std::vector<DraftedPlan> plans_;
   std::map<TensorId, DeviceBuffer> storages_;
   std::vector<DeviceBuffer> workspaces_;
@@ -102,13 +103,14 @@ void GraphBench::allocate() {
 }
 
 void GraphBench::fill() {
-  for (auto& [id, buffer] : storages_) {
-    const Tensor& tensor = graph_.tensors[id];
-    const bool whole = !is_float(tensor.type.dtype);
-    gpu_.fill(buffer, {.dtype = tensor.type.dtype,
-                       .low = whole ? 0.0 : 0.25,
-                       .high = whole ? 2.0 : 1.0,
-                       .seed = options_.seed + id});
+  for (const GraphInput& input : inputs_) {
+    const auto found = storages_.find(graph_.storage_of(input.tensor));
+    if (found == storages_.end()) continue;
+    if (input.data.data.empty()) {
+      gpu_.fill(found->second, input.data.fill);
+    } else {
+      gpu_.upload(found->second.at(0), input.data.data);
+    }
   }
   gpu_.finish();
 }
