@@ -296,6 +296,13 @@ void CudaBackend::launch(const Launch& launch) {
         launch.arguments[i]);
     pointers[i] = &values[i];
   }
+  if (launch.cooperative) {
+    check(driver().cuLaunchCooperativeKernel(
+              function, launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
+              launch.block.z, launch.shared_bytes, context_.stream(), pointers.data()),
+          "cuLaunchCooperativeKernel");
+    return;
+  }
   check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
                                 launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,
                                 context_.stream(), pointers.data(), nullptr),
