@@ -160,14 +160,15 @@ std::vector<double> allowed_errors(std::span<const Expected> expected, DType dty
   return allowed;
 }
 
-Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs, std::uint64_t seed,
-                   std::uint64_t samples, std::uint64_t work)
+Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
+                   std::span<const TensorId> results, std::uint64_t seed, std::uint64_t samples,
+                   std::uint64_t work)
     : graph_(graph) {
   const Reference reference(graph, inputs);
   const std::vector<unsigned> depths = depths_of(graph);
-  for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+  for (const TensorId id : results) {
     const Tensor& tensor = graph.tensor(id);
-    if (!tensor.output || tensor.producer == kNone || tensor.elements == 0) continue;
+    if (tensor.elements == 0) continue;
     ExpectedOutput output{.tensor = id};
     for (std::uint64_t count = samples; count > 0; count /= 4) {
       output.elements = samples_of(tensor, random_bits(seed, id), count);

@@ -41,7 +41,7 @@ std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
 // How far off each element may be. Infinite where nothing is known of it.
 std::vector<double> allowed_errors(std::span<const Expected> expected, DType dtype);
 
-// What an output should be, and where it was looked at.
+// What a result should be, and where it was looked at.
 struct ExpectedOutput {
   TensorId tensor = kNone;
   std::vector<std::uint64_t> elements{};
@@ -51,20 +51,23 @@ struct ExpectedOutput {
   unsigned depth = 1;     // ops on the longest way to it
 };
 
-// Holds the outputs of plans against the reference, and against one another.
+// Holds the results of plans, or of a kernel run alone, against the reference, and those of two
+// plans against one another. A deep graph takes too much work as a whole; its kernels, each from
+// data of its own (part_of), do not.
 class Verifier {
  public:
-  // Evaluates the reference, for up to `samples` elements of each output and fewer where it takes
+  // Evaluates the reference, for up to `samples` elements of each result and fewer where it takes
   // too much work. The graph must outlive it.
-  Verifier(const OpGraph& graph, std::span<const GraphInput> inputs, std::uint64_t seed,
-           std::uint64_t samples = 64, std::uint64_t work = kReferenceWork);
+  Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
+           std::span<const TensorId> results, std::uint64_t seed, std::uint64_t samples = 64,
+           std::uint64_t work = kReferenceWork);
 
-  // Where a plan has left an output; each buffer holds the tensor from its start.
-  using Places = std::function<BufferAt(TensorId output)>;
+  // Where a plan has left a result; each buffer holds the tensor from its start.
+  using Places = std::function<BufferAt(TensorId result)>;
 
-  // Sampled elements of all outputs against the reference.
+  // Sampled elements of all results against the reference.
   Verification check(GpuBackend& gpu, const Places& places) const;
-  // All elements of all outputs against those of another plan, which has passed check().
+  // All elements of all results against those of another plan, which has passed check().
   Verification compare(GpuBackend& gpu, const Places& places, const Places& others) const;
 
   std::span<const ExpectedOutput> outputs() const { return outputs_; }

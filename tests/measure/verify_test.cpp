@@ -30,7 +30,9 @@ struct Bench {
   std::map<TensorId, Buffer> buffers{};
 
   explicit Bench(std::string_view json)
-      : graph(graph_of(json)), inputs(random_inputs(graph, 1)), verifier(graph, inputs, 1) {
+      : graph(graph_of(json)),
+        inputs(random_inputs(graph, 1)),
+        verifier(graph, inputs, whole_of(graph).results, 1) {
     buffers = outputs();
   }
 
