@@ -140,6 +140,7 @@ void write_json(const Measurement& measurement, const Look& /*look*/, Output& ou
   member_or_null(json, "speedup_measured", measurement.measured_speedup());
   json.member("synthetic", true);
   json.member("seed", measurement.seed);
+  json.member("dtype_bytes", measurement.dtype_bytes);
   write_device(json, measurement);
   json.key("plans").begin_object();
   write_plan(json, measurement.unfused);

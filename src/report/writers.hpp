@@ -19,4 +19,11 @@ void write_json(const Measurement& measurement, const Look& look, Output& output
 void write_csv(const Measurement& measurement, const Look& look, Output& output);
 void write_markdown(const Measurement& measurement, const Look& look, Output& output);
 
+void write_table(const Comparison& comparison, const Look& look, Output& output);
+void write_json(const Comparison& comparison, const Look& look, Output& output);
+void write_csv(const Comparison& comparison, const Look& look, Output& output);
+void write_markdown(const Comparison& comparison, const Look& look, Output& output);
+void write_junit(const Comparison& comparison, const Look& look, Output& output);
+void write_github(const Comparison& comparison, const Look& look, Output& output);
+
 }  // namespace fusecalc

@@ -40,7 +40,8 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "measurement", "ops", "sizes"):
+        for name in ("analysis", "comparison", "measurement", "ops", "sizes",
+                     "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
             jsonschema.Draft202012Validator.check_schema(schema)
