@@ -52,6 +52,18 @@ double positive_seconds(const std::string& option, const std::string& text) {
   return value;
 }
 
+// Lines of a help text's second column.
+std::string wrapped(std::string text) {
+  constexpr std::size_t kColumns = 52;
+  for (std::size_t begin = 0; text.size() - begin > kColumns;) {
+    const std::size_t space = text.rfind(' ', begin + kColumns);
+    if (space == std::string::npos || space <= begin) break;
+    text[space] = '\n';
+    begin = space + 1;
+  }
+  return text;
+}
+
 // "T=4096".
 DimOverride parse_dim(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -281,10 +293,10 @@ void Definition::define_compare() {
   CLI::App* app = add_command("compare", "set results against earlier ones; fail where worse",
                               CompareCommand{});
   auto& command = std::get<CompareCommand>(*commands_.at(app));
-  app->add_option("BASE", command.base, "the earlier result (JSON), or a folder of them; -: stdin")
+  app->add_option("BASE", command.base, "the earlier result (JSON), or a folder; -: stdin")
       ->type_name("")
       ->required();
-  app->add_option("NEW", command.fresh, "the result to judge; folders: files are paired by name")
+  app->add_option("NEW", command.fresh, "the result to judge; folders are paired by file")
       ->type_name("")
       ->required();
   app->add_option_function<std::vector<std::string>>(
@@ -346,7 +358,7 @@ void Definition::define_schema() {
   Words names;
   for (const EmbeddedFile& file : embedded_schemas()) names.push_back(file.name);
   add_choice(app->add_option("DOCUMENT", std::get<SchemaOptions>(*commands_.at(app)).document,
-                             "one of: " + listed(names))
+                             wrapped("one of: " + listed(names)))
                  ->type_name("")
                  ->required(),
              names);
