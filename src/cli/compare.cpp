@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "cli/commands.hpp"
@@ -116,14 +118,23 @@ Comparison compare(const CompareCommand& command) {
     compare_pair(command, command.base, command.fresh, "", comparison);
   }
   for (const ToleranceRule* rule : comparison.tolerances.unused()) {
-    comparison.notes.push_back("the tolerance for " + scope_of(*rule) + " is nothing's here");
+    comparison.notes.push_back("no figure here matches the tolerance for " + scope_of(*rule));
   }
   return comparison;
 }
 
-// The worst of what failed, for the one line on standard error.
+// What failed, for the one line on standard error: the worst that a whole plan has to say, the
+// headline's first.
 Error failure_of(Comparison comparison) {
   sort_findings(comparison.findings, SortKey::kWorst);
+  std::stable_sort(comparison.findings.begin(), comparison.findings.end(),
+                   [](const Finding& a, const Finding& b) {
+                     const auto rank = [](const Finding& finding) {
+                       return std::tuple(!finding.failed, !finding.kernel.empty(),
+                                         !finding.headline);
+                     };
+                     return rank(a) < rank(b);
+                   });
   std::size_t failed = 0;
   for (const Finding& finding : comparison.findings) failed += finding.failed ? 1 : 0;
   return {Fault::kCheckFailed,

@@ -178,7 +178,9 @@ class DocumentComparer {
 
   Finding& add(Figure figure, const std::optional<std::uint64_t>& before,
                const std::optional<std::uint64_t>& after, Ruling ruling) {
-    Finding finding{.spec = spec_, .plan = plan_, .kernel = kernel_, .change = change_};
+    Finding finding{.spec = spec_, .plan = plan_, .kernel = kernel_};
+    finding.headline = plan_pattern_ == after_.plan;
+    finding.change = change_;
     finding.figure = figure;
     finding.before = before;
     finding.after = after;
@@ -256,6 +258,7 @@ class DocumentComparer {
 
   void add_lone_plan(const PlanFigures& plan, Change change) {
     plan_ = plan.name;
+    plan_pattern_ = plan.name;
     kernel_.clear();
     change_ = change;
     add_lone(plan.bytes);
@@ -339,7 +342,7 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
   }
   if (!before.says_inputs || !after.says_inputs) {
     const bool neither = !before.says_inputs && !after.says_inputs;
-    note((neither               ? "neither side says its"
+    note((neither              ? "neither side says its"
           : before.says_inputs ? after.path + " does not say its"
                                : before.path + " does not say its") +
          std::string(" dims and dtypes; matched by names alone"));
@@ -359,7 +362,8 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
 void note_lone_document(const std::string& spec, Change change, Comparison& comparison) {
   const bool removed = change == Change::kRemoved;
   comparison.specs.push_back(spec);
-  Finding finding{.spec = spec, .plan = {}, .kernel = {}, .change = change};
+  Finding finding{.spec = spec, .plan = {}, .kernel = {}};
+  finding.change = change;
   finding.figure = Figure::kSpec;
   finding.ruling = removed ? Ruling::kRemoved : Ruling::kAdded;
   finding.failed = removed || comparison.strict;

@@ -55,8 +55,9 @@ std::string_view name_of(Ruling ruling);
 // One figure of both sides.
 struct Finding {
   std::string spec;
-  std::string plan;    // empty: the spec as a whole
-  std::string kernel;  // empty: the plan as a whole; "a+b -> a, b" where it was split
+  std::string plan;       // empty: the spec as a whole
+  std::string kernel;     // empty: the plan as a whole; "a+b -> a, b" where it was split
+  bool headline = false;  // of the plan that the new result is about
   Change change = Change::kSame;
   Figure figure = Figure::kBytes;
   std::optional<std::uint64_t> before{};

@@ -39,7 +39,7 @@ std::string share_in_words(const Finding& finding) {
   const std::optional<double> share = finding.share();
   if (share && *share == 0) return "0 %";
   // Two decimals of a change that they do not show would claim that there is none.
-  if (share && std::abs(*share) < 0.005) return *share < 0 ? "-0.01 %" : "+0.01 %";
+  if (share && std::abs(*share) < 0.005) return *share < 0 ? "> -0.01 %" : "< +0.01 %";
   if (share) return fmt::format("{:+.2f} %", *share);
   if (!finding.delta()) return "-";
   return *finding.after == 0 ? "0 %" : "from 0";

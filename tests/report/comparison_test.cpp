@@ -49,7 +49,7 @@ TEST_CASE("a finding in words: where, what, by how much, why") {
   Finding tiny = worse("net");
   tiny.before = 1'000'000;
   tiny.after = 1'000'001;
-  CHECK(share_in_words(tiny) == "+0.01 %");  // never +0.00
+  CHECK(share_in_words(tiny) == "< +0.01 %");  // never +0.00
   tiny.before = 0;
   CHECK(share_in_words(tiny) == "from 0");
   tiny.after = 0;
