@@ -9,6 +9,7 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "cli/completion.hpp"
@@ -51,6 +52,18 @@ double positive_seconds(const std::string& option, const std::string& text) {
   return value;
 }
 
+// Lines of a help text's second column.
+std::string wrapped(std::string text) {
+  constexpr std::size_t kColumns = 52;
+  for (std::size_t begin = 0; text.size() - begin > kColumns;) {
+    const std::size_t space = text.rfind(' ', begin + kColumns);
+    if (space == std::string::npos || space <= begin) break;
+    text[space] = '\n';
+    begin = space + 1;
+  }
+  return text;
+}
+
 // "T=4096".
 DimOverride parse_dim(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -75,12 +88,12 @@ class Definition {
         "Examples:\n"
         "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
         "  fusecalc analyze @splade_head          one of the library's op lists\n"
-        "  fusecalc specs splade_head             that op list, to start your own from\n"
         "  fusecalc measure sizes.json            what a GPU says about it\n"
-        "  source <(fusecalc completion bash)     Tab completes, from now on\n"
+        "  fusecalc compare base.json out.json    whether a change made it worse\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
     define_measure();
+    define_compare();
     define_doctor();
     define_ops();
     define_specs();
@@ -100,8 +113,11 @@ class Definition {
   void add_listing_format(CLI::App* app, std::string& format);
   void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
   void add_device_index(CLI::App* app, int& index);
+  void add_dims(CLI::App* app, std::vector<DimOverride>& dims);
+  void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();
+  void define_compare();
   void define_doctor();
   void define_ops();
   void define_specs();
@@ -158,6 +174,25 @@ void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dt
       ->type_name("N");
 }
 
+void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&dims](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) dims.push_back(parse_dim(text));
+         },
+         "another extent for a dim (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+}
+
+void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
+  add_choice(app->add_option_function<std::string>(
+                    "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
+                    "the plan to set against unfused (default: auto)")
+                 ->type_name("PLAN"),
+             Words(plan_names().begin(), plan_names().end()));
+}
+
 void Definition::define_analyze() {
   CLI::App* app =
       add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
@@ -166,20 +201,8 @@ void Definition::define_analyze() {
       ->type_name("")
       ->required();
   add_dtype_bytes(app, options.dtype_bytes);
-  app->add_option_function<std::vector<std::string>>(
-         "--dim",
-         [&options](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) options.dims.push_back(parse_dim(text));
-         },
-         "another extent for a dim (repeatable)")
-      ->type_name("NAME=N")
-      ->allow_extra_args(false);
-  add_choice(
-      app->add_option_function<std::string>(
-             "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "the plan to set against unfused (default: auto)")
-          ->type_name("PLAN"),
-      Words(plan_names().begin(), plan_names().end()));
+  add_dims(app, options.dims);
+  add_plan(app, options.plan);
   app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
   options.device = device_names().front();
   add_choice(
@@ -229,9 +252,9 @@ void Definition::define_measure() {
   CLI::App* app =
       add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
-  app->add_option("FILE", command.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
-      ->type_name("")
-      ->required();
+  app->add_option("FILE", command.documents,
+                  "op lists; @NAME: one of fusecalc specs; -: stdin;\n(default: all specs)")
+      ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
       "leave the counters alone, and need no right to them");
@@ -268,11 +291,61 @@ void Definition::define_measure() {
          "of the tensors' random contents (default: 0)")
       ->type_name("N");
   add_dtype_bytes(app, command.dtype_bytes);
+  add_dims(app, command.dims);
+  add_plan(app, command.plan);
+  app->add_option("--keep-source", command.sources, "write the generated kernels into a folder")
+      ->type_name("FOLDER");
   add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
       "Examples:\n"
+      "  fusecalc measure @softmax --dim N=8192 --keep-source kernels -o softmax.json\n"
       "  fusecalc measure sizes.json --timing-only --device-index 1 -o timing.csv\n"
       "  fusecalc doctor   (where it says that something is missing)");
+}
+
+void Definition::define_compare() {
+  CLI::App* app = add_command("compare", "set results against earlier ones; fail where worse",
+                              CompareCommand{});
+  auto& command = std::get<CompareCommand>(*commands_.at(app));
+  app->add_option("BASE", command.base, "the earlier result (JSON), or a folder; -: stdin")
+      ->type_name("")
+      ->required();
+  app->add_option("NEW", command.fresh, "the result to judge; folders are paired by file")
+      ->type_name("")
+      ->required();
+  app->add_option_function<std::vector<std::string>>(
+         "--tolerance",
+         [&command](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             try {
+               command.tolerances.push_back(parse_tolerance_rule(text));
+             } catch (const std::invalid_argument& fault) {
+               throw CLI::ValidationError("--tolerance", fault.what());
+             }
+           }
+         },
+         "how much may grow; default: bytes=0,dram=1%,time=5%\n"
+         "(some only: SPEC:bytes=9, SPEC/KERNEL:..., with * ?)")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+  app->add_option("--tolerance-file", command.tolerance_file,
+                  "rules from a document (see schema tolerances)")
+      ->type_name("FILE");
+  app->add_flag("--only-changed", command.only_changed, "leave out what stayed the same");
+  add_choice(
+      app->add_option_function<std::string>(
+             "--sort", [&command](const std::string& key) { command.sort = sort_named(key); },
+             listed(sort_names()) + " first (default: worst)")
+          ->type_name("KEY"),
+      Words(sort_names().begin(), sort_names().end()));
+  app->add_flag("--strict", command.strict, "fail on any change, improvements too");
+  app->add_flag("--no-fail", command.no_fail, "only report: exit code 0 whatever became worse");
+  app->add_flag("--force", command.force, "in spite of other devices, schemas, dims or dtypes");
+  add_output_options(app, command.format, command.outputs, comparison_format_names());
+  app->footer(
+      "Examples:\n"
+      "  fusecalc analyze ops.json -o new.json && fusecalc compare base.json new.json\n"
+      "  fusecalc compare baseline/ results/ --only-changed -f github -o gate.xml");
 }
 
 void Definition::add_device_index(CLI::App* app, int& index) {
@@ -299,7 +372,7 @@ void Definition::define_schema() {
   Words names;
   for (const EmbeddedFile& file : embedded_schemas()) names.push_back(file.name);
   add_choice(app->add_option("DOCUMENT", std::get<SchemaOptions>(*commands_.at(app)).document,
-                             "one of: " + listed(names))
+                             wrapped("one of: " + listed(names)))
                  ->type_name("")
                  ->required(),
              names);
@@ -371,13 +444,15 @@ std::string Definition::explain(const CLI::ParseError& error) const {
 }
 
 CommandSpec Definition::describe(const CLI::App& app) const {
+  static constexpr std::string_view kFiles[] = {"FILE", "BASE", "NEW"};
   CommandSpec spec{.name = app.get_name(), .description = app.get_description()};
   for (const CLI::Option* option : app.get_options()) {
     CommandSpec::Argument argument{.description = option->get_description()};
     for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
     argument.takes_value = option->get_items_expected_max() > 0;
-    argument.names_file = option->get_type_name() == "FILE" || option->get_name() == "FILE";
+    argument.names_file = option->get_type_name() == "FILE" ||
+                          std::ranges::find(kFiles, option->get_name()) != std::end(kFiles);
     const auto choices = choices_.find(option);
     if (choices != choices_.end()) {
       argument.choices.assign(choices->second.begin(), choices->second.end());

@@ -62,6 +62,7 @@ struct Op {
 struct OpGraph {
   std::string document;
   std::optional<std::string> name;
+  std::vector<std::pair<std::string, std::uint64_t>> dims;  // with --dim applied
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   IdLists readers;  // per tensor: the ops that read its value, in order

@@ -31,7 +31,7 @@ class AttentionMatch {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
       const bool between = between_[phases_.index_of(id)];
-      if (between && phases_.needed_outside(id))
+      if (between && needed_outside(graph_.ops[id]))
         return {Obstacle::kScoresNeeded, scores_, weighted_};
       if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
@@ -39,7 +39,7 @@ class AttentionMatch {
       if (is_softmax(id)) ++normalisers;
       if (op.op_class == OpClass::kNormalise && op.row->infer != infer_softmax) return two;
     }
-    if (phases_.needed_outside(scores_)) return {Obstacle::kScoresNeeded, scores_, weighted_};
+    if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
     return normalisers == 1 ? Verdict{} : two;
   }
 
@@ -51,6 +51,11 @@ class AttentionMatch {
     if (tensor == kNone) return kNone;
     const OpId producer = graph_.value_of(tensor).producer;
     return producer != kNone && phases_.contains(producer) ? producer : kNone;
+  }
+
+  bool needed_outside(const Op& op) const {
+    return std::ranges::any_of(op.outputs,
+                               [&](TensorId output) { return phases_.needed_outside(output); });
   }
 
   // The ops on whose results the second product depends.

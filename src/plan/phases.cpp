@@ -107,9 +107,9 @@ bool PhaseFinder::needed_outside(const Outline::Result& result) const {
   });
 }
 
-bool PhaseFinder::needed_outside(OpId op) const {
-  return std::ranges::any_of(outline_.results_of(op),
-                             [&](const Outline::Result& result) { return needed_outside(result); });
+bool PhaseFinder::needed_outside(TensorId output) const {
+  const auto results = outline_.results_of(graph_.tensors[output].producer);
+  return needed_outside(*std::ranges::find(results, output, &Outline::Result::tensor));
 }
 
 // Elements that ops of this kernel take from an op's first result although it does not write them:

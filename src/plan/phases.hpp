@@ -54,9 +54,9 @@ class PhaseFinder {
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 
-  // Whether somebody outside of the kernel needs this result of one of its ops, or any of them.
+  // Whether somebody outside of the kernel needs this result of one of its ops.
   bool needed_outside(const Outline::Result& result) const;
-  bool needed_outside(OpId op) const;
+  bool needed_outside(TensorId output) const;
 
  private:
   void run_forward(const Kernel& kernel);
