@@ -1,0 +1,352 @@
+"""Checks the contraction kernels against float64 and times them against PyTorch (cuBLASLt)."""
+
+import struct
+import sys
+
+import torch
+
+import cuda
+
+BLOCKS_90 = ("elements", "epilogue", "hopper", "contract_sm90")
+
+STORE = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  T* out;
+  int m, n;
+  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+    store8(out + ((i64)batch * m + row) * n + column, valid, v);
+  }
+};
+"""
+BIAS_GELU = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  T* out;
+  int m, n;
+  const T* bias;
+  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+    float w[8];
+    load8(bias + column, valid, w);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = v[i] + w[i];
+      v[i] = x / (1.0f + __expf(-1.5957691216057307612f * (x + 0.044715f * x * x * x)));
+    }
+    store8(out + ((i64)batch * m + row) * n + column, valid, v);
+  }
+};
+"""
+BIAS_RELU = BIAS_GELU.replace(
+    BIAS_GELU[BIAS_GELU.index("      const float x"):BIAS_GELU.index("    }\n    store8")],
+    "      v[i] = fmaxf(v[i] + w[i], 0.0f);\n")
+SPLADE = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef Max Columns;
+  float* partials;
+  const T* bias;
+  const float* mask;
+  int m, n, strips;
+  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+    float w[8];
+    load8(bias + column, valid, w);
+    const float keep = mask[batch * m + row];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = LOG1P(fmaxf(v[i] + w[i], 0.0f)) * keep;
+  }
+  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+    partials[((i64)batch * strips + strip) * n + column] = s.part[0];
+  }
+};
+"""
+MERGE_SPLADE = """
+extern "C" __global__ void __launch_bounds__(256)
+    merge_splade(const Max::State* partials, T* out, int batches, int strips, int n) {
+  merge_columns<Max>(partials, batches, strips, n, [=](int o, int i, Max::State s) {
+    store_as(out[(i64)o * n + i], s.part[0]);
+  });
+}
+"""
+LOSS = """
+struct Store {
+  typedef LogSumExp Rows;
+  typedef NoReduction Columns;
+  LogSumExp::State* partials;
+  float* picked;
+  const i64* target;
+  int m, n, tiles;
+  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+    const i64 at = target[row] - column;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (at == i && i < valid) picked[row] = v[i];
+    }
+  }
+  __device__ void row_done(int batch, int row, int tile, LogSumExp::State s) const {
+    partials[(i64)row * tiles + tile] = s;
+  }
+};
+"""
+MERGE_LOSS = """
+extern "C" __global__ void __launch_bounds__(256)
+    merge_loss(const LogSumExp::State* partials, const float* picked, float* loss, int rows,
+               int tiles) {
+  merge_rows<LogSumExp>(partials, rows, tiles, [=](i64 row, LogSumExp::State s) {
+    loss[row] = LogSumExp::result(s) - picked[row];
+  });
+}
+"""
+ENTRY = """
+typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
+    {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+           const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
+  Contract::run(a, b, shape, store);
+}}
+"""
+
+
+def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False):
+    return (cuda.building_blocks(*BLOCKS_90) + f"typedef {element} T;\n" + epilogue +
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=str(ta).lower(),
+                         tb=str(tb).lower()))
+
+
+def shared_bytes(tile_n, column_parts=0):
+    stages = 4 if tile_n == 256 else 6
+    return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
+
+
+class Problem:
+    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n]; views may broadcast."""
+
+    def __init__(self, a, b, ta=False, tb=False, tile_n=256, cluster=2, group=8):
+        self.ta, self.tb, self.tile_n, self.cluster = ta, tb, tile_n, cluster
+        k_of_a = a.shape[2] if ta else a.shape[3]
+        self.m = a.shape[3] if ta else a.shape[2]
+        self.n = b.shape[3] if tb else b.shape[2]
+        self.k = k_of_a
+        self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
+        steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
+        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group)
+        self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
+        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n // cluster))
+        units = -(-self.m // (128 * cluster)) * -(-self.n // tile_n) * self.outer * self.inner
+        self.grid = min(torch.cuda.get_device_properties(0).multi_processor_count // cluster,
+                        units) * cluster
+
+    @staticmethod
+    def map_of(t, box):
+        strides = [t.stride(2), t.stride(1) or 8, t.stride(0) or 8]
+        return cuda.tensor_map(t, [t.shape[3], t.shape[2], t.shape[1], t.shape[0]], strides,
+                               [*box, 1, 1])
+
+    def launch(self, kernel, epilogue, column_parts=0):
+        kernel.launch(self.grid, 384, shared_bytes(self.tile_n, column_parts), self.map_a,
+                      self.map_b, self.shape, epilogue)
+
+
+def error_of(got, want):
+    """||got - want|| / ||want||; NaN does not pass."""
+    got, want = got.double(), want.double()
+    return ((got - want).norm() / want.norm().clamp_min(1e-30)).item()
+
+
+def report(ok, text):
+    print(("ok   " if ok else "FAIL ") + text, flush=True)
+    report.failures += not ok
+
+
+report.failures = 0
+
+
+def operand(outer, inner, rows, columns, dtype, pad=0):
+    t = torch.randn(outer, inner, rows, columns + pad, device="cuda").to(dtype)
+    return t[..., :columns]
+
+
+def check_plain():
+    cases = {}
+    for ta in (False, True):
+        for tb in (False, True):
+            for tile_n, cluster in ((256, 2), (128, 1)):
+                cases[f"plain_{int(ta)}{int(tb)}_{tile_n}"] = dict(
+                    tile_n=tile_n, cluster=cluster, ta=ta, tb=tb)
+    cases["plain_f16"] = dict(tile_n=256, cluster=2, element="f16")
+    cases["plain_256_1"] = dict(tile_n=256, cluster=1)
+    cases["plain_128_2"] = dict(tile_n=128, cluster=2, tb=True)
+    kernels = cuda.load({name: source_90(name, STORE, **c) for name, c in cases.items()})
+    print(kernels["plain_00_256"].report)
+    shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
+              (512, 768, 4096)]
+    batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 1)), ((1, 3), (2, 1)),
+               ((2, 3), (2, 1)), ((1, 1), (2, 3))]
+    for name, case in cases.items():
+        worst = 0
+        where = None
+        dtype = torch.float16 if case.get("element") == "f16" else torch.bfloat16
+        ta, tb = case.get("ta", False), case.get("tb", False)
+        for m, n, k in shapes:
+            for batch_a, batch_b in (batches if m < 300 else batches[:1]):
+                # TMA wants strides of 8 elements: rows are padded to them.
+                a = (operand(*batch_a, k, m, dtype, -m % 8) if ta
+                     else operand(*batch_a, m, k, dtype, -k % 8))
+                b = (operand(*batch_b, k, n, dtype, -n % 8) if tb
+                     else operand(*batch_b, n, k, dtype, -k % 8))
+                problem = Problem(a, b, ta, tb, case["tile_n"], case["cluster"], group=3)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
+                                 device="cuda", dtype=dtype)
+                problem.launch(kernels[name],
+                               cuda.pointer(out) + struct.pack("2i", m, n))
+                want = ((a.transpose(2, 3) if ta else a).double() @
+                        (b if tb else b.transpose(2, 3)).double())
+                error = error_of(out, want)
+                if not error < worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        report(worst < 4e-3, f"{name}: worst error {worst:.2e} at {where}")
+
+
+def tflops(m, n, k, ms):
+    return 2 * m * n * k / ms * 1e-9
+
+
+def time_plain():
+    specs = {"time_store": dict(epilogue=STORE), "time_relu": dict(epilogue=BIAS_RELU),
+             "time_gelu": dict(epilogue=BIAS_GELU), "time_store1": dict(epilogue=STORE, cluster=1),
+             "time_nn": dict(epilogue=STORE, tb=True)}
+    kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
+    for name, kernel in kernels.items():
+        print(name, kernel.report)
+    for m, n, k in ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096),
+                    (16384, 4096, 1024)):
+        a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+        bias = torch.randn(n, device="cuda").bfloat16()
+        out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
+        row = {}
+        for group in (4, 8, 16):
+            problem = Problem(a, b, group=group)
+            row[f"store g{group}"] = cuda.median_ms(
+                lambda: problem.launch(kernels["time_store"], tail[:16]))
+        problem = Problem(a, b)
+        row["relu"] = cuda.median_ms(lambda: problem.launch(kernels["time_relu"], tail))
+        row["gelu"] = cuda.median_ms(lambda: problem.launch(kernels["time_gelu"], tail))
+        one = Problem(a, b, cluster=1)
+        row["no cluster"] = cuda.median_ms(lambda: one.launch(kernels["time_store1"], tail[:16]))
+        bt = b[0, 0].t().contiguous().view(1, 1, k, n)
+        nn = Problem(a, bt, tb=True)
+        row["B [k][n]"] = cuda.median_ms(lambda: nn.launch(kernels["time_nn"], tail[:16]))
+        row["cublas"] = cuda.median_ms(lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out))
+        row["store again"] = cuda.median_ms(
+            lambda: Problem(a, b).launch(kernels["time_store"], tail[:16]))
+        print(f"{m} x {n} x {k}: " + ", ".join(
+            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f}" for name, ms in row.items()),
+            flush=True)
+
+
+def splade():
+    sources = {}
+    for name, log1p in (("splade_fast", "__logf(1.0f + "), ("splade", "log1pf(")):
+        epilogue = SPLADE.replace("LOG1P(", log1p)
+        if log1p.startswith("__"):
+            epilogue = epilogue.replace("0.0f)) * keep", "0.0f)) * keep")
+        sources[name] = source_90(name, epilogue)
+    sources["merge_splade"] = (cuda.building_blocks("elements", "epilogue") +
+                               "typedef bf16 T;\n" + MERGE_SPLADE)
+    kernels = cuda.load(sources)
+    for name, kernel in kernels.items():
+        print(name, kernel.report)
+    for batch, m, k, n in ((3, 100, 64, 1000), (2, 257, 768, 30522), (32, 512, 768, 30522)):
+        hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
+        table = (torch.randn(n, k, device="cuda") * 0.1).bfloat16()
+        bias = torch.randn(n, device="cuda").bfloat16()
+        mask = (torch.rand(batch, m, device="cuda") < 0.9).float()
+        strips = -(-m // 64)
+        partials = torch.full((batch, strips, n), float("nan"), device="cuda")
+        out = torch.full((batch, n), float("nan"), device="cuda").bfloat16()
+
+        def run(name, problem):
+            problem.launch(kernels[name], cuda.pointer(partials) + cuda.pointer(bias) +
+                           cuda.pointer(mask) + struct.pack("4i", m, n, strips, 0), 1)
+            kernels["merge_splade"].launch(-(-batch * n // 256), 256, 0, partials, out, batch,
+                                           strips, n)
+
+        def reference(dtype):
+            logits = hidden.to(dtype) @ table.to(dtype).t() + bias.to(dtype)
+            return (torch.log1p(torch.relu(logits)) * mask.to(dtype)[..., None]).amax(1)
+
+        problem = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=16)
+        for name in ("splade", "splade_fast"):
+            out.fill_(float("nan"))
+            run(name, problem)
+            if batch < 32:
+                report(error_of(out, reference(torch.float64)) < 4e-3,
+                       f"{name} {batch}x{m}x{k}x{n}: {error_of(out, reference(torch.float64)):.2e}")
+        if batch == 32:
+            want = torch.stack([(torch.log1p(torch.relu(hidden[i].float() @ table.float().t() + bias.float()))
+                                 * mask[i, :, None]).amax(0) for i in range(batch)])
+            report(error_of(out, want) < 4e-3, f"splade full: {error_of(out, want):.2e}")
+
+            def plain(h, t, b, w):
+                return (torch.log1p(torch.relu(h @ t.t() + b)) * w[..., None]).amax(1)
+
+            compiled = torch.compile(plain)
+            low = mask.bfloat16()
+            row = {}
+            for group in (8, 16, 32, 64):
+                p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group)
+                row[f"fast g{group}"] = cuda.median_ms(lambda: run("splade_fast", p))
+            row["log1pf g16"] = cuda.median_ms(lambda: run("splade", problem))
+            row["torch.compile"] = cuda.median_ms(lambda: compiled(hidden, table, bias, low))
+            row["eager"] = cuda.median_ms(lambda: plain(hidden, table, bias, low))
+            row["bare matmul"] = cuda.median_ms(lambda: hidden.view(-1, k) @ table.t())
+            print("splade: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in row.items()),
+                  flush=True)
+
+
+def loss():
+    kernels = cuda.load({
+        "loss": source_90("loss", LOSS),
+        "merge_loss": cuda.building_blocks("elements", "epilogue") + MERGE_LOSS})
+    print("loss", kernels["loss"].report)
+    for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
+        x = torch.randn(m, k, device="cuda").bfloat16()
+        w = (torch.randn(n, k, device="cuda") / k**0.5 * 4).bfloat16()
+        target = torch.randint(0, n, (m,), device="cuda")
+        tiles = -(-n // 256)
+        partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
+        picked = torch.full((m,), float("nan"), device="cuda")
+        out = torch.full((m,), float("nan"), device="cuda")
+        problem = Problem(x.view(1, 1, m, k), w.view(1, 1, n, k))
+
+        def run():
+            problem.launch(kernels["loss"], cuda.pointer(partials) + cuda.pointer(picked) +
+                           cuda.pointer(target) + struct.pack("4i", m, n, tiles, 0))
+            kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
+
+        run()
+        want = torch.nn.functional.cross_entropy(x.float().double() @ w.double().t(), target,
+                                                 reduction="none")
+        report(error_of(out, want) < 1e-4, f"loss {m}x{k}x{n}: {error_of(out, want):.2e}")
+        if m == 8192:
+            def plain(x, w, target):
+                return torch.nn.functional.cross_entropy(x @ w.t(), target, reduction="none")
+
+            compiled = torch.compile(plain)
+            row = {"ours": cuda.median_ms(run),
+                   "torch.compile": cuda.median_ms(lambda: compiled(x, w, target)),
+                   "eager": cuda.median_ms(lambda: plain(x, w, target)),
+                   "bare matmul": cuda.median_ms(lambda: x @ w.t())}
+            print("linear -> cross_entropy: " + ", ".join(
+                f"{name} {ms:.3f} ms" for name, ms in row.items()), flush=True)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    for what in sys.argv[1:] or ("check_plain", "time_plain", "splade", "loss"):
+        globals()[what]()
+    sys.exit(report.failures > 0)
