@@ -46,7 +46,7 @@ struct TileWalk {
   int columns;     // tiles along n
   int batches;     // that do not share B
   int group;
-  long long total;
+  int total;
 
   __device__ TileWalk(const ContractShape& s, int unit_rows, int tile_columns) {
     units = (s.m + unit_rows - 1) / unit_rows;
@@ -56,18 +56,18 @@ struct TileWalk {
     row_units = units * shared;
     batches = s.inner * s.outer / shared;
     group = s.group;
-    total = (long long)row_units * columns * batches;
+    total = row_units * columns * batches;
   }
-  __device__ __forceinline__ void locate(long long tile, int* batch, int* unit, int* column) const {
-    const long long each = (long long)row_units * columns;
-    const int own = (int)(tile / each);
-    const long long rest = tile % each;
-    const long long in_group = (long long)group * columns;
-    const int first = (int)(rest / in_group) * group;
-    const int rows = min(group, row_units - first);
-    const int at = (int)(rest % in_group);
-    const int row = first + at % rows;
+  __device__ __forceinline__ void locate(int tile, int* batch, int* unit, int* column) const {
+    const int each = row_units * columns;
+    const int own = tile / each;
+    const int rest = tile - own * each;
+    const int in_group = group * columns;
+    const int groups = rest / in_group;
+    const int rows = min(group, row_units - groups * group);
+    const int at = rest - groups * in_group;
     *column = at / rows;
+    const int row = groups * group + at - *column * rows;
     *batch = own * (row_units / units) + row / units;
     *unit = row % units;
   }
@@ -80,6 +80,8 @@ struct ContractSm90 {
   static constexpr int kTileK = 64;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
+  // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
+  static constexpr int kLead = 2;
   static constexpr int kStages = kTileN == 256 ? 4 : 6;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
@@ -140,7 +142,7 @@ struct ContractSm90 {
     constexpr int kOwnN = kTileN / kCluster;  // columns of B that this block fetches
     int stage = 0;
     u32 parity = 1;  // the first round finds every stage empty
-    for (long long tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
+    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
@@ -195,7 +197,15 @@ struct ContractSm90 {
     constexpr u32 kStepB = (kTransposedB ? 16 * 128 : 32) >> 4;
     int stage = 0;
     u32 parity = 0;
-    for (long long tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
+    // The second warpgroup starts some steps late and stays behind, so that one multiplies while the
+    // other is in its epilogue.
+    constexpr int kStaggerBarrier = 8;
+    const int lead = min(kLead, steps) - 1;
+    bool first = true;
+    if (consumer == 1 && blockIdx.x / kCluster < walk.total) {
+      group_sync(kStaggerBarrier, 256);
+    }
+    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       float acc[kTileN / 2];
       int before = 0;
       for (int step = 0; step < steps; ++step) {
@@ -211,18 +221,21 @@ struct ContractSm90 {
         }
         wgmma_commit();
         pin(acc);
+        if (first && consumer == 0 && step == lead) {
+          group_arrive(kStaggerBarrier, 256);
+          first = false;
+        }
         // The products of the step before are done: its stage may be filled again.
         wgmma_wait<1>();
         if (step > 0) release(&empty[before], thread);
         before = stage;
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
+      int batch, unit, column;
+      walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
       pin(acc);
       release(&empty[before], thread);
-
-      int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
       const int strip = (unit * kCluster + (int)rank) * kConsumers + consumer;
       finish(shape, batch, strip, column, acc, folds + consumer * 4 * kTileN, epilogue);
     }

@@ -3,9 +3,11 @@
 // An Epilogue is a struct that the generator writes:
 //   typedef NoReduction Rows;     // or Max, Sum, LogSumExp: folds what is left in v along a row,
 //   typedef NoReduction Columns;  // or down a column
-//   __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const;
-//       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real. It loads
-//       its own operands, stores its own outputs, and leaves in v what Rows and Columns fold.
+//   template <class Valid>
+//   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
+//       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
+//       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own operands (load8, load_input), stores its own outputs
+//       (store8), and leaves in v what Rows and Columns fold. Valid is Eight or int.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the fold of the row over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
@@ -115,32 +117,78 @@ __device__ __forceinline__ typename Fold::State merge_with_lane(typename Fold::S
   return Fold::merge(s, other);
 }
 
-// Eight adjacent elements; beyond `valid` 0. One access of 16 bytes or two where the address allows.
+// How many of eight columns are real: all of them, known when compiling, or an int.
+struct Eight {
+  __device__ __forceinline__ constexpr operator int() const { return 8; }
+};
+
+// A load that the compiler may move over stores: for what the kernel does not write, or writes only
+// from the thread that read it before (an output in place of an operand).
 template <typename T>
-__device__ __forceinline__ void load8(const T* at, int valid, float (&v)[8]) {
-  constexpr u32 kAlign = sizeof(T) * 8 < 16 ? sizeof(T) * 8 : 16;
-  if (valid == 8 && reinterpret_cast<u64>(at) % kAlign == 0) {
-    const Pack<T, 8> pack = load_pack<8>(at);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = (float)to_compute(pack.v[i]);
+__device__ __forceinline__ T load_input(const T* at) {
+  T result;
+  if constexpr (sizeof(T) == 16) {
+    uint4 bits;
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+        : "l"(at));
+    memcpy(&result, &bits, 16);
+  } else if constexpr (sizeof(T) == 8) {
+    u64 bits;
+    asm("ld.global.nc.u64 %0, [%1];" : "=l"(bits) : "l"(at));
+    memcpy(&result, &bits, 8);
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    asm("ld.global.nc.u32 %0, [%1];" : "=r"(bits) : "l"(at));
+    memcpy(&result, &bits, 4);
+  } else if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    memcpy(&result, &bits, 2);
   } else {
+    result = *at;
+  }
+  return result;
+}
+
+// Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
+// 8). Beyond `valid` nothing is touched, and 0 is read.
+template <int kAlign, typename T, class Valid>
+__device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
+  constexpr int kMost = 16 / sizeof(T);
+  constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = i < valid ? (float)to_compute(at[i]) : 0.0f;
+  for (int i = 0; i < 8; i += kPack) {
+    if (i + kPack <= valid) {
+      const Pack<T, kPack> pack =
+          load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+    } else {
+#pragma unroll
+      for (int j = i; j < i + kPack; ++j) {
+        v[j] = j < valid ? (float)to_compute(load_input(at + j)) : 0.0f;
+      }
+    }
   }
 }
 
-template <typename T>
-__device__ __forceinline__ void store8(T* at, int valid, const float (&v)[8]) {
-  constexpr u32 kAlign = sizeof(T) * 8 < 16 ? sizeof(T) * 8 : 16;
-  if (valid == 8 && reinterpret_cast<u64>(at) % kAlign == 0) {
-    Pack<T, 8> pack;
+template <int kAlign, typename T, class Valid>
+__device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) {
+  constexpr int kMost = 16 / sizeof(T);
+  constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) store_as(pack.v[i], v[i]);
-    store_pack<8>(at, pack);
-  } else {
+  for (int i = 0; i < 8; i += kPack) {
+    if (i + kPack <= valid) {
+      Pack<T, kPack> pack;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < valid) store_as(at[i], v[i]);
+      for (int j = 0; j < kPack; ++j) store_as(pack.v[j], v[i + j]);
+      store_pack<kPack>(at + i, pack);
+    } else {
+#pragma unroll
+      for (int j = i; j < i + kPack; ++j) {
+        if (j < valid) store_as(at[j], v[j]);
+      }
     }
   }
 }
@@ -210,33 +258,42 @@ struct Piece {
 // 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_folded are the
 // folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
 // warp leaves its columns' folds.
-template <int kColumns, class Epilogue>
-__device__ __forceinline__ void run_epilogue(
+template <int kColumns, class Valid, class Epilogue>
+__device__ __forceinline__ void run_groups(
     const Epilogue& epilogue, const Piece& piece, const float (&acc)[kColumns / 2],
     typename Epilogue::Rows::State (&rows_folded)[2],
     typename Epilogue::Columns::State* columns_folded) {
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
+  constexpr bool kWhole = sizeof(Valid) < sizeof(int);
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int group = 0; group < kColumns / 32; ++group) {
-    const int column = piece.column + group * 32 + lane % 4 * 8;
-    const int valid = min(8, piece.columns - column);
+    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
     typename Columns::State folded[8];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = piece.row + lane / 4 + 8 * half;
+      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
       float x[4][2], v[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
       }
       columns_of_quad(x, v);
-      const bool inside = row < piece.rows && valid > 0;
-      if (inside) {
-        epilogue(piece.batch, row, column, v, valid);
+      bool inside = true;
+      if constexpr (kWhole) {
+        epilogue(piece.batch, row, column, v, Eight{});
         if constexpr (Rows::kParts > 0) {
-          rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, valid));
+          rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, 8));
+        }
+      } else {
+        const int valid = (int)min((i64)8, piece.columns - column);
+        inside = row < piece.rows && valid > 0;
+        if (inside) {
+          epilogue(piece.batch, row, column, v, valid);
+          if constexpr (Rows::kParts > 0) {
+            rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, valid));
+          }
         }
       }
       if constexpr (Columns::kParts > 0) {
@@ -250,6 +307,20 @@ __device__ __forceinline__ void run_epilogue(
     if constexpr (Columns::kParts > 0) {
       columns_folded[group * 32 + lane % 4 * 8 + lane / 4] = scatter_columns<Columns>(folded);
     }
+  }
+}
+
+// A piece that lies wholly inside takes a path without a branch: only there can the compiler overlap
+// the loads and the arithmetic of many groups, and two warps a scheduler hide little latency alone.
+template <int kColumns, class Epilogue>
+__device__ __forceinline__ void run_epilogue(
+    const Epilogue& epilogue, const Piece& piece, const float (&acc)[kColumns / 2],
+    typename Epilogue::Rows::State (&rows_folded)[2],
+    typename Epilogue::Columns::State* columns_folded) {
+  if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
+    run_groups<kColumns, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
+  } else {
+    run_groups<kColumns, int>(epilogue, piece, acc, rows_folded, columns_folded);
   }
 }
 

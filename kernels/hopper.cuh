@@ -11,7 +11,9 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
 }
 
 // Barriers in shared memory. A phase ends when all arrivals are in and all announced bytes have
-// landed; waiting names the parity of the phase that is to end.
+// landed; waiting names the parity of the phase that is to end. Scopes are the block's, across a
+// cluster too: what is handed over was read by wgmma or written by the copy engine, never by plain
+// loads and stores, and the cluster's scope would flush the L1 at every wait.
 
 __device__ __forceinline__ void barrier_init(u64* barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
@@ -35,7 +37,7 @@ __device__ __forceinline__ void barrier_arrive_at(u64* barrier, u32 rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(
           shared_address(barrier)),
       "r"(rank)
       : "memory");
@@ -44,7 +46,7 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
       "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@done bra over;\n"
       "bra again;\n"
       "over:\n}" ::"r"(shared_address(barrier)),
@@ -65,6 +67,9 @@ __device__ __forceinline__ void cluster_sync() {
 // Threads that all name the same barrier (1..15) and count.
 __device__ __forceinline__ void group_sync(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void group_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 // Registers a thread of this warpgroup may use: given back, or taken.
 template <int kRegisters>

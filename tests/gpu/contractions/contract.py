@@ -15,8 +15,9 @@ struct Store {
   typedef NoReduction Columns;
   T* out;
   int m, n;
-  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
-    store8(out + ((i64)batch * m + row) * n + column, valid, v);
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
@@ -27,15 +28,16 @@ struct Store {
   T* out;
   int m, n;
   const T* bias;
-  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
     float w[8];
-    load8(bias + column, valid, w);
+    load8<8>(bias + column, valid, w);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float x = v[i] + w[i];
-      v[i] = x / (1.0f + __expf(-1.5957691216057307612f * (x + 0.044715f * x * x * x)));
+      v[i] = __fdividef(x, 1.0f + __expf(-1.5957691216057307612f * (x + 0.044715f * x * x * x)));
     }
-    store8(out + ((i64)batch * m + row) * n + column, valid, v);
+    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
@@ -50,10 +52,11 @@ struct Store {
   const T* bias;
   const float* mask;
   int m, n, strips;
-  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
     float w[8];
-    load8(bias + column, valid, w);
-    const float keep = mask[batch * m + row];
+    load8<8>(bias + column, valid, w);
+    const float keep = load_input(mask + batch * (i64)m + row);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = LOG1P(fmaxf(v[i] + w[i], 0.0f)) * keep;
   }
@@ -78,8 +81,9 @@ struct Store {
   float* picked;
   const i64* target;
   int m, n, tiles;
-  __device__ void operator()(int batch, int row, int column, float (&v)[8], int valid) const {
-    const i64 at = target[row] - column;
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    const i64 at = load_input(target + row) - column;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (at == i && i < valid) picked[row] = v[i];
@@ -109,8 +113,9 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
 """
 
 
-def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False):
-    return (cuda.building_blocks(*BLOCKS_90) + f"typedef {element} T;\n" + epilogue +
+def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False, align=8):
+    return (cuda.building_blocks(*BLOCKS_90) +
+            f"typedef {element} T;\n" + epilogue.replace("ALIGN", str(align)) +
             ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=str(ta).lower(),
                          tb=str(tb).lower()))
 
@@ -179,7 +184,7 @@ def check_plain():
     cases["plain_f16"] = dict(tile_n=256, cluster=2, element="f16")
     cases["plain_256_1"] = dict(tile_n=256, cluster=1)
     cases["plain_128_2"] = dict(tile_n=128, cluster=2, tb=True)
-    kernels = cuda.load({name: source_90(name, STORE, **c) for name, c in cases.items()})
+    kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
     print(kernels["plain_00_256"].report)
     shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
               (512, 768, 4096)]
@@ -215,37 +220,28 @@ def tflops(m, n, k, ms):
 
 
 def time_plain():
-    specs = {"time_store": dict(epilogue=STORE), "time_relu": dict(epilogue=BIAS_RELU),
-             "time_gelu": dict(epilogue=BIAS_GELU), "time_store1": dict(epilogue=STORE, cluster=1),
-             "time_nn": dict(epilogue=STORE, tb=True)}
+    specs = {f"{name}_{cluster}": dict(epilogue=epilogue, cluster=cluster)
+             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
+             for cluster in (1, 2)}
     kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
     for name, kernel in kernels.items():
         print(name, kernel.report)
+        kernel.arguments = 16 if name.startswith("store") else 24
     for m, n, k in ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096),
                     (16384, 4096, 1024)):
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         bias = torch.randn(n, device="cuda").bfloat16()
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
         tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
-        row = {}
-        for group in (4, 8, 16):
-            problem = Problem(a, b, group=group)
-            row[f"store g{group}"] = cuda.median_ms(
-                lambda: problem.launch(kernels["time_store"], tail[:16]))
-        problem = Problem(a, b)
-        row["relu"] = cuda.median_ms(lambda: problem.launch(kernels["time_relu"], tail))
-        row["gelu"] = cuda.median_ms(lambda: problem.launch(kernels["time_gelu"], tail))
-        one = Problem(a, b, cluster=1)
-        row["no cluster"] = cuda.median_ms(lambda: one.launch(kernels["time_store1"], tail[:16]))
-        bt = b[0, 0].t().contiguous().view(1, 1, k, n)
-        nn = Problem(a, bt, tb=True)
-        row["B [k][n]"] = cuda.median_ms(lambda: nn.launch(kernels["time_nn"], tail[:16]))
-        row["cublas"] = cuda.median_ms(lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out))
-        row["store again"] = cuda.median_ms(
-            lambda: Problem(a, b).launch(kernels["time_store"], tail[:16]))
+        work = {"cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out)}
+        for name, spec in specs.items():
+            problem = Problem(a, b, group=4, cluster=spec["cluster"])
+            work[name] = lambda p=problem, f=kernels[name]: p.launch(f, tail[:f.arguments])
+        work["cublas linear"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0], bias)
+        row = cuda.medians_ms(work)
         print(f"{m} x {n} x {k}: " + ", ".join(
-            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f}" for name, ms in row.items()),
-            flush=True)
+            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f} TFLOP/s"
+            for name, ms in row.items()), flush=True)
 
 
 def splade():
@@ -296,14 +292,13 @@ def splade():
 
             compiled = torch.compile(plain)
             low = mask.bfloat16()
-            row = {}
-            for group in (8, 16, 32, 64):
+            work = {"log1pf g16": lambda: run("splade", problem),
+                    "torch.compile": lambda: compiled(hidden, table, bias, low),
+                    "eager": lambda: plain(hidden, table, bias, low)}
+            for group in (8, 16, 64):
                 p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group)
-                row[f"fast g{group}"] = cuda.median_ms(lambda: run("splade_fast", p))
-            row["log1pf g16"] = cuda.median_ms(lambda: run("splade", problem))
-            row["torch.compile"] = cuda.median_ms(lambda: compiled(hidden, table, bias, low))
-            row["eager"] = cuda.median_ms(lambda: plain(hidden, table, bias, low))
-            row["bare matmul"] = cuda.median_ms(lambda: hidden.view(-1, k) @ table.t())
+                work[f"fast g{group}"] = lambda p=p: run("splade_fast", p)
+            row = cuda.medians_ms(work)
             print("splade: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in row.items()),
                   flush=True)
 
@@ -337,10 +332,10 @@ def loss():
                 return torch.nn.functional.cross_entropy(x @ w.t(), target, reduction="none")
 
             compiled = torch.compile(plain)
-            row = {"ours": cuda.median_ms(run),
-                   "torch.compile": cuda.median_ms(lambda: compiled(x, w, target)),
-                   "eager": cuda.median_ms(lambda: plain(x, w, target)),
-                   "bare matmul": cuda.median_ms(lambda: x @ w.t())}
+            row = cuda.medians_ms({"ours": run,
+                                   "torch.compile": lambda: compiled(x, w, target),
+                                   "eager": lambda: plain(x, w, target),
+                                   "bare matmul": lambda: x @ w.t()})
             print("linear -> cross_entropy: " + ", ".join(
                 f"{name} {ms:.3f} ms" for name, ms in row.items()), flush=True)
 

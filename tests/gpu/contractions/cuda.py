@@ -118,18 +118,23 @@ def pointer(tensor):
     return struct.pack("Q", tensor.data_ptr())
 
 
-def median_ms(work, samples=20, warm_up=5):
-    """Median of device time, the L2 swept by loads between samples."""
-    sweep = torch.empty(1 << 28, dtype=torch.uint8, device="cuda").random_(0, 2)
+def medians_ms(work, samples=15, warm_up=3):
+    """{name: callable} -> {name: median device time}. All take turns, so that all meet the same
+    clocks (a large matrix product runs into the power limit); the L2 is swept by loads in between."""
+    sweep = torch.empty(1 << 28, dtype=torch.uint8, device="cuda").random_(0, 2).view(torch.int64)
     for _ in range(warm_up):
-        work()
-    events = []
-    for _ in range(samples):
-        sweep.view(torch.int64).max()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        events.append((begin, end))
+        for each in work.values():
+            each()
     torch.cuda.synchronize()
-    return sorted(b.elapsed_time(e) for b, e in events)[samples // 2]
+    events = {name: [] for name in work}
+    for _ in range(samples):
+        for name, each in work.items():
+            sweep.max()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            each()
+            end.record()
+            events[name].append((begin, end))
+        torch.cuda.synchronize()
+    return {name: sorted(b.elapsed_time(e) for b, e in pairs)[samples // 2]
+            for name, pairs in events.items()}
