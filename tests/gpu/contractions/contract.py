@@ -7,7 +7,8 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "epilogue", "hopper", "contract_sm90")
+BLOCKS_90 = ("elements", "epilogue", "tile_walk", "hopper", "contract_sm90")
+BLOCKS_80 = ("elements", "epilogue", "tile_walk", "mma", "contract_sm80")
 
 STORE = """
 struct Store {
@@ -120,6 +121,23 @@ def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, t
                          tb=str(tb).lower()))
 
 
+ENTRY_80 = """
+typedef ContractSm80<T, {product}, {align_a}, {align_b}, {ta}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
+  Contract::run(a, b, shape, strides, store);
+}}
+"""
+
+
+def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=None, align_b=None,
+              ta=False, tb=False):
+    return (cuda.building_blocks(*BLOCKS_80) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", str(align)) +
+            ENTRY_80.format(name=name, product=product or element, align_a=align_a or align,
+                            align_b=align_b or align, ta=str(ta).lower(), tb=str(tb).lower()))
+
+
 def shared_bytes(tile_n, column_parts=0):
     stages = 4 if tile_n == 256 else 6
     return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
@@ -153,6 +171,26 @@ class Problem:
     def launch(self, kernel, epilogue, column_parts=0):
         kernel.launch(self.grid, 384, shared_bytes(self.tile_n, column_parts), self.map_a,
                       self.map_b, self.shape, epilogue)
+
+
+class Problem80:
+    """The same for contract_sm80, without tensor maps."""
+
+    def __init__(self, a, b, ta=False, tb=False, group=8):
+        self.m, self.k = (a.shape[3], a.shape[2]) if ta else (a.shape[2], a.shape[3])
+        self.n = b.shape[3] if tb else b.shape[2]
+        self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
+        steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
+        self.operands = (a, b)
+        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group)
+        self.strides = struct.pack("6q", *[
+            t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
+            for t in (a, b) for d in (2, 1, 0)])
+        self.grid = -(-self.m // 128) * -(-self.n // 128) * self.outer * self.inner
+
+    def launch(self, kernel, epilogue):
+        kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
 
 
 def error_of(got, want):
@@ -213,6 +251,65 @@ def check_plain():
                 if not error < worst:
                     worst, where = error, (m, n, k, batch_a, batch_b)
         report(worst < 4e-3, f"{name}: worst error {worst:.2e} at {where}")
+
+
+def check_sm80():
+    cases = {}
+    for ta in (False, True):
+        for tb in (False, True):
+            for element, product, aligns in (("bf16", "bf16", (8, 1)), ("f32", "f32", (4,)),
+                                             ("f32", "exact_f32", (4, 1))):
+                for align in aligns:
+                    cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}"] = dict(
+                        element=element, product=product, align_a=align, align_b=align, ta=ta,
+                        tb=tb)
+    cases["c80_f16"] = dict(element="f16", align_a=2, align_b=4)
+    kernels = cuda.load({name: source_80(name, STORE, align=1, **c) for name, c in cases.items()})
+    batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((1, 3), (2, 1))]
+    for name, case in cases.items():
+        dtype = dict(bf16=torch.bfloat16, f16=torch.float16, f32=torch.float32)[case["element"]]
+        ta, tb = case.get("ta", False), case.get("tb", False)
+        worst, where = 0, None
+        for m, n, k in ((1, 1, 1), (31, 129, 33), (129, 31, 257), (257, 4097, 129), (1, 257, 4097)):
+            for batch_a, batch_b in batches if m < 200 else batches[:1]:
+                pad_a, pad_b = (-(m if ta else k) % case["align_a"],
+                                -(n if tb else k) % case["align_b"])
+                a = operand(*batch_a, k, m, dtype, pad_a) if ta else operand(*batch_a, m, k, dtype, pad_a)
+                b = operand(*batch_b, k, n, dtype, pad_b) if tb else operand(*batch_b, n, k, dtype, pad_b)
+                problem = Problem80(a, b, ta, tb, group=3)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
+                                 device="cuda", dtype=dtype)
+                problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))
+                want = ((a.transpose(2, 3) if ta else a).double() @
+                        (b if tb else b.transpose(2, 3)).double())
+                error = error_of(out, want)
+                if not error < worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        limit = 2e-6 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
+        report(worst < limit, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
+
+
+def time_sm80():
+    specs = {"bf16": dict(), "bf16_2": dict(align_a=2, align_b=2), "bf16_1": dict(align_a=1, align_b=1),
+             "tf32": dict(element="f32", align_a=4, align_b=4),
+             "exact": dict(element="f32", product="exact_f32", align_a=4, align_b=4)}
+    kernels = cuda.load({f"t80_{name}": source_80(f"t80_{name}", STORE, **s)
+                         for name, s in specs.items()})
+    n = 4096
+    out16, out32 = (torch.empty(n, n, device="cuda", dtype=t) for t in (torch.bfloat16, torch.float32))
+    work = {}
+    for name, spec in specs.items():
+        dtype = torch.float32 if spec.get("element") == "f32" else torch.bfloat16
+        a, b = operand(1, 1, n, n, dtype), operand(1, 1, n, n, dtype)
+        problem = Problem80(a, b)
+        out = out32 if dtype == torch.float32 else out16
+        work[name] = lambda p=problem, f=kernels[f"t80_{name}"], o=out: p.launch(
+            f, cuda.pointer(o) + struct.pack("2i", n, n))
+    for name, dtype in (("cublas bf16", torch.bfloat16), ("cublas f32", torch.float32)):
+        a, b = operand(1, 1, n, n, dtype)[0, 0], operand(1, 1, n, n, dtype)[0, 0]
+        work[name] = lambda a=a, b=b: torch.mm(a, b.t())
+    print("sm_80 path, 4096^3: " + ", ".join(f"{name} {ms:.3f} ms {tflops(n, n, n, ms):.0f} TFLOP/s"
+                                             for name, ms in cuda.medians_ms(work, 7).items()))
 
 
 def tflops(m, n, k, ms):
@@ -342,6 +439,7 @@ def loss():
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for what in sys.argv[1:] or ("check_plain", "time_plain", "splade", "loss"):
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "time_plain", "time_sm80", "splade",
+                                 "loss"):
         globals()[what]()
     sys.exit(report.failures > 0)
