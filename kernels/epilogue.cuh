@@ -20,8 +20,6 @@
 // sectors each; no partial sector is ever written), and no shared memory is spent on staging, whose
 // bandwidth the tensor cores need for the operands of the next tile.
 
-constexpr int kStripRows = 64;
-
 // Folds. A State is a few floats, so that shuffles and partials treat all alike.
 
 struct NoReduction {

@@ -1,5 +1,8 @@
 // The shape of a batched contraction C[m][n] = A B, and the order in which its tiles are taken.
 
+// Rows that one partial of a column covers.
+constexpr int kStripRows = 64;
+
 struct ContractShape {
   int m, n, k;
   int outer, inner;              // batches: outer * inner
