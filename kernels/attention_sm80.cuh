@@ -24,7 +24,7 @@ template <typename Element, int kHead, bool kCausal, class Scores, class Epilogu
 struct AttentionSm80 {
   static constexpr int kWarps = kHead <= 128 ? 8 : 4;
   static constexpr int kRows = 16 * kWarps;
-  static constexpr int kKeys = 64;
+  static constexpr int kKeys = kHead <= 128 ? 64 : 32;  // for want of registers
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kLineBytes = kHead * 2;
   static constexpr int kSharedBytes = (kRows + 2 * kKeys) * kLineBytes;

@@ -1,4 +1,4 @@
-// Attention (attention.cuh) for sm_90a, head sizes 64 and 128. Needs elements.cuh, epilogue.cuh,
+// Attention (attention.cuh) for sm_90a, head sizes 64, 96, 128, 192 and 256. Needs elements.cuh, epilogue.cuh,
 // attention.cuh and hopper.cuh before it.
 //
 // An entry is
@@ -24,13 +24,13 @@
 
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm90 {
-  static_assert(kHead == 64 || kHead == 128, "others are for AttentionSm80");
-  static constexpr int kConsumers = kHead == 64 ? 3 : 2;
+  static constexpr int kConsumers = kHead == 64 && !Scores::kActive ? 3 : 2;
   static constexpr int kRows = 64 * kConsumers;
-  static constexpr int kKeys = 128;
+  // What shared memory and the accumulators have room for.
+  static constexpr int kKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
   static constexpr int kStages = 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  static constexpr int kBoxes = kHead / 64;  // of 128-byte lines that a tile is made of
+  static constexpr int kBoxes = (kHead + 63) / 64;  // of 128-byte lines that a tile is made of
   static constexpr u32 kBoxQ = kRows * 128, kBoxK = kKeys * 128;
   static constexpr u32 kBytesQ = kBoxes * kBoxQ, kBytesK = kBoxes * kBoxK;
   static constexpr u32 kSharedBytes = kBytesQ + 2 * kStages * kBytesK + 128;

@@ -66,18 +66,19 @@ class Problem:
         self.scores = (b"\0" if mask is None else
                        cuda.pointer(mask) + struct.pack("2i", queries, keys))
         if sm == 90:
-            rows = 192 if head == 64 else 128
-            self.threads = 512 if head == 64 else 384
-            self.shared = rows * head * 2 + 4 * 128 * head * 2 + 128
+            rows = 192 if head == 64 and mask is None else 128
+            self.threads = 128 + rows * 2
+            keys_box = 128 if head <= 128 else 96 if head <= 192 else 80
+            self.shared = (rows + 4 * keys_box) * -(-head // 64) * 128 + 128
             self.operands = [cuda.tensor_map(t, list(reversed(t.shape)),
                                              [t.stride(2), t.stride(1), t.stride(0)],
                                              [64, box, 1, 1])
-                             for t, box in ((q, rows), (k, 128), (v, 128))]
+                             for t, box in ((q, rows), (k, keys_box), (v, keys_box))]
             self.extra = []
         else:
             rows = 128 if head <= 128 else 64
             self.threads = rows * 2
-            self.shared = (rows + 128) * head * 2
+            self.shared = (rows + (128 if head <= 128 else 64)) * head * 2
             self.operands = [q, k, v]
             self.extra = [struct.pack("9q", *[t.stride(d) for t in (q, k, v) for d in (2, 1, 0)])]
         self.grid = (-(-queries // rows), heads, batches)
@@ -102,7 +103,7 @@ def reference(q, k, v, causal, diagonal, mask):
 
 def check():
     cases = {}
-    for sm, heads in ((90, (64, 128)), (80, (32, 64, 96, 128, 192, 256))):
+    for sm, heads in ((90, (64, 96, 128, 192, 256)), (80, (32, 64, 96, 128, 192, 256))):
         for head in heads:
             for causal in (False, True):
                 cases[f"a{sm}_{head}_{int(causal)}"] = dict(head=head, causal=causal, sm=sm)
@@ -139,10 +140,11 @@ def check():
 def time():
     kernels = cuda.load({f"t{sm}_{head}_{int(causal)}": source(f"t{sm}_{head}_{int(causal)}", head,
                                                               causal, sm=sm)
-                         for sm in (90, 80) for head in (64, 128, 256) for causal in (False, True)
-                         if sm == 80 or head < 256})
+                         for sm in (90, 80) for head in (64, 96, 128, 192, 256)
+                         for causal in (False, True)})
     for batches, heads, key_heads, length, head in ((4, 16, 16, 2048, 64), (8, 16, 16, 4096, 64),
                                                     (2, 16, 16, 4096, 128), (2, 32, 8, 4096, 128),
+                                                    (2, 16, 16, 4096, 96), (2, 8, 8, 4096, 192),
                                                     (2, 8, 8, 4096, 256)):
         q = torch.randn(batches, heads, length, head, device="cuda").bfloat16()
         k, v = (torch.randn(batches, key_heads, length, head, device="cuda").bfloat16()
