@@ -35,50 +35,78 @@ __device__ u64 random_bits(u64 seed, u64 i) {
   return z ^ (z >> 31);
 }
 
-// A float as a narrower one, towards zero; what is too small becomes 0. The range is the caller's.
+// A float as a narrower one, towards zero. The range is the caller's.
 __device__ unsigned narrow_float(float value, int exponent_bits, int mantissa_bits) {
   const unsigned bits = __float_as_uint(value);
   const int exponent = (int)(bits >> 23 & 0xff) - 127 + (1 << (exponent_bits - 1)) - 1;
   const unsigned sign = bits >> 31 << (exponent_bits + mantissa_bits);
-  if (exponent <= 0) return sign;
-  return sign | (unsigned)exponent << mantissa_bits | (bits & 0x7fffff) >> (23 - mantissa_bits);
+  const unsigned mantissa = bits & 0x7fffff;
+  if (exponent > 0) {
+    return sign | (unsigned)exponent << mantissa_bits | mantissa >> (23 - mantissa_bits);
+  }
+  const int shift = 24 - mantissa_bits - exponent;  // a subnormal
+  return shift > 31 ? sign : sign | (mantissa | 0x800000) >> shift;
 }
 
-// How fill() writes an element. The host has the same list.
+// How fill() writes an element. The host has the same list, and src/measure/random.cpp says what
+// each element holds.
 enum FillKind {
   kBits64,
+  kBits8,
   kFloat64,
   kFloat32,
+  kTfloat32,
   kFloat16,
   kBfloat16,
   kFloat8E4m3,
   kFloat8E5m2,
+  kFloat4E2m1,
   kInt64,
   kInt32,
   kInt16,
   kInt8,
-  kBits8
+  kInt4,
+  kBool
 };
 
+// The draw of element i as a real number. The fused multiply-add is spelt out: the host repeats it.
+__device__ double random_real(u64 seed, u64 i, double low, double high) {
+  return fma(high - low, (double)(random_bits(seed, i) >> 11) * 0x1p-53, low);
+}
+
+__device__ unsigned random_nibble(u64 seed, u64 i, int kind, double low, double high) {
+  const double real = random_real(seed, i, low, high);
+  return kind == kFloat4E2m1 ? narrow_float((float)real, 2, 1) : (unsigned)(int)floor(real) & 15u;
+}
+
+// `elements` counts what is stored whole: bytes, where a type has 4 bits.
 extern "C" __global__ void __launch_bounds__(256)
     fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += stride) {
     const u64 bits = random_bits(seed, i);
-    const double real = low + (high - low) * ((double)(bits >> 11) * 0x1p-53);
+    const double real = random_real(seed, i, low, high);
     switch (kind) {
       case kBits64: ((u64*)buffer)[i] = bits; break;
       case kBits8: ((unsigned char*)buffer)[i] = (unsigned char)bits; break;
       case kFloat64: ((double*)buffer)[i] = real; break;
       case kFloat32: ((float*)buffer)[i] = (float)real; break;
+      case kTfloat32: ((unsigned*)buffer)[i] = __float_as_uint((float)real) & ~0x1fffu; break;
       case kFloat16: ((unsigned short*)buffer)[i] = narrow_float((float)real, 5, 10); break;
       case kBfloat16: ((unsigned short*)buffer)[i] = __float_as_uint((float)real) >> 16; break;
       case kFloat8E4m3: ((unsigned char*)buffer)[i] = narrow_float((float)real, 4, 3); break;
       case kFloat8E5m2: ((unsigned char*)buffer)[i] = narrow_float((float)real, 5, 2); break;
       case kInt64: ((long long*)buffer)[i] = (long long)floor(real); break;
       case kInt32: ((int*)buffer)[i] = (int)floor(real); break;
-      case kInt16: ((short*)buffer)[i] = (short)floor(real); break;
-      case kInt8: ((char*)buffer)[i] = (char)floor(real); break;
+      case kInt16: ((short*)buffer)[i] = (short)(int)floor(real); break;
+      case kInt8: ((unsigned char*)buffer)[i] = (unsigned char)(int)floor(real); break;
+      case kBool: ((unsigned char*)buffer)[i] = (unsigned char)(bits >> 63); break;
+      case kFloat4E2m1:
+      case kInt4:  // elements 2i and 2i + 1, the first in the low half
+        ((unsigned char*)buffer)[i] =
+            (unsigned char)(random_nibble(seed, 2 * i, kind, low, high) |
+                            random_nibble(seed, 2 * i + 1, kind, low, high) << 4);
+        break;
     }
   }
 }

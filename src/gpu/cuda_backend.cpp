@@ -26,43 +26,47 @@ constexpr unsigned kBlockThreads = 256;
 // The element kinds of kernels/instruments.cuh's fill(), in its order.
 enum class FillKind : std::int32_t {
   kBits64,
+  kBits8,
   kFloat64,
   kFloat32,
+  kTfloat32,
   kFloat16,
   kBfloat16,
   kFloat8E4m3,
   kFloat8E5m2,
+  kFloat4E2m1,
   kInt64,
   kInt32,
   kInt16,
   kInt8,
-  kBits8
+  kInt4,
+  kBool
 };
 
 struct FillElement {
   FillKind kind;
-  std::uint64_t bytes;
+  std::uint64_t bytes;  // of what is stored at once: one element, or two of 4 bits
 };
 
 FillElement fill_element(const std::optional<DType>& dtype) {
   if (!dtype) return {FillKind::kBits8, 1};
   switch (*dtype) {
     case DType::kF64: return {FillKind::kFloat64, 8};
-    case DType::kF32:
-    case DType::kTf32: return {FillKind::kFloat32, 4};
+    case DType::kF32: return {FillKind::kFloat32, 4};
+    case DType::kTf32: return {FillKind::kTfloat32, 4};
     case DType::kF16: return {FillKind::kFloat16, 2};
     case DType::kBf16: return {FillKind::kBfloat16, 2};
     case DType::kFp8E4m3: return {FillKind::kFloat8E4m3, 1};
     case DType::kFp8E5m2: return {FillKind::kFloat8E5m2, 1};
+    case DType::kFp4E2m1: return {FillKind::kFloat4E2m1, 1};
     case DType::kI64: return {FillKind::kInt64, 8};
     case DType::kI32: return {FillKind::kInt32, 4};
     case DType::kI16: return {FillKind::kInt16, 2};
     case DType::kI8:
-    case DType::kU8:
-    case DType::kBool: return {FillKind::kInt8, 1};
-    case DType::kFp4E2m1:
+    case DType::kU8: return {FillKind::kInt8, 1};
     case DType::kI4:
-    case DType::kU4: return {FillKind::kBits8, 1};
+    case DType::kU4: return {FillKind::kInt4, 1};
+    case DType::kBool: return {FillKind::kBool, 1};
   }
   return {FillKind::kBits8, 1};
 }
@@ -254,6 +258,13 @@ void CudaBackend::launch(const Launch& launch) {
         },
         launch.arguments[i]);
     pointers[i] = &values[i];
+  }
+  if (launch.cooperative) {
+    check(driver().cuLaunchCooperativeKernel(
+              function, launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
+              launch.block.z, launch.shared_bytes, context_.stream(), pointers.data()),
+          "cuLaunchCooperativeKernel");
+    return;
   }
   check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
                                 launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,

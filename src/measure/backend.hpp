@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/generated.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
 
@@ -44,13 +45,6 @@ struct BufferAt {
   std::uint64_t offset = 0;
 };
 
-// CUDA C++ text that becomes one module. Its entries are extern "C" and come back in order.
-struct KernelSource {
-  std::string text;
-  std::vector<std::string> entries;
-  std::vector<std::string> options{};  // for NVRTC, beyond the architecture
-};
-
 // What the compiler made of one entry.
 struct KernelResources {
   unsigned registers = 0;          // per thread
@@ -83,10 +77,11 @@ struct Launch {
   Extent block;
   std::uint32_t shared_bytes = 0;  // dynamic
   std::vector<Argument> arguments;
+  bool cooperative = false;  // its blocks wait for each other: all must be resident
 };
 
-// Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
-// same bytes on every device.
+// Uniform in [low, high) of a type, or random bits where none is given; a bool is 0 or 1 whatever
+// the range. The same seed gives the same bytes on every device: random_value() says which.
 struct RandomFill {
   std::optional<DType> dtype{};
   double low = 0;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "json/writer.hpp"
+#include "report/boundaries.hpp"
+
+namespace fusecalc {
+
+// What an analysis and a measurement say of a plan and of a kernel alike: members of the object
+// that is being written.
+void write_plan_members(JsonWriter& json, const PlanReport& plan);
+void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+                          const KernelReport& kernel, const std::vector<Boundary>& boundaries);
+
+}  // namespace fusecalc
