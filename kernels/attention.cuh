@@ -1,16 +1,17 @@
 // What both attention kernels share. Needs elements.cuh and epilogue.cuh before it.
 //
 // out[b][h][i] = sum over j of softmax_j(f(scale q[b][h][i] . k[b][g][j])) v[b][g][j], the scores
-// never in memory: each block holds some queries, streams over the keys, and keeps for every row the
-// largest score so far, the sum of exponentials below it and the weighted sum of values, which it
-// rescales when a larger score comes. A row that may see no key at all is 0.
+// never in memory: each block holds some queries, streams over the keys, and keeps for every row
+// the largest score so far, the sum of exponentials below it and the weighted sum of values, which
+// it rescales when a larger score comes. A row that may see no key at all is 0.
 //
 // Scores is a struct that the generator writes for what happens between scale and softmax:
 //   static constexpr bool kActive = true;
 //   __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const;
 // (an additive mask, say; -infinity hides a key), or PlainScores where nothing does.
 // Epilogue is a struct, too:
-//   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight) const;
+//   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight)
+//   const;
 //       v holds columns column..column+7 of a row of the result; it stores them.
 
 struct AttentionShape {
@@ -114,7 +115,8 @@ __device__ __forceinline__ void prepare_scores(const AttentionShape& shape, cons
                                                float (&s)[kCount]) {
   const int lane = threadIdx.x % 32;
   constexpr int kKeys = kCount * 2;
-  const bool hides = key + kKeys > shape.keys || (kCausal && key + kKeys - 1 > query + shape.diagonal);
+  const bool hides =
+      key + kKeys > shape.keys || (kCausal && key + kKeys - 1 > query + shape.diagonal);
   if constexpr (!Scores::kActive) {
     if (!hides) return;
   }

@@ -66,8 +66,7 @@ struct AttentionSm80 {
     v += batch * strides.v_batch + key_head * strides.v_head;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first = query + warp * 16;
-    const int blocks =
-        key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
 
     fetch<kRows>(tile_q, q, strides.q_row, query, shape.queries);

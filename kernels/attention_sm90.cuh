@@ -1,5 +1,5 @@
-// Attention (attention.cuh) for sm_90a, head sizes 64, 96, 128, 192 and 256. Needs elements.cuh, epilogue.cuh,
-// attention.cuh and hopper.cuh before it.
+// Attention (attention.cuh) for sm_90a, head sizes 64, 96, 128, 192 and 256. Needs elements.cuh,
+// epilogue.cuh, attention.cuh and hopper.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm90<...>::kThreads, 1)
@@ -17,8 +17,8 @@
 //
 // Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are
 // neighbours in the grid, so its keys and values (1 MiB at 4096 x 64) come from the L2 for all but
-// the first of them; grouped heads share them further. One warp copies. The warpgroups take turns at
-// the tensor cores: while one multiplies, the others are at their exponentials, of which a
+// the first of them; grouped heads share them further. One warp copies. The warpgroups take turns
+// at the tensor cores: while one multiplies, the others are at their exponentials, of which a
 // multiprocessor does only 16 a cycle; and each has its next scores multiplied while it weighs the
 // values with the last ones.
 
@@ -63,8 +63,7 @@ struct AttentionSm90 {
     // Causal: the rows that see most keys first.
     const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
     const int query = block * kRows, head = blockIdx.y, batch = blockIdx.z;
-    const int blocks =
-        key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
     if (threadIdx.x < 128) {
       shrink_registers<24>();
       if (threadIdx.x == 0) {

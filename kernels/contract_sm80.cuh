@@ -5,18 +5,18 @@
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)
 //       name(const Element* a, const Element* b, ...) {
-//     ContractSm80<Element, Product, kAlignA, kAlignB, kTransposedA, kTransposedB, Epilogue>::run(
+//     ContractSm80<Element, Product, kAlignA, kAlignB, kAlongM, kAlongN, Epilogue>::run(
 //         a, b, shape, strides, Epilogue{...});
 //   }
 // Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
 // exact_f32. kAlign: 8, 4, 2 or 1: every row (the lines below) begins at a multiple of that many
-// elements, and of as many bytes in memory. kTransposedA: A lies as [k][m], else [m][k].
-// kTransposedB: B lies as [k][n], else [n][k].
+// elements, and of as many bytes in memory. kAlongM: A lies as [k][m], else [m][k].
+// kAlongN: B lies as [k][n], else [n][k].
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
 // kTileM x kTileN of each batch. A row's partials count tiles of kTileN.
 //
-// Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through. Tiles
-// are half as wide: an operand is fetched from the L2 twice as often per product.
+// Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
+// Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
 
 // In elements; a batch's is 0 where it is broadcast.
 struct ContractStrides {
@@ -24,8 +24,8 @@ struct ContractStrides {
   i64 b_line, b_inner, b_outer;
 };
 
-template <typename Element, typename Product, int kAlignA, int kAlignB, bool kTransposedA,
-          bool kTransposedB, class Epilogue>
+template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
+          class Epilogue>
 struct ContractSm80 {
   static constexpr int kTileM = 128, kTileN = 128;
   static constexpr int kLineBytes = 64;  // of K in a tile
@@ -84,7 +84,7 @@ struct ContractSm80 {
   // The 16 x 32-byte fragment of A whose rows begin at m, slice 0 or 1 of the tile's depth.
   static __device__ __forceinline__ void fragment_a(const u8* tile, int m, int slice, u32 (&r)[4]) {
     const int lane = threadIdx.x % 32, q = lane / 8;
-    if constexpr (!kTransposedA) {
+    if constexpr (!kAlongM) {
       load_matrices(tile + place<false>(m + lane % 8 + (q & 1) * 8, slice * 32 + (q >> 1) * 16), r);
     } else if constexpr (kSize == 2) {
       load_matrices_transposed(
@@ -92,17 +92,17 @@ struct ContractSm80 {
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        r[i] = *reinterpret_cast<const u32*>(
-            tile + place<true>(slice * 8 + lane % 4 + (i >> 1) * 4,
-                               (m + lane / 4 + (i & 1) * 8) * 4));
+        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i >> 1) * 4,
+                                                                (m + lane / 4 + (i & 1) * 8) * 4));
       }
     }
   }
 
-  // Two 32-byte x 8 fragments of B, columns n..n+15: r[0], r[1] of the first, r[2], r[3] of the next.
+  // Two 32-byte x 8 fragments of B, columns n..n+15: r[0], r[1] of the first, r[2], r[3] of the
+  // next.
   static __device__ __forceinline__ void fragment_b(const u8* tile, int n, int slice, u32 (&r)[4]) {
     const int lane = threadIdx.x % 32, q = lane / 8;
-    if constexpr (!kTransposedB) {
+    if constexpr (!kAlongN) {
       load_matrices(tile + place<false>(n + lane % 8 + (q >> 1) * 8, slice * 32 + (q & 1) * 16), r);
     } else if constexpr (kSize == 2) {
       load_matrices_transposed(
@@ -110,9 +110,8 @@ struct ContractSm80 {
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        r[i] = *reinterpret_cast<const u32*>(
-            tile + place<true>(slice * 8 + lane % 4 + (i & 1) * 4,
-                               (n + lane / 4 + (i >> 1) * 8) * 4));
+        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i & 1) * 4,
+                                                                (n + lane / 4 + (i >> 1) * 8) * 4));
       }
     }
   }
@@ -133,9 +132,9 @@ struct ContractSm80 {
     const auto fetch_step = [&](int step) {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
-        fetch<kAlignA, kTransposedA>(tile, a, strides.a_line, m, shape.m, step * kTileK, shape.k);
-        fetch<kAlignB, kTransposedB>(tile + kTileBytes, b, strides.b_line, n, shape.n,
-                                     step * kTileK, shape.k);
+        fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileK, shape.k);
+        fetch<kAlignB, kAlongN>(tile + kTileBytes, b, strides.b_line, n, shape.n, step * kTileK,
+                                shape.k);
       }
       copies_commit();
     };
@@ -194,7 +193,8 @@ struct ContractSm80 {
         for (int half = 0; half < 2; ++half) {
           rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
           if (lane % 4 == 0) {
-            row_folds[warp % 4 * kTileM + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] = rows[half];
+            row_folds[warp % 4 * kTileM + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
+                rows[half];
           }
         }
       }

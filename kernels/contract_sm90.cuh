@@ -6,13 +6,13 @@
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
 //       __cluster_dims__(kCluster, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractSm90<Element, kTileN, kCluster, kTransposedA, kTransposedB, Epilogue>::run(
+//     ContractSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 256, or 128 where 256 leaves multiprocessors idle. kCluster: 2 where
-// a batch has more than 128 rows, else 1. kTransposedA: A lies as [k][m]. kTransposedB: B lies as
-// [k][n]; otherwise as [n][k], the layout of a linear layer's weight.
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
+// Element: bf16 or f16. kTileN: 256, or 128 where 256 leaves multiprocessors idle. kCluster: 2
+// where a batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m.
+// kAlongN: B lies as [k][n]; otherwise as [n][k], the layout of a linear layer's weight. Launch:
+// kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
 // multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
 // persistent; any number works).
 //
@@ -25,15 +25,15 @@
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
 // One warp copies, two warpgroups multiply: 64 rows by kTileN columns each, accumulators in
-// registers. Traffic: a cluster's two blocks take tiles above each other and share the columns of B;
-// each fetches half and multicasts it, so that a pair reads 64 KiB from the L2 for 2 x 128 x 256 x 64
-// multiplications rather than 96: without that the L2's bandwidth is the limit.
+// registers. Traffic: a cluster's two blocks take tiles above each other and share the columns of
+// B; each fetches half and multicasts it, so that a pair reads 64 KiB from the L2 for 2 x 128 x 256
+// x 64 multiplications rather than 96: without that the L2's bandwidth is the limit.
 
-template <typename Element, int kTileN, int kCluster, bool kTransposedA, bool kTransposedB,
-          class Epilogue>
+template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
 struct ContractSm90 {
   static constexpr int kTileM = 128;
   static constexpr int kTileK = 64;
+  static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
@@ -53,8 +53,7 @@ struct ContractSm90 {
   static constexpr u32 kBox = 64 * 64 * sizeof(Element);
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
-                                             const ContractShape& shape,
-                                             const Epilogue& epilogue) {
+                                             const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     u8* const tiles_a = shared;
     u8* const tiles_b = shared + kStages * kBytesA;
@@ -70,8 +69,10 @@ struct ContractSm90 {
       prefetch_map(a);
       prefetch_map(b);
     }
-    if constexpr (kCluster > 1) cluster_sync();
-    else __syncthreads();
+    if constexpr (kCluster > 1)
+      cluster_sync();
+    else
+      __syncthreads();
 
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
     const TileWalk walk(shape, kTileM * kCluster, kTileN);
@@ -112,7 +113,7 @@ struct ContractSm90 {
         barrier_expect(&full[stage], kBytesA + kBytesB);
         u8* const to_a = tiles_a + stage * kBytesA;
         u8* const to_b = tiles_b + stage * kBytesB + rank * (kBytesB / kCluster);
-        if constexpr (kTransposedA) {
+        if constexpr (kAlongM) {
 #pragma unroll
           for (int i = 0; i < kTileM / 64; ++i) {
             copy_box(to_a + i * kBox, a, &full[stage], m + i * 64, k, a2, a3, kEvictNormal);
@@ -120,7 +121,7 @@ struct ContractSm90 {
         } else {
           copy_box(to_a, a, &full[stage], k, m, a2, a3, kEvictNormal);
         }
-        if constexpr (kTransposedB) {
+        if constexpr (kAlongN) {
 #pragma unroll
           for (int i = 0; i < kOwnN / 64; ++i) {
             fetch_b(kAll, to_b + i * kBox, b, &full[stage], n + i * 64, k, b2, b3);
@@ -135,8 +136,10 @@ struct ContractSm90 {
 
   static __device__ __forceinline__ void fetch_b(u32 all, void* to, const TensorMap& b,
                                                  u64* barrier, int c0, int c1, int c2, int c3) {
-    if constexpr (kCluster > 1) copy_box_to(all, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
-    else copy_box(to, b, barrier, c0, c1, c2, c3, kEvictNormal);
+    if constexpr (kCluster > 1)
+      copy_box_to(all, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
+    else
+      copy_box(to, b, barrier, c0, c1, c2, c3, kEvictNormal);
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
@@ -149,12 +152,12 @@ struct ContractSm90 {
     const u64 a0 = wgmma_operand(tiles_a + consumer * kBox, kBox);
     const u64 b0 = wgmma_operand(tiles_b, kBox);
     // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
-    constexpr u32 kStepA = (kTransposedA ? 16 * 128 : 32) >> 4;
-    constexpr u32 kStepB = (kTransposedB ? 16 * 128 : 32) >> 4;
+    constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
+    constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
     int stage = 0;
     u32 parity = 0;
-    // The second warpgroup starts some steps late and stays behind, so that one multiplies while the
-    // other is in its epilogue.
+    // The second warpgroup starts some steps late and stays behind, so that one multiplies while
+    // the other is in its epilogue.
     constexpr int kStaggerBarrier = 8;
     const int lead = min(kLead, steps) - 1;
     bool first = true;
@@ -172,7 +175,7 @@ struct ContractSm90 {
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < kTileK / 16; ++k) {
-          Wgmma<kTileN>::template shared<kTransposedA, kTransposedB>(
+          Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
               acc, at_a + k * kStepA, at_b + k * kStepB, step > 0 || k > 0, Element{});
         }
         wgmma_commit();

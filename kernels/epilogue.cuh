@@ -6,8 +6,9 @@
 //   template <class Valid>
 //   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
 //       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
-//       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own operands (load8, load_input), stores its own outputs
-//       (store8), and leaves in v what Rows and Columns fold. Valid is Eight or int.
+//       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own
+//       operands (load8, load_input), stores its own outputs (store8), and leaves in v what Rows
+//       and Columns fold. Valid is Eight or int.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the fold of the row over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
@@ -15,10 +16,10 @@
 // row_done and column_done may be left out where the fold is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
-// Traffic: v comes straight from the accumulators. A warp's quad of lanes trades its 2-column pieces
-// by shuffles until each lane holds 8 columns, so a warp's store is eight whole 64-byte runs (two
-// sectors each; no partial sector is ever written), and no shared memory is spent on staging, whose
-// bandwidth the tensor cores need for the operands of the next tile.
+// Traffic: v comes straight from the accumulators. A warp's quad of lanes trades its 2-column
+// pieces by shuffles until each lane holds 8 columns, so a warp's store is eight whole 64-byte runs
+// (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
+// whose bandwidth the tensor cores need for the operands of the next tile.
 
 // Folds. A State is a few floats, so that shuffles and partials treat all alike.
 
@@ -158,8 +159,7 @@ __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; i += kPack) {
     if (i + kPack <= valid) {
-      const Pack<T, kPack> pack =
-          load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+      const Pack<T, kPack> pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
 #pragma unroll
       for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
     } else {
@@ -257,10 +257,10 @@ struct Piece {
 // folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
 // warp leaves its columns' folds.
 template <int kColumns, class Valid, class Epilogue>
-__device__ __forceinline__ void run_groups(
-    const Epilogue& epilogue, const Piece& piece, const float (&acc)[kColumns / 2],
-    typename Epilogue::Rows::State (&rows_folded)[2],
-    typename Epilogue::Columns::State* columns_folded) {
+__device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
+                                           const float (&acc)[kColumns / 2],
+                                           typename Epilogue::Rows::State (&rows_folded)[2],
+                                           typename Epilogue::Columns::State* columns_folded) {
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
   constexpr bool kWhole = sizeof(Valid) < sizeof(int);
@@ -308,13 +308,14 @@ __device__ __forceinline__ void run_groups(
   }
 }
 
-// A piece that lies wholly inside takes a path without a branch: only there can the compiler overlap
-// the loads and the arithmetic of many groups, and two warps a scheduler hide little latency alone.
+// A piece that lies wholly inside takes a path without a branch: only there can the compiler
+// overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
+// latency alone.
 template <int kColumns, class Epilogue>
-__device__ __forceinline__ void run_epilogue(
-    const Epilogue& epilogue, const Piece& piece, const float (&acc)[kColumns / 2],
-    typename Epilogue::Rows::State (&rows_folded)[2],
-    typename Epilogue::Columns::State* columns_folded) {
+__device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
+                                             const float (&acc)[kColumns / 2],
+                                             typename Epilogue::Rows::State (&rows_folded)[2],
+                                             typename Epilogue::Columns::State* columns_folded) {
   if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
     run_groups<kColumns, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
   } else {

@@ -23,10 +23,10 @@ __device__ __forceinline__ void barrier_init_done() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 __device__ __forceinline__ void barrier_expect(u64* barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 __device__ __forceinline__ void barrier_arrive(u64* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
@@ -37,8 +37,7 @@ __device__ __forceinline__ void barrier_arrive_at(u64* barrier, u32 rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(
-          shared_address(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
 }
@@ -60,9 +59,8 @@ __device__ __forceinline__ u32 cluster_rank() {
   return rank;
 }
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 }
 // Threads that all name the same barrier (1..15) and count.
 __device__ __forceinline__ void group_sync(int barrier, int threads) {
@@ -140,7 +138,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
          (shared_address(p) & 0x3ffffu) >> 4;
 }
 
-#define FUSECALC_ACC8(i) \
+#define FUSECALC_ACC8(i)                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define FUSECALC_ACC32(i) \
@@ -151,51 +149,59 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
 #define FUSECALC_ACC_192 FUSECALC_ACC_128, FUSECALC_ACC32(64)
 #define FUSECALC_ACC_256 FUSECALC_ACC_192, FUSECALC_ACC32(96)
-#define FUSECALC_LIST64 \
+#define FUSECALC_LIST64                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define FUSECALC_LIST80 FUSECALC_LIST64 \
+#define FUSECALC_LIST80 \
+  FUSECALC_LIST64       \
   ", %32, %33, %34, %35, %36, %37, %38, %39"
-#define FUSECALC_LIST96 FUSECALC_LIST80 \
+#define FUSECALC_LIST96 \
+  FUSECALC_LIST80       \
   ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define FUSECALC_LIST128 FUSECALC_LIST96 \
+#define FUSECALC_LIST128 \
+  FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define FUSECALC_LIST192 FUSECALC_LIST128 \
+#define FUSECALC_LIST192                                                             \
+  FUSECALC_LIST128                                                                   \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
   ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define FUSECALC_LIST256 FUSECALC_LIST192 \
+#define FUSECALC_LIST256                                                                         \
+  FUSECALC_LIST192                                                                               \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
-  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, " \
+  "%127"
 
 // A and B from shared memory; kTransposed says that the operand is MN-major. d is kept and added to
 // where `keep` is not 0, and overwritten where it is.
 template <int kN>
 struct Wgmma;
 
-#define FUSECALC_WGMMA(kN, T, N0, N1, N2, N3, N4, N5, N6) \
-  template <bool kTransposedA, bool kTransposedB> \
-  static __device__ __forceinline__ void shared(float(&d)[kN / 2], u64 a, u64 b, int keep, T) { \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N2 ", 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." #T "." #T \
+#define FUSECALC_WGMMA(kN, T, N0, N1, N2, N3, N4, N5, N6)                                        \
+  template <bool kTransposedA, bool kTransposedB>                                                \
+  static __device__ __forceinline__ void shared(float(&d)[kN / 2], u64 a, u64 b, int keep, T) {  \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N2                                        \
+                 ", 0;\n"                                                                        \
+                 "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." #T "." #T                    \
                  " {" FUSECALC_LIST##kN "}, %" #N0 ", %" #N1 ", p, 1, 1, %" #N3 ", %" #N4 ";\n}" \
-                 : FUSECALC_ACC_##kN \
-                 : "l"(a), "l"(b), "r"(keep), "n"(kTransposedA), "n"(kTransposedB)); \
-  } \
-  template <bool kTransposedB> \
-  static __device__ __forceinline__ void registers(float(&d)[kN / 2], const u32 (&a)[4], u64 b, \
-                                                   int keep, T) { \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N5 ", 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." #T "." #T \
-                 " {" FUSECALC_LIST##kN "}, {%" #N0 ", %" #N1 ", %" #N2 ", %" #N3 "}, %" #N4 \
-                 ", p, 1, 1, %" #N6 ";\n}" \
-                 : FUSECALC_ACC_##kN \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kTransposedB)); \
+                 : FUSECALC_ACC_##kN                                                             \
+                 : "l"(a), "l"(b), "r"(keep), "n"(kTransposedA), "n"(kTransposedB));             \
+  }                                                                                              \
+  template <bool kTransposedB>                                                                   \
+  static __device__ __forceinline__ void registers(float(&d)[kN / 2], const u32(&a)[4], u64 b,   \
+                                                   int keep, T) {                                \
+    asm volatile(                                                                                \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %" #N5                                                 \
+        ", 0;\n"                                                                                 \
+        "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." #T "." #T " {" FUSECALC_LIST##kN      \
+        "}, {%" #N0 ", %" #N1 ", %" #N2 ", %" #N3 "}, %" #N4 ", p, 1, 1, %" #N6 ";\n}"           \
+        : FUSECALC_ACC_##kN                                                                      \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kTransposedB));     \
   }
-#define FUSECALC_WGMMA_BOTH(kN, ...) \
-  template <> \
-  struct Wgmma<kN> { \
+#define FUSECALC_WGMMA_BOTH(kN, ...)      \
+  template <>                             \
+  struct Wgmma<kN> {                      \
     FUSECALC_WGMMA(kN, bf16, __VA_ARGS__) \
-    FUSECALC_WGMMA(kN, f16, __VA_ARGS__) \
+    FUSECALC_WGMMA(kN, f16, __VA_ARGS__)  \
   };
 FUSECALC_WGMMA_BOTH(64, 32, 33, 34, 35, 36, 37, 38)
 FUSECALC_WGMMA_BOTH(80, 40, 41, 42, 43, 44, 45, 46)

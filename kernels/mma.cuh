@@ -1,12 +1,10 @@
 // What sm_80 and all after it have: asynchronous copies to shared memory, ldmatrix, mma.sync. Needs
 // elements.cuh before it.
 
-__device__ __forceinline__ u32 shared_at(const void* p) {
-  return (u32)__cvta_generic_to_shared(p);
-}
+__device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
-// kBytes (4, 8 or 16) of which only the first `real` are read; the others become 0. 16 bytes go past
-// the L1: what a tile loads is used from shared memory alone.
+// kBytes (4, 8 or 16) of which only the first `real` are read; the others become 0. 16 bytes go
+// past the L1: what a tile loads is used from shared memory alone.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from, int real) {
   if constexpr (kBytes == 16) {
@@ -25,8 +23,8 @@ __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Four 8 x 8 matrices of 16-bit elements (or 8 x 4 of 32-bit ones); lane l names row l % 8 of matrix
-// l / 8 and receives, of each, row l / 4 and its elements 2 * (l % 4), + 1.
+// Four 8 x 8 matrices of 16-bit elements (or 8 x 4 of 32-bit ones); lane l names row l % 8 of
+// matrix l / 8 and receives, of each, row l / 4 and its elements 2 * (l % 4), + 1.
 __device__ __forceinline__ void load_matrices(const void* at, u32 (&r)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

@@ -5,8 +5,8 @@ constexpr int kStripRows = 64;
 
 struct ContractShape {
   int m, n, k;
-  int outer, inner;              // batches: outer * inner
-  int a_outer, a_inner;          // 1 where A has that batch dimension, 0 where it is broadcast
+  int outer, inner;      // batches: outer * inner
+  int a_outer, a_inner;  // 1 where A has that batch dimension, 0 where it is broadcast
   int b_outer, b_inner;
   // Clusters' row tiles that are walked together before the next columns of B: their A stays in the
   // L2 while B streams through. 8 for large K; more where k is small and A fits.
@@ -16,10 +16,10 @@ struct ContractShape {
 // Deals tiles out to clusters. Batches that share B are rows like any other, so that B is fetched
 // once for all of them.
 struct TileWalk {
-  int row_units;   // of all batches that share one B
-  int units;       // of one batch
-  int columns;     // tiles along n
-  int batches;     // that do not share B
+  int row_units;  // of all batches that share one B
+  int units;      // of one batch
+  int columns;    // tiles along n
+  int batches;    // that do not share B
   int group;
   int total;
 
