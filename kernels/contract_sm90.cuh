@@ -9,7 +9,7 @@
 //     ContractSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 256, or 128 where 256 leaves multiprocessors idle. kCluster: 2
+// Element: bf16 or f16. kTileN: 256 or 128 (below). kCluster: 2
 // where a batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m.
 // kAlongN: B lies as [k][n]; otherwise as [n][k], the layout of a linear layer's weight. Launch:
 // kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
@@ -24,10 +24,13 @@
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
-// One warp copies, two warpgroups multiply: 64 rows by kTileN columns each, accumulators in
-// registers. Traffic: a cluster's two blocks take tiles above each other and share the columns of
-// B; each fetches half and multicasts it, so that a pair reads 64 KiB from the L2 for 2 x 128 x 256
-// x 64 multiplications rather than 96: without that the L2's bandwidth is the limit.
+// One warp copies, two warpgroups multiply, accumulators in registers. Tiles of 128 x 256 they
+// share, 64 rows each, the second some steps behind the first; tiles of 128 x 128 they take in
+// turns, so that one's epilogue runs while the other multiplies: better where k is small (below
+// 2048, say) or the epilogue long. Traffic: a cluster's two blocks take tiles above each other and
+// share the columns of B; each fetches half and multicasts it, so that a pair reads 64 KiB from the
+// L2 for 2 x 128 x 256 x 64 multiplications rather than 96: without that the L2's bandwidth is the
+// limit.
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
 struct ContractSm90 {
@@ -36,6 +39,9 @@ struct ContractSm90 {
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
+  // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
+  static constexpr bool kAlternate = kTileN <= 128;
+  static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
   // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
   static constexpr int kLead = 2;
   static constexpr int kStages = kTileN == 256 ? 4 : 6;
@@ -48,6 +54,10 @@ struct ContractSm90 {
   static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kFoldBytes + 16 * kStages;
   static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+
+  // Named barriers; 2 and 3 are the warpgroups' own.
+  static constexpr int kTurnBarrier = 4;  // and 5
+  static constexpr int kStaggerBarrier = 8;
 
   // Boxes of 64 x 64 that an MN-major operand's tile is made of.
   static constexpr u32 kBox = 64 * 64 * sizeof(Element);
@@ -63,7 +73,7 @@ struct ContractSm90 {
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
         barrier_init(&full[s], 1);
-        barrier_init(&empty[s], kConsumers * kCluster);
+        barrier_init(&empty[s], (kAlternate ? 1 : kConsumers) * kCluster);
       }
       barrier_init_done();
       prefetch_map(a);
@@ -149,37 +159,55 @@ struct ContractSm90 {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     // K-major: 64 rows of A further on are 64 * 128 bytes further. MN-major: the next box is.
-    const u64 a0 = wgmma_operand(tiles_a + consumer * kBox, kBox);
+    const u64 a0 = wgmma_operand(tiles_a + (kAlternate ? 0 : consumer) * kBox, kBox);
     const u64 b0 = wgmma_operand(tiles_b, kBox);
     // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
     constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
     constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
     int stage = 0;
     u32 parity = 0;
-    // The second warpgroup starts some steps late and stays behind, so that one multiplies while
-    // the other is in its epilogue.
-    constexpr int kStaggerBarrier = 8;
+    const auto skip = [&](int count) {
+      stage += count;
+      parity ^= (u32)(stage / kStages) & 1;
+      stage %= kStages;
+    };
+    const int stride = gridDim.x / kCluster;
+    int tile = blockIdx.x / kCluster;
+    bool first = !kAlternate;
     const int lead = min(kLead, steps) - 1;
-    bool first = true;
-    if (consumer == 1 && blockIdx.x / kCluster < walk.total) {
+    if constexpr (kAlternate) {
+      if (consumer == 1) {
+        tile += stride, skip(steps);
+        group_arrive(kTurnBarrier, 256);
+      }
+    } else if (consumer == 1 && tile < walk.total) {
       group_sync(kStaggerBarrier, 256);
     }
-    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
-      float acc[kTileN / 2];
+    for (; tile < walk.total; tile += kStrips * stride) {
+      float acc[kStrips][kTileN / 2];
       int before = 0;
+      // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
+      // the next, but not from the one after that.
+      if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       for (int step = 0; step < steps; ++step) {
         barrier_wait(&full[stage], parity);
         const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
         const u64 at_b = b0 + (u32)stage * (kBytesB >> 4);
-        pin(acc);
+#pragma unroll
+        for (int i = 0; i < kStrips; ++i) pin(acc[i]);
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < kTileK / 16; ++k) {
-          Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
-              acc, at_a + k * kStepA, at_b + k * kStepB, step > 0 || k > 0, Element{});
+#pragma unroll
+          for (int i = 0; i < kStrips; ++i) {
+            Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
+                acc[i], at_a + i * (kBox >> 4) + k * kStepA, at_b + k * kStepB, step > 0 || k > 0,
+                Element{});
+          }
         }
         wgmma_commit();
-        pin(acc);
+#pragma unroll
+        for (int i = 0; i < kStrips; ++i) pin(acc[i]);
         if (first && consumer == 0 && step == lead) {
           group_arrive(kStaggerBarrier, 256);
           first = false;
@@ -190,13 +218,18 @@ struct ContractSm90 {
         before = stage;
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
+      if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
-      pin(acc);
       release(&empty[before], thread);
-      const int strip = (unit * kCluster + (int)rank) * kConsumers + consumer;
-      finish(shape, batch, strip, column, acc, folds + consumer * 4 * kTileN, epilogue);
+      const int strip = (unit * kCluster + (int)rank) * 2 + (kAlternate ? 0 : consumer);
+#pragma unroll
+      for (int i = 0; i < kStrips; ++i) {
+        pin(acc[i]);
+        finish(shape, batch, strip + i, column, acc[i], folds + consumer * 4 * kTileN, epilogue);
+      }
+      if constexpr (kAlternate) skip(steps);  // the other warpgroup's tile
     }
   }
 

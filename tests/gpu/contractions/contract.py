@@ -7,7 +7,7 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "epilogue", "tile_walk", "hopper", "contract_sm90")
+BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_sm90")
 BLOCKS_80 = ("elements", "epilogue", "tile_walk", "mma", "contract_sm80")
 
 STORE = """
@@ -35,16 +35,13 @@ struct Store {
     load8<8>(bias + column, valid, w);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float x = v[i] + w[i];
-      v[i] = __fdividef(x, 1.0f + __expf(-1.5957691216057307612f * (x + 0.044715f * x * x * x)));
+      v[i] = quick_gelu_tanh(v[i] + w[i]);
     }
     store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
-BIAS_RELU = BIAS_GELU.replace(
-    BIAS_GELU[BIAS_GELU.index("      const float x"):BIAS_GELU.index("    }\n    store8")],
-    "      v[i] = fmaxf(v[i] + w[i], 0.0f);\n")
+BIAS_RELU = BIAS_GELU.replace("quick_gelu_tanh(v[i] + w[i])", "fmaxf(v[i] + w[i], 0.0f)")
 SPLADE = """
 struct Store {
   typedef NoReduction Rows;
@@ -225,7 +222,7 @@ def check_plain():
     kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
     print(kernels["plain_00_256"].report)
     shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
-              (512, 768, 4096)]
+              (512, 768, 4096), (3001, 5003, 1544)]
     batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 1)), ((1, 3), (2, 1)),
                ((2, 3), (2, 1)), ((1, 1), (2, 3))]
     for name, case in cases.items():
@@ -317,9 +314,9 @@ def tflops(m, n, k, ms):
 
 
 def time_plain():
-    specs = {f"{name}_{cluster}": dict(epilogue=epilogue, cluster=cluster)
+    specs = {f"{name}_{tile_n}_{cluster}": dict(epilogue=epilogue, cluster=cluster, tile_n=tile_n)
              for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
-             for cluster in (1, 2)}
+             for tile_n, cluster in ((256, 1), (256, 2), (128, 2))}
     kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
     for name, kernel in kernels.items():
         print(name, kernel.report)
@@ -332,7 +329,7 @@ def time_plain():
         tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
         work = {"cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out)}
         for name, spec in specs.items():
-            problem = Problem(a, b, group=4, cluster=spec["cluster"])
+            problem = Problem(a, b, group=4, cluster=spec["cluster"], tile_n=spec["tile_n"])
             work[name] = lambda p=problem, f=kernels[name]: p.launch(f, tail[:f.arguments])
         work["cublas linear"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0], bias)
         row = cuda.medians_ms(work)
@@ -343,11 +340,10 @@ def time_plain():
 
 def splade():
     sources = {}
-    for name, log1p in (("splade_fast", "__logf(1.0f + "), ("splade", "log1pf(")):
-        epilogue = SPLADE.replace("LOG1P(", log1p)
-        if log1p.startswith("__"):
-            epilogue = epilogue.replace("0.0f)) * keep", "0.0f)) * keep")
-        sources[name] = source_90(name, epilogue)
+    for name, log1p in (("splade_quick", "quick_log1p"), ("splade_precise", "log1pf")):
+        sources[name] = source_90(name, SPLADE.replace("LOG1P", log1p))
+        sources[name + "_128"] = source_90(name + "_128", SPLADE.replace("LOG1P", log1p),
+                                           tile_n=128)
     sources["merge_splade"] = (cuda.building_blocks("elements", "epilogue") +
                                "typedef bf16 T;\n" + MERGE_SPLADE)
     kernels = cuda.load(sources)
@@ -372,10 +368,12 @@ def splade():
             logits = hidden.to(dtype) @ table.to(dtype).t() + bias.to(dtype)
             return (torch.log1p(torch.relu(logits)) * mask.to(dtype)[..., None]).amax(1)
 
-        problem = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=16)
-        for name in ("splade", "splade_fast"):
+        problem, narrow = (Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=64,
+                                   tile_n=tile_n) for tile_n in (256, 128))
+        for name in ("splade_precise", "splade_quick", "splade_quick_128"):
             out.fill_(float("nan"))
-            run(name, problem)
+            partials.fill_(float("nan"))
+            run(name, narrow if name.endswith("128") else problem)
             if batch < 32:
                 report(error_of(out, reference(torch.float64)) < 4e-3,
                        f"{name} {batch}x{m}x{k}x{n}: {error_of(out, reference(torch.float64)):.2e}")
@@ -389,47 +387,78 @@ def splade():
 
             compiled = torch.compile(plain)
             low = mask.bfloat16()
-            work = {"log1pf g16": lambda: run("splade", problem),
+            work = {"log1pf 256": lambda: run("splade_precise", problem),
                     "torch.compile": lambda: compiled(hidden, table, bias, low),
                     "eager": lambda: plain(hidden, table, bias, low)}
-            for group in (8, 16, 64):
-                p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group)
-                work[f"fast g{group}"] = lambda p=p: run("splade_fast", p)
+            for group in (16, 64):
+                for tile_n, name in ((256, "splade_quick"), (128, "splade_quick_128")):
+                    p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group,
+                                tile_n=tile_n)
+                    work[f"{name} g{group}"] = lambda p=p, name=name: run(name, p)
+            work["log1pf 128"] = lambda: run("splade_precise_128", narrow)
             row = cuda.medians_ms(work)
             print("splade: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in row.items()),
                   flush=True)
 
 
+def splade_once():
+    """For a profiler: the full size, once."""
+    kernels = cuda.load({
+        "splade_quick": source_90("splade_quick", SPLADE.replace("LOG1P", "quick_log1p")),
+        "merge_splade": cuda.building_blocks("elements", "epilogue") + "typedef bf16 T;\n" +
+                        MERGE_SPLADE})
+    batch, m, k, n = 32, 512, 768, 30522
+    hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
+    table = (torch.randn(n, k, device="cuda") * 0.1).bfloat16()
+    bias = torch.randn(n, device="cuda").bfloat16()
+    mask = (torch.rand(batch, m, device="cuda") < 0.9).float()
+    strips = -(-m // 64)
+    partials = torch.empty(batch, strips, n, device="cuda")
+    out = torch.empty(batch, n, device="cuda").bfloat16()
+    for group in (8, 16, 64):
+        Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group).launch(
+            kernels["splade_quick"], cuda.pointer(partials) + cuda.pointer(bias) +
+            cuda.pointer(mask) + struct.pack("4i", m, n, strips, 0), 1)
+        kernels["merge_splade"].launch(-(-batch * n // 256), 256, 0, partials, out, batch, strips,
+                                       n)
+    torch.cuda.synchronize()
+
+
 def loss():
     kernels = cuda.load({
         "loss": source_90("loss", LOSS),
+        "loss_128": source_90("loss_128", LOSS, tile_n=128),
         "merge_loss": cuda.building_blocks("elements", "epilogue") + MERGE_LOSS})
     print("loss", kernels["loss"].report)
     for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
         x = torch.randn(m, k, device="cuda").bfloat16()
         w = (torch.randn(n, k, device="cuda") / k**0.5 * 4).bfloat16()
         target = torch.randint(0, n, (m,), device="cuda")
-        tiles = -(-n // 256)
-        partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
+        partials = torch.full((m, -(-n // 128), 2), float("nan"), device="cuda")
         picked = torch.full((m,), float("nan"), device="cuda")
         out = torch.full((m,), float("nan"), device="cuda")
-        problem = Problem(x.view(1, 1, m, k), w.view(1, 1, n, k))
+        problems = {tile_n: Problem(x.view(1, 1, m, k), w.view(1, 1, n, k), tile_n=tile_n)
+                    for tile_n in (256, 128)}
 
-        def run():
-            problem.launch(kernels["loss"], cuda.pointer(partials) + cuda.pointer(picked) +
+        def run(tile_n=256):
+            tiles = -(-n // tile_n)
+            problems[tile_n].launch(kernels["loss" if tile_n == 256 else "loss_128"], cuda.pointer(partials) + cuda.pointer(picked) +
                            cuda.pointer(target) + struct.pack("4i", m, n, tiles, 0))
             kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
 
-        run()
         want = torch.nn.functional.cross_entropy(x.float().double() @ w.double().t(), target,
                                                  reduction="none")
-        report(error_of(out, want) < 1e-4, f"loss {m}x{k}x{n}: {error_of(out, want):.2e}")
+        for tile_n in (256, 128):
+            out.fill_(float("nan"))
+            run(tile_n)
+            report(error_of(out, want) < 1e-4,
+                   f"loss, tiles of {tile_n}, {m}x{k}x{n}: {error_of(out, want):.2e}")
         if m == 8192:
             def plain(x, w, target):
                 return torch.nn.functional.cross_entropy(x @ w.t(), target, reduction="none")
 
             compiled = torch.compile(plain)
-            row = cuda.medians_ms({"ours": run,
+            row = cuda.medians_ms({"ours": run, "ours 128": lambda: run(128),
                                    "torch.compile": lambda: compiled(x, w, target),
                                    "eager": lambda: plain(x, w, target),
                                    "bare matmul": lambda: x @ w.t()})
