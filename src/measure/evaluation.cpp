@@ -161,7 +161,7 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
     if (added) charge(kElementWork * source.run.count);
     places.emplace_back(number, source.times);
   }
-  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::unique_ptr<EvaluationStep>> steps;
   const OpId last = given(value) ? kNone : graph().tensor(value).producer;
   for (OpId id = last == kNone ? 0 : last + 1; id > 0; --id) {
     const Op& op = graph().ops[id - 1];
@@ -187,7 +187,7 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   return results;
 }
 
-void Step::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
+void EvaluationStep::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
   const TensorId value = evaluation_.through_views(tensor, sources);
   bool fresh = false;
   Samples& samples = evaluation_.wanted(value, fresh);
@@ -199,20 +199,21 @@ void Step::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
   }
 }
 
-Step::Request Step::request(std::size_t i, std::span<const Run> runs) {
+EvaluationStep::Request EvaluationStep::request(std::size_t i, std::span<const Run> runs) {
   ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
   add_to_request(i, runs);
   return static_cast<Request>(ends_.size() - 1);
 }
 
-void Step::add_to_request(std::size_t i, std::span<const Run> runs) {
+void EvaluationStep::add_to_request(std::size_t i, std::span<const Run> runs) {
   sources_.clear();
   for (const Run& run : runs) sources_.push_back({.run = run});
   add_pieces(op_.operands[i].tensor, sources_);
   ends_.back() = static_cast<std::uint32_t>(pieces_.size());
 }
 
-Step::Request Step::request_mapped(std::size_t i, const IndexMap& map, const Run& run) {
+EvaluationStep::Request EvaluationStep::request_mapped(std::size_t i, const IndexMap& map,
+                                                       const Run& run) {
   sources_.clear();
   map.append(run, sources_);
   add_pieces(op_.operands[i].tensor, sources_);
@@ -220,8 +221,8 @@ Step::Request Step::request_mapped(std::size_t i, const IndexMap& map, const Run
   return static_cast<Request>(ends_.size() - 1);
 }
 
-std::span<const double> Step::values(Request request, std::size_t lane,
-                                     std::vector<double>& scratch) {
+std::span<const double> EvaluationStep::values(Request request, std::size_t lane,
+                                               std::vector<double>& scratch) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
   const std::span pieces = std::span(pieces_).subspan(begin, ends_[request] - begin);
   for (const Piece& piece : pieces) {
@@ -242,7 +243,7 @@ std::span<const double> Step::values(Request request, std::size_t lane,
   return scratch;
 }
 
-bool Step::exact(Request request) {
+bool EvaluationStep::exact(Request request) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
   return std::all_of(pieces_.begin() + begin, pieces_.begin() + ends_[request],
                      [&](const Piece& piece) {
@@ -251,27 +252,28 @@ bool Step::exact(Request request) {
                      });
 }
 
-void Step::release_inputs() {
+void EvaluationStep::release_inputs() {
   for (const TensorId tensor : releases_) evaluation_.samples(tensor)->release();
 }
 
-double Step::arithmetic_unit(std::size_t output_index) const {
+double EvaluationStep::arithmetic_unit(std::size_t output_index) const {
   return output(output_index).type.dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
 }
 
-double Step::rounding_of(std::size_t output_index, double value) const {
+double EvaluationStep::rounding_of(std::size_t output_index, double value) const {
   const Precision& precision = precision_of(output(output_index).type.dtype);
   // Special functions are good to a few units of fp32.
   return std::max(2 * precision.unit, 8 * arithmetic_unit(output_index)) * std::abs(value) +
          precision.smallest;
 }
 
-double Step::summing_error(std::uint64_t terms, double magnitude, std::size_t output_index) const {
+double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,
+                                     std::size_t output_index) const {
   return arithmetic_unit(output_index) * (8 + std::sqrt(static_cast<double>(terms))) * magnitude;
 }
 
-void Step::store(std::size_t output_index, std::uint32_t run, std::uint64_t k, const Lanes& lanes,
-                 double rounding) {
+void EvaluationStep::store(std::size_t output_index, std::uint32_t run, std::uint64_t k,
+                           const Lanes& lanes, double rounding) {
   const TensorId tensor = op_.outputs[output_index];
   Samples& samples = *evaluation_.samples(tensor);
   const DType dtype = graph().tensor(tensor).type.dtype;

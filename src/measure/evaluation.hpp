@@ -54,7 +54,7 @@ class Samples {
   bool allocated_ = false;
 };
 
-class Step;
+class EvaluationStep;
 
 // What never changes: the graph and what its inputs hold, by tensor. A tensor that is given is not
 // computed, even where an op would.
@@ -102,12 +102,12 @@ class Evaluation {
 double spread_of(const Lanes& lanes);
 
 // One op's part in an evaluation: the base of the families of ops.
-class Step {
+class EvaluationStep {
  public:
-  Step(Evaluation& evaluation, const Op& op) : evaluation_(evaluation), op_(op) {}
-  virtual ~Step() = default;
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  EvaluationStep(Evaluation& evaluation, const Op& op) : evaluation_(evaluation), op_(op) {}
+  virtual ~EvaluationStep() = default;
+  EvaluationStep(const EvaluationStep&) = delete;
+  EvaluationStep& operator=(const EvaluationStep&) = delete;
 
   virtual void ask() = 0;
   virtual void compute() = 0;
@@ -168,6 +168,6 @@ class Step {
 double stored_as(DType dtype, double value);
 
 // The step of an op. Throws Error for a custom op, which has no meaning here.
-std::unique_ptr<Step> make_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

@@ -29,9 +29,9 @@ Run run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
 }
 
 // Elements that are a product of two requests of the same length, plus a bias.
-class ProductStep : public Step {
+class ProductStep : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
@@ -189,10 +189,10 @@ class Conv2dStep final : public ProductStep {
 // softmax(q k^T * scale + mask) v, one query at a time. A bool mask keeps where it is true, any
 // other is added. With `causal`, the last query sees all keys and each before it one fewer. A query
 // that sees no key yields 0.
-class AttentionStep final : public Step {
+class AttentionStep final : public EvaluationStep {
  public:
   AttentionStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         keys_(op.matrix.columns),
         queries_(op.matrix.rows),
         size_(operand(0).type.shape.back()),
@@ -330,15 +330,15 @@ class AttentionStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> matmul_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<MatmulStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> conv2d_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<Conv2dStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> attention_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<AttentionStep>(evaluation, op);
 }
 

@@ -11,10 +11,10 @@
 namespace fusecalc {
 namespace {
 
-class LossStep final : public Step {
+class LossStep final : public EvaluationStep {
  public:
   LossStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         classes_(operand(0).type.shape.back()),
         whole_rows_(op.row->access == Access::kSame) {}
 
@@ -146,7 +146,7 @@ class LossStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> loss_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<LossStep>(evaluation, op);
 }
 

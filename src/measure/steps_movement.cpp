@@ -14,9 +14,9 @@ struct Source {
   std::uint64_t element = 0;
 };
 
-class MovementStep : public Step {
+class MovementStep : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     prepare();
@@ -182,15 +182,15 @@ class ScatterStep final : public MovementStep {
 
 }  // namespace
 
-std::unique_ptr<Step> concat_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ConcatStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> gather_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<GatherStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> scatter_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ScatterStep>(evaluation, op);
 }
 

@@ -12,10 +12,10 @@
 namespace fusecalc {
 namespace {
 
-class PointwiseStep : public Step {
+class PointwiseStep : public EvaluationStep {
  public:
   PointwiseStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op), function_(reference_of(*op.row)) {
+      : EvaluationStep(evaluation, op), function_(reference_of(*op.row)) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       tensors_.push_back(i);
@@ -24,7 +24,7 @@ class PointwiseStep : public Step {
   }
   // A movement of operand 0.
   PointwiseStep(Evaluation& evaluation, const Op& op, IndexMap map)
-      : Step(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
+      : EvaluationStep(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
@@ -139,9 +139,9 @@ class PointwiseStep : public Step {
   std::vector<double> arguments_;
 };
 
-class DropoutStep final : public Step {
+class DropoutStep final : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     if (wanted(0) == nullptr) return;
@@ -189,7 +189,7 @@ std::size_t axis_of(std::int64_t axis, std::size_t rank) {
 
 }  // namespace
 
-std::unique_ptr<Step> pointwise_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op) {
   const OpGraph& graph = evaluation.graph();
   // An op without a function repeats its operand.
   if (reference_of(*op.row) == nullptr) {
@@ -200,11 +200,11 @@ std::unique_ptr<Step> pointwise_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<PointwiseStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> dropout_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<DropoutStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> transpose_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op) {
   const Shape& from = evaluation.graph().tensor(op.operands[0].tensor).type.shape;
   std::vector<std::int64_t> perm = op.attributes->perm;
   if (perm.empty()) {
@@ -216,7 +216,7 @@ std::unique_ptr<Step> transpose_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<PointwiseStep>(evaluation, op, IndexMap::permutation(from, perm));
 }
 
-std::unique_ptr<Step> slice_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op) {
   const OpGraph& graph = evaluation.graph();
   const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
   const Attributes& at = *op.attributes;

@@ -10,10 +10,10 @@
 namespace fusecalc {
 namespace {
 
-class ReduceStep final : public Step {
+class ReduceStep final : public EvaluationStep {
  public:
   ReduceStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op), rows_(op.rows), function_(reference_of(*op.row)) {}
+      : EvaluationStep(evaluation, op), rows_(op.rows), function_(reference_of(*op.row)) {}
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
@@ -124,10 +124,10 @@ Statistics moments_of(std::span<const double> row, std::size_t lane, Statistics 
   return known;
 }
 
-class NormStep final : public Step {
+class NormStep final : public EvaluationStep {
  public:
   NormStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         rows_(op.rows),
         function_(reference_of(*op.row)),
         softmax_(op.row->infer == infer_softmax),
@@ -280,11 +280,11 @@ class NormStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> reduce_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ReduceStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> norm_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<NormStep>(evaluation, op);
 }
 

@@ -16,7 +16,7 @@ TEST_CASE("every built-in kernel compiles for each architecture, lean and withou
   for (const EmbeddedFile& file : embedded_kernels()) {
     const std::vector<std::string> entries =
         file.name == "stream" ? std::vector<std::string>{"stream"}
-                              : std::vector<std::string>{"sweep", "hold", "fill"};
+                              : std::vector<std::string>{"sweep", "hold", "fill", "compare"};
     for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
       CAPTURE(file.name);
       CAPTURE(architecture);
