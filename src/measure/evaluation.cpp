@@ -75,8 +75,13 @@ double stored_as(DType dtype, double value) {
   return std::trunc(std::clamp(value, precision.lowest, precision.highest));
 }
 
-Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, unsigned depth)
-    : inputs_(inputs), work_(work), depth_(depth), samples_(inputs.graph.tensors.size()) {
+Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::uint64_t most_terms,
+                       unsigned depth)
+    : inputs_(inputs),
+      work_(work),
+      most_terms_(most_terms),
+      depth_(depth),
+      samples_(inputs.graph.tensors.size()) {
   if (depth > kMostNested) refuse("indices that depend on indices too many times over");
 }
 
@@ -94,6 +99,22 @@ void Evaluation::charge(std::uint64_t operations) {
     refuse("too much work for the reference: its results depend on too many elements");
   }
   work_ -= operations;
+}
+
+std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::uint64_t seed) {
+  constexpr std::uint64_t kTellsLittle = 128;
+  could_estimate_ = could_estimate_ || terms > kTellsLittle;
+  if (terms <= most_terms_) return {};
+  estimated_ = true;
+  std::vector<std::uint64_t> places(most_terms_);
+  // One of each stretch of equal length, at random.
+  const double stretch = static_cast<double>(terms) / static_cast<double>(most_terms_);
+  for (std::uint64_t i = 0; i < most_terms_; ++i) {
+    const double draw = static_cast<double>(random_bits(seed, i) >> 11U) * 0x1p-53;
+    const auto place = static_cast<std::uint64_t>((static_cast<double>(i) + draw) * stretch);
+    places[i] = std::min(place, terms - 1);
+  }
+  return places;
 }
 
 TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sources) {
@@ -137,7 +158,7 @@ std::vector<std::uint64_t> Evaluation::indices(TensorId tensor,
                                                std::span<const std::uint64_t> elements,
                                                std::uint64_t below) {
   std::vector<std::uint64_t> result;
-  Evaluation nested(inputs_, work_, depth_ + 1);
+  Evaluation nested(inputs_, work_, kMaxCount, depth_ + 1);
   for (const Lanes& lanes : nested.run(tensor, elements)) {
     const std::string name = in_quotes(graph().tensor(tensor).name);
     if (spread_of(lanes) != 0) refuse("the indices " + name + " depend on rounding");
@@ -265,6 +286,16 @@ double EvaluationStep::rounding_of(std::size_t output_index, double value) const
   // Special functions are good to a few units of fp32.
   return std::max(2 * precision.unit, 8 * arithmetic_unit(output_index)) * std::abs(value) +
          precision.smallest;
+}
+
+double EvaluationStep::sampling_error(std::span<const double> terms, std::uint64_t population) {
+  const auto count = static_cast<double>(terms.size());
+  double total = 0;
+  for (const double term : terms) total += term;
+  double squares = 0;
+  for (const double term : terms) squares += (term - total / count) * (term - total / count);
+  const double left = 1 - count / static_cast<double>(population);
+  return std::sqrt(squares / count * left / count);
 }
 
 double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,

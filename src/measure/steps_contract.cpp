@@ -36,7 +36,7 @@ class ProductStep : public EvaluationStep {
   void ask() override {
     for (const Run& run : wanted()->runs()) {
       for (std::uint64_t k = 0; k < run.count; ++k) {
-        evaluation_.charge(ask_element(run.first + k * run.step));
+        evaluation().charge(ask_element(run.first + k * run.step));
       }
     }
   }
@@ -59,7 +59,7 @@ class ProductStep : public EvaluationStep {
   }
 
  protected:
-  bool has_bias() const { return op_.operands.size() == 3; }
+  bool has_bias() const { return op().operands.size() == 3; }
   // Makes the two or three requests of an element; returns the number of products.
   virtual std::uint64_t ask_element(std::uint64_t element) = 0;
 
@@ -96,7 +96,7 @@ class MatmulStep final : public ProductStep {
  private:
   bool transposed(std::size_t i) const {
     if (linear_) return i == 1;
-    const bool flag = i == 0 ? op_.attributes->transpose_a : op_.attributes->transpose_b;
+    const bool flag = i == 0 ? op().attributes->transpose_a : op().attributes->transpose_b;
     return flag && operand(i).type.shape.size() > 1;
   }
 
@@ -148,7 +148,7 @@ class Conv2dStep final : public ProductStep {
 
  private:
   std::uint64_t ask_element(std::uint64_t element) override {
-    const Attributes& at = *op_.attributes;
+    const Attributes& at = *op().attributes;
     const Shape& x = operand(0).type.shape;
     const Shape& weight = operand(1).type.shape;
     const Shape& y = output().type.shape;
@@ -179,7 +179,7 @@ class Conv2dStep final : public ProductStep {
   }
 
   std::uint64_t place(std::uint64_t result, std::uint64_t tap, std::size_t axis) const {
-    const Attributes& at = *op_.attributes;
+    const Attributes& at = *op().attributes;
     return result * static_cast<std::uint64_t>(at.stride[axis]) +
            tap * static_cast<std::uint64_t>(at.dilation[axis]) -
            static_cast<std::uint64_t>(at.padding[axis]);
@@ -219,12 +219,12 @@ class AttentionStep final : public EvaluationStep {
           entry->second.q = request(0, std::array{run_of(query * size_, 1, size_)});
           request(1, std::array{run_of(head * keys_ * size_, 1, keys_ * size_)});
           if (!mask_.empty()) request_mapped(3, mask_[0], run_of(query * keys_, 1, keys_));
-          evaluation_.charge(keys_ * (size_ + 16));
+          evaluation().charge(keys_ * (size_ + 16));
         }
         const Run column =
             run_of(head * keys_ * value_size_ + element % value_size_, value_size_, keys_);
         columns_.push_back(request(2, std::array{column}));
-        evaluation_.charge(keys_);
+        evaluation().charge(keys_);
       }
     }
   }
@@ -258,7 +258,7 @@ class AttentionStep final : public EvaluationStep {
   }
 
   bool sees(std::uint64_t query, std::uint64_t key) const {
-    return !op_.attributes->causal || key + queries_ <= query % queries_ + keys_;
+    return !op().attributes->causal || key + queries_ <= query % queries_ + keys_;
   }
 
   void weigh(Row& row, std::uint64_t query) {

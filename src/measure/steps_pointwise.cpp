@@ -52,7 +52,7 @@ class PointwiseStep : public EvaluationStep {
 
   void compute_run(std::uint32_t run, std::size_t lanes, Request first) {
     const std::uint64_t count = wanted()->runs()[run].count;
-    inputs_.assign(op_.operands.size(), {});
+    inputs_.assign(op().operands.size(), {});
     std::vector<std::array<std::span<const double>, kLanes>> sources(tensors_.size());
     scratch_.resize(tensors_.size() * kLanes);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -61,7 +61,7 @@ class PointwiseStep : public EvaluationStep {
             values(first + static_cast<Request>(i), lane, scratch_[i * kLanes + lane]);
       }
     }
-    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].fill(op_.operands[i].number);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].fill(op().operands[i].number);
     for (std::uint64_t k = 0; k < count; ++k) {
       for (std::size_t i = 0; i < tensors_.size(); ++i) {
         for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -82,7 +82,7 @@ class PointwiseStep : public EvaluationStep {
     if (function_ == nullptr) return inputs_[0][lane];
     arguments_.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) arguments_[i] = inputs_[i][lane];
-    return function_(arguments_, *op_.attributes);
+    return function_(arguments_, *op().attributes);
   }
 
   // A result that is one of the inputs, or 0, was not rounded, if its type holds what theirs does.
@@ -103,7 +103,7 @@ class PointwiseStep : public EvaluationStep {
     double least = result[0];
     double most = result[0];
     const auto consider = [&] {
-      const double other = stored_as(dtype, function_(arguments_, *op_.attributes));
+      const double other = stored_as(dtype, function_(arguments_, *op().attributes));
       least = std::min(least, other);
       most = std::max(most, other);
     };
@@ -165,11 +165,11 @@ class DropoutStep final : public EvaluationStep {
 
  private:
   bool keeps(const Run& run, std::uint64_t k) const {
-    return dropout_keeps(op_, run.first + k * run.step);
+    return dropout_keeps(op(), run.first + k * run.step);
   }
 
   void compute_run(std::uint32_t run) {
-    const double scale = 1 / (1 - op_.attributes->p);
+    const double scale = 1 / (1 - op().attributes->p);
     std::vector<double> scratch;
     std::vector<Lanes> results(wanted(0)->runs()[run].count);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
