@@ -14,8 +14,10 @@
 namespace fusecalc {
 namespace {
 
-// What an element costs beside a multiplication and an addition.
-constexpr std::uint64_t kElementWork = 8;
+// What an element costs beside a multiplication and an addition: one that is drawn, and one that is
+// computed and held in all lanes.
+constexpr std::uint64_t kDrawnWork = 8;
+constexpr std::uint64_t kComputedWork = 32;
 constexpr unsigned kMostNested = 64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -101,6 +103,10 @@ void Evaluation::charge(std::uint64_t operations) {
   work_ -= operations;
 }
 
+std::uint64_t Evaluation::work_of(TensorId tensor) const {
+  return given(tensor) ? kDrawnWork : kComputedWork;
+}
+
 std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::uint64_t seed) {
   constexpr std::uint64_t kTellsLittle = 128;
   could_estimate_ = could_estimate_ || terms > kTellsLittle;
@@ -179,7 +185,7 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   std::vector<std::pair<std::uint32_t, std::uint64_t>> places;
   for (const Repeated& source : sources) {
     const auto [number, added] = roots.add(source.run);
-    if (added) charge(kElementWork * source.run.count);
+    if (added) charge(work_of(value) * source.run.count);
     places.emplace_back(number, source.times);
   }
   std::vector<std::unique_ptr<EvaluationStep>> steps;
@@ -215,7 +221,7 @@ void EvaluationStep::add_pieces(TensorId tensor, std::vector<Repeated>& sources)
   if (fresh) releases_.push_back(value);
   for (const Repeated& source : sources) {
     const auto [run, added] = samples.add(source.run);
-    evaluation_.charge(added ? kElementWork * source.run.count : 1);
+    evaluation_.charge(added ? evaluation_.work_of(value) * source.run.count : 1);
     pieces_.push_back({value, run, source.times});
   }
 }

@@ -92,6 +92,8 @@ class Evaluation {
   std::vector<std::uint64_t> sampled_terms(std::uint64_t terms, std::uint64_t seed);
   // Counts scalar operations; throws where they are too many.
   void charge(std::uint64_t operations);
+  // That of having one element of a tensor.
+  std::uint64_t work_of(TensorId tensor) const;
   // Follows views down to the tensor that is stored. `sources` are elements of the tensor.
   TensorId through_views(TensorId tensor, std::vector<Repeated>& sources);
   // Whole numbers that decide what is read, so that they are needed ahead of everything else.
