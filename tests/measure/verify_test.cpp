@@ -11,6 +11,7 @@
 #include "graph/graph_text.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/inputs.hpp"
+#include "plan/random_graph.hpp"
 #include "support/fake_backend.hpp"
 
 namespace fusecalc {
@@ -257,6 +258,28 @@ TEST_CASE("a kernel is checked alone, however deep in the graph it is") {
     CHECK(result.checked == 6);
     CHECK(result.ok == right);
   }
+}
+
+TEST_CASE("whatever the graph, the reference answers or says why it does not") {
+  std::size_t answered = 0;
+  std::size_t refused = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    const std::string text = testing::random_op_list(seed, 12);
+    if (!testing::fault_of(text).empty()) continue;
+    const OpGraph graph = graph_of(text);
+    const auto inputs = random_inputs(graph, seed);
+    const Verifier verifier(graph, inputs, whole_of(graph).results, seed, 8, 1U << 18U);
+    for (const ExpectedOutput& output : verifier.outputs()) {
+      const bool whole = output.answer.elements.size() == output.elements.size();
+      CHECK(output.answer.reason.empty() == whole);
+      CHECK(output.allowed.size() == output.answer.elements.size());
+      ++(whole ? answered : refused);
+      for (const double allowed : output.allowed) CHECK(allowed > 0);
+    }
+  }
+  CHECK(answered > refused);
+  CHECK(answered > 10);
 }
 
 TEST_CASE("the worse of two verifications stands for both") {
