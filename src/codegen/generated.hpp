@@ -13,6 +13,8 @@ struct KernelSource {
   std::string text;
   std::vector<std::string> entries;
   std::vector<std::string> options{};  // for NVRTC, beyond the architecture
+  // Uses what only the device's own architecture has (wgmma), not its successors: sm_90a.
+  bool architecture_bound = false;
 };
 
 // A kernel as text, and how it is launched.
