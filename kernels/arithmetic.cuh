@@ -33,6 +33,15 @@ __device__ __forceinline__ T power(T a, T b) {
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
+// exp(d) for d <= 0, by way of 2^(d log2 e): what the product rounds off grows with -d, and exp(d)
+// falls faster.
+__device__ __forceinline__ float exp_below(float d) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(d * 1.4426950408889634f));
+  return result;
+}
+__device__ __forceinline__ double exp_below(double d) { return exp(d); }
+
 template <typename T>
 __device__ __forceinline__ T gelu_exact(T x) {
   return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "cli/completion.hpp"
@@ -51,6 +52,18 @@ double positive_seconds(const std::string& option, const std::string& text) {
   return value;
 }
 
+// Lines of a help text's second column.
+std::string wrapped(std::string text) {
+  constexpr std::size_t kColumns = 52;
+  for (std::size_t begin = 0; text.size() - begin > kColumns;) {
+    const std::size_t space = text.rfind(' ', begin + kColumns);
+    if (space == std::string::npos || space <= begin) break;
+    text[space] = '\n';
+    begin = space + 1;
+  }
+  return text;
+}
+
 // "T=4096".
 DimOverride parse_dim(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -75,12 +88,12 @@ class Definition {
         "Examples:\n"
         "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
         "  fusecalc analyze @splade_head          one of the library's op lists\n"
-        "  fusecalc specs splade_head             that op list, to start your own from\n"
         "  fusecalc measure sizes.json            what a GPU says about it\n"
-        "  source <(fusecalc completion bash)     Tab completes, from now on\n"
+        "  fusecalc compare base.json out.json    whether a change made it worse\n"
         "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
     define_analyze();
     define_measure();
+    define_compare();
     define_doctor();
     define_ops();
     define_specs();
@@ -104,6 +117,7 @@ class Definition {
   void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();
+  void define_compare();
   void define_doctor();
   void define_ops();
   void define_specs();
@@ -289,6 +303,51 @@ void Definition::define_measure() {
       "  fusecalc doctor   (where it says that something is missing)");
 }
 
+void Definition::define_compare() {
+  CLI::App* app = add_command("compare", "set results against earlier ones; fail where worse",
+                              CompareCommand{});
+  auto& command = std::get<CompareCommand>(*commands_.at(app));
+  app->add_option("BASE", command.base, "the earlier result (JSON), or a folder; -: stdin")
+      ->type_name("")
+      ->required();
+  app->add_option("NEW", command.fresh, "the result to judge; folders are paired by file")
+      ->type_name("")
+      ->required();
+  app->add_option_function<std::vector<std::string>>(
+         "--tolerance",
+         [&command](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             try {
+               command.tolerances.push_back(parse_tolerance_rule(text));
+             } catch (const std::invalid_argument& fault) {
+               throw CLI::ValidationError("--tolerance", fault.what());
+             }
+           }
+         },
+         "how much may grow; default: bytes=0,dram=1%,time=5%\n"
+         "(some only: SPEC:bytes=9, SPEC/KERNEL:..., with * ?)")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
+  app->add_option("--tolerance-file", command.tolerance_file,
+                  "rules from a document (see schema tolerances)")
+      ->type_name("FILE");
+  app->add_flag("--only-changed", command.only_changed, "leave out what stayed the same");
+  add_choice(
+      app->add_option_function<std::string>(
+             "--sort", [&command](const std::string& key) { command.sort = sort_named(key); },
+             listed(sort_names()) + " first (default: worst)")
+          ->type_name("KEY"),
+      Words(sort_names().begin(), sort_names().end()));
+  app->add_flag("--strict", command.strict, "fail on any change, improvements too");
+  app->add_flag("--no-fail", command.no_fail, "only report: exit code 0 whatever became worse");
+  app->add_flag("--force", command.force, "in spite of other devices, schemas, dims or dtypes");
+  add_output_options(app, command.format, command.outputs, comparison_format_names());
+  app->footer(
+      "Examples:\n"
+      "  fusecalc analyze ops.json -o new.json && fusecalc compare base.json new.json\n"
+      "  fusecalc compare baseline/ results/ --only-changed -f github -o gate.xml");
+}
+
 void Definition::add_device_index(CLI::App* app, int& index) {
   constexpr std::uint64_t kMostDevices = 1023;
   app->add_option_function<std::string>(
@@ -313,7 +372,7 @@ void Definition::define_schema() {
   Words names;
   for (const EmbeddedFile& file : embedded_schemas()) names.push_back(file.name);
   add_choice(app->add_option("DOCUMENT", std::get<SchemaOptions>(*commands_.at(app)).document,
-                             "one of: " + listed(names))
+                             wrapped("one of: " + listed(names)))
                  ->type_name("")
                  ->required(),
              names);
@@ -385,13 +444,15 @@ std::string Definition::explain(const CLI::ParseError& error) const {
 }
 
 CommandSpec Definition::describe(const CLI::App& app) const {
+  static constexpr std::string_view kFiles[] = {"FILE", "BASE", "NEW"};
   CommandSpec spec{.name = app.get_name(), .description = app.get_description()};
   for (const CLI::Option* option : app.get_options()) {
     CommandSpec::Argument argument{.description = option->get_description()};
     for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
     argument.takes_value = option->get_items_expected_max() > 0;
-    argument.names_file = option->get_type_name() == "FILE" || option->get_name() == "FILE";
+    argument.names_file = option->get_type_name() == "FILE" ||
+                          std::ranges::find(kFiles, option->get_name()) != std::end(kFiles);
     const auto choices = choices_.find(option);
     if (choices != choices_.end()) {
       argument.choices.assign(choices->second.begin(), choices->second.end());

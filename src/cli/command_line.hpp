@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command_spec.hpp"
+#include "compare/comparison.hpp"
 #include "graph/op_graph.hpp"
 #include "measure/plan_runner.hpp"
 #include "strategy/plans.hpp"
@@ -32,6 +33,20 @@ struct MeasureCommand {
   std::optional<std::string> sources;  // a folder that what is compiled goes to
   int device_index = 0;
   MeasureOptions options;
+  std::optional<std::string> format;
+  std::vector<std::string> outputs;
+};
+
+struct CompareCommand {
+  std::string base;  // a path, - for standard input, or a folder
+  std::string fresh;
+  std::vector<ToleranceRule> tolerances;  // after the file's, in their order
+  std::optional<std::string> tolerance_file;
+  SortKey sort = SortKey::kWorst;
+  bool only_changed = false;
+  bool strict = false;
+  bool no_fail = false;
+  bool force = false;
   std::optional<std::string> format;
   std::vector<std::string> outputs;
 };
@@ -62,8 +77,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, MeasureCommand, DoctorCommand, OpsOptions,
-                             SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
+using Command = std::variant<AnalyzeOptions, MeasureCommand, CompareCommand, DoctorCommand,
+                             OpsOptions, SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "graph/dropout.hpp"
 
 namespace fusecalc {
 namespace {
@@ -39,11 +40,6 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
 }
 
 }  // namespace
-
-// Every op draws other numbers, even from the same seed.
-std::uint64_t dropout_seed(const Op& op) {
-  return static_cast<std::uint64_t>(op.attributes->seed) + op.position * 0x632be59bd9b4e019U;
-}
 
 void cannot_generate(const Op& op, std::string_view why) {
   throw Error(Fault::kUnavailable, fmt::format("{} ({}) cannot be generated: {}",
@@ -81,6 +77,11 @@ void Emitter::enter(Piece& piece, std::uint8_t phase) {
 void Emitter::set_loop(const Index& e, std::string slot) {
   loop_ = e;
   slot_ = std::move(slot);
+}
+
+void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& tiles) {
+  tile_step_ = step;
+  tiles_ = tiles;
 }
 
 void Emitter::set_row(const Index& q, unsigned width, std::string lane) {
@@ -176,6 +177,14 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   const DType dtype = graph_.tensors[tensor].type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = pointer(tensor);
+  if (at.spread == Spread::kScattered && at.path && at.path->size() == 1) {
+    const Step& step = at.path->front();
+    const auto tile = tiles_.find(tensor);
+    if (tile != tiles_.end() && step == tile_step_) {
+      return define("v", type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
+    }
+    transposed_.emplace_back(tensor, step);
+  }
   const bool pack = at.spread == Spread::kUnit && at.aligned && !is_packed(dtype);
   if (!pack) {
     return define("v", type, fmt::format("fetch({}, {})", memory, at.lane()),
@@ -378,7 +387,7 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
     return attributes.approximate == GeluKind::kTanh ? "gelu_tanh" : "gelu_exact";
   if (word == "$seed") return fmt::format("{}ull", dropout_seed(op));
   if (word == "$index") return at.lane();
-  if (word == "$limit") return fmt::format("{}u", std::ceil(attributes.p * 0x1p24));
+  if (word == "$limit") return fmt::format("{}u", dropout_threshold(op));
   if (word == "$kept") return literal(1 / (1 - attributes.p), computed);
   return {};
 }

@@ -112,6 +112,11 @@ class Emitter {
   std::map<TensorId, Held>& held() { return held_; }
   void set_loop(const Index& e, std::string slot);
 
+  // Transposed reads: those of large tensors whose elements lie apart along the loop, and how the
+  // loop's number leads to them. A schedule brings such a tensor's tile on chip, transposed.
+  const std::vector<std::pair<TensorId, Step>>& transposed() const { return transposed_; }
+  void set_tile(const Step& step, const std::map<TensorId, std::string>& tiles);
+
   // Memory that the kernel touches.
   const std::vector<TensorId>& storages() const { return storages_; }
   const std::set<TensorId>& written() const { return written_; }
@@ -157,6 +162,10 @@ class Emitter {
   std::string slot_;
   std::map<TensorId, Held> held_;
 
+  std::vector<std::pair<TensorId, Step>> transposed_;
+  Step tile_step_;
+  std::map<TensorId, std::string> tiles_;
+
   Index row_;
   unsigned row_width_ = 1;
   std::string row_lane_;
@@ -164,9 +173,6 @@ class Emitter {
   std::map<TensorId, Value> row_values_;
   std::map<OpId, std::string> states_;
 };
-
-// What a dropout's random numbers are drawn from.
-std::uint64_t dropout_seed(const Op& op);
 
 // An op whose code this version cannot write.
 [[noreturn]] void cannot_generate(const Op& op, std::string_view why);

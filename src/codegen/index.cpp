@@ -58,13 +58,6 @@ std::uint64_t Step::apply(std::uint64_t index) const {
   return result;
 }
 
-std::vector<std::uint64_t> strides_of(const Shape& shape) {
-  std::vector<std::uint64_t> strides(shape.size());
-  std::uint64_t stride = 1;
-  for (std::size_t i = shape.size(); i-- > 0; stride *= shape[i]) strides[i] = stride;
-  return strides;
-}
-
 Step broadcast_step(const Shape& from, const Shape& to) {
   const std::vector<std::uint64_t> strides = strides_of(from);
   const std::size_t added = to.size() - from.size();

@@ -28,6 +28,7 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
     }
     found->second = override.extent;
   }
+  for (const auto& [name, extent] : written_.dims) graph_.dims.emplace_back(name, dims_.at(name));
 }
 
 std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& name) const {

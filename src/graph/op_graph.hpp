@@ -68,6 +68,7 @@ struct Op {
 struct OpGraph {
   std::string document;
   std::optional<std::string> name;
+  std::vector<std::pair<std::string, std::uint64_t>> dims;  // with --dim applied
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   // The document's own plan: groups of two or more ops and lone ones alike, in its order.

@@ -187,6 +187,21 @@ void JsonReader::skip_string() {
   read_string_token();
 }
 
+void JsonReader::skip_value() {
+  const JsonKind kind = peek();
+  if ((kind == JsonKind::kObject || kind == JsonKind::kArray) && depth_ == kDeepest) {
+    fail(fmt::format("must not nest more than {} deep", kDeepest));
+  }
+  switch (kind) {
+    case JsonKind::kObject: return read_members([&](const std::string&) { skip_value(); });
+    case JsonKind::kArray: return read_array([&](std::size_t) { skip_value(); });
+    case JsonKind::kString: return skip_string();
+    case JsonKind::kNumber: read_number(); return;
+    case JsonKind::kBoolean:
+    case JsonKind::kNull: read_literal(); return;
+  }
+}
+
 bool JsonReader::read_boolean() {
   if (peek() != JsonKind::kBoolean) fail_type("true or false");
   read_literal();

@@ -68,6 +68,8 @@ class JsonReader {
 
   std::string read_string();
   void skip_string();
+  // A whole value of any kind, for documents that may hold more than the caller wants to know.
+  void skip_value();
   bool read_boolean();
   JsonNumber read_number();
   // A whole number from 0 to kMaxCount; `what` names it in the message.

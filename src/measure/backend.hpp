@@ -91,6 +91,21 @@ struct RandomFill {
   std::uint64_t seed = 0;
 };
 
+// How far two right results a and b may be apart: absolute + relative * max(|a|, |b|).
+struct Allowance {
+  double absolute = 0;
+  double relative = 0;
+};
+
+// How two tensors differ. What is infinite or no number is equal to its own kind only, and
+// infinitely far from anything else.
+struct Difference {
+  double excess = 0;        // the largest |a - b| over what is allowed there; 0 where all are equal
+  std::uint64_t worst = 0;  // the first element of that excess
+  std::uint64_t beyond = 0;  // elements that are further apart than allowed
+  double max_magnitude = 0;  // the largest finite |a|
+};
+
 // One timed run of some work.
 struct TimedRun {
   double seconds = 0;
@@ -125,6 +140,9 @@ class GpuBackend {
   virtual void fill(const Buffer& buffer, const RandomFill& fill) = 0;
   // Bytes of 0xff: NaN in every float type, and no value that a kernel writes by chance.
   virtual void poison(const Buffer& buffer) = 0;
+  // Waits for what is enqueued.
+  virtual Difference compare(const BufferAt& a, const BufferAt& b, DType dtype,
+                             std::uint64_t elements, const Allowance& allowed) = 0;
 
   virtual void launch(const Launch& launch) = 0;
   // Has the vendor's library choose how it computes a product; what is prepared lives as long as

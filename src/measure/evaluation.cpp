@@ -117,6 +117,9 @@ TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sourc
 }
 
 void Evaluation::fill_input(TensorId tensor) {
+  if (!given(tensor)) {
+    refuse("nothing says what " + in_quotes(graph().tensor(tensor).name) + " holds");
+  }
   Samples& samples = *samples_[tensor];
   samples.allocate(true);
   const InputData& data = *inputs_.data[tensor];
@@ -159,11 +162,11 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
     places.emplace_back(number, source.times);
   }
   std::vector<std::unique_ptr<Step>> steps;
-  const OpId last = graph().tensor(value).producer;
+  const OpId last = given(value) ? kNone : graph().tensor(value).producer;
   for (OpId id = last == kNone ? 0 : last + 1; id > 0; --id) {
     const Op& op = graph().ops[id - 1];
     const bool needed = std::ranges::any_of(
-        op.outputs, [&](TensorId output) { return samples_[output] != nullptr; });
+        op.outputs, [&](TensorId output) { return samples_[output] != nullptr && !given(output); });
     if (!needed) continue;
     steps.push_back(make_step(*this, op));
     steps.back()->ask();

@@ -56,7 +56,8 @@ class Samples {
 
 class Step;
 
-// What never changes: the graph and what its inputs hold, by tensor.
+// What never changes: the graph and what its inputs hold, by tensor. A tensor that is given is not
+// computed, even where an op would.
 struct ReferenceInputs {
   const OpGraph& graph;
   std::vector<const InputData*> data;
@@ -76,6 +77,7 @@ class Evaluation {
   // For the steps.
   const OpGraph& graph() const { return inputs_.graph; }
   Samples* samples(TensorId tensor) { return samples_[tensor].get(); }
+  bool given(TensorId tensor) const { return inputs_.data[tensor] != nullptr; }
   // The samples of a tensor that is read; `fresh` tells that nobody asked before.
   Samples& wanted(TensorId tensor, bool& fresh);
   void fill_input(TensorId tensor);
@@ -120,9 +122,10 @@ class Step {
   const OpGraph& graph() const { return evaluation_.graph(); }
   const Tensor& operand(std::size_t i) const { return graph().tensor(op_.operands[i].tensor); }
   const Tensor& output(std::size_t i = 0) const { return graph().tensor(op_.outputs[i]); }
-  // Null where nobody wants that output.
+  // Null where nobody wants that output computed.
   Samples* wanted(std::size_t output = 0) {
-    return output < op_.outputs.size() ? evaluation_.samples(op_.outputs[output]) : nullptr;
+    if (output >= op_.outputs.size() || evaluation_.given(op_.outputs[output])) return nullptr;
+    return evaluation_.samples(op_.outputs[output]);
   }
 
   // Backwards. Runs of operand i make a request; more of them may be added to the last one.

@@ -5,16 +5,6 @@
 
 namespace fusecalc {
 
-std::vector<std::uint64_t> strides_of(const Shape& shape) {
-  std::vector<std::uint64_t> strides(shape.size());
-  std::uint64_t stride = 1;
-  for (std::size_t i = shape.size(); i > 0; --i) {
-    strides[i - 1] = stride;
-    stride *= shape[i - 1];
-  }
-  return strides;
-}
-
 IndexMap::IndexMap(const Shape& shape, std::span<const std::uint64_t> strides, std::uint64_t offset)
     : offset_(offset) {
   assert(shape.size() == strides.size());

@@ -53,9 +53,6 @@ class IndexMap {
   std::uint64_t offset_ = 0;
 };
 
-// How far a step along each axis moves in a tensor stored row by row.
-std::vector<std::uint64_t> strides_of(const Shape& shape);
-
 // A list of elements as runs, in order.
 std::vector<Run> runs_of(std::span<const std::uint64_t> elements);
 

@@ -11,7 +11,7 @@
 namespace fusecalc {
 namespace {
 
-// What the ops want of a graph input, by its tensor.
+// What the ops want of a given tensor.
 struct Use {
   std::optional<std::uint64_t> rows;  // an index into so many
   bool scattered = false;             // by scatter_update: no row twice
@@ -20,7 +20,9 @@ struct Use {
 
 class Uses {
  public:
-  explicit Uses(const OpGraph& graph) : graph_(graph), uses_(graph.tensors.size()) {
+  Uses(const OpGraph& graph, const GraphPart& part)
+      : graph_(graph), given_(graph.tensors.size(), false), uses_(graph.tensors.size()) {
+    for (const TensorId id : part.given) given_[id] = true;
     for (const Op& op : graph.ops) note(op);
   }
 
@@ -52,7 +54,7 @@ class Uses {
     }
   }
 
-  // Follows an index to the graph inputs that it comes from, through ops that only move or cast.
+  // Follows an index to the given tensors that it comes from, through ops that only move or cast.
   void note_index(const Op& op, std::size_t i, std::uint64_t rows, bool scattered) {
     std::vector<TensorId> open = {op.operands[i].tensor};
     std::vector<TensorId> seen;
@@ -62,7 +64,7 @@ class Uses {
       if (std::ranges::find(seen, tensor) != seen.end()) continue;
       seen.push_back(tensor);
       const OpId producer = graph_.tensor(tensor).producer;
-      if (producer == kNone) {
+      if (producer == kNone || given_[tensor]) {
         Use& use = uses_[tensor];
         use.rows = std::min(rows, use.rows.value_or(rows));
         use.scattered = use.scattered || scattered;
@@ -78,6 +80,7 @@ class Uses {
   }
 
   const OpGraph& graph_;
+  std::vector<bool> given_;
   std::vector<Use> uses_;
 };
 
@@ -133,18 +136,15 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
   return data;
 }
 
-// Whether the outputs are numbers that half precision could hold, as far as a few samples tell.
+// Whether the results are numbers that half precision could hold, as far as a few samples tell.
 class Trial {
  public:
-  explicit Trial(const OpGraph& graph) : graph_(graph) {}
+  Trial(const OpGraph& graph, std::span<const TensorId> results)
+      : graph_(graph), results_(results) {}
 
   bool passes(std::span<const GraphInput> inputs) const {
     const Reference reference(graph_, inputs);
-    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
-      if (!graph_.tensor(id).output || graph_.tensor(id).producer == kNone) continue;
-      if (!passes(reference, id)) return false;
-    }
-    return true;
+    return std::ranges::all_of(results_, [&](TensorId id) { return passes(reference, id); });
   }
 
  private:
@@ -169,6 +169,7 @@ class Trial {
   }
 
   const OpGraph& graph_;
+  std::span<const TensorId> results_;
 };
 
 bool may_turn_positive(const GraphInput& input) {
@@ -182,9 +183,8 @@ void turn_positive(GraphInput& input) {
 }
 
 // All positive, and then back again one after the other as long as that does no harm.
-void keep_finite(const OpGraph& graph, std::vector<GraphInput>& inputs) {
+void keep_finite(const Trial& trial, std::vector<GraphInput>& inputs) {
   constexpr std::size_t kMostTrials = 16;
-  const Trial trial(graph);
   if (trial.passes(inputs)) return;
   std::vector<std::size_t> candidates;
   std::vector<GraphInput> changed = inputs;
@@ -205,16 +205,51 @@ void keep_finite(const OpGraph& graph, std::vector<GraphInput>& inputs) {
 
 }  // namespace
 
-std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed) {
-  const Uses uses(graph);
-  std::vector<GraphInput> inputs;
+GraphPart whole_of(const OpGraph& graph) {
+  GraphPart part;
   for (TensorId id = 0; id < graph.tensors.size(); ++id) {
     const Tensor& tensor = graph.tensor(id);
-    if (tensor.producer != kNone || tensor.view_of != kNone) continue;
-    const std::uint64_t own_seed = random_bits(seed, id);
-    inputs.push_back({.tensor = id, .data = data_for(tensor, uses.of(id), own_seed)});
+    if (tensor.view_of != kNone) continue;
+    if (tensor.producer == kNone) part.given.push_back(id);
+    if (tensor.producer != kNone && tensor.output) part.results.push_back(id);
   }
-  keep_finite(graph, inputs);
+  return part;
+}
+
+GraphPart part_of(const OpGraph& graph, std::span<const OpId> ops) {
+  const auto inside = [&](OpId id) { return std::ranges::find(ops, id) != ops.end(); };
+  GraphPart part;
+  for (const OpId id : ops) {
+    for (const Operand& operand : graph.ops[id].operands) {
+      if (operand.tensor == kNone) continue;
+      const TensorId value = graph.tensor(operand.tensor).value;
+      const bool known = std::ranges::find(part.given, value) != part.given.end();
+      if (!known && !inside(graph.tensor(value).producer)) part.given.push_back(value);
+    }
+    for (const TensorId output : graph.ops[id].outputs) {
+      const Tensor& tensor = graph.tensor(output);
+      const bool read_outside =
+          std::ranges::any_of(tensor.readers, [&](OpId reader) { return !inside(reader); });
+      if (tensor.output || read_outside) part.results.push_back(output);
+    }
+  }
+  std::ranges::sort(part.given);
+  return part;
+}
+
+std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed) {
+  return random_inputs(graph, whole_of(graph), seed);
+}
+
+std::vector<GraphInput> random_inputs(const OpGraph& graph, const GraphPart& part,
+                                      std::uint64_t seed) {
+  const Uses uses(graph, part);
+  std::vector<GraphInput> inputs;
+  for (const TensorId id : part.given) {
+    const std::uint64_t own_seed = random_bits(seed, id);
+    inputs.push_back({.tensor = id, .data = data_for(graph.tensor(id), uses.of(id), own_seed)});
+  }
+  keep_finite(Trial(graph, part.results), inputs);
   return inputs;
 }
 

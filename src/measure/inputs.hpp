@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "measure/reference.hpp"
@@ -19,5 +20,21 @@ namespace fusecalc {
 // Indices are uniform among the rows that they choose from. Those of scatter_update are given as
 // data: all different, as rows written twice have no one right result.
 std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed);
+
+// A part of a graph that is run and checked on its own: from data in `given`, which need be no
+// inputs of the graph, to `results`.
+struct GraphPart {
+  std::vector<TensorId> given{};
+  std::vector<TensorId> results{};
+};
+
+// From the graph's inputs to its outputs.
+GraphPart whole_of(const OpGraph& graph);
+// What some ops read from outside, and what somebody outside needs of them.
+GraphPart part_of(const OpGraph& graph, std::span<const OpId> ops);
+
+// The same for a part of a graph: data for what it is given, so that its results are finite.
+std::vector<GraphInput> random_inputs(const OpGraph& graph, const GraphPart& part,
+                                      std::uint64_t seed);
 
 }  // namespace fusecalc

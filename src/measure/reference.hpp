@@ -11,7 +11,8 @@
 
 namespace fusecalc {
 
-// What a graph input holds, by its tensor.
+// What a graph input holds, by its tensor. It may be any other tensor, too, as long as it is no
+// view: the reference then starts from there, and asks nothing of the op that writes it.
 struct GraphInput {
   TensorId tensor = kNone;
   InputData data;

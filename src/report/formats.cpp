@@ -6,7 +6,7 @@
 #include <array>
 #include <cassert>
 #include <filesystem>
-#include <functional>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -16,39 +16,57 @@ namespace fusecalc {
 namespace {
 
 constexpr std::array kFormats = {
-    Format{.name = "table",
-           .extension = ".txt",
-           .write = write_table,
-           .write_measurement = write_table},
-    Format{
-        .name = "json", .extension = ".json", .write = write_json, .write_measurement = write_json},
-    Format{.name = "csv", .extension = ".csv", .write = write_csv, .write_measurement = write_csv},
-    Format{.name = "markdown",
-           .extension = ".md",
-           .write = write_markdown,
-           .write_measurement = write_markdown},
-    Format{.name = "dot", .extension = ".dot", .write = write_dot, .write_measurement = nullptr},
-    Format{.name = "mermaid",
-           .extension = ".mmd",
-           .write = write_mermaid,
-           .write_measurement = nullptr},
+    Format{"table", ".txt", write_table, write_table, write_table},
+    Format{"json", ".json", write_json, write_json, write_json},
+    Format{"csv", ".csv", write_csv, write_csv, write_csv},
+    Format{"markdown", ".md", write_markdown, write_markdown, write_markdown},
+    Format{.name = "dot", .extension = ".dot", .write = write_dot},
+    Format{.name = "mermaid", .extension = ".mmd", .write = write_mermaid},
+    Format{.name = "junit", .extension = ".xml", .write_comparison = write_junit},
+    Format{.name = "github", .extension = "", .write_comparison = write_github},
 };
 
-template <std::string_view Format::*column>
-constexpr auto column_of_formats() {
-  std::array<std::string_view, kFormats.size()> values{};
-  for (std::size_t i = 0; i < kFormats.size(); ++i) values[i] = kFormats[i].*column;
+using Column = std::string_view Format::*;
+
+// A column of the formats that have this writer.
+template <auto writer>
+std::vector<std::string_view> column_of(Column column) {
+  std::vector<std::string_view> values;
+  for (const Format& format : kFormats) {
+    if (format.*writer != nullptr && !(format.*column).empty()) values.push_back(format.*column);
+  }
   return values;
 }
 
-constexpr auto kNames = column_of_formats<&Format::name>();
-constexpr auto kExtensions = column_of_formats<&Format::extension>();
+template <auto writer>
+std::span<const std::string_view> names() {
+  static const std::vector<std::string_view> names = column_of<writer>(&Format::name);
+  return names;
+}
+
+template <auto writer>
+const Format& for_file(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  const auto* found = std::ranges::find_if(kFormats, [&](const Format& format) {
+    return !extension.empty() && format.extension == extension && format.*writer != nullptr;
+  });
+  if (found != kFormats.end()) return *found;
+  throw Error(Fault::kBadInput,
+              fmt::format("-o {}: the format follows from the extension; end the name in {}",
+                          printable(path), listed(column_of<writer>(&Format::extension))));
+}
 
 }  // namespace
 
 std::span<const Format> formats() { return kFormats; }
 
-std::span<const std::string_view> format_names() { return kNames; }
+std::span<const std::string_view> format_names() { return names<&Format::write>(); }
+std::span<const std::string_view> measurement_format_names() {
+  return names<&Format::write_measurement>();
+}
+std::span<const std::string_view> comparison_format_names() {
+  return names<&Format::write_comparison>();
+}
 
 const Format& format_named(std::string_view name) {
   const auto* found = std::ranges::find(kFormats, name, &Format::name);
@@ -56,31 +74,12 @@ const Format& format_named(std::string_view name) {
   return *found;
 }
 
-const Format& format_for_file(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  const auto* found = std::ranges::find(kFormats, extension, &Format::extension);
-  if (found == kFormats.end()) {
-    throw Error(Fault::kBadInput,
-                fmt::format("-o {}: the format follows from the extension; end the name in {}",
-                            printable(path), listed(kExtensions)));
-  }
-  return *found;
-}
-
-std::span<const std::string_view> measurement_format_names() {
-  // They come first.
-  const auto draws = [](const Format& format) { return format.write_measurement == nullptr; };
-  assert(std::ranges::is_partitioned(kFormats, std::not_fn(draws)));
-  const auto first_drawing = std::ranges::find_if(kFormats, draws);
-  return std::span(kNames).first(static_cast<std::size_t>(first_drawing - kFormats.begin()));
-}
-
+const Format& format_for_file(const std::string& path) { return for_file<&Format::write>(path); }
 const Format& measurement_format_for_file(const std::string& path) {
-  const Format& format = format_for_file(path);
-  if (format.write_measurement != nullptr) return format;
-  throw Error(Fault::kBadInput,
-              fmt::format("-o {}: a measurement is no drawing; its formats are {}", printable(path),
-                          listed(measurement_format_names())));
+  return for_file<&Format::write_measurement>(path);
+}
+const Format& comparison_format_for_file(const std::string& path) {
+  return for_file<&Format::write_comparison>(path);
 }
 
 }  // namespace fusecalc

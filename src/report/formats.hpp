@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "compare/comparison.hpp"
 #include "core/output.hpp"
 #include "measure/measurement.hpp"
 #include "report/analysis.hpp"
@@ -24,25 +25,27 @@ struct MeasurementReport {
   std::optional<Analysis> analysis{};
 };
 
-// One output format: adding a row here adds it to --format, to -o and to the completions.
+// One output format: adding a row here adds it to --format, to -o and to the completions. A writer
+// is null where the format has no such thing.
 struct Format {
   std::string_view name;
-  std::string_view extension;
-  void (*write)(const Analysis&, const Look&, Output&);
-  void (*write_measurement)(std::span<const MeasurementReport>, const Look&,
-                            Output&);  // null: no such thing
+  std::string_view extension;  // empty: not for files
+  void (*write)(const Analysis&, const Look&, Output&) = nullptr;
+  void (*write_measurement)(std::span<const MeasurementReport>, const Look&, Output&) = nullptr;
+  void (*write_comparison)(const Comparison&, const Look&, Output&) = nullptr;
 };
 
 std::span<const Format> formats();
-// For the words that --format takes.
+// The words that --format takes, by what is written.
 std::span<const std::string_view> format_names();
-// Those of them that a measurement has.
 std::span<const std::string_view> measurement_format_names();
+std::span<const std::string_view> comparison_format_names();
 
 const Format& format_named(std::string_view name);
-// Throws Error where the file name's extension is none of ours.
+// By a file name's extension; throw Error where it is none, or that of a format that has no such
+// thing.
 const Format& format_for_file(const std::string& path);
-// Throws Error where that format has no measurement in it, too.
 const Format& measurement_format_for_file(const std::string& path);
+const Format& comparison_format_for_file(const std::string& path);
 
 }  // namespace fusecalc

@@ -80,7 +80,30 @@ void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanRepor
   json.end().end();
 }
 
+void write_device(JsonWriter& json, const Device& device) {
+  json.key("device").begin_object(Layout::kInline);
+  json.member("name", device.name);
+  json.member("shared_bytes_per_block", device.on_chip_bytes);
+  json.end();
+}
+
 }  // namespace
+
+void write_conditions(JsonWriter& json, const OpGraph& graph) {
+  json.key("dims").begin_object(Layout::kInline);
+  for (const auto& [name, extent] : graph.dims) json.member(name, extent);
+  json.end();
+  json.key("inputs").begin_object();
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.producer != kNone || tensor.view_of != kNone) continue;
+    json.key(tensor.name).begin_object(Layout::kInline);
+    json.member("dtype", name_of(tensor.type.dtype));
+    json.key("shape").begin_array();
+    for (const std::uint64_t extent : tensor.type.shape) json.value(extent);
+    json.end().end();
+  }
+  json.end();
+}
 
 void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) {
   const Savings savings = analysis.savings();
@@ -94,7 +117,10 @@ void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) 
   json.member("savings_bytes", savings.bytes());
   json.member("savings_pct", savings.percent());
   if (analysis.operations > 0) json.member("speedup_estimate", savings.speedup());
+  if (!analysis.graph) json.member("dtype_bytes", analysis.dtype_bytes);
   if (analysis.graph) {
+    write_device(json, analysis.graph->device);
+    write_conditions(json, analysis.graph->graph);
     json.key("plans").begin_object();
     for (const PlanReport& plan : analysis.graph->plans) write_plan(json, *analysis.graph, plan);
     json.end();

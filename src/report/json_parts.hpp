@@ -13,4 +13,8 @@ void write_plan_members(JsonWriter& json, const PlanReport& plan);
 void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
                           const KernelReport& kernel, const std::vector<Boundary>& boundaries);
 
+// Members "dims" and "inputs": what a graph was counted for. `compare` refuses two documents in
+// which they differ.
+void write_conditions(JsonWriter& json, const OpGraph& graph);
+
 }  // namespace fusecalc

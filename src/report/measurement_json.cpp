@@ -176,6 +176,11 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   json.member("synthetic", measurement.synthetic);
   if (measurement.interrupted) json.member("interrupted", true);
   json.member("seed", measurement.seed);
+  if (report.analysis) {
+    write_conditions(json, report.analysis->graph->graph);
+  } else {
+    json.member("dtype_bytes", measurement.dtype_bytes);
+  }
   write_device(json, measurement);
   json.key("plans").begin_object();
   if (report.analysis) {

@@ -21,4 +21,11 @@ void write_json(std::span<const MeasurementReport> reports, const Look& look, Ou
 void write_csv(std::span<const MeasurementReport> reports, const Look& look, Output& output);
 void write_markdown(std::span<const MeasurementReport> reports, const Look& look, Output& output);
 
+void write_table(const Comparison& comparison, const Look& look, Output& output);
+void write_json(const Comparison& comparison, const Look& look, Output& output);
+void write_csv(const Comparison& comparison, const Look& look, Output& output);
+void write_markdown(const Comparison& comparison, const Look& look, Output& output);
+void write_junit(const Comparison& comparison, const Look& look, Output& output);
+void write_github(const Comparison& comparison, const Look& look, Output& output);
+
 }  // namespace fusecalc

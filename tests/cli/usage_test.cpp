@@ -100,9 +100,8 @@ TEST_CASE("a value that is none of the choices is answered with them") {
        "\"json\"?); "
        "see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is none of analysis, measurement, ops or sizes (did you mean "
-       "\"sizes\"?); see "
-       "fusecalc schema --help"},
+       "schema: DOCUMENT: \"size\" is none of analysis, comparison, measurement, ops, sizes or "
+       "tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
       {{"completion", "powershell"},
        "completion: SHELL: \"powershell\" is none of bash, zsh or fish; see fusecalc completion "
        "--help"},

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "core/embedded.hpp"
@@ -107,6 +108,34 @@ TEST_CASE("weights shrink with the products that are added up") {
   // sqrt(3 / 4096) = 0.027: the power of two below it.
   check_range(graph, inputs, "w", -0.015625, 0.015625);
   check_range(graph, inputs, "q", -8, 8);
+}
+
+TEST_CASE("a part of a graph has inputs of its own") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [8, 4]}, "t": {"shape": [9, 4]}},
+    "ops": [{"op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "argmax", "inputs": ["e"], "axes": [1], "output": "i"},
+            {"op": "permute_view", "inputs": ["e"], "output": "v"},
+            {"op": "neg", "inputs": ["v"], "output": "n"},
+            {"op": "gather", "inputs": ["t", "i"], "output": "g"},
+            {"op": "sqrt", "inputs": ["g"], "output": "r"},
+            {"op": "copy", "inputs": ["g"], "output": "g2"}]})");
+  const auto names = [&](const std::vector<TensorId>& ids) {
+    std::vector<std::string> found;
+    for (const TensorId id : ids) found.push_back(graph.tensor(id).name);
+    std::ranges::sort(found);
+    return found;
+  };
+  // neg and gather with sqrt: they read what exp and argmax write.
+  const GraphPart part = part_of(graph, std::array<OpId, 3>{2, 3, 4});
+  CHECK(names(part.given) == std::vector<std::string>{"e", "i", "t"});
+  CHECK(names(part.results) == std::vector<std::string>{"g", "n", "r"});
+  const auto inputs = random_inputs(graph, part, 0);
+  check_range(graph, inputs, "i", 0, 9);
+  check_range(graph, inputs, "e", -1, 1);
+  check_range(graph, inputs, "t", 0.25, 1);
+  CHECK(names(whole_of(graph).given) == std::vector<std::string>{"t", "x"});
+  CHECK(names(whole_of(graph).results) == std::vector<std::string>{"g2", "n", "r"});
 }
 
 TEST_CASE("every input has a seed of its own, which follows from the user's") {

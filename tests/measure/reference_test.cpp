@@ -243,6 +243,16 @@ TEST_CASE("what takes too much work, or means nothing, is said and not done") {
   CHECK(answer("d").reason == "\"mine\" is a custom op: nothing says what it computes");
 }
 
+TEST_CASE("a given tensor is taken as it is, whatever would write it") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2]},
+                "h": {"shape": [2]}},
+    "ops": [{"op": "exp", "inputs": ["x"], "output": "h"},
+            {"op": "mul", "inputs": ["h", 2], "output": "y"}]})",
+                    {{"h", {3, 4}}});
+  CHECK(given.values("y") == Values{6, 8});
+  CHECK(given.values("h") == Values{3, 4});
+}
+
 TEST_CASE("roundings on the way spread the result, as far as they can reach") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [1000]}, "y": {"shape": [1000]}},

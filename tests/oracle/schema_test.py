@@ -40,7 +40,8 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "measurement", "ops", "sizes"):
+        for name in ("analysis", "comparison", "measurement", "ops", "sizes",
+                     "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -98,11 +99,11 @@ class Analysis(unittest.TestCase):
     def test_negative_savings_are_valid(self):
         self.schema.validate({**self.good, "savings_bytes": -8, "savings_pct": -50.0})
 
-    def test_every_key_but_the_speedup_is_required(self):
+    def test_every_key_that_all_documents_have_is_required(self):
         for key in self.good:
             with self.subTest(key):
                 valid = self.schema.is_valid(without(self.good, key))
-                self.assertEqual(valid, key == "speedup_estimate")
+                self.assertEqual(valid, key in ("speedup_estimate", "dtype_bytes"))
 
     def test_nothing_else_is_allowed(self):
         self.assertFalse(self.schema.is_valid({**self.good, "speedup": 1.0}))
@@ -118,6 +119,7 @@ class Analysis(unittest.TestCase):
             "savings_bytes": [2**63, -2**63, 0.5, "8", None],
             "savings_pct": [100.01, "50", None],
             "speedup_estimate": [-0.5, "1.0", None],
+            "dtype_bytes": [0, -2, 2**63, 1.5, "2", None],
         }
         self.assertEqual(set(wrong), set(self.good))
         for key, values in wrong.items():

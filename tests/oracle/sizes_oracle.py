@@ -51,12 +51,13 @@ def check_refused(run):
     return None
 
 
-def check_accepted(run, name, figures, csv_text):
+def check_accepted(run, case, figures, csv_text):
     if run.returncode != 0 or run.stderr:
         return f"exit {run.returncode}: {run.stderr.decode()}"
     # Numbers stay the text that they are.
     found = json.loads(run.stdout, parse_int=str, parse_float=str)
-    wanted = {"schema": "fusecalc.analysis/1", "name": name, "plan": "auto", **figures}
+    wanted = {"schema": "fusecalc.analysis/1", "name": case.name or "stdin", "plan": "auto",
+              **figures, "dtype_bytes": str(case.dtype_bytes)}
     if list(found.items()) != list(wanted.items()):
         return f"json differs:\n  wanted {wanted}\n  found  {found}"
     rows = list(csv.reader(io.StringIO(csv_text, newline="")))
@@ -81,7 +82,7 @@ def check(binary, folder, seed, index):
             with open(csv_path, encoding="utf-8", newline="") as file:
                 csv_text = file.read()
             os.unlink(csv_path)
-        fault = check_accepted(run, case.name or "stdin", figures, csv_text)
+        fault = check_accepted(run, case, figures, csv_text)
     if fault is None:
         return None
     again = f"--seed {seed} --first {index} --lists 1"

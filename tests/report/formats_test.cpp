@@ -69,14 +69,15 @@ TEST_CASE("json has the contract's keys in its order") {
   "fused_bytes": 4000,
   "savings_bytes": 32000,
   "savings_pct": 88.89,
-  "speedup_estimate": 9.0
+  "speedup_estimate": 9.0,
+  "dtype_bytes": 2
 }
 )");
 }
 
 TEST_CASE("json of an empty list has no speedup") {
   const std::string text = report("json", nothing());
-  CHECK(contains(text, "\"savings_pct\": 0.0\n"));
+  CHECK(contains(text, "\"savings_pct\": 0.0,\n"));
   CHECK_FALSE(contains(text, "speedup_estimate"));
 }
 

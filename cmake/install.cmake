@@ -1,0 +1,43 @@
+# What `cmake --install` and the packages hold: a tree that works wherever it is moved to. The GPU
+# module's own rules are in gpu.cmake.
+install(TARGETS fusecalc)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY specs/oplists specs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/fusecalc/specs)
+
+# The program writes its own completions and help.
+set(written ${PROJECT_BINARY_DIR}/written)
+set(shells bash zsh fish)
+set(completions ${shells})
+list(TRANSFORM completions PREPEND ${written}/completion.)
+foreach(shell IN LISTS shells)
+  add_custom_command(OUTPUT ${written}/completion.${shell} COMMAND ${CMAKE_COMMAND} -E make_directory ${written}
+    COMMAND fusecalc completion ${shell} > ${written}/completion.${shell} DEPENDS fusecalc VERBATIM)
+endforeach()
+add_custom_command(OUTPUT ${written}/fusecalc.1
+  COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:fusecalc> -DVERSION=${PROJECT_VERSION}
+          -DOUTPUT=${written}/fusecalc.1 -P ${PROJECT_SOURCE_DIR}/cmake/man.cmake
+  DEPENDS fusecalc ${PROJECT_SOURCE_DIR}/cmake/man.cmake VERBATIM)
+add_custom_target(fusecalc_written ALL DEPENDS ${completions} ${written}/fusecalc.1)
+
+install(FILES ${written}/completion.bash
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME fusecalc)
+install(FILES ${written}/completion.zsh
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _fusecalc)
+install(FILES ${written}/completion.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME fusecalc.fish)
+install(FILES ${written}/fusecalc.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME fusecalc)
+set(CPACK_PACKAGE_CONTACT "the fusecalc authors <fusecalc@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# What came with the build from elsewhere is no Debian package's.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${FUSECALC_CUDA_FOLDERS})
+include(CPack)

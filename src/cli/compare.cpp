@@ -1,0 +1,168 @@
+#include "compare/compare.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "cli/commands.hpp"
+#include "cli/terminal.hpp"
+#include "core/error.hpp"
+#include "core/output.hpp"
+#include "core/text.hpp"
+#include "json/reader.hpp"
+#include "json/source.hpp"
+#include "report/comparison_cells.hpp"
+#include "report/formats.hpp"
+
+namespace fusecalc {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return path != "-" && fs::is_directory(path, error);
+}
+
+// The .json files of a folder, by their names without it.
+std::map<std::string, std::string> documents_in(const std::string& folder) {
+  std::map<std::string, std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() == ".json") paths.emplace(path.stem().string(), path.string());
+  }
+  if (error) throw Error(Fault::kBadInput, printable(folder) + ": " + error.message());
+  return paths;
+}
+
+ResultDocument read_document(const std::string& path, bool any_version) {
+  JsonReader reader(ByteSource::open(path));
+  return read_result(reader, any_version);
+}
+
+void compare_pair(const CompareCommand& command, const std::string& base, const std::string& fresh,
+                  std::string spec, Comparison& comparison) {
+  const ResultDocument before = read_document(base, command.force);
+  const ResultDocument after = read_document(fresh, command.force);
+  const std::vector<std::string> differences = obstacles(before, after);
+  if (!differences.empty() && !command.force) {
+    const std::size_t more = differences.size() - 1;
+    throw Error(
+        Fault::kBadInput,
+        fmt::format("{}: {}{}; compare like with like, or all the same with --force", after.path,
+                    differences.front(), more == 0 ? "" : fmt::format(" (and {} more)", more)));
+  }
+  if (spec.empty()) spec = after.name.empty() ? name_of_document(fresh) : after.name;
+  const std::size_t known = comparison.findings.size();
+  compare_documents(before, after, spec, comparison);
+  if (comparison.findings.size() == known) {
+    throw Error(Fault::kBadInput, fmt::format("nothing to compare: {} and {} have no figure in "
+                                              "common",
+                                              before.path, after.path));
+  }
+}
+
+void compare_folders(const CompareCommand& command, Comparison& comparison) {
+  const std::map<std::string, std::string> before = documents_in(command.base);
+  const std::map<std::string, std::string> after = documents_in(command.fresh);
+  std::size_t pairs = 0;
+  for (const auto& [spec, path] : before) {
+    const auto found = after.find(spec);
+    if (found == after.end()) {
+      note_lone_document(spec, Change::kRemoved, comparison);
+      continue;
+    }
+    compare_pair(command, path, found->second, spec, comparison);
+    ++pairs;
+  }
+  if (pairs == 0) {
+    throw Error(Fault::kBadInput,
+                fmt::format("nothing to compare: no .json file of {} has a namesake in {}",
+                            printable(command.base), printable(command.fresh)));
+  }
+  for (const auto& [spec, path] : after) {
+    if (!before.contains(spec)) note_lone_document(spec, Change::kAdded, comparison);
+  }
+}
+
+Comparison compare(const CompareCommand& command) {
+  Comparison comparison{.base = command.base, .fresh = command.fresh, .strict = command.strict};
+  if (command.tolerance_file) {
+    JsonReader reader(ByteSource::open(*command.tolerance_file));
+    for (ToleranceRule& rule : read_tolerances(reader)) comparison.tolerances.add(std::move(rule));
+  }
+  for (const ToleranceRule& rule : command.tolerances) comparison.tolerances.add(rule);
+  if (command.base == "-" && command.fresh == "-") {
+    throw Error(Fault::kBadInput, "compare: BASE and NEW are both standard input; give one a file");
+  }
+  const bool folder = is_folder(command.base);
+  if (folder != is_folder(command.fresh)) {
+    throw Error(Fault::kBadInput,
+                fmt::format("compare: {} is a folder and {} is none; give two files or two folders",
+                            printable(folder ? command.base : command.fresh),
+                            printable(folder ? command.fresh : command.base)));
+  }
+  if (folder) {
+    compare_folders(command, comparison);
+  } else {
+    compare_pair(command, command.base, command.fresh, "", comparison);
+  }
+  for (const ToleranceRule* rule : comparison.tolerances.unused()) {
+    comparison.notes.push_back("no figure here matches the tolerance for " + scope_of(*rule));
+  }
+  return comparison;
+}
+
+// What failed, for the one line on standard error: the worst that a whole plan has to say, the
+// headline's first.
+Error failure_of(Comparison comparison) {
+  sort_findings(comparison.findings, SortKey::kWorst);
+  std::stable_sort(comparison.findings.begin(), comparison.findings.end(),
+                   [](const Finding& a, const Finding& b) {
+                     const auto rank = [](const Finding& finding) {
+                       return std::tuple(!finding.failed, !finding.kernel.empty(),
+                                         !finding.headline);
+                     };
+                     return rank(a) < rank(b);
+                   });
+  std::size_t failed = 0;
+  for (const Finding& finding : comparison.findings) failed += finding.failed ? 1 : 0;
+  return {Fault::kCheckFailed,
+          fmt::format("{}: {} than {}: {}{}", printable(comparison.fresh),
+                      comparison.strict ? "other" : "worse", printable(comparison.base),
+                      in_words(comparison.findings.front()),
+                      failed > 1 ? fmt::format(" (and {} more)", failed - 1) : "")};
+}
+
+}  // namespace
+
+void run(const CompareCommand& command) {
+  for (const std::string& path : command.outputs) comparison_format_for_file(path);  // refuse early
+  Comparison comparison = compare(command);
+  const bool failed = comparison.failed();
+  if (command.only_changed) comparison.leave_out_same();
+  sort_findings(comparison.findings, command.sort);
+  for (const std::string& path : command.outputs) {
+    Output file = Output::file(path);
+    comparison_format_for_file(path).write_comparison(comparison, Look{}, file);
+    file.finish();
+  }
+  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  Output output = Output::standard();
+  format_named(command.format.value_or(std::string(fallback)))
+      .write_comparison(comparison, look_of_standard_output(), output);
+  output.finish();
+  if (failed && !command.no_fail) throw failure_of(std::move(comparison));
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,374 @@
+#include "compare/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::string_view kLimit = "limit";  // the plan whose one kernel no GPU could run
+
+Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling within) {
+  if (before == after) return Ruling::kSame;
+  if (allowed) return within;
+  return after > before ? Ruling::kWorse : Ruling::kBetter;
+}
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+void add_to(std::optional<std::uint64_t>& total, const std::optional<std::uint64_t>& value) {
+  if (!total || !value || !checked_add(*total, *value)) total.reset();
+}
+
+void add_to(TensorBytes& total, const TensorBytes& tensors) {
+  for (const auto& [name, bytes] : tensors) {
+    if (!checked_add(total[name], bytes)) total[name] = kMaxCount;
+  }
+}
+
+// Several kernels as one. A figure that one of them lacks is missing.
+KernelFigures summed(const std::vector<KernelFigures>& kernels,
+                     const std::vector<std::size_t>& chosen) {
+  KernelFigures sum;
+  sum.bytes = 0;
+  sum.lists_tensors = true;
+  sum.measured.read = sum.measured.write = 0;
+  sum.measured.time.emplace();
+  for (const std::size_t k : chosen) {
+    const KernelFigures& kernel = kernels[k];
+    sum.name += (sum.name.empty() ? "" : ", ") + kernel.name;
+    add_to(sum.bytes, kernel.bytes);
+    sum.lists_tensors = sum.lists_tensors && kernel.lists_tensors;
+    add_to(sum.reads, kernel.reads);
+    add_to(sum.writes, kernel.writes);
+    add_to(sum.measured.read, kernel.measured.read);
+    add_to(sum.measured.write, kernel.measured.write);
+    if (kernel.measured.time && sum.measured.time) {
+      sum.measured.time->median += kernel.measured.time->median;
+      sum.measured.time->p10 += kernel.measured.time->p10;
+      sum.measured.time->p90 += kernel.measured.time->p90;
+    } else {
+      sum.measured.time.reset();
+    }
+    if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
+  }
+  return sum;
+}
+
+std::vector<std::size_t> all_of(const std::vector<KernelFigures>& kernels) {
+  std::vector<std::size_t> all(kernels.size());
+  for (std::size_t k = 0; k < all.size(); ++k) all[k] = k;
+  return all;
+}
+
+class DocumentComparer {
+ public:
+  DocumentComparer(const ResultDocument& before, const ResultDocument& after, std::string spec,
+                   Comparison& comparison)
+      : before_(before),
+        after_(after),
+        spec_(std::move(spec)),
+        comparison_(comparison),
+        matcher_(before, after) {}
+
+  void compare() {
+    std::vector<const PlanFigures*> gone;
+    std::vector<const PlanFigures*> fresh;
+    for (const PlanFigures& plan : after_.plans) {
+      if (find(before_, plan.name) == nullptr) fresh.push_back(&plan);
+    }
+    for (const PlanFigures& plan : before_.plans) {
+      const PlanFigures* same = find(after_, plan.name);
+      if (same == nullptr) {
+        gone.push_back(&plan);
+      } else {
+        compare_plans(plan, *same, Change::kSame);
+      }
+    }
+    for (const PlanFigures* plan : gone) {
+      const auto alike = std::ranges::find_if(
+          fresh, [&](const PlanFigures* other) { return computes_the_same(*plan, *other); });
+      if (alike == fresh.end()) {
+        add_lone_plan(*plan, Change::kRemoved);
+      } else {
+        compare_plans(*plan, **alike, Change::kRenamed);
+        fresh.erase(alike);
+      }
+    }
+    for (const PlanFigures* plan : fresh) add_lone_plan(*plan, Change::kAdded);
+    add_headline("unfused", before_.unfused, after_.unfused);
+    add_headline(before_.plan == after_.plan ? after_.plan : before_.plan + " -> " + after_.plan,
+                 before_.fused, after_.fused);
+  }
+
+ private:
+  static const PlanFigures* find(const ResultDocument& document, std::string_view name) {
+    const auto found = std::ranges::find(document.plans, name, &PlanFigures::name);
+    return found == document.plans.end() ? nullptr : &*found;
+  }
+
+  bool computes_the_same(const PlanFigures& before, const PlanFigures& after) const {
+    const std::vector<KernelMatch> matches = matcher_.match(before, after);
+    return !matches.empty() && std::ranges::all_of(matches, [](const KernelMatch& match) {
+      return match.change == Change::kSame || match.change == Change::kRenamed;
+    });
+  }
+
+  void compare_plans(const PlanFigures& before, const PlanFigures& after, Change change) {
+    plan_ = change == Change::kSame ? after.name : before.name + " -> " + after.name;
+    plan_pattern_ = after.name;
+    change_ = change;
+    kernel_.clear();
+    kernel_names_.clear();
+    const KernelFigures old_sum = summed(before.kernels, all_of(before.kernels));
+    const KernelFigures new_sum = summed(after.kernels, all_of(after.kernels));
+    add_bytes(before.bytes, after.bytes, tensors_in_words(old_sum, new_sum));
+    add_measured(before.isolated, after.isolated, Figure::kDramRead);
+    add_measured(before.pipeline, after.pipeline, Figure::kPipelineDramRead);
+    if (before.verified || after.verified) {
+      const auto wrong = [](const std::optional<bool>& verified) {
+        return verified ? std::optional<std::uint64_t>(*verified ? 0 : 1) : std::nullopt;
+      };
+      add_wrong(wrong(before.verified), wrong(after.verified));
+    }
+    // A baseline may have been cut down to the plans' totals.
+    if (before.name == kLimit || before.kernels.empty() || after.kernels.empty()) return;
+    for (const KernelMatch& match : matcher_.match(before, after)) {
+      compare_kernels(match, before.kernels, after.kernels);
+    }
+  }
+
+  void compare_kernels(const KernelMatch& match, const std::vector<KernelFigures>& before,
+                       const std::vector<KernelFigures>& after) {
+    const KernelFigures then = summed(before, match.before);
+    const KernelFigures now = summed(after, match.after);
+    change_ = match.change;
+    kernel_ = match.before.empty()    ? now.name
+              : match.after.empty()   ? then.name
+              : then.name == now.name ? now.name
+                                      : then.name + " -> " + now.name;
+    kernel_names_.clear();
+    for (const std::size_t k : match.before) kernel_names_.push_back(before[k].name);
+    for (const std::size_t k : match.after) kernel_names_.push_back(after[k].name);
+    if (match.before.empty() || match.after.empty()) {
+      const bool added = match.before.empty();
+      add_lone(added ? now.bytes : then.bytes);
+      return;
+    }
+    const std::size_t first = comparison_.findings.size();
+    add_bytes(then.bytes, now.bytes, tensors_in_words(then, now));
+    add_measured(then.measured, now.measured, Figure::kDramRead);
+    // A kernel that stayed as it was says nothing that its plan does not.
+    auto& findings = comparison_.findings;
+    const auto same = [](const Finding& finding) { return !finding.changed(); };
+    findings.erase(
+        std::remove_if(findings.begin() + static_cast<std::ptrdiff_t>(first), findings.end(), same),
+        findings.end());
+  }
+
+  Tolerance tolerance(Quantity quantity) {
+    return comparison_.tolerances.of(quantity, {spec_, plan_pattern_, kernel_names_});
+  }
+
+  Finding& add(Figure figure, const std::optional<std::uint64_t>& before,
+               const std::optional<std::uint64_t>& after, Ruling ruling) {
+    Finding finding{.spec = spec_, .plan = plan_, .kernel = kernel_};
+    finding.headline = plan_pattern_ == after_.plan;
+    finding.change = change_;
+    finding.figure = figure;
+    finding.before = before;
+    finding.after = after;
+    finding.ruling = ruling;
+    const bool differs = finding.changed() && ruling != Ruling::kNoise;
+    finding.failed = ruling == Ruling::kWorse || (comparison_.strict && differs);
+    comparison_.findings.push_back(std::move(finding));
+    return comparison_.findings.back();
+  }
+
+  // True where both sides have the figure; where one has, it is noted as unknown.
+  template <typename Value>
+  bool both(Figure figure, const std::optional<Value>& before, const std::optional<Value>& after,
+            const std::string& why_before = {}, const std::string& why_after = {}) {
+    if (before && after) return true;
+    if (!before && !after) return false;
+    const auto count = [](const std::optional<Value>& value) {
+      std::optional<std::uint64_t> number;
+      if constexpr (std::is_same_v<Value, std::uint64_t>) {
+        number = value;
+      } else if (value) {
+        number = value->median;
+      }
+      return number;
+    };
+    const std::string& why = before ? why_after : why_before;
+    add(figure, count(before), count(after), Ruling::kUnknown).note = fmt::format(
+        "not known {}{}{}", before ? "any more" : "before", why.empty() ? "" : ": ", why);
+    return false;
+  }
+
+  void add_bytes(const std::optional<std::uint64_t>& before,
+                 const std::optional<std::uint64_t>& after, std::string note) {
+    if (!both(Figure::kBytes, before, after)) return;
+    const Ruling ruling = judge_bytes(*before, *after, tolerance(Quantity::kBytes));
+    Finding& finding = add(Figure::kBytes, before, after, ruling);
+    if (*before != *after) finding.note = std::move(note);
+  }
+
+  void add_wrong(const std::optional<std::uint64_t>& before,
+                 const std::optional<std::uint64_t>& after) {
+    const bool wrong = after == std::uint64_t{1};
+    if (!wrong && !both(Figure::kWrong, before, after)) return;
+    Finding& finding = add(Figure::kWrong, before, after,
+                           wrong              ? Ruling::kWorse
+                           : *before > *after ? Ruling::kBetter
+                                              : Ruling::kSame);
+    if (wrong) finding.note = "its results are not those of the reference";
+  }
+
+  // `first` is the figure of the bytes read; those written and the time follow it.
+  void add_measured(const MeasuredFigures& before, const MeasuredFigures& after, Figure first) {
+    const auto figure = [&](int i) { return static_cast<Figure>(static_cast<int>(first) + i); };
+    const std::uint64_t total = before.read.value_or(0) + before.write.value_or(0);
+    int i = 0;
+    for (const auto part : {&MeasuredFigures::read, &MeasuredFigures::write}) {
+      const Figure now = figure(i++);
+      if (!both(now, before.*part, after.*part, before.reason, after.reason)) continue;
+      const std::uint64_t then = *(before.*part);
+      add(now, then, after.*part,
+          judge_dram(then, *(after.*part), total, tolerance(Quantity::kDram)));
+    }
+    if (!both(figure(i), before.time, after.time, before.reason, after.reason)) return;
+    const Ruling ruling = judge_time(*before.time, *after.time, tolerance(Quantity::kTime));
+    Finding& finding = add(figure(i), before.time->median, after.time->median, ruling);
+    if (ruling == Ruling::kNoise) finding.note = "the spreads of both overlap";
+  }
+
+  void add_lone(const std::optional<std::uint64_t>& bytes) {
+    const bool added = change_ == Change::kAdded;
+    const std::optional<std::uint64_t> none;
+    add(Figure::kBytes, added ? none : bytes, added ? bytes : none,
+        added ? Ruling::kAdded : Ruling::kRemoved);
+  }
+
+  void add_lone_plan(const PlanFigures& plan, Change change) {
+    plan_ = plan.name;
+    plan_pattern_ = plan.name;
+    kernel_.clear();
+    change_ = change;
+    add_lone(plan.bytes);
+  }
+
+  // The document's own headline, unless the plan's line says the same.
+  void add_headline(const std::string& plan, const std::optional<std::uint64_t>& before,
+                    const std::optional<std::uint64_t>& after) {
+    for (const Finding& finding : comparison_.findings) {
+      const bool whole_plan = finding.spec == spec_ && finding.plan == plan &&
+                              finding.kernel.empty() && finding.figure == Figure::kBytes;
+      if (whole_plan && finding.before == before && finding.after == after) return;
+    }
+    plan_ = plan;
+    plan_pattern_ = plan;
+    change_ = Change::kSame;
+    kernel_.clear();
+    kernel_names_.clear();
+    add_bytes(before, after, "");
+  }
+
+  const ResultDocument& before_;
+  const ResultDocument& after_;
+  const std::string spec_;
+  Comparison& comparison_;
+  const OpMatcher matcher_;
+  // Where the next finding belongs.
+  std::string plan_;
+  std::string plan_pattern_;  // what patterns are matched with
+  std::string kernel_;
+  std::vector<std::string> kernel_names_;
+  Change change_ = Change::kSame;
+};
+
+}  // namespace
+
+Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& tolerance) {
+  const bool allowed = after > before && tolerance.allows(after - before, before);
+  return rule(before, after, allowed, Ruling::kWithin);
+}
+
+Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
+                  const Tolerance& tolerance) {
+  constexpr double kVisible = 0.1;  // of what is tolerated, in reads and writes together
+  const Tolerance noise{.percent = tolerance.percent * kVisible};
+  const std::uint64_t growth = distance(before, after);
+  const bool allowed = tolerance.allows(growth, before) || noise.allows(growth, total);
+  return rule(before, after, allowed, Ruling::kSame);
+}
+
+Ruling judge_time(const MeasuredFigures::Time& before, const MeasuredFigures::Time& after,
+                  const Tolerance& tolerance) {
+  const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
+  const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);
+  const bool overlap = before.p10 <= after.p90 && after.p10 <= before.p90;
+  return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;
+}
+
+std::vector<std::string> obstacles(const ResultDocument& before, const ResultDocument& after) {
+  std::vector<std::string> found;
+  if (before.schema != after.schema) {
+    found.push_back(fmt::format("is a {}, but {} a {}", in_quotes(after.schema), before.path,
+                                in_quotes(before.schema)));
+  }
+  for (const auto& [what, now] : after.conditions) {
+    const auto then = before.conditions.find(what);
+    if (then == before.conditions.end() || then->second == now) continue;
+    found.push_back(fmt::format("{} is {}, but {} in {}", printable(what), printable(now),
+                                printable(then->second), before.path));
+  }
+  return found;
+}
+
+void compare_documents(const ResultDocument& before, const ResultDocument& after,
+                       const std::string& spec, Comparison& comparison) {
+  const auto note = [&](const std::string& text) {
+    comparison.notes.push_back(printable(spec) + ": " + text);
+  };
+  for (const std::string& obstacle : obstacles(before, after)) {
+    note("compared all the same: " + after.path + " " + obstacle);
+  }
+  if (!before.says_inputs || !after.says_inputs) {
+    const bool neither = !before.says_inputs && !after.says_inputs;
+    note((neither              ? "neither side says its"
+          : before.says_inputs ? after.path + " does not say its"
+                               : before.path + " does not say its") +
+         std::string(" dims and dtypes; matched by names alone"));
+  }
+  for (const auto& [what, now] : after.circumstances) {
+    const auto then = before.circumstances.find(what);
+    if (then == before.circumstances.end() || then->second == now) continue;
+    note(fmt::format("{} was {}, and is {}", what, printable(then->second), printable(now)));
+  }
+  if (before.name != after.name) {
+    note(fmt::format("was called {}, and is {}", in_quotes(before.name), in_quotes(after.name)));
+  }
+  comparison.specs.push_back(spec);
+  DocumentComparer(before, after, spec, comparison).compare();
+}
+
+void note_lone_document(const std::string& spec, Change change, Comparison& comparison) {
+  const bool removed = change == Change::kRemoved;
+  comparison.specs.push_back(spec);
+  Finding finding{.spec = spec, .plan = {}, .kernel = {}};
+  finding.change = change;
+  finding.figure = Figure::kSpec;
+  finding.ruling = removed ? Ruling::kRemoved : Ruling::kAdded;
+  finding.failed = removed || comparison.strict;
+  finding.note = (removed ? comparison.fresh : comparison.base) + " has no document of that name";
+  comparison.findings.push_back(std::move(finding));
+}
+
+}  // namespace fusecalc

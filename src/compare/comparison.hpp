@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compare/match.hpp"
+#include "compare/tolerance.hpp"
+
+namespace fusecalc {
+
+inline constexpr std::string_view kComparisonSchema = "fusecalc.comparison/1";
+
+// What is set side by side. The order is that of the table in comparison.cpp.
+enum class Figure : std::uint8_t {
+  kSpec,  // the document as a whole, where one side has none
+  kBytes,
+  kDramRead,
+  kDramWrite,
+  kTime,
+  kPipelineDramRead,
+  kPipelineDramWrite,
+  kPipelineTime,
+  kWrong,  // 1 where the results were wrong
+};
+
+enum class Unit : std::uint8_t { kCount, kBytes, kPicoseconds };
+
+struct FigureRow {
+  std::string_view name;  // "pipeline_dram_read"
+  std::string_view words;
+  Unit unit = Unit::kCount;
+  Quantity quantity = Quantity::kBytes;
+};
+const FigureRow& row_of(Figure figure);
+
+// From worst to best: a table is sorted by it.
+enum class Ruling : std::uint8_t {
+  kWorse,    // beyond its tolerance
+  kRemoved,  // only before
+  kUnknown,  // null on one side
+  kNoise,    // a time beyond its tolerance whose spread overlaps the other's
+  kWithin,   // more bytes, within a tolerance that was asked for
+  kAdded,    // only after
+  kBetter,
+  kSame,  // or, measured, within its tolerance
+};
+
+std::span<const std::string_view> ruling_names();  // in their order
+std::string_view name_of(Ruling ruling);
+
+// One figure of both sides.
+struct Finding {
+  std::string spec;
+  std::string plan;       // empty: the spec as a whole
+  std::string kernel;     // empty: the plan as a whole; "a+b -> a, b" where it was split
+  bool headline = false;  // of the plan that the new result is about
+  Change change = Change::kSame;
+  Figure figure = Figure::kBytes;
+  std::optional<std::uint64_t> before{};
+  std::optional<std::uint64_t> after{};
+  Ruling ruling = Ruling::kSame;
+  bool failed = false;
+  std::string note{};  // a sentence: which tensors, why it is unknown
+
+  // Nothing where one side has no figure.
+  std::optional<std::int64_t> delta() const;
+  // The delta in percent of before; nothing where that is 0 or one side has no figure.
+  std::optional<double> share() const;
+  bool changed() const { return ruling != Ruling::kSame || change != Change::kSame; }
+};
+
+// What `compare` found out: the one model behind every output format.
+struct Comparison {
+  std::string base;   // paths
+  std::string fresh;  // the new one
+  bool strict = false;
+  Tolerances tolerances{};
+  std::vector<std::string> specs{};  // compared, or missing on one side
+  std::vector<Finding> findings{};
+  std::size_t same_left_out = 0;  // findings that --only-changed took away
+  std::vector<std::string> notes{};
+
+  bool failed() const;
+  std::size_t count(Ruling ruling) const;
+  void leave_out_same();
+};
+
+enum class SortKey : std::uint8_t { kWorst, kDelta, kShare, kName };
+std::span<const std::string_view> sort_names();
+SortKey sort_named(std::string_view name);
+void sort_findings(std::vector<Finding>& findings, SortKey key);
+
+}  // namespace fusecalc

@@ -1,0 +1,259 @@
+#include "compare/document.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+// The schemas in their present versions.
+constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1"};
+
+std::string_view without_version(std::string_view schema) {
+  return schema.substr(0, schema.rfind('/'));
+}
+
+class ResultReader {
+ public:
+  ResultReader(JsonReader& reader, bool any_version) : reader_(reader), any_version_(any_version) {}
+
+  ResultDocument read() {
+    document_.path = reader_.name();
+    if (reader_.peek() != JsonKind::kObject) {
+      reader_.fail("is no result; compare takes what analyze or measure wrote with -o FILE.json");
+    }
+    read_fields({{"schema", [&] { read_schema(); }},
+                 {"name", [&] { document_.name = reader_.read_string(); }},
+                 {"plan", [&] { document_.plan = reader_.read_string(); }},
+                 {"unfused_bytes", [&] { document_.unfused = bytes_or_null(); }},
+                 {"fused_bytes", [&] { document_.fused = bytes_or_null(); }},
+                 {"dtype_bytes",
+                  [&] {
+                    document_.says_inputs = true;
+                    document_.conditions["dtype_bytes"] =
+                        std::to_string(reader_.read_count("bytes per element"));
+                  }},
+                 {"device", [&] { read_device(); }},
+                 {"dims", [&] { read_dims(); }},
+                 {"inputs", [&] { read_inputs(); }},
+                 {"plans", [&] { read_plans(); }}});
+    reader_.expect_end();
+    if (document_.schema.empty()) {
+      reader_.fail(
+          "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
+          "-o FILE.json");
+    }
+    return std::move(document_);
+  }
+
+ private:
+  struct Field {
+    std::string_view key;
+    std::function<void()> read;
+  };
+
+  void read_fields(std::initializer_list<Field> fields) {
+    reader_.read_members([&](const std::string& key) {
+      for (const Field& field : fields) {
+        if (field.key == key) return field.read();
+      }
+      reader_.skip_value();
+    });
+  }
+
+  bool take_null() {
+    if (reader_.peek() != JsonKind::kNull) return false;
+    reader_.skip_value();
+    return true;
+  }
+
+  void read_schema() {
+    document_.schema = reader_.read_string();
+    for (const std::string_view known : kSchemas) {
+      if (document_.schema == known) return;
+      if (without_version(document_.schema) != without_version(known)) continue;
+      if (any_version_) return;
+      reader_.fail(
+          fmt::format("{} is another version than {}, which this fusecalc writes; write it "
+                      "anew, or compare all the same with --force",
+                      in_quotes(document_.schema), known));
+    }
+    reader_.fail(fmt::format("{} is no result; compare takes {}", in_quotes(document_.schema),
+                             listed(kSchemas)));
+  }
+
+  std::optional<std::uint64_t> bytes_or_null() {
+    if (take_null()) return std::nullopt;
+    return reader_.read_count("a number of bytes");
+  }
+
+  // Microseconds as written, in picoseconds.
+  std::optional<std::uint64_t> time_or_null() {
+    if (take_null()) return std::nullopt;
+    constexpr double kPicoseconds = 1e6;
+    const JsonNumber number = reader_.read_number();
+    double value = 0;
+    const auto parsed =
+        std::from_chars(number.text.data(), number.text.data() + number.text.size(), value);
+    value *= kPicoseconds;
+    if (parsed.ec != std::errc{} || !(value >= 0 && value < static_cast<double>(kMaxCount))) {
+      reader_.fail(
+          fmt::format("must be a time in microseconds, not {}", printable(number.text, 40)));
+    }
+    return static_cast<std::uint64_t>(std::llround(value));
+  }
+
+  void read_device() {
+    const auto condition = [&](const char* what) {
+      document_.conditions[what] = take_null() ? "" : reader_.read_string();
+    };
+    const auto circumstance = [&](const char* what) {
+      document_.circumstances[what] = take_null() ? "" : reader_.read_string();
+    };
+    if (take_null()) return;
+    read_fields({{"name", [&] { condition("device"); }},
+                 {"compute_capability", [&] { condition("compute capability"); }},
+                 {"uuid", [&] { circumstance("device uuid"); }},
+                 {"driver", [&] { circumstance("driver"); }},
+                 {"toolkit", [&] { circumstance("toolkit"); }}});
+  }
+
+  void read_dims() {
+    document_.says_inputs = true;
+    reader_.read_members([&](const std::string& name) {
+      document_.conditions["dim " + name] = std::to_string(reader_.read_count("an extent"));
+    });
+  }
+
+  void read_inputs() {
+    document_.says_inputs = true;
+    reader_.read_members([&](const std::string& name) {
+      read_fields(
+          {{"dtype", [&] { document_.conditions["dtype of " + name] = reader_.read_string(); }},
+           {"shape", [&] { document_.conditions["shape of " + name] = read_shape(); }}});
+    });
+  }
+
+  std::string read_shape() {
+    std::string shape = "[";
+    reader_.read_array([&](std::size_t i) {
+      shape += (i > 0 ? ", " : "") + std::to_string(reader_.read_count("an extent"));
+    });
+    return shape + "]";
+  }
+
+  void read_plans() {
+    reader_.read_members([&](const std::string& name) {
+      PlanFigures plan;
+      plan.name = name;
+      std::optional<std::uint64_t> read;
+      std::optional<std::uint64_t> write;
+      read_fields({{"read", [&] { read = bytes_or_null(); }},
+                   {"write", [&] { write = bytes_or_null(); }},
+                   {"total", [&] { plan.bytes = bytes_or_null(); }},
+                   {"kernels", [&] { read_kernels(plan); }},
+                   {"measured", [&] { plan.isolated = read_measured(); }},
+                   {"measured_pipeline", [&] { plan.pipeline = read_measured(); }},
+                   {"verified", [&] { plan.verified = read_verified(); }}});
+      if (!plan.bytes) plan.bytes = sum(read, write);
+      document_.plans.push_back(std::move(plan));
+    });
+  }
+
+  void read_kernels(PlanFigures& plan) {
+    std::map<std::string, int> repeats;
+    reader_.read_array([&](std::size_t i) {
+      KernelFigures kernel;
+      std::optional<std::uint64_t> read;
+      std::optional<std::uint64_t> write;
+      read_fields({{"name", [&] { kernel.name = reader_.read_string(); }},
+                   {"ops", [&] { kernel.ops = read_names(); }},
+                   {"read", [&] { read = bytes_or_null(); }},
+                   {"write", [&] { write = bytes_or_null(); }},
+                   {"reads", [&] { read_tensors(kernel, kernel.reads); }},
+                   {"writes", [&] { read_tensors(kernel, kernel.writes); }},
+                   {"measured", [&] { kernel.measured = read_measured(); }}});
+      if (kernel.name.empty()) kernel.name = fmt::format("kernel {}", i);
+      if (kernel.ops.empty()) {
+        const int repeat = ++repeats[kernel.name];
+        if (repeat > 1) kernel.name += fmt::format(" ({})", repeat);
+        kernel.ops.push_back(kernel.name);
+      }
+      kernel.bytes = sum(read, write);
+      plan.kernels.push_back(std::move(kernel));
+    });
+  }
+
+  std::optional<std::uint64_t> sum(std::optional<std::uint64_t> read,
+                                   std::optional<std::uint64_t> write) {
+    if (!read || !write) return std::nullopt;
+    if (!checked_add(*read, *write)) {
+      reader_.fail(fmt::format("moves more than {} bytes", kMaxCount));
+    }
+    return read;
+  }
+
+  std::vector<std::string> read_names() {
+    std::vector<std::string> names;
+    reader_.read_array([&](std::size_t) { names.push_back(reader_.read_string()); });
+    return names;
+  }
+
+  void read_tensors(KernelFigures& kernel, TensorBytes& tensors) {
+    kernel.lists_tensors = true;
+    reader_.read_members(
+        [&](const std::string& name) { tensors[name] = reader_.read_count("a number of bytes"); });
+  }
+
+  MeasuredFigures read_measured() {
+    MeasuredFigures figures;
+    if (take_null()) return figures;
+    read_fields({{"dram_read", [&] { figures.read = bytes_or_null(); }},
+                 {"dram_write", [&] { figures.write = bytes_or_null(); }},
+                 {"time_us", [&] { figures.time = read_time(); }},
+                 {"reason", [&] { figures.reason = take_null() ? "" : reader_.read_string(); }}});
+    return figures;
+  }
+
+  std::optional<MeasuredFigures::Time> read_time() {
+    if (take_null()) return std::nullopt;
+    std::optional<std::uint64_t> median;
+    std::optional<std::uint64_t> p10;
+    std::optional<std::uint64_t> p90;
+    read_fields({{"median", [&] { median = time_or_null(); }},
+                 {"p10", [&] { p10 = time_or_null(); }},
+                 {"p90", [&] { p90 = time_or_null(); }}});
+    if (!median) return std::nullopt;
+    // A time without a spread stands for itself.
+    return MeasuredFigures::Time{
+        .median = *median, .p10 = p10.value_or(*median), .p90 = p90.value_or(*median)};
+  }
+
+  std::optional<bool> read_verified() {
+    std::optional<bool> ok;
+    if (take_null()) return ok;
+    read_fields({{"ok", [&] { ok = reader_.read_boolean(); }}});
+    return ok;
+  }
+
+  JsonReader& reader_;
+  const bool any_version_;
+  ResultDocument document_;
+};
+
+}  // namespace
+
+ResultDocument read_result(JsonReader& reader, bool any_version) {
+  return ResultReader(reader, any_version).read();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bytes.hpp"
+#include "json/reader.hpp"
+
+namespace fusecalc {
+
+// What a device said. A figure that was not read, or is null, is empty.
+struct MeasuredFigures {
+  // In picoseconds: the documents give microseconds with six decimals.
+  struct Time {
+    std::uint64_t median = 0;
+    std::uint64_t p10 = 0;
+    std::uint64_t p90 = 0;
+  };
+  std::optional<std::uint64_t> read;
+  std::optional<std::uint64_t> write;
+  std::optional<Time> time;
+  std::string reason;  // why figures are null
+};
+
+using TensorBytes = std::map<std::string, std::uint64_t>;
+
+struct KernelFigures {
+  std::string name;
+  std::vector<std::string> ops;  // never empty: a kernel that lists none is its own op
+  std::optional<std::uint64_t> bytes;
+  bool lists_tensors = false;
+  TensorBytes reads;
+  TensorBytes writes;
+  MeasuredFigures measured;
+};
+
+struct PlanFigures {
+  std::string name;
+  std::optional<std::uint64_t> bytes;
+  std::vector<KernelFigures> kernels;
+  MeasuredFigures isolated;
+  MeasuredFigures pipeline;
+  std::optional<bool> verified;
+};
+
+// What `compare` needs of a document that `analyze` or `measure` wrote.
+struct ResultDocument {
+  std::string path;  // for messages
+  std::string schema;
+  std::string name;
+  std::string plan;  // the headline's
+  std::optional<std::uint64_t> unfused;
+  std::optional<std::uint64_t> fused;
+  std::vector<PlanFigures> plans;
+  bool says_inputs = false;  // its dims and dtypes are among the conditions
+  // What must agree for a comparison to mean anything, by its name: "dim T" is "4096".
+  std::map<std::string, std::string> conditions;
+  // What may differ, and is said: "driver" is "580.159".
+  std::map<std::string, std::string> circumstances;
+};
+
+// Reads a document to its end. What it does not know it passes over, so that keys can be added to
+// the formats. Throws Error where the document is of neither kind, broken, or of another version of
+// its schema; the last is let pass with `any_version`.
+ResultDocument read_result(JsonReader& reader, bool any_version);
+
+}  // namespace fusecalc

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json/reader.hpp"
+
+namespace fusecalc {
+
+// The kinds of figures that have a tolerance of their own.
+enum class Quantity : std::uint8_t { kBytes, kDram, kTime };
+inline constexpr std::size_t kQuantities = 3;
+
+std::string_view name_of(Quantity quantity);
+
+// How much a figure may grow: a share of what it was, or an amount (bytes, picoseconds), whichever
+// is more.
+struct Tolerance {
+  double percent = 0;
+  std::uint64_t amount = 0;
+
+  bool allows(std::uint64_t growth, std::uint64_t before) const {
+    return growth <= amount ||
+           static_cast<long double>(growth) * 100 <=
+               static_cast<long double>(percent) * static_cast<long double>(before);
+  }
+  bool operator==(const Tolerance&) const = default;
+};
+
+// Tolerances for the figures whose spec, plan and kernel match the patterns (* and ?).
+struct ToleranceRule {
+  std::string spec = "*";
+  std::string plan = "*";
+  std::string kernel = "*";
+  std::array<std::optional<Tolerance>, kQuantities> tolerances{};
+};
+
+// The figures of a plan as a whole have no kernel; a rule with a pattern for one leaves them alone.
+struct Place {
+  std::string_view spec;
+  std::string_view plan;
+  std::span<const std::string> kernels;  // all names that stand for it
+};
+
+// The last rule that matches a place and says something about the quantity decides. The first rule
+// is the default: bytes 0, dram 1 %, time 5 %.
+class Tolerances {
+ public:
+  Tolerances();
+
+  void add(ToleranceRule rule);
+  Tolerance of(Quantity quantity, const Place& place);
+
+  std::span<const ToleranceRule> rules() const { return rules_; }
+  // Rules that no place asked for so far has matched: most likely misspelt.
+  std::vector<const ToleranceRule*> unused() const;
+
+ private:
+  std::vector<ToleranceRule> rules_;
+  std::vector<bool> used_;
+};
+
+// "1%", "4096" (bytes), "0", "2.5us"; nothing where it is none of them.
+std::optional<Tolerance> parse_tolerance(Quantity quantity, std::string_view text);
+// What parse_tolerance takes, for messages.
+std::string_view tolerance_forms(Quantity quantity);
+// As parse_tolerance takes it.
+std::string to_string(Quantity quantity, const Tolerance& tolerance);
+
+// "bytes=0,dram=1%" or "SPEC:bytes=0" or "SPEC/KERNEL:time=10%". Throws std::invalid_argument with
+// what is wrong.
+ToleranceRule parse_tolerance_rule(std::string_view text);
+
+// A document of tolerances (specs/schema/tolerances.schema.json), as rules in their order.
+std::vector<ToleranceRule> read_tolerances(JsonReader& reader);
+
+// "spec adam*, kernel add": which figures a rule is for.
+std::string scope_of(const ToleranceRule& rule);
+
+}  // namespace fusecalc

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compare/comparison.hpp"
+
+namespace fusecalc {
+
+// The parts of a finding as people read them.
+std::string value_in_words(const Finding& finding, const std::optional<std::uint64_t>& value);
+std::string delta_in_words(const Finding& finding);    // "+1.024 kB"
+std::string share_in_words(const Finding& finding);    // "+33.33 %"; "from 0"
+std::string verdict_in_words(const Finding& finding);  // "worse", "split, better"
+
+// "auto of splade_head: bytes 74.19 MB -> 1.074 GB (+1348 %): h is now written (1 GB)".
+std::string in_words(const Finding& finding);
+
+// "failed: 2 worse, 1 better, 14 the same".
+std::string summary_of(const Comparison& comparison);
+
+}  // namespace fusecalc

@@ -1,0 +1,98 @@
+#include <cmath>
+
+#include "json/writer.hpp"
+#include "report/writers.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Layout = JsonWriter::Layout;
+
+constexpr double kMicrosecond = 1e6;  // in picoseconds
+
+void write_value(JsonWriter& json, std::string_view key, Unit unit,
+                 const std::optional<std::int64_t>& value) {
+  if (!value) {
+    json.key(key).null();
+  } else if (unit == Unit::kPicoseconds) {
+    json.member(key, static_cast<double>(*value) / kMicrosecond);
+  } else {
+    json.member(key, *value);
+  }
+}
+
+std::optional<std::int64_t> as_signed(const std::optional<std::uint64_t>& value) {
+  return value ? std::optional(static_cast<std::int64_t>(*value)) : std::nullopt;
+}
+
+void write_finding(JsonWriter& json, const Finding& finding) {
+  constexpr std::string_view kUnits[] = {"", "bytes", "us"};
+  const FigureRow& figure = row_of(finding.figure);
+  json.begin_object(Layout::kInline);
+  json.member("spec", finding.spec);
+  json.member("plan", finding.plan);
+  json.member("kernel", finding.kernel);
+  json.member("change", name_of(finding.change));
+  json.member("figure", figure.name);
+  json.member("unit", kUnits[static_cast<std::size_t>(figure.unit)]);
+  write_value(json, "before", figure.unit, as_signed(finding.before));
+  write_value(json, "after", figure.unit, as_signed(finding.after));
+  write_value(json, "delta", figure.unit, finding.delta());
+  if (const std::optional<double> share = finding.share()) {
+    json.member("share_pct", std::round(*share * 1e6) / 1e6);
+  } else {
+    json.key("share_pct").null();
+  }
+  json.member("verdict", name_of(finding.ruling));
+  json.member("failed", finding.failed);
+  json.member("note", finding.note);
+  json.end();
+}
+
+void write_tolerances(JsonWriter& json, const Tolerances& tolerances) {
+  json.key("tolerances").begin_array();
+  for (const ToleranceRule& rule : tolerances.rules()) {
+    json.begin_object(Layout::kInline);
+    json.member("spec", rule.spec);
+    json.member("plan", rule.plan);
+    json.member("kernel", rule.kernel);
+    for (std::size_t i = 0; i < kQuantities; ++i) {
+      const auto quantity = static_cast<Quantity>(i);
+      if (rule.tolerances[i]) {
+        json.member(name_of(quantity), to_string(quantity, *rule.tolerances[i]));
+      }
+    }
+    json.end();
+  }
+  json.end();
+}
+
+}  // namespace
+
+void write_json(const Comparison& comparison, const Look& /*look*/, Output& output) {
+  JsonWriter json(output);
+  json.begin_object();
+  json.member("schema", kComparisonSchema);
+  json.member("base", comparison.base);
+  json.member("new", comparison.fresh);
+  json.member("verdict", comparison.failed() ? "fail" : "pass");
+  json.member("strict", comparison.strict);
+  write_tolerances(json, comparison.tolerances);
+  json.key("counts").begin_object(Layout::kInline);
+  for (std::size_t i = 0; i < ruling_names().size(); ++i) {
+    json.member(ruling_names()[i], std::uint64_t{comparison.count(static_cast<Ruling>(i))});
+  }
+  json.end();
+  json.key("specs").begin_array(Layout::kInline);
+  for (const std::string& spec : comparison.specs) json.value(spec);
+  json.end();
+  json.key("findings").begin_array();
+  for (const Finding& finding : comparison.findings) write_finding(json, finding);
+  json.end();
+  json.key("notes").begin_array();
+  for (const std::string& note : comparison.notes) json.value(note);
+  json.end();
+  json.end();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,100 @@
+#include "compare/match.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace fusecalc;
+
+namespace {
+
+KernelFigures kernel(const std::vector<std::string>& ops, const TensorBytes& reads = {},
+                     const TensorBytes& writes = {}) {
+  KernelFigures figures;
+  for (const std::string& op : ops) figures.name += (figures.name.empty() ? "" : "+") + op;
+  figures.ops = ops;
+  figures.lists_tensors = !reads.empty() || !writes.empty();
+  figures.reads = reads;
+  figures.writes = writes;
+  return figures;
+}
+
+ResultDocument document(const std::vector<KernelFigures>& kernels) {
+  ResultDocument result;
+  PlanFigures plan;
+  plan.name = "auto";
+  plan.kernels = kernels;
+  result.plans.push_back(plan);
+  return result;
+}
+
+std::string numbers(const std::vector<std::size_t>& values) {
+  std::string text;
+  for (const std::size_t value : values) text += std::to_string(value);
+  return text;
+}
+
+// "split 0>01": what became of it, kernels before, kernels after.
+std::vector<std::string> matches(const std::vector<KernelFigures>& before,
+                                 const std::vector<KernelFigures>& after) {
+  const ResultDocument base = document(before);
+  const ResultDocument fresh = document(after);
+  std::vector<std::string> texts;
+  for (const KernelMatch& match :
+       OpMatcher(base, fresh).match(base.plans.front(), fresh.plans.front())) {
+    texts.push_back(std::string(name_of(match.change)) + " " + numbers(match.before) + ">" +
+                    numbers(match.after));
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("kernels that hold the same ops match in any order") {
+  CHECK(matches({kernel({"a", "b"}), kernel({"c"})}, {kernel({"c"}), kernel({"b", "a"})}) ==
+        Texts{"renamed 0>1", "same 1>0"});  // a name follows the order of the ops
+}
+
+TEST_CASE("split, merged, regrouped, altered, added and removed are told apart") {
+  CHECK(matches({kernel({"a", "b"})}, {kernel({"a"}), kernel({"b"})}) == Texts{"split 0>01"});
+  CHECK(matches({kernel({"a"}), kernel({"b"})}, {kernel({"a", "b"})}) == Texts{"merged 01>0"});
+  CHECK(matches({kernel({"a", "b"}), kernel({"c"})}, {kernel({"a"}), kernel({"b", "c"})}) ==
+        Texts{"regrouped 01>01"});
+  CHECK(matches({kernel({"a", "b"})}, {kernel({"a"})}) == Texts{"altered 0>0"});
+  CHECK(matches({kernel({"a"})}, {kernel({"a", "b"})}) == Texts{"altered 0>0"});
+  CHECK(matches({kernel({"a"})}, {kernel({"b"})}) == Texts{"removed 0>", "added >0"});
+  CHECK(matches({}, {kernel({"a"})}) == Texts{"added >0"});
+  CHECK(matches({}, {}).empty());
+}
+
+TEST_CASE("an op under a new name is found by its tensors") {
+  CHECK(matches({kernel({"old"}, {{"x", 4}}, {{"y", 4}}), kernel({"b"}, {{"y", 4}}, {{"z", 4}})},
+                {kernel({"b"}, {{"y", 8}}, {{"z", 4}}), kernel({"new"}, {{"x", 8}}, {{"y", 4}})}) ==
+        Texts{"renamed 0>1", "same 1>0"});
+  // Alone in the base, fused now.
+  CHECK(matches({kernel({"old"}, {{"x", 4}}, {{"y", 4}}), kernel({"b"}, {{"y", 4}}, {{"z", 4}})},
+                {kernel({"old", "b"}, {{"x", 4}}, {{"z", 4}})}) == Texts{"merged 01>0"});
+}
+
+TEST_CASE("ops without a name are matched by tensors before numbers") {
+  CHECK(
+      matches({kernel({"op#0"}, {{"x", 4}}, {{"y", 4}}), kernel({"op#1"}, {{"y", 4}}, {{"z", 4}})},
+              {kernel({"op#0"}, {{"x", 4}}, {{"e", 4}}), kernel({"op#1"}, {{"x", 4}}, {{"y", 4}}),
+               kernel({"op#2"}, {{"y", 4}}, {{"z", 4}})}) ==
+      Texts{"renamed 0>1", "renamed 1>2", "added >0"});
+  // Changed tensors: the number is all that is left.
+  CHECK(matches({kernel({"op#0"}, {{"x", 4}}, {{"y", 4}})},
+                {kernel({"op#0"}, {{"x", 4}, {"w", 4}}, {{"y", 4}})}) == Texts{"same 0>0"});
+}
+
+TEST_CASE("kernels that list no tensors are found by their bytes where the name is new") {
+  KernelFigures before = kernel({"first"});
+  KernelFigures after = kernel({"second"});
+  before.bytes = after.bytes = 1234;
+  CHECK(matches({before}, {after}) == Texts{"renamed 0>0"});
+  after.bytes = 1235;
+  CHECK(matches({before}, {after}) == Texts{"removed 0>", "added >0"});
+}

@@ -1,0 +1,129 @@
+#include "compare/comparison.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "report/comparison_cells.hpp"
+#include "report/formats.hpp"
+#include "support/invocation.hpp"
+#include "support/written.hpp"
+
+using namespace fusecalc;
+using fusecalc::testing::written;
+
+namespace {
+
+Finding worse(const std::string& spec) {
+  Finding finding{.spec = spec, .plan = "auto", .kernel = {}};
+  finding.before = 1000;
+  finding.after = 1500;
+  finding.ruling = Ruling::kWorse;
+  finding.failed = true;
+  finding.note = "h is now written (500 B)";
+  return finding;
+}
+
+Comparison with(const std::vector<Finding>& findings) {
+  Comparison comparison{.base = "base", .fresh = "new"};
+  for (const Finding& finding : findings) comparison.specs.push_back(finding.spec);
+  comparison.findings = findings;
+  return comparison;
+}
+
+std::string report(std::string_view format, const Comparison& comparison) {
+  return written(
+      [&](Output& output) { format_named(format).write_comparison(comparison, Look{}, output); });
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a finding in words: where, what, by how much, why") {
+  CHECK(in_words(worse("net")) ==
+        "auto of net: bytes 1.000 kB -> 1.500 kB (+50.00 %): h is now written (500 B)");
+  Finding tiny = worse("net");
+  tiny.before = 1'000'000;
+  tiny.after = 1'000'001;
+  CHECK(share_in_words(tiny) == "< +0.01 %");  // never +0.00
+  tiny.before = 0;
+  CHECK(share_in_words(tiny) == "from 0");
+  tiny.after = 0;
+  CHECK(share_in_words(tiny) == "0 %");
+  tiny.after.reset();
+  CHECK(share_in_words(tiny) == "-");
+}
+
+TEST_CASE("GitHub's annotations escape what would end them, and are ten of a kind") {
+  Finding finding = worse("a,b:c%\nd");
+  const std::string text = report("github", with({finding}));
+  CHECK(contains(text,
+                 "\n::error title=fusecalc%3A a%2Cb%3Ac%25\\u000ad worse::auto of "
+                 "a,b:c%25\\u000ad: bytes 1.000 kB -> 1.500 kB (+50.00 %25): h is now written (500 "
+                 "B)\n"));
+  CHECK(contains(text, "| **worse** | a,b:c%\\\\u000ad | auto |"));
+  finding.failed = false;
+  finding.ruling = Ruling::kNoise;
+  CHECK(contains(report("github", with({finding})), "\n::warning title="));
+  const std::string many = report("github", with(std::vector<Finding>(25, worse("net"))));
+  std::size_t annotations = 0;
+  for (std::size_t at = 0; (at = many.find("\n::error ", at)) != std::string::npos; ++at) {
+    ++annotations;
+  }
+  CHECK(annotations == 10);
+}
+
+TEST_CASE("GitHub's summary leaves out what stayed the same") {
+  Finding same = worse("net");
+  same.ruling = Ruling::kSame;
+  same.failed = false;
+  CHECK_FALSE(contains(report("github", with({same})), "|"));
+  CHECK(contains(report("markdown", with({same})), "| same |"));
+}
+
+TEST_CASE("JUnit's counts are those of its cases, and names cannot break the XML") {
+  Finding unknown = worse("<net> & \"co\"\x01");
+  unknown.ruling = Ruling::kUnknown;
+  unknown.failed = false;
+  Finding failed = worse("net");
+  failed.kernel = "a+b -> a, b";
+  const std::string text = report("junit", with({failed, unknown}));
+  CHECK(contains(text,
+                 "<testsuites name=\"fusecalc compare\" tests=\"2\" failures=\"1\" "
+                 "skipped=\"1\">"));
+  CHECK(contains(text, "<testcase classname=\"net\" name=\"auto: a+b -&gt; a, b: bytes\">"));
+  CHECK(contains(text, "classname=\"&lt;net&gt; &amp; &quot;co&quot;\\u0001\""));
+  CHECK(contains(text, "<failure type=\"worse\" message=\"auto of net, kernel a+b -&gt; a, b: "));
+}
+
+TEST_CASE("JUnit's document is XML to a parser that is not ours") {
+  const std::string text = report("junit", with({worse("a<b>&\"'\x1b"), worse("net")}));
+  const auto outcome =
+      testing::Invocation("python3", {"-c",
+                                      "import sys, xml.etree.ElementTree as t\n"
+                                      "r = t.fromstring(sys.stdin.buffer.read())\n"
+                                      "print(len(r.findall('.//testcase/failure')))"})
+          .input(text)
+          .outcome();
+  CHECK(outcome.out == "2\n");
+}
+
+TEST_CASE("the CSV of a comparison has every column in every row") {
+  Finding finding = worse("a,\"b\"");
+  const std::string text = report("csv", with({finding}));
+  CHECK(text ==
+        "spec,plan,kernel,change,figure,unit,before,after,delta,share_pct,verdict,failed,note\n"
+        "\"a,\"\"b\"\"\",auto,,same,bytes,bytes,1000,1500,500,50.000000,worse,true,h is now "
+        "written (500 B)\n");
+}
+
+TEST_CASE("the table of a comparison holds its columns together and hostile names apart") {
+  const std::string text = report("table", with({worse("net\x1b[2J"), worse("other")}));
+  CHECK_FALSE(contains(text, "\x1b"));
+  CHECK(contains(text, "  failed: 2 worse\n"));
+  CHECK(contains(text, "      h is now written (500 B)\n"));
+}
