@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -37,6 +38,23 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
   }
   for (std::size_t i = 0; i < part.size(); ++i) step.append(part[i], strides[i]);
   return step;
+}
+
+// The device column of an op in the functions of quick.cuh, where they have it.
+std::string in_quick_functions(std::string_view device, const Op& op) {
+  if (device == "a * sigmoid(a)") return "quick_silu(a)";
+  if (device == "$gelu(a)") {
+    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "$gelu(a)";
+  }
+  constexpr std::array kQuick = {
+      std::pair{"exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
+      std::pair{"log1p(a)", "quick_log1p(a)"},     std::pair{"tanh(a)", "quick_tanh(a)"},
+      std::pair{"sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
+  };
+  for (const auto& [precise, quick] : kQuick) {
+    if (device == precise) return quick;
+  }
+  return std::string(device);
 }
 
 }  // namespace
@@ -106,6 +124,9 @@ Index Emitter::derive(const Index& from, const Step& step) {
   const std::string key = fmt::format("{} {}", from.name, step.text("x"));
   const auto found = piece_->indices.find(key);
   if (found != piece_->indices.end()) return found->second;
+  if (matrix_ && from.name == loop_.name) {
+    return piece_->indices.emplace(key, derive_in_matrix(from, step)).first->second;
+  }
   Spread spread = from.spread;
   bool aligned = from.aligned;
   if (from.spread == Spread::kUnit) {
@@ -177,6 +198,7 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   const DType dtype = graph_.tensors[tensor].type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = pointer(tensor);
+  if (matrix_) return load_in_matrix(tensor, at);
   if (at.spread == Spread::kScattered && at.path && at.path->size() == 1) {
     const Step& step = at.path->front();
     const auto tile = tiles_.find(tensor);
@@ -228,6 +250,7 @@ void Emitter::store(TensorId tensor, const Index& at, const Value& value, std::s
   }
   const std::string memory = pointer(tensor);
   written_.insert(graph_.storage_of(tensor));
+  if (matrix_) return store_in_matrix(tensor, at, value);
   const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
   const std::string text = converted(value, compute_type(dtype)).text;
   if (at.spread == Spread::kUnit && at.aligned) {
@@ -256,6 +279,9 @@ Value Emitter::value(TensorId tensor, const Index& at) {
   const std::pair key(tensor, index.name);
   const auto known = piece_->values.find(key);
   if (known != piece_->values.end()) return known->second;
+  if (matrix_ && tensor == matrix_->made) {
+    return piece_->values.emplace(key, made(index)).first->second;
+  }
   const OpId producer = graph_.tensors[tensor].producer;
   const bool inside = producer != kNone && contains(producer);
   if (inside && is_row_result(tensor)) return row_value(tensor);
@@ -409,7 +435,8 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
 Value Emitter::expression(const Op& op, std::string_view device, const std::vector<Value>& inputs,
                           const Index& at, ComputeType computed, ComputeType result) {
   bool uniform = std::ranges::all_of(inputs, &Value::uniform);
-  const std::string text = substitute(device, [&](std::string_view found) {
+  const bool quick = matrix_ && matrix_->quick && computed == ComputeType::kF32;
+  const std::string text = substitute(quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
     if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
     if ((found == "s" || found == "$mean" || found == "$rstd") &&
         (row_lane_ == "j" || inline_rows(op))) {
@@ -517,6 +544,8 @@ Value Emitter::concat(const Op& op, const Index& at) {
 }
 
 Value Emitter::picked(const Op& op, const Index& at) {
+  const auto known = picked_.find(static_cast<OpId>(&op - graph_.ops.data()));
+  if (known != picked_.end()) return {.text = known->second, .type = ComputeType::kF32};
   const Shape& shape = graph_.tensors[op.operands[0].tensor].type.shape;
   Step rows;
   rows.append(graph_.tensors[op.operands[1].tensor].elements, shape.back());
