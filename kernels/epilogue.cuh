@@ -13,7 +13,7 @@
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the fold of the row over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
-//       the fold of a column over one strip's rows (kStripRows of them): a partial, too
+//       the fold of a column over one strip's rows (64 of them): a partial, too
 // row_done and column_done may be left out where the fold is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //

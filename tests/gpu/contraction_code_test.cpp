@@ -189,6 +189,25 @@ TEST_CASE("contractions for sm_80 and later compile and keep their accumulators 
   }
 }
 
+TEST_CASE("contractions of few rows compile and keep their accumulators in registers") {
+  const auto thin = [](const std::string& arguments) {
+    return "typedef ContractThin<bf16, " + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(256)
+    k(const bf16* a, const bf16* b, ContractShape shape, ContractStrides strides, Tail tail) {
+  Contract::run(a, b, shape, strides, tail);
+}
+)";
+  };
+  for (const char* architecture : {"sm_80", "sm_90"}) {
+    for (const std::string& tail : {kPointwise, kColumnMax, kRowLogSumExp}) {
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "tile_walk", "mma", "contract_thin"},
+                    tail + thin("4, 4")),
+          architecture, false);
+    }
+  }
+}
+
 TEST_CASE("the mergers of partials compile") {
   const std::string text = source_of({"elements", "quick", "epilogue"}, kMergers);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
