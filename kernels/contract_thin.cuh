@@ -8,8 +8,9 @@
 //     ContractThin<Element, kRowTiles, kColumnTiles, Epilogue>::run(a, b, shape, strides,
 //                                                                   Epilogue{...});
 //   }
-// Element: bf16 or f16. kRowTiles: 1, 2 or 4 of 16 rows. kColumnTiles: 1, 2 or 4 of 8 columns: the
-// most that leave every multiprocessor a block. k, lines and batch strides are multiples of 8.
+// Element: bf16 or f16. kRowTiles: 1, 2 or 4 of 16 rows. kColumnTiles: 1, 2 or 4 of 8 columns; 1 is
+// best unless n is tens of thousands. For more than 16 rows and many columns ContractSm90 is faster
+// where there is one. k, lines and batch strides are multiples of 8.
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileN), batches}. A
 // row's partials count tiles of kTileN.
 //

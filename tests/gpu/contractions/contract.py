@@ -361,6 +361,7 @@ def check_thin():
 def time_thin():
     sources = {f"thin_{rows}_{columns}": source_thin(f"thin_{rows}_{columns}", STORE, rows, columns)
                for rows in (1, 4) for columns in (1, 2, 4)}
+    sources["wide"] = source_90("wide", STORE, tile_n=128, cluster=1)
     kernels = cuda.load(sources)
     for m, n, k in ((1, 4096, 4096), (1, 14336, 4096), (16, 14336, 4096), (64, 14336, 4096),
                     (16, 4096, 14336)):
@@ -371,6 +372,9 @@ def time_thin():
         work = {f"{8 * columns} columns": lambda c=columns: problem.launch_thin(
             kernels[f"thin_{rows}_{c}"], rows, c, cuda.pointer(out) + struct.pack("2i", m, n))
             for columns in (1, 2, 4)}
+        wide = Problem(a, b, tile_n=128, cluster=1)
+        work["contract_sm90"] = lambda: wide.launch(
+            kernels["wide"], cuda.pointer(out) + struct.pack("2i", m, n))
         work["cublas"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0])
         print(f"thin {m} x {n} x {k}: " + ", ".join(
             f"{name} {ms * 1e3:.1f} us {n * k * 2 / ms * 1e-6:.0f} GB/s"
@@ -561,7 +565,7 @@ def loss():
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "time_plain", "time_sm80", "time_thin", "splade",
-                                 "loss"):
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "time_plain",
+                                 "time_sm80", "time_thin", "splade", "loss"):
         globals()[what]()
     sys.exit(report.failures > 0)
