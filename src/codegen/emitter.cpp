@@ -185,13 +185,21 @@ Value Emitter::load(TensorId tensor, const Index& at) {
     }
     transposed_.emplace_back(tensor, step);
   }
-  const bool pack = at.spread == Spread::kUnit && at.aligned && !is_packed(dtype);
+  const bool pack = at.spread == Spread::kUnit && at.aligned;
   if (!pack) {
     return define("v", type, fmt::format("fetch({}, {})", memory, at.lane()),
                   at.spread == Spread::kUniform);
   }
-  const std::string loaded =
-      fmt::format("load_pack<{}>({} + {})", piece_->width_text, memory, at.name);
+  if (is_packed(dtype)) {
+    const std::string name = fresh("x");
+    piece_->before += fmt::format("const auto {} = load_nibbles<{}>({}, {});\n", name,
+                                  piece_->width_text, memory, at.name);
+    return define("v", type, fmt::format("{}.get(j)", name), false);
+  }
+  // Elements in the loop's own order come by once.
+  const bool once = at.name == loop_.name && !written_.contains(graph_.storage_of(tensor));
+  const std::string loaded = fmt::format("{}<{}>({} + {})", once ? "stream_pack" : "load_pack",
+                                         piece_->width_text, memory, at.name);
   if (Held* held = held_at(tensor, at)) {
     held->since = phase_;
     piece_->before += fmt::format("{}[{}] = {};\n", held->name, slot_, loaded);

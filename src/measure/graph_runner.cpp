@@ -271,7 +271,7 @@ PreparedPlan GraphBench::prepare(std::size_t which, const Progress& progress) {
     if (draft.code) {
       kernel.launch = launch_of(*draft.code);
       kernel.schedule = draft.code->schedule;
-      kernel.looks_again = draft.code->looks_again;
+      kernel.gaps = draft.code->gaps;
     } else {
       kernel.reason = draft.reason;
     }
