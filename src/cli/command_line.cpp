@@ -113,6 +113,8 @@ class Definition {
   void add_listing_format(CLI::App* app, std::string& format);
   void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
   void add_device_index(CLI::App* app, int& index);
+  void add_dims(CLI::App* app, std::vector<DimOverride>& dims);
+  void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();
   void define_compare();
@@ -172,6 +174,25 @@ void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dt
       ->type_name("N");
 }
 
+void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&dims](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) dims.push_back(parse_dim(text));
+         },
+         "another extent for a dim (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+}
+
+void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
+  add_choice(app->add_option_function<std::string>(
+                    "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
+                    "the plan to set against unfused (default: auto)")
+                 ->type_name("PLAN"),
+             Words(plan_names().begin(), plan_names().end()));
+}
+
 void Definition::define_analyze() {
   CLI::App* app =
       add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
@@ -180,20 +201,8 @@ void Definition::define_analyze() {
       ->type_name("")
       ->required();
   add_dtype_bytes(app, options.dtype_bytes);
-  app->add_option_function<std::vector<std::string>>(
-         "--dim",
-         [&options](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) options.dims.push_back(parse_dim(text));
-         },
-         "another extent for a dim (repeatable)")
-      ->type_name("NAME=N")
-      ->allow_extra_args(false);
-  add_choice(
-      app->add_option_function<std::string>(
-             "--plan", [&options](const std::string& text) { options.plan = plan_named(text); },
-             "the plan to set against unfused (default: auto)")
-          ->type_name("PLAN"),
-      Words(plan_names().begin(), plan_names().end()));
+  add_dims(app, options.dims);
+  add_plan(app, options.plan);
   app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
   options.device = device_names().front();
   add_choice(
@@ -243,9 +252,9 @@ void Definition::define_measure() {
   CLI::App* app =
       add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
-  app->add_option("FILE", command.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
-      ->type_name("")
-      ->required();
+  app->add_option("FILE", command.documents,
+                  "op lists; @NAME: one of fusecalc specs; -: stdin;\n(default: all specs)")
+      ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
       "leave the counters alone, and need no right to them");
@@ -282,9 +291,14 @@ void Definition::define_measure() {
          "of the tensors' random contents (default: 0)")
       ->type_name("N");
   add_dtype_bytes(app, command.dtype_bytes);
+  add_dims(app, command.dims);
+  add_plan(app, command.plan);
+  app->add_option("--keep-source", command.sources, "write the generated kernels into a folder")
+      ->type_name("FOLDER");
   add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
       "Examples:\n"
+      "  fusecalc measure @softmax --dim N=8192 --keep-source kernels -o softmax.json\n"
       "  fusecalc measure sizes.json --timing-only --device-index 1 -o timing.csv\n"
       "  fusecalc doctor   (where it says that something is missing)");
 }

@@ -26,8 +26,11 @@ struct AnalyzeOptions {
 };
 
 struct MeasureCommand {
-  std::string document;                      // a path, - for standard input, or @name
+  std::vector<std::string> documents;  // paths, - for standard input, or @name; none: all specs
   std::optional<std::uint64_t> dtype_bytes;  // the sizes form
+  std::vector<DimOverride> dims;             // the graph form
+  std::optional<PlanKind> plan;
+  std::optional<std::string> sources;  // a folder that what is compiled goes to
   int device_index = 0;
   MeasureOptions options;
   std::optional<std::string> format;

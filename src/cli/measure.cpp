@@ -1,12 +1,18 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
+#include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "core/output.hpp"
@@ -15,7 +21,9 @@
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"
+#include "measure/graph_runner.hpp"
 #include "measure/module.hpp"
+#include "report/analysis.hpp"
 #include "report/formats.hpp"
 
 namespace fusecalc {
@@ -23,6 +31,19 @@ namespace {
 
 // More kernels than anybody looks at, and minutes of counting.
 constexpr std::size_t kMostOperations = 1024;
+
+void check_size(const std::string& document, std::size_t operations) {
+  if (operations == 0) {
+    throw Error(Fault::kBadInput, document + ": no operations: there is nothing to measure");
+  }
+  if (operations > kMostOperations) {
+    throw Error(
+        Fault::kBadInput,
+        fmt::format("{}: measure takes up to {} operations, and these are {}; analyze takes "
+                    "any number",
+                    document, kMostOperations, operations));
+  }
+}
 
 // One line on standard error that is rewritten as the work goes on and gone when it ends; nothing
 // where that is no terminal.
@@ -35,6 +56,11 @@ class ProgressLine {
     if (shown_) std::fputs("\r\x1b[K", stderr);
   }
 
+  // A line that stays.
+  void say(const std::string& text) const {
+    std::fprintf(stderr, "%s%s\n", shown_ ? "\r\x1b[K" : "", text.c_str());
+  }
+
   void show(const std::string& text) const {
     if (shown_) std::fprintf(stderr, "\r\x1b[K%s", printable(text, 78).c_str());
   }
@@ -43,55 +69,157 @@ class ProgressLine {
   bool shown_;
 };
 
-Measurement measure(const MeasureCommand& command) {
-  JsonReader reader(open_document(command.document));
-  std::vector<SizedOperation> operations;
-  OpList list = read_op_list(reader, &operations);
-  if (!std::holds_alternative<SizeChain>(list)) {
-    throw Error(Fault::kUnavailable, reader.name() +
-                                         ": this version measures lists of sizes only, not graphs; "
-                                         "analyze counts their bytes");
+MeasurementReport measure_sizes(GpuBackend& gpu, const MeasureCommand& command,
+                                const std::string& path, SizeChain chain,
+                                const std::vector<SizedOperation>& operations,
+                                const std::string& document, const Progress& progress) {
+  if (!command.dims.empty() || command.plan || command.sources) {
+    throw Error(Fault::kBadInput, document +
+                                      ": lists sizes, so --dim, --plan and --keep-source "
+                                      "do not apply");
   }
-  auto& chain = std::get<SizeChain>(list);
   chain.dtype_bytes = command.dtype_bytes.value_or(chain.dtype_bytes);
-  if (operations.empty()) {
-    throw Error(Fault::kBadInput, reader.name() + ": no operations: there is nothing to measure");
+  MeasurementReport report{
+      .measurement = measure_chain(gpu, chain, operations, command.options, progress, document)};
+  report.measurement.name = chain.name.value_or(name_of_document(path));
+  return report;
+}
+
+NamedPlan named_plan(const GraphAnalysis& graph, PlanKind kind) {
+  NamedPlan plan{.key = std::string(name_of(kind)), .kernels = {}, .names = {}};
+  for (const KernelReport& kernel : graph.plan(kind).kernels) {
+    plan.kernels.push_back(kernel.ops);
+    plan.names.push_back(kernel_name(graph.graph, kernel.ops));
   }
-  if (operations.size() > kMostOperations) {
+  return plan;
+}
+
+MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
+                              const std::string& path, const WrittenGraph& written,
+                              const Progress& progress) {
+  OpGraph graph = build_graph(written, command.dims);
+  if (command.dtype_bytes) {
+    throw Error(
+        Fault::kBadInput,
+        graph.document + ": --dtype-bytes does not apply: it gives each tensor its own dtype");
+  }
+  check_size(graph.document, graph.ops.size());
+  const std::string name = graph.name.value_or(name_of_document(path));
+  // Rows are held where this very GPU has room for them.
+  const Device device{.name = "this GPU", .on_chip_bytes = gpu.device().shared_bytes_per_block};
+  MeasurementReport report{.measurement = {}};
+  report.analysis = analyze_graph(std::move(graph), name, device, command.plan);
+  const GraphAnalysis& analysis = *report.analysis->graph;
+  TrafficCounter counter(analysis.graph, analysis.device);
+  std::optional<std::string> sources = command.sources;
+  if (sources && command.documents.size() != 1) *sources += "/" + name;
+  if (sources) std::filesystem::create_directories(*sources);
+  report.measurement = measure_graph(gpu, counter, named_plan(analysis, PlanKind::kUnfused),
+                                     named_plan(analysis, report.analysis->plan), command.options,
+                                     sources, progress);
+  report.measurement.name = name;
+  return report;
+}
+
+MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const std::string& path,
+                          const Progress& progress) {
+  JsonReader reader(open_document(path));
+  std::vector<SizedOperation> operations;
+  const OpList list = read_op_list(reader, &operations);
+  if (const auto* written = std::get_if<WrittenGraph>(&list)) {
+    return measure_ops(gpu, command, path, *written, progress);
+  }
+  check_size(reader.name(), operations.size());
+  return measure_sizes(gpu, command, path, std::get<SizeChain>(list), operations, reader.name(),
+                       progress);
+}
+
+// What can be known to be wrong before a GPU is asked for.
+void refuse_early(const MeasureCommand& command) {
+  for (const std::string& path : command.outputs) measurement_format_for_file(path);
+  if (command.plan == PlanKind::kUnfused || command.plan == PlanKind::kLimit) {
     throw Error(Fault::kBadInput,
-                reader.name() + ": measure takes up to " + std::to_string(kMostOperations) +
-                    " operations, and these are " + std::to_string(operations.size()) +
-                    "; analyze takes any number");
+                fmt::format("--plan {}: {}", name_of(*command.plan),
+                            command.plan == PlanKind::kLimit
+                                ? "the limit is a bound and has no kernels to run"
+                                : "it is what the other plans are set against; name one of them"));
   }
+  for (const std::string& path : command.documents) {
+    if (path == "-") continue;
+    JsonReader reader(open_document(path));
+    std::vector<SizedOperation> operations;
+    const OpList list = read_op_list(reader, &operations);
+    if (const auto* written = std::get_if<WrittenGraph>(&list)) {
+      check_size(reader.name(), build_graph(*written, command.dims).ops.size());
+    } else {
+      check_size(reader.name(), operations.size());
+    }
+  }
+}
+
+std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
   const GpuModule& module = load_gpu_module();
   note_interrupts();
   const ProgressLine line;
   line.show("opening the GPU");
   const std::unique_ptr<GpuBackend> gpu =
       module.open({.device_index = command.device_index, .counters = command.options.counters});
-  Measurement measurement = measure_chain(
-      *gpu, chain, operations, command.options, [&](const std::string& text) { line.show(text); },
-      reader.name());
-  measurement.name = chain.name.value_or(name_of_document(command.document));
-  return measurement;
+  std::vector<std::string> documents = command.documents;
+  const bool suite = documents.empty();
+  if (suite) {
+    for (const EmbeddedFile& file : embedded_op_lists()) {
+      documents.push_back("@" + std::string(file.name));
+    }
+  }
+  std::vector<MeasurementReport> reports;
+  for (const std::string& path : documents) {
+    const Progress progress = [&](const std::string& text) {
+      line.show(documents.size() > 1 ? path + ": " + text : text);
+    };
+    try {
+      reports.push_back(measure(*gpu, command, path, progress));
+    } catch (const Error& error) {
+      if (error.fault() == Fault::kInterrupted && !reports.empty()) break;
+      if (!suite || error.fault() != Fault::kBadInput) throw;
+      line.say("fusecalc: skipped: " + std::string(error.what()));
+    }
+    if (reports.back().measurement.interrupted) break;
+  }
+  return reports;
+}
+
+// What the figures say about themselves: interrupted, or wrong.
+void judge(std::span<const MeasurementReport> reports) {
+  for (const MeasurementReport& report : reports) {
+    const Measurement& measurement = report.measurement;
+    for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+      if (!plan->verified || plan->verified->ok) continue;
+      throw Error(Fault::kCheckFailed,
+                  fmt::format("{}: the results of {} are wrong: off by {:.3g} where {:.3g} is "
+                              "allowed, {}",
+                              measurement.name, plan->key, plan->verified->max_rel_err,
+                              plan->verified->tolerance, plan->verified->worst));
+    }
+  }
+  if (interrupted()) throw Error(Fault::kInterrupted, "interrupted");
 }
 
 }  // namespace
 
 void run(const MeasureCommand& command) {
-  for (const std::string& path : command.outputs)
-    measurement_format_for_file(path);  // refuse early
-  const Measurement measurement = measure(command);
+  refuse_early(command);
+  const std::vector<MeasurementReport> reports = measure_all(command);
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
-    measurement_format_for_file(path).write_measurement(measurement, Look{}, file);
+    measurement_format_for_file(path).write_measurement(reports, Look{}, file);
     file.finish();
   }
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
   format_named(command.format.value_or(std::string(fallback)))
-      .write_measurement(measurement, look_of_standard_output(), output);
+      .write_measurement(reports, look_of_standard_output(), output);
   output.finish();
+  judge(reports);
 }
 
 }  // namespace fusecalc

@@ -18,6 +18,8 @@ namespace {
 // The schemas in their present versions.
 constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1"};
 
+constexpr std::string_view kTakes = "compare takes what analyze or measure wrote with -o FILE.json";
+
 std::string_view without_version(std::string_view schema) {
   return schema.substr(0, schema.rfind('/'));
 }
@@ -28,9 +30,7 @@ class ResultReader {
 
   ResultDocument read() {
     document_.path = reader_.name();
-    if (reader_.peek() != JsonKind::kObject) {
-      reader_.fail("is no result; compare takes what analyze or measure wrote with -o FILE.json");
-    }
+    if (reader_.peek() != JsonKind::kObject) reader_.fail_type(JsonKind::kObject);
     read_fields({{"schema", [&] { read_schema(); }},
                  {"name", [&] { document_.name = reader_.read_string(); }},
                  {"plan", [&] { document_.plan = reader_.read_string(); }},
@@ -46,11 +46,8 @@ class ResultReader {
                  {"dims", [&] { read_dims(); }},
                  {"inputs", [&] { read_inputs(); }},
                  {"plans", [&] { read_plans(); }}});
-    reader_.expect_end();
     if (document_.schema.empty()) {
-      reader_.fail(
-          "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
-          "-o FILE.json");
+      reader_.fail(fmt::format("has no \"schema\", so it is no result; {}", kTakes));
     }
     return std::move(document_);
   }
@@ -252,8 +249,16 @@ class ResultReader {
 
 }  // namespace
 
-ResultDocument read_result(JsonReader& reader, bool any_version) {
-  return ResultReader(reader, any_version).read();
+std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version) {
+  std::vector<ResultDocument> results;
+  if (reader.peek() == JsonKind::kArray) {
+    reader.read_array(
+        [&](std::size_t) { results.push_back(ResultReader(reader, any_version).read()); });
+  } else {
+    results.push_back(ResultReader(reader, any_version).read());
+  }
+  reader.expect_end();
+  return results;
 }
 
 }  // namespace fusecalc

@@ -62,9 +62,10 @@ struct ResultDocument {
   std::map<std::string, std::string> circumstances;
 };
 
-// Reads a document to its end. What it does not know it passes over, so that keys can be added to
-// the formats. Throws Error where the document is of neither kind, broken, or of another version of
-// its schema; the last is let pass with `any_version`.
-ResultDocument read_result(JsonReader& reader, bool any_version);
+// Reads a document to its end: a result, or a list of them, as `measure` writes for several op
+// lists. What it does not know it passes over, so that keys can be added to the formats. Throws
+// Error where a result is of neither kind, broken, or of another version of its schema; the last is
+// let pass with `any_version`.
+std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version);
 
 }  // namespace fusecalc

@@ -7,5 +7,6 @@ void note_interrupts();
 
 // Throws an Error with Fault::kInterrupted after a Ctrl-C.
 void stop_if_interrupted();
+bool interrupted();
 
 }  // namespace fusecalc

@@ -14,6 +14,7 @@
 
 #include "core/embedded.hpp"
 #include "gpu/compiler.hpp"
+#include "measure/device_buffer.hpp"
 
 namespace fusecalc::gpu {
 namespace {
@@ -23,48 +24,54 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 constexpr unsigned kBlockThreads = 256;
 
-// The element kinds of kernels/instruments.cuh's fill(), in its order.
-enum class FillKind : std::int32_t {
+// The element kinds of kernels/instruments.cuh, in its order.
+enum class ElementKind : std::int32_t {
   kBits64,
+  kBits8,
   kFloat64,
   kFloat32,
+  kTfloat32,
   kFloat16,
   kBfloat16,
   kFloat8E4m3,
   kFloat8E5m2,
+  kFloat4E2m1,
   kInt64,
   kInt32,
   kInt16,
   kInt8,
-  kBits8
+  kUint8,
+  kInt4,
+  kUint4,
+  kBool
 };
 
 struct FillElement {
-  FillKind kind;
-  std::uint64_t bytes;
+  ElementKind kind;
+  std::uint64_t bytes;  // of what is stored at once: one element, or two of 4 bits
 };
 
 FillElement fill_element(const std::optional<DType>& dtype) {
-  if (!dtype) return {FillKind::kBits8, 1};
+  if (!dtype) return {ElementKind::kBits8, 1};
   switch (*dtype) {
-    case DType::kF64: return {FillKind::kFloat64, 8};
-    case DType::kF32:
-    case DType::kTf32: return {FillKind::kFloat32, 4};
-    case DType::kF16: return {FillKind::kFloat16, 2};
-    case DType::kBf16: return {FillKind::kBfloat16, 2};
-    case DType::kFp8E4m3: return {FillKind::kFloat8E4m3, 1};
-    case DType::kFp8E5m2: return {FillKind::kFloat8E5m2, 1};
-    case DType::kI64: return {FillKind::kInt64, 8};
-    case DType::kI32: return {FillKind::kInt32, 4};
-    case DType::kI16: return {FillKind::kInt16, 2};
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kBool: return {FillKind::kInt8, 1};
-    case DType::kFp4E2m1:
-    case DType::kI4:
-    case DType::kU4: return {FillKind::kBits8, 1};
+    case DType::kF64: return {ElementKind::kFloat64, 8};
+    case DType::kF32: return {ElementKind::kFloat32, 4};
+    case DType::kTf32: return {ElementKind::kTfloat32, 4};
+    case DType::kF16: return {ElementKind::kFloat16, 2};
+    case DType::kBf16: return {ElementKind::kBfloat16, 2};
+    case DType::kFp8E4m3: return {ElementKind::kFloat8E4m3, 1};
+    case DType::kFp8E5m2: return {ElementKind::kFloat8E5m2, 1};
+    case DType::kFp4E2m1: return {ElementKind::kFloat4E2m1, 1};
+    case DType::kI64: return {ElementKind::kInt64, 8};
+    case DType::kI32: return {ElementKind::kInt32, 4};
+    case DType::kI16: return {ElementKind::kInt16, 2};
+    case DType::kI8: return {ElementKind::kInt8, 1};
+    case DType::kU8: return {ElementKind::kUint8, 1};
+    case DType::kI4: return {ElementKind::kInt4, 1};
+    case DType::kU4: return {ElementKind::kUint4, 1};
+    case DType::kBool: return {ElementKind::kBool, 1};
   }
-  return {FillKind::kBits8, 1};
+  return {ElementKind::kBits8, 1};
 }
 
 // Kernel ids are the driver's function handles.
@@ -108,10 +115,11 @@ CudaBackend::~CudaBackend() {
 
 void CudaBackend::prepare_instruments() {
   const std::vector<CompiledKernel> kernels =
-      compile({std::string(embedded_kernel("instruments")), {"sweep", "hold", "fill"}});
+      compile({std::string(embedded_kernel("instruments")), {"sweep", "hold", "fill", "compare"}});
   sweep_kernel_ = kernels[0];
   hold_kernel_ = kernels[1];
   fill_kernel_ = kernels[2];
+  compare_kernel_ = kernels[3];
   check(driver().cuEventCreate(&begin_, CU_EVENT_DEFAULT), "cuEventCreate");
   check(driver().cuEventCreate(&end_, CU_EVENT_DEFAULT), "cuEventCreate");
   void* flag = nullptr;
@@ -207,8 +215,8 @@ void CudaBackend::download(std::span<std::byte> to, const BufferAt& from) {
 
 void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
   FillElement element = fill_element(fill.dtype);
-  if (element.kind == FillKind::kBits8 && buffer.bytes % 8 == 0) {
-    element = {FillKind::kBits64, 8};
+  if (element.kind == ElementKind::kBits8 && buffer.bytes % 8 == 0) {
+    element = {ElementKind::kBits64, 8};
   }
   const std::uint64_t elements = buffer.bytes / element.bytes;
   if (elements == 0) return;
@@ -226,6 +234,39 @@ void CudaBackend::poison(const Buffer& buffer) {
   if (buffer.bytes == 0) return;
   check(driver().cuMemsetD8Async(buffer.id, 0xff, buffer.bytes, context_.stream()),
         "cuMemsetD8Async");
+}
+
+Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtype,
+                                std::uint64_t elements, const Allowance& allowed) {
+  // As the kernel stores it.
+  struct Found {
+    double excess;
+    std::uint64_t worst;
+    std::uint64_t beyond;
+    double magnitude;
+  };
+  const unsigned blocks = 8 * info_.sm_count;
+  std::vector<Found> found(blocks);
+  const DeviceBuffer results(*this, blocks * sizeof(Found));
+  launch({.kernel = compare_kernel_,
+          .grid = {blocks},
+          .block = {kBlockThreads},
+          .shared_bytes = 0,
+          .arguments = {a, b, elements, static_cast<std::int32_t>(fill_element(dtype).kind),
+                        allowed.absolute, allowed.relative, results.at(0)}});
+  download(std::as_writable_bytes(std::span(found)), results.at(0));
+  Difference difference;
+  for (const Found& block : found) {
+    const bool first = block.excess == difference.excess && block.worst < difference.worst;
+    if (block.excess > difference.excess || first) {
+      difference.excess = block.excess;
+      difference.worst = block.worst;
+    }
+    difference.beyond += block.beyond;
+    difference.max_magnitude = std::max(difference.max_magnitude, block.magnitude);
+  }
+  if (difference.excess == 0) difference.worst = 0;
+  return difference;
 }
 
 void CudaBackend::launch(const Launch& launch) {
@@ -254,6 +295,13 @@ void CudaBackend::launch(const Launch& launch) {
         },
         launch.arguments[i]);
     pointers[i] = &values[i];
+  }
+  if (launch.cooperative) {
+    check(driver().cuLaunchCooperativeKernel(
+              function, launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
+              launch.block.z, launch.shared_bytes, context_.stream(), pointers.data()),
+          "cuLaunchCooperativeKernel");
+    return;
   }
   check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
                                 launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,

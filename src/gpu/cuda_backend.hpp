@@ -32,6 +32,8 @@ class CudaBackend final : public GpuBackend {
   void download(std::span<std::byte> to, const BufferAt& from) override;
   void fill(const Buffer& buffer, const RandomFill& fill) override;
   void poison(const Buffer& buffer) override;
+  Difference compare(const BufferAt& a, const BufferAt& b, DType dtype, std::uint64_t elements,
+                     const Allowance& allowed) override;
 
   void launch(const Launch& launch) override;
   void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
@@ -67,6 +69,7 @@ class CudaBackend final : public GpuBackend {
   CompiledKernel sweep_kernel_;
   CompiledKernel hold_kernel_;
   CompiledKernel fill_kernel_;
+  CompiledKernel compare_kernel_;
   Buffer before_;  // swept to clean the L2 before the work
   Buffer
       after_;  // swept to drain it behind the work: another buffer, so that nothing of it is cached

@@ -29,6 +29,7 @@ namespace fusecalc::gpu {
   X(cuFuncSetAttribute) \
   X(cuGetErrorName) \
   X(cuGetErrorString) \
+  X(cuLaunchCooperativeKernel) \
   X(cuLaunchKernel) \
   X(cuMemAlloc) \
   X(cuMemcpyDtoDAsync) \

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -57,6 +58,13 @@ struct OpRow {
   // Shapes, types and elements touched.
   void (*infer)(Inference&) = nullptr;
   std::string_view summary;
+  // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the
+  // inputs' elements, s what a row left behind, $name an attribute or what codegen/text.cpp lists.
+  std::string_view device{};
+  std::array<std::string_view, 2> device_more{};
+  // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
+  std::string_view state{};
+  bool per_channel = false;  // the inputs after the first lie along axis 1
 };
 
 std::span<const OpRow> op_table();

@@ -38,6 +38,16 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return result;
 }
 
+std::vector<std::uint64_t> strides_of(const Shape& shape) {
+  std::vector<std::uint64_t> strides(shape.size());
+  std::uint64_t stride = 1;
+  for (std::size_t i = shape.size(); i > 0; --i) {
+    strides[i - 1] = stride;
+    stride *= shape[i - 1];
+  }
+  return strides;
+}
+
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void RowLayout::append(std::uint64_t extent, bool reduced) {

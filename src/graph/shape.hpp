@@ -18,6 +18,9 @@ std::uint64_t elements_between(const Shape& shape, std::size_t first, std::size_
 // NumPy's rule: aligned at the last axis, equal or 1. Nothing where they do not agree.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
+// The strides of a tensor whose elements lie one after the other.
+std::vector<std::uint64_t> strides_of(const Shape& shape);
+
 // "[8, 2048, 4096]".
 std::string to_string(const Shape& shape);
 

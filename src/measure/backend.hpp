@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/generated.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
 
@@ -44,13 +45,6 @@ struct BufferAt {
   std::uint64_t offset = 0;
 };
 
-// CUDA C++ text that becomes one module. Its entries are extern "C" and come back in order.
-struct KernelSource {
-  std::string text;
-  std::vector<std::string> entries;
-  std::vector<std::string> options{};  // for NVRTC, beyond the architecture
-};
-
 // What the compiler made of one entry.
 struct KernelResources {
   unsigned registers = 0;          // per thread
@@ -83,15 +77,31 @@ struct Launch {
   Extent block;
   std::uint32_t shared_bytes = 0;  // dynamic
   std::vector<Argument> arguments;
+  bool cooperative = false;  // its blocks wait for each other: all must be resident
 };
 
-// Uniform in [low, high) of a type, or random bits where none is given. The same seed gives the
-// same bytes on every device.
+// Uniform in [low, high) of a type, or random bits where none is given; a bool is 0 or 1 whatever
+// the range. The same seed gives the same bytes on every device: random_value() says which.
 struct RandomFill {
   std::optional<DType> dtype{};
   double low = 0;
   double high = 1;
   std::uint64_t seed = 0;
+};
+
+// How far two right results a and b may be apart: absolute + relative * max(|a|, |b|).
+struct Allowance {
+  double absolute = 0;
+  double relative = 0;
+};
+
+// How two tensors differ. What is infinite or no number is equal to its own kind only, and
+// infinitely far from anything else.
+struct Difference {
+  double excess = 0;        // the largest |a - b| over what is allowed there; 0 where all are equal
+  std::uint64_t worst = 0;  // the first element of that excess
+  std::uint64_t beyond = 0;  // elements that are further apart than allowed
+  double max_magnitude = 0;  // the largest finite |a|
 };
 
 // One timed run of some work.
@@ -128,6 +138,9 @@ class GpuBackend {
   virtual void fill(const Buffer& buffer, const RandomFill& fill) = 0;
   // Bytes of 0xff: NaN in every float type, and no value that a kernel writes by chance.
   virtual void poison(const Buffer& buffer) = 0;
+  // Waits for what is enqueued.
+  virtual Difference compare(const BufferAt& a, const BufferAt& b, DType dtype,
+                             std::uint64_t elements, const Allowance& allowed) = 0;
 
   virtual void launch(const Launch& launch) = 0;
   virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;

@@ -28,9 +28,20 @@ struct KernelMeasurement {
   Bytes analytic;
   Observed observed;  // alone, from a cold L2
   KernelResources resources;
+  std::string
+      schedule{};  // how its work is spread; empty: it has no code, observed.reason tells why
+  bool looks_again = false;  // it reads rows anew that did not fit on chip
   double occupancy = 0;
   double compile_seconds = 0;
   bool cached = false;
+};
+
+// How far a plan's results are from what they should be.
+struct Verified {
+  double max_rel_err = 0;
+  double tolerance = 0;
+  bool ok = false;
+  std::string worst{};  // the place, for people
 };
 
 struct PlanMeasurement {
@@ -40,6 +51,8 @@ struct PlanMeasurement {
   Observed isolated{};               // its kernels' figures, added up
   Observed pipeline{};               // its kernels back to back
   std::vector<std::string> notes{};  // a sentence for every gap between analytic and measured bytes
+  std::optional<Verified> verified{};
+  std::string verified_reason{};  // why it is not
 };
 
 // What `measure` found out: the one model behind every output format.
@@ -48,6 +61,8 @@ struct Measurement {
   std::uint64_t operations = 0;
   std::uint64_t dtype_bytes = 0;
   std::uint64_t seed = 0;
+  bool synthetic = true;     // sizes alone are known: the kernels compute nothing
+  bool interrupted = false;  // by the user; what was measured until then stands
   DeviceInfo device;
   std::optional<double> copy_bytes_per_s{};  // read + written by the device's own copy, in this run
   PlanMeasurement unfused{};

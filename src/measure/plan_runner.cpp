@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 
+#include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/explain.hpp"
@@ -31,12 +32,12 @@ Bytes count_steadily(GpuBackend& gpu, const Work& work) {
 }
 
 Work kernel_work(GpuBackend& gpu, const PreparedKernel& kernel) {
-  return [&gpu, &kernel] { gpu.launch(kernel.launch); };
+  return [&gpu, &kernel] { gpu.launch(*kernel.launch); };
 }
 
 Work plan_work(GpuBackend& gpu, const PreparedPlan& plan) {
   return [&gpu, &plan] {
-    for (const PreparedKernel& kernel : plan.kernels) gpu.launch(kernel.launch);
+    for (const PreparedKernel& kernel : plan.kernels) gpu.launch(*kernel.launch);
   };
 }
 
@@ -47,24 +48,30 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     measured.name = kernel.name;
     measured.operations = kernel.operations;
     measured.analytic = kernel.analytic;
-    measured.resources = kernel.launch.kernel.resources;
-    measured.occupancy = gpu.occupancy(kernel.launch);
-    measured.compile_seconds = kernel.launch.kernel.compile_seconds;
-    measured.cached = kernel.launch.kernel.cached;
+    measured.looks_again = kernel.looks_again;
+    measured.schedule = kernel.schedule;
+    if (!kernel.launch) continue;
+    measured.resources = kernel.launch->kernel.resources;
+    measured.occupancy = gpu.occupancy(*kernel.launch);
+    measured.compile_seconds = kernel.launch->kernel.compile_seconds;
+    measured.cached = kernel.launch->kernel.cached;
   }
   return result;
 }
 
-// The kernels' figures added up. A sum has no samples of its own: it stands on the fewest.
+// The kernels' figures added up; nothing where one of them has none. A sum has no samples of its
+// own: it stands on the fewest.
 Observed sum_of(const std::vector<KernelMeasurement>& kernels) {
   Observed sum = kernels.front().observed;
   for (const KernelMeasurement& kernel : std::span(kernels).subspan(1)) {
     const Observed& one = kernel.observed;
-    if (sum.dram && one.dram) {
+    if (!one.dram) sum.dram.reset();
+    if (!one.time) sum.time.reset();
+    if (sum.dram) {
       sum.dram->read += one.dram->read;
       sum.dram->write += one.dram->write;
     }
-    if (sum.time && one.time) {
+    if (sum.time) {
       sum.time->median += one.time->median;
       sum.time->min += one.time->min;
       sum.time->p10 += one.time->p10;
@@ -74,6 +81,11 @@ Observed sum_of(const std::vector<KernelMeasurement>& kernels) {
     }
   }
   return sum;
+}
+
+std::size_t launches_left_out(const PreparedPlan& plan) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      plan.kernels, [](const PreparedKernel& kernel) { return !kernel.launch; }));
 }
 
 // One pass over all that is to be observed: every kernel alone, every plan back to back. A plan of
@@ -87,10 +99,11 @@ void visit(GpuBackend& gpu, std::span<const PreparedPlan> plans,
     PlanMeasurement& result = results[p];
     const bool single = plan.kernels.size() == 1;
     for (std::size_t k = 0; k < plan.kernels.size() && (options.isolated || single); ++k) {
+      if (!plan.kernels[k].launch) continue;
       progress(fmt::format("{} {}, kernel {} of {}", doing, plan.key, k + 1, plan.kernels.size()));
       observe(result.kernels[k].observed, kernel_work(gpu, plan.kernels[k]));
     }
-    if (options.pipeline && !single) {
+    if (options.pipeline && !single && launches_left_out(plan) == 0) {
       progress(fmt::format("{} {}, back to back", doing, plan.key));
       observe(result.pipeline, plan_work(gpu, plan));
     }
@@ -101,10 +114,11 @@ std::size_t count_of_visits(std::span<const PreparedPlan> plans, const MeasureOp
   std::size_t visits = 0;
   for (const PreparedPlan& plan : plans) {
     const bool single = plan.kernels.size() == 1;
-    if (options.isolated || single) visits += plan.kernels.size();
-    if (options.pipeline && !single) ++visits;
+    const std::size_t left_out = launches_left_out(plan);
+    if (options.isolated || single) visits += plan.kernels.size() - left_out;
+    if (options.pipeline && !single && left_out == 0) ++visits;
   }
-  return visits;
+  return std::max<std::size_t>(1, visits);
 }
 
 StoppingRule stopping_rule(const MeasureOptions& options, std::size_t parts) {
@@ -113,17 +127,40 @@ StoppingRule stopping_rule(const MeasureOptions& options, std::size_t parts) {
   return rule;
 }
 
+// Why what is missing of a plan is missing.
+std::string reason_for(const PreparedPlan& plan, const MeasureOptions& options) {
+  if (const std::size_t left_out = launches_left_out(plan); left_out > 0) {
+    return fmt::format("not measured: {} of its {} kernels {} no code", left_out,
+                       plan.kernels.size(), left_out == 1 ? "has" : "have");
+  }
+  if (interrupted()) return "not measured: interrupted";
+  return options.counters ? "" : "not counted: --timing-only";
+}
+
 // Adds up what was observed and says why the rest was not.
 void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOptions& options,
               const DeviceInfo& device) {
-  const std::string no_counters = options.counters ? "" : "not counted: --timing-only";
-  for (KernelMeasurement& kernel : result.kernels) kernel.observed.reason = no_counters;
-  result.pipeline.reason = no_counters;
+  const std::string missing = reason_for(plan, options);
+  const auto say = [](Observed& observed, const std::string& reason) {
+    if (!observed.dram || !observed.time) observed.reason = reason;
+  };
   result.isolated = sum_of(result.kernels);
+  say(result.isolated, missing);
+  say(result.pipeline, missing);
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const bool launched = plan.kernels[k].launch.has_value();
+    const std::string untouched = interrupted()      ? "not measured: interrupted"
+                                  : options.counters ? ""
+                                                     : "not counted: --timing-only";
+    say(result.kernels[k].observed,
+        launched ? untouched : "not measured: " + plan.kernels[k].reason);
+  }
   if (result.kernels.size() == 1) result.pipeline = result.isolated;
   if (!options.isolated) {
     const Observed not_observed{.dram = {}, .time = {}, .reason = "not measured: --cache pipeline"};
-    for (KernelMeasurement& kernel : result.kernels) kernel.observed = not_observed;
+    for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+      if (plan.kernels[k].launch) result.kernels[k].observed = not_observed;
+    }
     result.isolated = not_observed;
   }
   if (!options.pipeline)
@@ -140,13 +177,20 @@ std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const Prepared
     assert(!plan.kernels.empty());
     results.push_back(describe(gpu, plan));
   }
-  if (options.counters) {
-    visit(gpu, plans, results, options, progress, "counting",
-          [&](Observed& observed, const Work& work) { observed.dram = count_steadily(gpu, work); });
-  }
   const StoppingRule rule = stopping_rule(options, count_of_visits(plans, options));
-  visit(gpu, plans, results, options, progress, "timing",
+  try {
+    if (options.counters) {
+      visit(
+          gpu, plans, results, options, progress, "counting",
+          [&](Observed& observed, const Work& work) { observed.dram = count_steadily(gpu, work); });
+    }
+    visit(
+        gpu, plans, results, options, progress, "timing",
         [&](Observed& observed, const Work& work) { observed.time = time_work(gpu, work, rule); });
+  } catch (const Error& error) {
+    // What was measured until then stands.
+    if (error.fault() != Fault::kInterrupted) throw;
+  }
   for (std::size_t p = 0; p < plans.size(); ++p) {
     complete(results[p], plans[p], options, gpu.device());
   }

@@ -29,7 +29,10 @@ struct PreparedKernel {
   std::string name;
   std::uint64_t operations = 1;
   Bytes analytic;
-  Launch launch;
+  std::optional<Launch> launch{};
+  std::string reason{};  // why there is none
+  std::string schedule{};
+  bool looks_again = false;
 };
 
 struct PreparedPlan {
@@ -40,8 +43,8 @@ struct PreparedPlan {
   std::uint64_t largest_intermediate = 0;
 };
 
-// Counts, then times, every kernel and every plan. Counting comes first, since it is what a machine
-// may not permit; timing follows with the profiler gone.
+// Counts, then times, every kernel that can be launched and every plan of which all can. Counting
+// comes first, since it is what a machine may not permit; timing follows with the profiler gone.
 std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const PreparedPlan> plans,
                                        const MeasureOptions& options, const Progress& progress);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,13 +18,20 @@ struct Look {
   bool explain = false;  // every kernel in full, with the reasons of its boundaries
 };
 
+// A measurement, and for a graph what was predicted of it: every plan, and the kernels of the two
+// that ran in the same order.
+struct MeasurementReport {
+  Measurement measurement;
+  std::optional<Analysis> analysis{};
+};
+
 // One output format: adding a row here adds it to --format, to -o and to the completions. A writer
 // is null where the format has no such thing.
 struct Format {
   std::string_view name;
   std::string_view extension;  // empty: not for files
   void (*write)(const Analysis&, const Look&, Output&) = nullptr;
-  void (*write_measurement)(const Measurement&, const Look&, Output&) = nullptr;
+  void (*write_measurement)(std::span<const MeasurementReport>, const Look&, Output&) = nullptr;
   void (*write_comparison)(const Comparison&, const Look&, Output&) = nullptr;
 };
 

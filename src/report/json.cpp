@@ -1,7 +1,3 @@
-#include <vector>
-
-#include "json/writer.hpp"
-#include "report/boundaries.hpp"
 #include "report/json_parts.hpp"
 #include "report/writers.hpp"
 
@@ -38,10 +34,11 @@ void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const Pla
   json.end();
 }
 
-void write_kernel(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                  const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
+}  // namespace
+
+void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+                          const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
   const OpGraph& graph = analysis.graph;
-  json.begin_object();
   json.member("name", kernel_name(graph, kernel.ops));
   json.key("ops");
   write_names(json, graph, kernel.ops);
@@ -59,31 +56,7 @@ void write_kernel(JsonWriter& json, const GraphAnalysis& analysis, const PlanRep
     for (const Kernel& part : kernel.split->kernels) write_names(json, graph, part);
     json.end().end();
   }
-  json.end();
 }
-
-void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan) {
-  json.key(name_of(plan.kind)).begin_object();
-  json.member("read", plan.bytes.read);
-  json.member("write", plan.bytes.write);
-  json.member("total", plan.bytes.total());
-  json.member("flops", plan.flops);
-  json.key("kernels").begin_array();
-  BoundaryFinder boundaries(analysis, plan);
-  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
-    write_kernel(json, analysis, plan, plan.kernels[k], boundaries.of(k));
-  }
-  json.end().end();
-}
-
-void write_device(JsonWriter& json, const Device& device) {
-  json.key("device").begin_object(Layout::kInline);
-  json.member("name", device.name);
-  json.member("shared_bytes_per_block", device.on_chip_bytes);
-  json.end();
-}
-
-}  // namespace
 
 void write_conditions(JsonWriter& json, const OpGraph& graph) {
   json.key("dims").begin_object(Layout::kInline);
@@ -100,6 +73,37 @@ void write_conditions(JsonWriter& json, const OpGraph& graph) {
   }
   json.end();
 }
+
+void write_plan_members(JsonWriter& json, const PlanReport& plan) {
+  json.member("read", plan.bytes.read);
+  json.member("write", plan.bytes.write);
+  json.member("total", plan.bytes.total());
+  json.member("flops", plan.flops);
+}
+
+namespace {
+
+void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan) {
+  json.key(name_of(plan.kind)).begin_object();
+  write_plan_members(json, plan);
+  json.key("kernels").begin_array();
+  BoundaryFinder boundaries(analysis, plan);
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    json.begin_object();
+    write_kernel_members(json, analysis, plan, plan.kernels[k], boundaries.of(k));
+    json.end();
+  }
+  json.end().end();
+}
+
+void write_device(JsonWriter& json, const Device& device) {
+  json.key("device").begin_object(Layout::kInline);
+  json.member("name", device.name);
+  json.member("shared_bytes_per_block", device.on_chip_bytes);
+  json.end();
+}
+
+}  // namespace
 
 void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) {
   const Savings savings = analysis.savings();

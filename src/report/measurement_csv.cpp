@@ -33,12 +33,7 @@ void write_row(Output& output, const Measurement& measurement, const PlanMeasure
                            cache, csv_field(kernel), analytic.read, analytic.write, dram, time));
 }
 
-}  // namespace
-
-void write_csv(const Measurement& measurement, const Look& /*look*/, Output& output) {
-  output.write(
-      "name,plan,cache,kernel,read,write,dram_read,dram_write,error_read_pct,error_write_pct,"
-      "error_total_pct,time_us_median,time_us_min,time_us_p10,time_us_p90,samples,gbps\n");
+void write_one(const Measurement& measurement, Output& output) {
   for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
     for (const KernelMeasurement& kernel : plan->kernels) {
       write_row(output, measurement, *plan, "isolated", kernel.name, kernel.analytic,
@@ -47,6 +42,15 @@ void write_csv(const Measurement& measurement, const Look& /*look*/, Output& out
     write_row(output, measurement, *plan, "isolated", "", plan->analytic, plan->isolated);
     write_row(output, measurement, *plan, "pipeline", "", plan->analytic, plan->pipeline);
   }
+}
+
+}  // namespace
+
+void write_csv(std::span<const MeasurementReport> reports, const Look& /*look*/, Output& output) {
+  output.write(
+      "name,plan,cache,kernel,read,write,dram_read,dram_write,error_read_pct,error_write_pct,"
+      "error_total_pct,time_us_median,time_us_min,time_us_p10,time_us_p90,samples,gbps\n");
+  for (const MeasurementReport& report : reports) write_one(report.measurement, output);
 }
 
 }  // namespace fusecalc

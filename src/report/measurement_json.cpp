@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "json/writer.hpp"
+#include "report/json_parts.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -92,11 +92,9 @@ void write_bytes(JsonWriter& json, const Bytes& bytes) {
   json.member("total", bytes.total());
 }
 
-void write_kernel(JsonWriter& json, const KernelMeasurement& kernel) {
-  json.begin_object();
-  json.member("name", kernel.name);
-  json.member("operations", kernel.operations);
-  write_bytes(json, kernel.analytic);
+// What was found out about a kernel by running it.
+void write_run(JsonWriter& json, const KernelMeasurement& kernel) {
+  if (!kernel.schedule.empty()) json.member("schedule", kernel.schedule);
   json.member("registers", std::uint64_t{kernel.resources.registers});
   json.member("shared_bytes", kernel.resources.shared_bytes);
   json.member("spill_bytes", kernel.resources.spill_bytes);
@@ -104,30 +102,67 @@ void write_kernel(JsonWriter& json, const KernelMeasurement& kernel) {
   json.member("compile_ms", tidy(kernel.compile_seconds * 1e3));
   json.member("cached", kernel.cached);
   write_observed(json, "measured", kernel.analytic, kernel.observed);
-  json.end();
 }
 
-void write_plan(JsonWriter& json, const PlanMeasurement& plan) {
-  json.key(plan.key).begin_object();
-  write_bytes(json, plan.analytic);
-  json.key("kernels").begin_array();
-  for (const KernelMeasurement& kernel : plan.kernels) write_kernel(json, kernel);
-  json.end();
+// What was found out about a plan.
+void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
   write_observed(json, "measured", plan.analytic, plan.isolated);
   write_observed(json, "measured_pipeline", plan.analytic, plan.pipeline);
-  json.key("verified").null();
-  json.member("verified_reason", "synthetic kernels compute nothing that could be wrong");
+  json.key("verified");
+  if (plan.verified) {
+    json.begin_object(JsonWriter::Layout::kInline);
+    member_or_null(json, "max_rel_err", plan.verified->max_rel_err);
+    json.member("tolerance", plan.verified->tolerance);
+    json.member("ok", plan.verified->ok);
+    if (!plan.verified->worst.empty()) json.member("worst", plan.verified->worst);
+    json.end();
+  } else {
+    json.null();
+    json.member("verified_reason", plan.verified_reason);
+  }
   json.key("notes").begin_array();
   for (const std::string& note : plan.notes) json.value(note);
   json.end();
+}
+
+void write_chain_plan(JsonWriter& json, const PlanMeasurement& plan) {
+  json.key(plan.key).begin_object();
+  write_bytes(json, plan.analytic);
+  json.key("kernels").begin_array();
+  for (const KernelMeasurement& kernel : plan.kernels) {
+    json.begin_object();
+    json.member("name", kernel.name);
+    json.member("operations", kernel.operations);
+    write_bytes(json, kernel.analytic);
+    write_run(json, kernel);
+    json.end();
+  }
+  json.end();
+  write_outcome(json, plan);
   json.end();
 }
 
-}  // namespace
+// `measured` is null for a plan that did not run.
+void write_graph_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+                      const PlanMeasurement* measured) {
+  json.key(name_of(plan.kind)).begin_object();
+  write_plan_members(json, plan);
+  json.key("kernels").begin_array();
+  BoundaryFinder boundaries(analysis, plan);
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    json.begin_object();
+    write_kernel_members(json, analysis, plan, plan.kernels[k], boundaries.of(k));
+    if (measured != nullptr) write_run(json, measured->kernels[k]);
+    json.end();
+  }
+  json.end();
+  if (measured != nullptr) write_outcome(json, *measured);
+  json.end();
+}
 
-void write_json(const Measurement& measurement, const Look& /*look*/, Output& output) {
+void write_one(JsonWriter& json, const MeasurementReport& report) {
+  const Measurement& measurement = report.measurement;
   const Savings savings = measurement.savings();
-  JsonWriter json(output);
   json.begin_object();
   json.member("schema", kMeasurementSchema);
   json.member("name", measurement.name);
@@ -138,14 +173,37 @@ void write_json(const Measurement& measurement, const Look& /*look*/, Output& ou
   json.member("savings_pct", savings.percent());
   json.member("speedup_estimate", savings.speedup());
   member_or_null(json, "speedup_measured", measurement.measured_speedup());
-  json.member("synthetic", true);
+  json.member("synthetic", measurement.synthetic);
+  if (measurement.interrupted) json.member("interrupted", true);
   json.member("seed", measurement.seed);
-  json.member("dtype_bytes", measurement.dtype_bytes);
+  if (!report.analysis) json.member("dtype_bytes", measurement.dtype_bytes);
   write_device(json, measurement);
+  if (report.analysis) write_conditions(json, report.analysis->graph->graph);
   json.key("plans").begin_object();
-  write_plan(json, measurement.unfused);
-  write_plan(json, measurement.fused);
+  if (report.analysis) {
+    const GraphAnalysis& graph = *report.analysis->graph;
+    for (const PlanReport& plan : graph.plans) {
+      const std::string_view key = name_of(plan.kind);
+      const PlanMeasurement* measured = nullptr;
+      if (measurement.unfused.key == key) measured = &measurement.unfused;
+      if (measurement.fused.key == key) measured = &measurement.fused;
+      write_graph_plan(json, graph, plan, measured);
+    }
+  } else {
+    write_chain_plan(json, measurement.unfused);
+    write_chain_plan(json, measurement.fused);
+  }
   json.end();
+  json.end();
+}
+
+}  // namespace
+
+void write_json(std::span<const MeasurementReport> reports, const Look& /*look*/, Output& output) {
+  JsonWriter json(output);
+  if (reports.size() == 1) return write_one(json, reports[0]);
+  json.begin_array();
+  for (const MeasurementReport& report : reports) write_one(json, report);
   json.end();
 }
 

@@ -11,8 +11,8 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
   if (rows.empty()) return;
   std::string head = fmt::format("\n| {} |", title);
   std::string rule = "|---|";
-  for (const std::string_view column : kMeasurementColumns) {
-    head += fmt::format(" {} |", column);
+  for (const MeasurementColumn& column : kMeasurementColumns) {
+    head += fmt::format(" {} |", column.name);
     rule += "---:|";
   }
   output.write(head + "\n" + rule + "\n");
@@ -25,9 +25,7 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
   }
 }
 
-}  // namespace
-
-void write_markdown(const Measurement& measurement, const Look& /*look*/, Output& output) {
+void write_one(const Measurement& measurement, Output& output) {
   output.write(fmt::format("### {} on {}\n", markdown_text(measurement.name),
                            markdown_text(measurement.device.name)));
   write_rows(output, "each kernel alone", isolated_rows(measurement));
@@ -37,6 +35,16 @@ void write_markdown(const Measurement& measurement, const Look& /*look*/, Output
     output.write("\n- " + markdown_text(note));
   }
   output.write("\n");
+}
+
+}  // namespace
+
+void write_markdown(std::span<const MeasurementReport> reports, const Look& /*look*/,
+                    Output& output) {
+  for (const MeasurementReport& report : reports) {
+    if (&report != &reports.front()) output.write("\n");
+    write_one(report.measurement, output);
+  }
 }
 
 }  // namespace fusecalc

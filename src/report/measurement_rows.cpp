@@ -15,6 +15,7 @@ MeasurementRow row(const Measurement& measurement, std::string label, const Byte
                    const Observed& observed, bool plan) {
   MeasurementRow out{.label = std::move(label), .cells = {}, .plan = plan};
   out.cells.fill("-");
+  for (std::size_t i = 6; i < out.cells.size(); ++i) out.cells[i].clear();
   out.cells[0] = human_bytes(analytic.total());
   if (observed.dram) {
     const std::uint64_t total = observed.dram->total();
@@ -32,6 +33,13 @@ MeasurementRow row(const Measurement& measurement, std::string label, const Byte
   return out;
 }
 
+void add_resources(MeasurementRow& row, const KernelMeasurement& kernel) {
+  if (kernel.schedule.empty()) return;
+  row.cells[6] = fmt::format("{}", kernel.resources.registers);
+  row.cells[7] = fmt::format("{}", kernel.resources.spill_bytes);
+  row.cells[8] = fmt::format("{:.0f}%", kernel.occupancy * 100);
+}
+
 void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
               const PlanMeasurement& plan) {
   const std::size_t kernels = plan.kernels.size();
@@ -40,6 +48,7 @@ void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
     const KernelMeasurement& kernel = plan.kernels[k];
     rows.push_back(row(measurement, "  " + printable(kernel.name, 24), kernel.analytic,
                        kernel.observed, false));
+    add_resources(rows.back(), kernel);
   }
   if (shown < kernels) {
     MeasurementRow more{.label = fmt::format("  and {} more", kernels - shown), .cells = {}};
@@ -48,6 +57,27 @@ void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
   rows.push_back(row(measurement,
                      fmt::format("{}, {} kernel{}", plan.key, kernels, kernels == 1 ? "" : "s"),
                      plan.analytic, plan.isolated, true));
+  if (kernels == 1) add_resources(rows.back(), plan.kernels[0]);
+}
+
+std::string verdict_sentence(const PlanMeasurement& plan) {
+  if (!plan.verified)
+    return fmt::format("{}: results not checked: {}", plan.key, plan.verified_reason);
+  return fmt::format("{}: results {}: off by {:.2g} at most, {:.2g} allowed{}", plan.key,
+                     plan.verified->ok ? "checked" : "WRONG", plan.verified->max_rel_err,
+                     plan.verified->tolerance,
+                     plan.verified->ok ? "" : fmt::format(" ({})", plan.verified->worst));
+}
+
+void add_kernel_notes(std::vector<std::string>& notes, const PlanMeasurement& plan) {
+  for (const KernelMeasurement& kernel : plan.kernels) {
+    const std::string name = fmt::format("{}, {}", plan.key, printable(kernel.name, 40));
+    if (kernel.schedule.empty()) notes.push_back(name + ": " + kernel.observed.reason);
+    if (kernel.resources.spill_bytes > 0) {
+      notes.push_back(fmt::format("{}: registers run out, {} bytes a thread spill to memory", name,
+                                  kernel.resources.spill_bytes));
+    }
+  }
 }
 
 bool throttled(const Observed& observed) { return observed.time && observed.time->throttled > 0; }
@@ -82,11 +112,26 @@ std::string speedup_sentence(const Measurement& measurement) {
   return text;
 }
 
+std::string_view verdict_word(const Measurement& measurement) {
+  bool all = true;
+  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+    if (plan->verified && !plan->verified->ok) return "WRONG";
+    all = all && plan->verified;
+  }
+  return all ? "ok" : "-";
+}
+
 std::vector<std::string> measurement_notes(const Measurement& measurement) {
-  std::vector<std::string> notes = {
-      "synthetic: the list names sizes only, so these kernels move its bytes and compute nothing"};
+  std::vector<std::string> notes;
+  if (measurement.synthetic) {
+    notes.emplace_back(
+        "synthetic: the list names sizes only, so these kernels move its bytes and compute "
+        "nothing");
+  }
   for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
     notes.insert(notes.end(), plan->notes.begin(), plan->notes.end());
+    add_kernel_notes(notes, *plan);
+    if (!measurement.synthetic) notes.push_back(verdict_sentence(*plan));
     if (throttled(plan->isolated) || throttled(plan->pipeline)) {
       notes.push_back(plan->key + ": the GPU held its clocks down during some timed runs");
     }

@@ -12,7 +12,6 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kLabelWidth = 24;
-constexpr std::size_t kCellWidth = 12;
 
 // Padded by what a terminal shows; fmt counts code points of two columns otherwise.
 std::string padded(std::string_view text, std::size_t width, bool right) {
@@ -29,25 +28,29 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
     label_width = std::max(label_width, display_width(row.label) + 2);
   }
   std::string head = "\n  " + padded(title, label_width, false);
-  for (const std::string_view column : kMeasurementColumns)
-    head += padded(column, kCellWidth, true);
+  for (const MeasurementColumn& column : kMeasurementColumns) {
+    head += padded(column.name, column.width, true);
+  }
   output.write(head + "\n");
   for (const MeasurementRow& row : rows) {
     std::string line = padded(row.label, label_width, false);
-    for (const std::string& cell : row.cells) line += padded(cell, kCellWidth, true);
+    for (std::size_t i = 0; i < row.cells.size(); ++i) {
+      line += padded(row.cells[i], kMeasurementColumns[i].width, true);
+    }
     output.write("  " + (row.plan ? coloured(line, "1", look) : line) + "\n");
   }
 }
 
-}  // namespace
-
-void write_table(const Measurement& measurement, const Look& look, Output& output) {
+void write_one(const Measurement& measurement, const Look& look, Output& output) {
   const DeviceInfo& device = measurement.device;
-  output.write(fmt::format("{}: {} operation{}, {} byte{} an element, on {}",
-                           coloured(printable(measurement.name), "1", look),
+  output.write(fmt::format("{}: {} operation{}", coloured(printable(measurement.name), "1", look),
                            grouped_digits(measurement.operations),
-                           measurement.operations == 1 ? "" : "s", measurement.dtype_bytes,
-                           measurement.dtype_bytes == 1 ? "" : "s", device.name));
+                           measurement.operations == 1 ? "" : "s"));
+  if (measurement.synthetic) {
+    output.write(fmt::format(", {} byte{} an element", measurement.dtype_bytes,
+                             measurement.dtype_bytes == 1 ? "" : "s"));
+  }
+  output.write(", on " + device.name);
   if (measurement.copy_bytes_per_s) {
     output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
   }
@@ -58,6 +61,34 @@ void write_table(const Measurement& measurement, const Look& look, Output& outpu
   for (const std::string& note : measurement_notes(measurement)) {
     output.write("  " + coloured("note: ", "33", look) + printable(note, 400) + "\n");
   }
+}
+
+// A line for each op list: what a suite comes to.
+void write_summary(std::span<const MeasurementReport> reports, const Look& look, Output& output) {
+  std::size_t label = kLabelWidth;
+  for (const MeasurementReport& report : reports) {
+    label = std::max(label, display_width(printable(report.measurement.name)) + 2);
+  }
+  output.write("\n" + coloured(padded("summary", label, false) + "  predicted  measured  checked\n",
+                               "1", look));
+  for (const MeasurementReport& report : reports) {
+    const Measurement& measurement = report.measurement;
+    const std::optional<double> speedup = measurement.measured_speedup();
+    output.write(padded(printable(measurement.name), label, false) +
+                 fmt::format("{:>10.2f}x{:>9}  {}\n", measurement.savings().speedup(),
+                             speedup ? fmt::format("{:.2f}x", *speedup) : "-",
+                             verdict_word(measurement)));
+  }
+}
+
+}  // namespace
+
+void write_table(std::span<const MeasurementReport> reports, const Look& look, Output& output) {
+  for (const MeasurementReport& report : reports) {
+    if (&report != &reports.front()) output.write("\n");
+    write_one(report.measurement, look, output);
+  }
+  if (reports.size() > 1) write_summary(reports, look, output);
 }
 
 }  // namespace fusecalc

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "core/output.hpp"
 #include "report/analysis.hpp"
 #include "report/formats.hpp"
@@ -14,10 +16,10 @@ void write_markdown(const Analysis& analysis, const Look& look, Output& output);
 void write_dot(const Analysis& analysis, const Look& look, Output& output);
 void write_mermaid(const Analysis& analysis, const Look& look, Output& output);
 
-void write_table(const Measurement& measurement, const Look& look, Output& output);
-void write_json(const Measurement& measurement, const Look& look, Output& output);
-void write_csv(const Measurement& measurement, const Look& look, Output& output);
-void write_markdown(const Measurement& measurement, const Look& look, Output& output);
+void write_table(std::span<const MeasurementReport> reports, const Look& look, Output& output);
+void write_json(std::span<const MeasurementReport> reports, const Look& look, Output& output);
+void write_csv(std::span<const MeasurementReport> reports, const Look& look, Output& output);
+void write_markdown(std::span<const MeasurementReport> reports, const Look& look, Output& output);
 
 void write_table(const Comparison& comparison, const Look& look, Output& output);
 void write_json(const Comparison& comparison, const Look& look, Output& output);

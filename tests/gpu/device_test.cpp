@@ -4,12 +4,15 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "gpu/cuda_backend.hpp"
 #include "measure/device_buffer.hpp"
+#include "measure/element.hpp"
+#include "measure/random.hpp"
 
 namespace fusecalc::gpu {
 namespace {
@@ -96,6 +99,87 @@ TEST_CASE("a half and a bfloat16 of the same draw agree with the float") {
     REQUIRE(std::abs(half - static_cast<double>(exact[i])) <=
             std::abs(static_cast<double>(exact[i])) / 1024 + 7e-5);
   }
+}
+
+TEST_CASE("every element of a fill is what the host says it is") {
+  GpuBackend& gpu = timing_gpu();
+  constexpr std::uint64_t kElements = 10'000;
+  struct Range {
+    double low;
+    double high;
+  };
+  for (std::size_t t = 0; t <= static_cast<std::size_t>(DType::kBool); ++t) {
+    const auto dtype = static_cast<DType>(t);
+    for (const auto& [low, high] :
+         {Range{-1, 1}, Range{0.25, 1}, Range{0, 7.3}, Range{0, 0x1p-9}}) {
+      if (dtype == DType::kFp4E2m1 && high > 6) continue;
+      CAPTURE(name_of(dtype));
+      CAPTURE(high);
+      const DeviceBuffer buffer(gpu, bytes_of(dtype, kElements));
+      const RandomFill fill{.dtype = dtype, .low = low, .high = high, .seed = 77};
+      gpu.fill(buffer, fill);
+      const std::vector<std::byte> bytes = contents(gpu, buffer);
+      for (std::uint64_t i = 0; i < kElements; ++i) {
+        REQUIRE(decode(dtype, bytes, i) == random_value(fill, i));
+      }
+    }
+  }
+}
+
+TEST_CASE("tensors of every type are compared element by element") {
+  GpuBackend& gpu = timing_gpu();
+  constexpr std::uint64_t kElements = 300'001;
+  for (std::size_t t = 0; t <= static_cast<std::size_t>(DType::kBool); ++t) {
+    const auto dtype = static_cast<DType>(t);
+    CAPTURE(name_of(dtype));
+    const DeviceBuffer a(gpu, bytes_of(dtype, kElements));
+    const DeviceBuffer b(gpu, bytes_of(dtype, kElements));
+    const RandomFill fill{.dtype = dtype, .low = 0, .high = 4, .seed = 5};
+    gpu.fill(a, fill);
+    gpu.fill(b, fill);
+    const Allowance none{.absolute = 0x1p-20};
+    const Difference same = gpu.compare(a.at(0), b.at(0), dtype, kElements, none);
+    CHECK(same.excess == 0);
+    CHECK(same.beyond == 0);
+    double largest = 0;
+    for (std::uint64_t i = 0; i < kElements; ++i)
+      largest = std::max(largest, random_value(fill, i));
+    CHECK(same.max_magnitude == largest);
+    // Element 123,456 becomes what element 0 is, or its neighbour where those are equal.
+    const std::vector<std::byte> bytes = contents(gpu, b);
+    const std::uint64_t size = bytes_of(dtype, 2) / 2;
+    if (size == 0) continue;
+    std::uint64_t other = 0;
+    while (random_value(fill, other) == random_value(fill, 123'456)) ++other;
+    gpu.upload(b.at(123'456 * size), std::span(bytes).subspan(other * size, size));
+    const Difference one = gpu.compare(a.at(0), b.at(0), dtype, kElements, {.absolute = 0.5});
+    CHECK(one.worst == 123'456);
+    const double distance = std::abs(random_value(fill, other) - random_value(fill, 123'456));
+    CHECK(one.excess == distance / 0.5);
+    CHECK(one.beyond == (distance > 0.5 ? 1 : 0));
+  }
+}
+
+TEST_CASE("a comparison knows infinities and what is no number by their kind") {
+  GpuBackend& gpu = timing_gpu();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const DeviceBuffer left(gpu, 16);
+  const DeviceBuffer right(gpu, 16);
+  const auto compared = [&](const std::array<float, 4>& a, const std::array<float, 4>& b) {
+    gpu.upload(left.at(0), std::as_bytes(std::span(a)));
+    gpu.upload(right.at(0), std::as_bytes(std::span(b)));
+    return gpu.compare(left.at(0), right.at(0), DType::kF32, 4, {.absolute = 1, .relative = 0.5});
+  };
+  const std::array<float, 4> plain = {1, kInfinity, -kInfinity, kNan};
+  CHECK(compared(plain, plain).excess == 0);
+  CHECK(compared(plain, plain).max_magnitude == 1);
+  CHECK(std::isinf(compared(plain, {1, -kInfinity, -kInfinity, kNan}).excess));
+  CHECK(compared(plain, {1, kInfinity, -kInfinity, 7}).worst == 3);
+  CHECK(compared(plain, {1, kInfinity, kNan, kNan}).worst == 2);
+  // 8 from 2 is allowed 1 + 8 / 2.
+  CHECK(compared({2, 0, 0, 0}, {8, 0, 0, 0}).excess == 6.0 / 5.0);
+  CHECK(compared({2, 0, 0, 0}, {8, 0, 0, 0}).beyond == 1);
 }
 
 TEST_CASE("the streaming kernel writes every byte of its output and none beyond") {

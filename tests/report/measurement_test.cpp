@@ -52,7 +52,8 @@ std::string written(const Measurement& measurement, std::string_view format) {
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::string path = folder + "/out";
   Output output = Output::file(path);
-  format_named(format).write_measurement(measurement, Look{}, output);
+  const std::array reports = {MeasurementReport{.measurement = measurement}};
+  format_named(format).write_measurement(reports, Look{}, output);
   output.finish();
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};

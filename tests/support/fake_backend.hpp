@@ -1,14 +1,19 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "measure/backend.hpp"
+#include "measure/element.hpp"
 
 namespace fusecalc {
 
-// A GPU that runs nothing: it records what it is asked for and answers as it is told to.
+// A GPU that runs nothing: it records what it is asked for and answers as it is told to. Its memory
+// holds what was uploaded, and 0 elsewhere.
 class FakeBackend final : public GpuBackend {
  public:
   using Launches = std::vector<Launch>;
@@ -57,10 +62,38 @@ class FakeBackend final : public GpuBackend {
     memory_left += buffer.bytes;
     --live_buffers;
   }
-  void upload(const BufferAt& /*to*/, std::span<const std::byte> /*from*/) override {}
-  void download(std::span<std::byte> /*to*/, const BufferAt& /*from*/) override {}
+  void upload(const BufferAt& to, std::span<const std::byte> from) override {
+    std::vector<std::byte>& bytes = memory_[to.buffer.id];
+    bytes.resize(to.buffer.bytes);
+    std::ranges::copy(from, bytes.begin() + static_cast<std::ptrdiff_t>(to.offset));
+  }
+  void download(std::span<std::byte> to, const BufferAt& from) override {
+    const std::vector<std::byte>& bytes = memory_[from.buffer.id];
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] = from.offset + i < bytes.size() ? bytes[from.offset + i] : std::byte{0};
+    }
+  }
   void fill(const Buffer& /*buffer*/, const RandomFill& /*fill*/) override {}
   void poison(const Buffer& /*buffer*/) override {}
+  Difference compare(const BufferAt& a, const BufferAt& b, DType dtype, std::uint64_t elements,
+                     const Allowance& allowed) override {
+    std::vector<std::byte> left(bytes_of(dtype, elements));
+    std::vector<std::byte> right(left.size());
+    download(left, a);
+    download(right, b);
+    Difference difference;
+    for (std::uint64_t i = 0; i < elements; ++i) {
+      const double x = decode(dtype, left, i);
+      const double y = decode(dtype, right, i);
+      if (x == y) continue;
+      const double most = std::max(std::abs(x), std::abs(y));
+      const double excess = std::abs(x - y) / (allowed.absolute + allowed.relative * most);
+      if (excess > 1) ++difference.beyond;
+      if (excess > difference.excess) difference.worst = i;
+      difference.excess = std::max(difference.excess, excess);
+    }
+    return difference;
+  }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}
@@ -83,6 +116,7 @@ class FakeBackend final : public GpuBackend {
   }
 
   Launches queued_;
+  std::unordered_map<std::uint64_t, std::vector<std::byte>> memory_;
   std::uint64_t last_id_ = 0;
 };
 

@@ -1,0 +1,156 @@
+// Elements in memory and in registers: the types that tensors are stored in, the type that each is
+// computed in, and loads and stores of up to 16 bytes a thread.
+//
+// The generator names a stored type (f32, bf16, ...), and to_compute()/store_as() do the rest. No
+// CUDA header is included: a machine that measures need not have a toolkit.
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+struct bf16 {
+  unsigned short bits;
+};
+struct f16 {
+  unsigned short bits;
+};
+struct fp8_e4m3 {
+  u8 bits;
+};
+struct fp8_e5m2 {
+  u8 bits;
+};
+// Two elements a byte, the first in the low half.
+struct i4 {
+  u8 bits;
+};
+struct u4 {
+  u8 bits;
+};
+struct fp4_e2m1 {
+  u8 bits;
+};
+
+// What an element is computed in.
+
+__device__ __forceinline__ float to_compute(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+__device__ __forceinline__ float to_compute(f16 x) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+}
+// A small float without infinities of its own (e4m3) or with them (e5m2), by way of f16, whose
+// exponent is as wide as e5m2's.
+__device__ __forceinline__ float to_compute(fp8_e5m2 x) {
+  return to_compute(f16{(unsigned short)(x.bits << 8)});
+}
+__device__ __forceinline__ float to_compute(fp8_e4m3 x) {
+  const u32 magnitude = x.bits & 0x7fu;
+  if (magnitude == 0x7fu) return __uint_as_float(0x7fffffffu);
+  // As the bits of an f32 it is 2^120 too small.
+  const float value = __uint_as_float(magnitude << 20) * 0x1p120f;
+  return x.bits & 0x80u ? -value : value;
+}
+__device__ __forceinline__ f32 to_compute(f32 x) { return x; }
+__device__ __forceinline__ f64 to_compute(f64 x) { return x; }
+__device__ __forceinline__ i32 to_compute(u8 x) { return x; }
+__device__ __forceinline__ i32 to_compute(i8 x) { return x; }
+__device__ __forceinline__ i32 to_compute(i16 x) { return x; }
+__device__ __forceinline__ i32 to_compute(i32 x) { return x; }
+__device__ __forceinline__ i64 to_compute(i64 x) { return x; }
+__device__ __forceinline__ bool to_compute(bool x) { return x; }
+
+// A computed value as it is stored.
+
+__device__ __forceinline__ void store_as(bf16& to, float x) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+__device__ __forceinline__ void store_as(f16& to, float x) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+
+// Rounds to nearest even; what is too large becomes the largest (e4m3) or infinite (e5m2).
+__device__ __forceinline__ u8 small_float(float x, int exponent_bits, int mantissa_bits, u32 most,
+                                          u32 beyond, u32 not_a_number) {
+  const u32 bits = __float_as_uint(x);
+  const u32 sign = bits >> 31 << 7;
+  const u32 magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return (u8)(sign | not_a_number);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = (int)(magnitude >> 23) - 127 + bias;
+  int drop = 23 - mantissa_bits;
+  u32 value;
+  if (exponent > 0) {
+    value = ((u32)exponent << 23) | (magnitude & 0x7fffffu);
+  } else {
+    drop += 1 - exponent;
+    if (drop > 24) return (u8)sign;
+    value = (magnitude & 0x7fffffu) | 0x800000u;
+  }
+  const u32 half = 1u << (drop - 1);
+  const u32 kept = value >> drop;
+  const u32 rest = value & ((1u << drop) - 1);
+  const u32 rounded = kept + (rest > half || (rest == half && (kept & 1u)) ? 1u : 0u);
+  return (u8)(sign | (rounded > most ? beyond : rounded));
+}
+__device__ __forceinline__ void store_as(fp8_e4m3& to, float x) {
+  to.bits = small_float(x, 4, 3, 0x7eu, 0x7eu, 0x7fu);
+}
+__device__ __forceinline__ void store_as(fp8_e5m2& to, float x) {
+  to.bits = small_float(x, 5, 2, 0x7bu, 0x7cu, 0x7fu);
+}
+__device__ __forceinline__ void store_as(f32& to, f32 x) { to = x; }
+__device__ __forceinline__ void store_as(f64& to, f64 x) { to = x; }
+__device__ __forceinline__ void store_as(u8& to, i32 x) { to = (u8)x; }
+__device__ __forceinline__ void store_as(i8& to, i32 x) { to = (i8)x; }
+__device__ __forceinline__ void store_as(i16& to, i32 x) { to = (i16)x; }
+__device__ __forceinline__ void store_as(i32& to, i32 x) { to = x; }
+__device__ __forceinline__ void store_as(i64& to, i64 x) { to = x; }
+__device__ __forceinline__ void store_as(bool& to, bool x) { to = x; }
+
+// N elements that lie side by side, moved 16 bytes at a time where they are that many.
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+  T v[N];
+};
+
+template <int N, typename T>
+__device__ __forceinline__ Pack<T, N> load_pack(const T* at) {
+  return *reinterpret_cast<const Pack<T, N>*>(at);
+}
+template <int N, typename T>
+__device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(at) = pack;
+}
+
+// Element i of a tensor.
+template <typename T>
+__device__ __forceinline__ auto fetch(const T* tensor, u64 i) {
+  return to_compute(tensor[i]);
+}
+__device__ __forceinline__ u32 nibble(const u8* bytes, u64 i) {
+  return bytes[i >> 1] >> (u32)(i & 1) * 4 & 0xfu;
+}
+__device__ __forceinline__ i32 fetch(const u4* tensor, u64 i) {
+  return (i32)nibble(reinterpret_cast<const u8*>(tensor), i);
+}
+__device__ __forceinline__ i32 fetch(const i4* tensor, u64 i) {
+  return ((i32)nibble(reinterpret_cast<const u8*>(tensor), i) ^ 8) - 8;
+}
+__device__ __forceinline__ float fetch(const fp4_e2m1* tensor, u64 i) {
+  const u32 bits = nibble(reinterpret_cast<const u8*>(tensor), i);
+  const u32 magnitude = bits & 7u;
+  // 0 0.5 1 1.5 2 3 4 6: from 1 on the bits of an f32, but for its bias.
+  const float value = magnitude < 2 ? 0.5f * magnitude : __uint_as_float((magnitude << 22) + (126u << 23));
+  return bits & 8u ? -value : value;
+}
+template <typename T, typename C>
+__device__ __forceinline__ void put(T* tensor, u64 i, C value) {
+  store_as(tensor[i], value);
+}

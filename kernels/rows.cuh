@@ -1,0 +1,273 @@
+// What is kept of a row while it is looked at, and how the threads that share a row put their parts
+// together. A state takes elements one by one (add), takes in another state (merge), and works out
+// what is asked of it (finish) once the whole row was seen.
+
+template <typename T>
+__device__ __forceinline__ T lowest();
+template <>
+__device__ __forceinline__ float lowest<float>() { return -__int_as_float(0x7f800000); }
+template <>
+__device__ __forceinline__ double lowest<double>() { return -__longlong_as_double(0x7ff0000000000000ll); }
+template <>
+__device__ __forceinline__ int lowest<int>() { return -2147483647 - 1; }
+template <>
+__device__ __forceinline__ i64 lowest<i64>() { return -9223372036854775807ll - 1; }
+template <>
+__device__ __forceinline__ bool lowest<bool>() { return false; }
+template <typename T>
+__device__ __forceinline__ T highest() { return -lowest<T>(); }
+template <>
+__device__ __forceinline__ int highest<int>() { return 2147483647; }
+template <>
+__device__ __forceinline__ i64 highest<i64>() { return 9223372036854775807ll; }
+template <>
+__device__ __forceinline__ bool highest<bool>() { return true; }
+
+// Bytes that the largest of several uses takes.
+template <int n>
+__device__ constexpr u64 most_of(const u64 (&sizes)[n]) {
+  u64 most = 16;
+  for (int i = 0; i < n; ++i) most = sizes[i] > most ? sizes[i] : most;
+  return most;
+}
+
+template <typename T>
+struct Sum {
+  T sum = 0;
+  __device__ __forceinline__ void add(T x, u64) { sum += x; }
+  __device__ __forceinline__ void merge(const Sum& o) { sum += o.sum; }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+template <typename T>
+struct Largest {
+  T value = lowest<T>();
+  __device__ __forceinline__ void add(T x, u64) { value = larger(x, value); }
+  __device__ __forceinline__ void merge(const Largest& o) { value = larger(o.value, value); }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+template <typename T>
+struct Smallest {
+  T value = highest<T>();
+  __device__ __forceinline__ void add(T x, u64) { value = smaller(x, value); }
+  __device__ __forceinline__ void merge(const Smallest& o) { value = smaller(o.value, value); }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+template <typename T>
+struct LargestMagnitude {
+  T value = T(0);
+  __device__ __forceinline__ void add(T x, u64) { value = larger(magnitude(x), value); }
+  __device__ __forceinline__ void merge(const LargestMagnitude& o) { value = larger(o.value, value); }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+// The first place of the largest value; NaN is larger than all.
+template <typename T>
+struct LargestPlace {
+  T value = lowest<T>();
+  i64 place = 0x7fffffffffffffffll;
+  __device__ __forceinline__ void take(T x, i64 at) {
+    const bool wins = x > value || (x != x && value == value);
+    const bool ties = x == value || (x != x && value != value);
+    if (wins || (ties && at < place)) {
+      value = x;
+      place = at;
+    }
+  }
+  __device__ __forceinline__ void add(T x, u64 at) { take(x, (i64)at); }
+  __device__ __forceinline__ void merge(const LargestPlace& o) { take(o.value, o.place); }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+template <typename T>
+struct SquareSum {
+  T sum = 0;
+  T scale;  // 1 / sqrt(mean + eps)
+  __device__ __forceinline__ void add(T x, u64) { sum += x * x; }
+  __device__ __forceinline__ void merge(const SquareSum& o) { sum += o.sum; }
+  __device__ __forceinline__ void finish(u64 count, double eps) {
+    scale = rsqrt(sum / (T)count + (T)eps);
+  }
+};
+
+// Mean and variance. A thread sums distances from the first element it met, so that a mean far from
+// zero costs no digits; threads merge by Chan's formula.
+template <typename T>
+struct Moments {
+  T pivot = 0;
+  T count = 0;
+  T sum = 0;
+  T squares = 0;
+  T mean;
+  T variance;
+  T rstd;  // 1 / sqrt(variance + eps)
+  __device__ __forceinline__ void add(T x, u64) {
+    pivot = count == T(0) ? x : pivot;
+    const T d = x - pivot;
+    count += T(1);
+    sum += d;
+    squares += d * d;
+  }
+  __device__ __forceinline__ void merge(const Moments& o) {
+    if (o.count == T(0)) return;
+    if (count == T(0)) {
+      *this = o;
+      return;
+    }
+    const T all = count + o.count;
+    const T mine = sum / count;
+    const T theirs = o.sum / o.count;
+    // Both as a mean and a sum of squares around it.
+    const T m2 = (squares - sum * mine) + (o.squares - o.sum * theirs);
+    const T apart = (o.pivot + theirs) - (pivot + mine);
+    const T share = o.count / all;
+    pivot += mine + apart * share;
+    squares = m2 + apart * apart * count * share;
+    count = all;
+    sum = 0;
+  }
+  __device__ __forceinline__ void finish(u64, double eps) {
+    const T off = sum / count;
+    mean = pivot + off;
+    variance = (squares - sum * off) / count;
+    variance = variance < T(0) ? T(0) : variance;
+    rstd = rsqrt(variance + (T)eps);
+  }
+};
+
+// Sum of exponentials in one look: whenever a larger element comes, what was summed is scaled down.
+template <typename T>
+struct ExponentialSum {
+  T most = lowest<T>();
+  T sum = 0;
+  T inverse;  // 1 / sum
+  T log;      // of the sum of all exponentials
+  __device__ __forceinline__ void add(T x, u64) {
+    // One exponential an element: of the distance to the larger one, whichever that is.
+    const T apart = exp_of_difference(x, most);
+    const bool grows = x > most;
+    sum = grows ? sum * apart + T(1) : sum + apart;
+    most = grows ? x : most;
+  }
+  // exp(-|x - y|), and 0 or NaN where that is due at the infinities.
+  static __device__ __forceinline__ T exp_of_difference(T x, T y) {
+    if (x == lowest<T>()) return T(0);
+    const T d = x - y;
+    return exp(d > T(0) ? -d : d);
+  }
+  __device__ __forceinline__ void merge(const ExponentialSum& o) {
+    const T top = larger(most, o.most);
+    sum = (most == lowest<T>() ? T(0) : sum * exp(most - top)) +
+          (o.most == lowest<T>() ? T(0) : o.sum * exp(o.most - top));
+    most = top;
+  }
+  __device__ __forceinline__ void finish(u64, double) {
+    // A row of nothing but minus infinity has no softmax: NaN, as in every framework.
+    inverse = T(1) / sum;
+    log = most + ::log(sum);
+  }
+};
+
+// Threads put their states together.
+
+template <typename S>
+__device__ __forceinline__ S shuffled(const S& state, int mask) {
+  constexpr int kWords = sizeof(S) / 4;
+  union Words {
+    S state;
+    u32 word[kWords];
+    __device__ Words() {}
+  };
+  static_assert(sizeof(S) % 4 == 0, "a state is whole words");
+  Words words;
+  words.state = state;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) words.word[w] = __shfl_xor_sync(0xffffffffu, words.word[w], mask);
+  return words.state;
+}
+
+// The kTeam threads of a row are neighbours (a power of two up to 32): each gets the row's state.
+template <int kTeam, typename S>
+__device__ __forceinline__ void merge_lanes(S& state) {
+#pragma unroll
+  for (int mask = 1; mask < kTeam; mask *= 2) state.merge(shuffled(state, mask));
+}
+
+// All kThreads threads of the block share a row. `scratch` holds a state per warp; the barriers
+// leave it free for the next use.
+template <int kThreads, typename S>
+__device__ __forceinline__ void merge_block(S& state, void* scratch) {
+  constexpr int kWarps = kThreads / 32;
+  merge_lanes<32>(state);
+  if (kWarps == 1) return;
+  S* states = static_cast<S*>(scratch);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) states[threadIdx.x / 32] = state;
+  __syncthreads();
+  state = states[threadIdx.x % kWarps];
+  merge_lanes<kWarps>(state);
+}
+
+// Thread (x, y) of a block, x running first, has kWidth columns and every kTall-th of their
+// elements. `scratch` holds the states of half of the block.
+template <int kWide, int kTall, int kWidth, typename S>
+__device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch) {
+  S* states = static_cast<S*>(scratch);
+  const int x = threadIdx.x % kWide;
+  const int y = threadIdx.x / kWide;
+#pragma unroll
+  for (int half = kTall / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (y >= half && y < 2 * half) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) states[((y - half) * kWidth + j) * kWide + x] = state[j];
+    }
+    __syncthreads();
+    if (y < half) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) state[j].merge(states[(y * kWidth + j) * kWide + x]);
+    }
+  }
+  if (kTall == 1) return;
+  __syncthreads();
+  if (y == 0) {
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) states[j * kWide + x] = state[j];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
+}
+
+// Several blocks share a row.
+
+// All blocks of the grid wait for each other; they must be resident together. The top bit of `gate`
+// flips with every wait, and the rest adds up to nothing: it serves one launch after another.
+__device__ __forceinline__ void wait_for_grid(u32* gate) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    const u32 mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+    const u32 before = atomicAdd(gate, mine);
+    while (((*(volatile u32*)gate ^ before) & 0x80000000u) == 0) {
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+
+// Whether this block is the last of `blocks` to come here; the ticket is left as it was found.
+__device__ __forceinline__ bool last_of(u32* ticket, u32 blocks) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(ticket, 1u) == blocks - 1;
+    if (last) *ticket = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}

@@ -1,0 +1,128 @@
+#include "codegen/generate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/schedule.hpp"
+#include "core/embedded.hpp"
+#include "core/error.hpp"
+
+namespace fusecalc {
+
+std::string preamble(const OpGraph& graph, std::uint64_t space) {
+  std::uint64_t most = space;
+  for (const Tensor& tensor : graph.tensors) most = std::max(most, tensor.elements);
+  // Room for the last block's threads beyond the end.
+  constexpr std::uint64_t kMostIn32Bits = std::uint64_t{1} << 31U;
+  std::string text;
+  for (const std::string_view part : {"elements", "arithmetic", "rows"}) {
+    text += embedded_kernel(part);
+    text += '\n';
+  }
+  text += fmt::format("typedef {} idx;\n\n", most < kMostIn32Bits ? "u32" : "u64");
+  return text;
+}
+
+Roots find_roots(const Emitter& emitter, PhaseFinder& finder, std::uint64_t space) {
+  Roots roots;
+  std::vector<TensorId> all;
+  for (const OpId id : emitter.kernel()) {
+    const Op& op = emitter.op(id);
+    for (const TensorId output : op.outputs) {
+      if (!finder.needed_outside(output)) continue;
+      // The last version of a memory is the one that stays.
+      const TensorId storage = emitter.graph().storage_of(output);
+      if (op.row->access != Access::kScatter) {
+        std::erase_if(
+            all, [&](TensorId earlier) { return emitter.graph().storage_of(earlier) == storage; });
+      }
+      all.push_back(output);
+    }
+  }
+  for (const TensorId output : all) {
+    const Tensor& tensor = emitter.graph().tensors[output];
+    const Op& op = emitter.op(tensor.producer);
+    const bool scatters = op.row->access == Access::kScatter;
+    const std::uint64_t elements = scatters ? op.work : tensor.elements;
+    const bool looped = !emitter.phases().rows.empty();
+    if (looped && emitter.ends_in_loss(tensor.producer) && output == op.outputs[0]) {
+      roots.losses.push_back(tensor.producer);
+    } else if (looped && emitter.is_row_result(output)) {
+      roots.rows.push_back(output);
+    } else if (elements == space) {
+      roots.full.push_back(output);
+    } else {
+      roots.small.push_back(output);
+    }
+  }
+  return roots;
+}
+
+unsigned group_width(const Emitter& emitter, const Roots& roots, std::uint64_t space) {
+  constexpr std::uint64_t kAccessBytes = 16;
+  std::uint64_t widest = 1;
+  const auto consider = [&](TensorId id) {
+    const Tensor& tensor = emitter.graph().tensors[id];
+    if (tensor.elements >= space / 4) widest = std::max(widest, bytes_of(tensor.type.dtype, 1));
+  };
+  for (const TensorId id : roots.full) consider(id);
+  for (const Phases::Use& use : emitter.phases().reads) consider(use.value);
+  return static_cast<unsigned>(kAccessBytes / widest);
+}
+
+void store_small(Emitter& emitter, TensorId tensor, const std::string& e) {
+  const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
+  const bool scatters = op.row->access == Access::kScatter;
+  const std::uint64_t elements = scatters ? op.work : emitter.graph().tensors[tensor].elements;
+  const std::string guard = fmt::format("{} + j < {}", e, elements);
+  const Index at = emitter.index(fmt::format("{} ? {} + j : {}", guard, e, elements - 1),
+                                 Spread::kScattered, false);
+  if (scatters) {
+    const Value value = emitter.value(op.operands[2].tensor, at);
+    emitter.store(tensor, emitter.scatter_target(op, at), value, guard);
+  } else {
+    emitter.store(tensor, at, emitter.value(tensor, at), guard);
+  }
+}
+
+void store_full(Emitter& emitter, const std::vector<TensorId>& tensors, const Index& e,
+                std::string_view guard) {
+  struct Store {
+    TensorId tensor;
+    Index at;
+    Value value;
+  };
+  std::vector<Store> stores;
+  for (const TensorId tensor : tensors) {
+    const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
+    if (op.row->access == Access::kScatter) {
+      stores.push_back(
+          {tensor, emitter.scatter_target(op, e), emitter.value(op.operands[2].tensor, e)});
+    } else {
+      stores.push_back({tensor, e, emitter.value(tensor, e)});
+    }
+  }
+  for (const Store& store : stores) emitter.store(store.tensor, store.at, store.value, guard);
+}
+
+GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target) {
+  const OpGraph& graph = counter.graph();
+  for (const OpId id : kernel) {
+    const Op& op = graph.ops[id];
+    if (op.op_class == OpClass::kOpaque) cannot_generate(op, "nothing is known of what it does");
+    if (op.op_class == OpClass::kContract) cannot_generate(op, "contractions are not measured yet");
+  }
+  Emitter emitter(graph, counter.phases(), kernel);
+  const Phases& phases = emitter.phases();
+  if (phases.mixed_rows) cannot_generate(graph.ops[kernel.front()], "its rows differ");
+  GeneratedKernel result = phases.rows.empty() ? generate_map(emitter, counter.phases())
+                                               : generate_rows(emitter, counter.phases(),
+                                                               counter.rows_fit(phases), target);
+  if (result.blocks > 0x7fffffffU) {
+    cannot_generate(graph.ops[kernel.front()], "it needs more than 2^31 blocks");
+  }
+  return result;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/generated.hpp"
+#include "traffic/kernel_traffic.hpp"
+
+namespace fusecalc {
+
+// What a schedule needs to know of the GPU.
+struct Target {
+  unsigned multiprocessors = 132;
+  std::uint64_t shared_bytes_per_block = 227 * 1024;
+};
+
+// The code of one kernel without a contraction. Throws Error (unavailable) where this version has
+// none for one of its ops.
+GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target);
+
+}  // namespace fusecalc

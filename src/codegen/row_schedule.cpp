@@ -1,0 +1,119 @@
+#include "codegen/row_schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace fusecalc {
+namespace {
+
+constexpr unsigned kAccessBytes = 16;
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kThreads = 256;
+// What a thread keeps in flight, and what it may keep in registers where all 1024 do.
+constexpr std::uint64_t kFlightBytes = 64;
+constexpr std::uint64_t kRegisterBytes = 128;
+// Static shared memory, that states pass through.
+constexpr std::uint64_t kScratchBytes = 48 * 1024;
+
+std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// Holds where there is room for it.
+void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
+  if (!work.holds) return;
+  const std::uint64_t per_thread = schedule.looks * schedule.width * work.held_bytes;
+  const std::uint64_t scratch = std::min(
+      kScratchBytes, work.state_bytes * (schedule.columns ? schedule.threads / 2 * schedule.width
+                                                          : schedule.threads / kWarp) +
+                         1024);
+  if (per_thread <= kRegisterBytes) {
+    schedule.keep = RowSchedule::Keep::kRegisters;
+  } else if (per_thread * schedule.threads + scratch <= target.shared_bytes_per_block) {
+    schedule.keep = RowSchedule::Keep::kShared;
+  }
+}
+
+RowSchedule along_memory(const RowWork& work, unsigned width, const Target& target) {
+  RowSchedule schedule{.columns = false, .width = width};
+  const std::uint64_t groups = work.rows.row_length() / width;
+  const std::uint64_t group_bytes =
+      std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
+  const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
+  const std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
+  schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, kMostThreads));
+  if (!work.holds) schedule.team = std::min(schedule.team, kMostThreads / 2);
+  schedule.threads = std::max(schedule.team, kThreads);
+  if (schedule.team > kWarp) schedule.threads = schedule.team;
+  schedule.looks =
+      static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
+  place_held(schedule, work, target);
+  // Few long rows: several blocks for each.
+  const std::uint64_t wanted_blocks = std::uint64_t{4} * target.multiprocessors;
+  if (schedule.keep == RowSchedule::Keep::kNothing && schedule.team > kWarp &&
+      work.rows.rows() < wanted_blocks / 2 && schedule.looks >= 16) {
+    schedule.splits =
+        std::min<std::uint64_t>(ceil_div(wanted_blocks, work.rows.rows()), schedule.looks / 8);
+    schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
+  }
+  return schedule;
+}
+
+RowSchedule across_memory(const RowWork& work, unsigned width, const Target& target) {
+  RowSchedule schedule{.columns = true, .width = width};
+  const std::uint64_t length = work.rows.row_length();
+  const std::uint64_t column_groups = work.rows.rows() / width;
+  const auto fit = [&](unsigned wide, unsigned threads) {
+    schedule.threads = threads;
+    schedule.team = threads / wide;
+    schedule.looks =
+        static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
+    place_held(schedule, work, target);
+    return schedule.keep != RowSchedule::Keep::kNothing;
+  };
+  if (work.holds) {
+    const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
+    for (unsigned wide = kWarp; wide >= least; wide /= 2) {
+      for (const unsigned threads : {kThreads, 2 * kThreads, kMostThreads}) {
+        const bool enough = work.state_bytes * threads / 2 * width <= kScratchBytes;
+        if (enough && fit(wide, threads)) return schedule;
+      }
+    }
+  }
+  schedule.keep = RowSchedule::Keep::kNothing;
+  unsigned threads = kThreads;
+  while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
+  schedule.threads = threads;
+  schedule.team = std::min<unsigned>(
+      threads / kWarp, static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
+  schedule.looks =
+      static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
+  const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
+  const std::uint64_t wanted_blocks = std::uint64_t{4} * target.multiprocessors;
+  if (blocks < wanted_blocks / 2 && schedule.looks >= 16) {
+    schedule.splits = std::min<std::uint64_t>(ceil_div(wanted_blocks, blocks), schedule.looks / 8);
+    schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
+  }
+  return schedule;
+}
+
+}  // namespace
+
+RowSchedule schedule_rows(const RowWork& work, const Target& target) {
+  const RowLayout::Run inner = work.rows.runs.back();
+  unsigned width = kAccessBytes / work.widest_bytes;
+  while (inner.extent % width != 0) width /= 2;
+  return inner.reduced ? along_memory(work, width, target) : across_memory(work, width, target);
+}
+
+std::string describe(const RowSchedule& schedule) {
+  std::string text = fmt::format("{} by {} threads", schedule.columns ? "columns" : "rows",
+                                 schedule.team * schedule.splits);
+  if (schedule.splits > 1) text += fmt::format(" in {} blocks", schedule.splits);
+  if (schedule.keep == RowSchedule::Keep::kRegisters) text += ", held in registers";
+  if (schedule.keep == RowSchedule::Keep::kShared) text += ", held in shared memory";
+  return text;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,225 @@
+#include "measure/graph_runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "codegen/generate.hpp"
+#include "core/error.hpp"
+#include "core/format.hpp"
+#include "core/interrupt.hpp"
+#include "core/output.hpp"
+#include "core/text.hpp"
+#include "measure/device_buffer.hpp"
+#include "measure/inputs.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Room for what the driver allocates besides the tensors.
+constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
+
+// A kernel of a plan on its way to a launch.
+struct Draft {
+  const Kernel* ops = nullptr;
+  std::optional<GeneratedKernel> code;
+  std::string reason;  // why there is none
+};
+
+// The graph's tensors and kernels on one device.
+class GraphBench {
+ public:
+  GraphBench(GpuBackend& gpu, TrafficCounter& counter, const MeasureOptions& options)
+      : gpu_(gpu), counter_(counter), graph_(counter.graph()), inputs_(random_inputs(graph_, options.seed)) {}
+
+  void draft(const NamedPlan& plan);
+  // The memory for all drafts. Throws Error where the device has too little.
+  void allocate();
+  void fill();
+  void keep_sources(const std::string& folder) const;
+  PreparedPlan prepare(std::size_t plan, const Progress& progress);
+
+ private:
+  struct DraftedPlan {
+    const NamedPlan* plan = nullptr;
+    std::vector<Draft> drafts;
+  };
+
+  CompiledKernel compile(const KernelSource& source);
+  Launch launch_of(const GeneratedKernel& code);
+  std::uint64_t largest_intermediate(const DraftedPlan& plan) const;
+
+  GpuBackend& gpu_;
+  TrafficCounter& counter_;
+  const OpGraph& graph_;
+  std::vector<GraphInput> inputs_;
+  std::vector<DraftedPlan> plans_;
+  std::map<TensorId, DeviceBuffer> storages_;
+  std::vector<DeviceBuffer> workspaces_;
+  std::map<std::string, CompiledKernel> compiled_;
+};
+
+void GraphBench::draft(const NamedPlan& plan) {
+  DraftedPlan drafted{.plan = &plan, .drafts = {}};
+  const Target target{.multiprocessors = gpu_.device().sm_count,
+                      .shared_bytes_per_block = gpu_.device().shared_bytes_per_block};
+  for (const Kernel& ops : plan.kernels) {
+    Draft& draft = drafted.drafts.emplace_back();
+    draft.ops = &ops;
+    try {
+      draft.code = generate(counter_, ops, target);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::kUnavailable) throw;
+      draft.reason = error.what();
+    }
+  }
+  plans_.push_back(std::move(drafted));
+}
+
+void GraphBench::allocate() {
+  std::set<TensorId> needed;
+  std::uint64_t bytes = 0;
+  for (const DraftedPlan& plan : plans_) {
+    for (const Draft& draft : plan.drafts) {
+      if (!draft.code) continue;
+      needed.insert(draft.code->storages.begin(), draft.code->storages.end());
+      bytes += draft.code->workspace_bytes;
+    }
+  }
+  for (const TensorId id : needed) bytes += graph_.tensors[id].bytes;
+  const std::uint64_t available = gpu_.free_bytes();
+  if (bytes > available - std::min(available, kReserve)) {
+    throw Error(
+        Fault::kBadInput,
+        fmt::format("{}: its tensors need {} of device memory, and {} has {} free of {}; make it "
+                    "smaller with --dim",
+                    graph_.document, human_bytes(bytes), gpu_.device().name, human_bytes(available),
+                    human_bytes(gpu_.device().memory_bytes)));
+  }
+  for (const TensorId id : needed) storages_.try_emplace(id, gpu_, graph_.tensors[id].bytes);
+}
+
+void GraphBench::fill() {
+  for (const GraphInput& input : inputs_) {
+    const auto found = storages_.find(graph_.storage_of(input.tensor));
+    if (found == storages_.end()) continue;
+    if (input.data.data.empty()) {
+      gpu_.fill(found->second, input.data.fill);
+    } else {
+      gpu_.upload(found->second.at(0), input.data.data);
+    }
+  }
+  gpu_.finish();
+}
+
+CompiledKernel GraphBench::compile(const KernelSource& source) {
+  const auto known = compiled_.find(source.text);
+  if (known != compiled_.end()) return known->second;
+  return compiled_.emplace(source.text, gpu_.compile(source).front()).first->second;
+}
+
+Launch GraphBench::launch_of(const GeneratedKernel& code) {
+  Launch launch{.kernel = compile(code.source),
+                .grid = {static_cast<unsigned>(code.blocks)},
+                .block = {code.threads},
+                .shared_bytes = code.shared_bytes,
+                .arguments = {},
+                .cooperative = code.cooperative};
+  for (const TensorId id : code.storages) launch.arguments.emplace_back(storages_.at(id).at(0));
+  if (code.workspace_bytes > 0) {
+    DeviceBuffer& memory = workspaces_.emplace_back(gpu_, code.workspace_bytes);
+    gpu_.upload(memory.at(0), std::vector<std::byte>(code.workspace_bytes));
+    launch.arguments.emplace_back(memory.at(0));
+  }
+  return launch;
+}
+
+void GraphBench::keep_sources(const std::string& folder) const {
+  for (const DraftedPlan& plan : plans_) {
+    for (std::size_t k = 0; k < plan.drafts.size(); ++k) {
+      if (!plan.drafts[k].code) continue;
+      Output file = Output::file(fmt::format("{}/{}.{}.cu", folder, plan.plan->key, k));
+      file.write(plan.drafts[k].code->source.text);
+      file.finish();
+    }
+  }
+}
+
+// The largest tensor that one kernel writes and another reads.
+std::uint64_t GraphBench::largest_intermediate(const DraftedPlan& plan) const {
+  std::map<TensorId, const Draft*> writer;
+  std::uint64_t largest = 0;
+  for (const Draft& draft : plan.drafts) {
+    for (const OpId id : *draft.ops) {
+      for (const Operand& operand : graph_.ops[id].operands) {
+        if (operand.tensor == kNone) continue;
+        const auto found = writer.find(graph_.tensors[operand.tensor].value);
+        if (found == writer.end() || found->second == &draft) continue;
+        largest = std::max(largest, graph_.tensors[found->first].bytes);
+      }
+      for (const TensorId output : graph_.ops[id].outputs) writer[output] = &draft;
+    }
+  }
+  return largest;
+}
+
+PreparedPlan GraphBench::prepare(std::size_t which, const Progress& progress) {
+  const DraftedPlan& drafted = plans_[which];
+  PreparedPlan plan{.key = drafted.plan->key, .analytic = {}};
+  plan.largest_intermediate = largest_intermediate(drafted);
+  for (std::size_t k = 0; k < drafted.drafts.size(); ++k) {
+    stop_if_interrupted();
+    progress(fmt::format("compiling {}, kernel {} of {}", plan.key, k + 1, drafted.drafts.size()));
+    const Draft& draft = drafted.drafts[k];
+    PreparedKernel kernel{.name = drafted.plan->names[k],
+                          .operations = draft.ops->size(),
+                          .analytic = counter_.bytes(*draft.ops)};
+    plan.analytic.read += kernel.analytic.read;
+    plan.analytic.write += kernel.analytic.write;
+    if (draft.code) {
+      kernel.launch = launch_of(*draft.code);
+      kernel.schedule = draft.code->schedule;
+      kernel.looks_again = draft.code->looks_again;
+    } else {
+      kernel.reason = draft.reason;
+    }
+    plan.kernels.push_back(std::move(kernel));
+  }
+  return plan;
+}
+
+}  // namespace
+
+Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedPlan& unfused,
+                          const NamedPlan& fused, const MeasureOptions& options,
+                          const std::optional<std::string>& sources, const Progress& progress) {
+  const OpGraph& graph = counter.graph();
+  Measurement result{.operations = graph.ops.size(),
+                     .seed = options.seed,
+                     .synthetic = false,
+                     .device = gpu.device()};
+  {
+    progress("generating kernels");
+    GraphBench bench(gpu, counter, options);
+    bench.draft(unfused);
+    bench.draft(fused);
+    if (sources) bench.keep_sources(*sources);
+    bench.allocate();
+    bench.fill();
+    std::vector<PreparedPlan> plans;
+    for (std::size_t plan = 0; plan < 2; ++plan) plans.push_back(bench.prepare(plan, progress));
+    std::vector<PlanMeasurement> measured = run_plans(gpu, plans, options, progress);
+    result.unfused = std::move(measured[0]);
+    result.fused = std::move(measured[1]);
+  }
+  result.interrupted = interrupted();
+  if (result.interrupted) return result;
+  progress("timing the device's own copy");
+  result.copy_bytes_per_s = copy_ceiling(gpu);
+  return result;
+}
+
+}  // namespace fusecalc

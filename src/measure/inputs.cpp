@@ -1,0 +1,256 @@
+#include "measure/inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "core/random_bits.hpp"
+#include "measure/element.hpp"
+
+namespace fusecalc {
+namespace {
+
+// What the ops want of a given tensor.
+struct Use {
+  std::optional<std::uint64_t> rows;  // an index into so many
+  bool scattered = false;             // by scatter_update: no row twice
+  std::uint64_t depth = 1;            // products that a contraction adds up of it
+};
+
+class Uses {
+ public:
+  Uses(const OpGraph& graph, const GraphPart& part)
+      : graph_(graph), given_(graph.tensors.size(), false), uses_(graph.tensors.size()) {
+    for (const TensorId id : part.given) given_[id] = true;
+    for (const Op& op : graph.ops) note(op);
+  }
+
+  const Use& of(TensorId tensor) const { return uses_[tensor]; }
+
+ private:
+  const Shape& shape(const Op& op, std::size_t i) const {
+    return graph_.tensor(op.operands[i].tensor).type.shape;
+  }
+
+  void note(const Op& op) {
+    auto* const infer = op.row->infer;
+    const auto axis = [&] {
+      const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : 0;
+      return static_cast<std::size_t>(
+          written < 0 ? written + static_cast<std::int64_t>(shape(op, 0).size()) : written);
+    };
+    if (infer == infer_gather) note_index(op, 1, shape(op, 0)[axis()], false);
+    if (infer == infer_scatter) note_index(op, 1, shape(op, 0)[axis()], true);
+    if (infer == infer_loss) note_index(op, 1, shape(op, 0).back(), false);
+    if (infer == infer_embedding) {
+      const bool first = is_float(graph_.tensor(op.operands[1].tensor).type.dtype) &&
+                         !is_float(graph_.tensor(op.operands[0].tensor).type.dtype);
+      note_index(op, first ? 0 : 1, shape(op, first ? 1 : 0)[0], false);
+    }
+    if (infer == infer_matmul || infer == infer_linear || infer == infer_conv2d) {
+      const TensorId weight = graph_.tensor(op.operands[1].tensor).value;
+      uses_[weight].depth = std::max(uses_[weight].depth, op.matrix.depth);
+    }
+  }
+
+  // Follows an index to the given tensors that it comes from, through ops that only move or cast.
+  void note_index(const Op& op, std::size_t i, std::uint64_t rows, bool scattered) {
+    std::vector<TensorId> open = {op.operands[i].tensor};
+    std::vector<TensorId> seen;
+    while (!open.empty()) {
+      const TensorId tensor = graph_.tensor(open.back()).value;
+      open.pop_back();
+      if (std::ranges::find(seen, tensor) != seen.end()) continue;
+      seen.push_back(tensor);
+      const OpId producer = graph_.tensor(tensor).producer;
+      if (producer == kNone || given_[tensor]) {
+        Use& use = uses_[tensor];
+        use.rows = std::min(rows, use.rows.value_or(rows));
+        use.scattered = use.scattered || scattered;
+        continue;
+      }
+      const Op& source = graph_.ops[producer];
+      const bool moves = source.op_class == OpClass::kMovement &&
+                         source.row->access != Access::kGather &&
+                         source.row->access != Access::kScatter;
+      if (!moves && source.row->infer != infer_cast) continue;
+      for (const Operand& operand : source.operands) open.push_back(operand.tensor);
+    }
+  }
+
+  const OpGraph& graph_;
+  std::vector<bool> given_;
+  std::vector<Use> uses_;
+};
+
+// Distinct rows in an order that looks random: steps of a length that has no divisor in common with
+// the number of rows. Where there are more indices than rows, some must be equal.
+std::vector<std::byte> distinct_rows(DType dtype, std::uint64_t count, std::uint64_t rows,
+                                     std::uint64_t seed) {
+  std::vector<std::int64_t> values(count);
+  if (rows > 0) {
+    std::uint64_t step = random_bits(seed, 0) % rows | 1U;
+    while (std::gcd(step, rows) != 1) ++step;
+    step %= rows;
+    std::uint64_t row = random_bits(seed, 1) % rows;
+    for (std::int64_t& value : values) {
+      value = static_cast<std::int64_t>(row);
+      row = row < rows - step ? row + step : row - (rows - step);
+    }
+  }
+  return encode_integers(dtype, values);
+}
+
+// The power of two below what keeps a sum of `depth` products about as large as one factor.
+double weight_range(std::uint64_t depth) {
+  return std::exp2(std::floor(std::log2(std::sqrt(3 / static_cast<double>(depth)))));
+}
+
+InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
+  const DType dtype = tensor.type.dtype;
+  InputData data{.fill = {.dtype = dtype, .low = -1, .high = 1, .seed = seed}};
+  const Precision& precision = precision_of(dtype);
+  if (use.rows) {
+    // As many rows as the type can name.
+    const auto most = static_cast<std::uint64_t>(precision.highest) + 1;
+    const std::uint64_t rows = std::min(*use.rows, most);
+    data.fill.low = 0;
+    data.fill.high = static_cast<double>(rows);
+    if (use.scattered) data.data = distinct_rows(dtype, tensor.elements, rows, seed);
+    return data;
+  }
+  if (!is_float(dtype)) {
+    data.fill.low = std::max(-8.0, precision.lowest);
+    data.fill.high = 8;
+    return data;
+  }
+  // A type with few bits would have nothing but zeros near zero.
+  if (dtype == DType::kFp4E2m1) {
+    data.fill.low = -4;
+    data.fill.high = 4;
+  } else if (use.depth > 3 && precision.unit <= 0x1p-8) {
+    data.fill.high = weight_range(use.depth);
+    data.fill.low = -data.fill.high;
+  }
+  return data;
+}
+
+// Whether the results are numbers that half precision could hold, as far as a few samples tell.
+class Trial {
+ public:
+  Trial(const OpGraph& graph, std::span<const TensorId> results)
+      : graph_(graph), results_(results) {}
+
+  bool passes(std::span<const GraphInput> inputs) const {
+    const Reference reference(graph_, inputs);
+    return std::ranges::all_of(results_, [&](TensorId id) { return passes(reference, id); });
+  }
+
+ private:
+  static constexpr std::uint64_t kSamples = 32;
+  static constexpr std::uint64_t kWork = std::uint64_t{1} << 25U;
+  static constexpr double kLargest = 65504;
+
+  bool passes(const Reference& reference, TensorId id) const {
+    const std::uint64_t elements = graph_.tensor(id).elements;
+    if (elements == 0) return true;
+    // Fewer samples where each takes much work.
+    for (std::uint64_t count = std::min(kSamples, elements); count > 0; count /= 4) {
+      std::vector<std::uint64_t> samples(count);
+      for (std::uint64_t i = 0; i < count; ++i) samples[i] = random_bits(id, i) % elements;
+      const Answer answer = reference.evaluate(id, samples, kWork);
+      if (!answer.reason.empty()) continue;
+      return std::ranges::all_of(answer.elements, [](const Expected& expected) {
+        return std::abs(expected.value) <= kLargest;
+      });
+    }
+    return true;  // nothing is known
+  }
+
+  const OpGraph& graph_;
+  std::span<const TensorId> results_;
+};
+
+bool may_turn_positive(const GraphInput& input) {
+  const RandomFill& fill = input.data.fill;
+  return is_float(*fill.dtype) && fill.low < 0;
+}
+
+void turn_positive(GraphInput& input) {
+  input.data.fill.low = 0.25;
+  input.data.fill.high = 1;
+}
+
+// All positive, and then back again one after the other as long as that does no harm.
+void keep_finite(const Trial& trial, std::vector<GraphInput>& inputs) {
+  constexpr std::size_t kMostTrials = 16;
+  if (trial.passes(inputs)) return;
+  std::vector<std::size_t> candidates;
+  std::vector<GraphInput> changed = inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!may_turn_positive(inputs[i])) continue;
+    candidates.push_back(i);
+    turn_positive(changed[i]);
+  }
+  if (!trial.passes(changed)) return;
+  if (candidates.size() <= kMostTrials) {
+    for (const std::size_t i : candidates) {
+      std::swap(changed[i], inputs[i]);
+      if (!trial.passes(changed)) std::swap(changed[i], inputs[i]);
+    }
+  }
+  inputs = std::move(changed);
+}
+
+}  // namespace
+
+GraphPart whole_of(const OpGraph& graph) {
+  GraphPart part;
+  for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    if (tensor.view_of != kNone) continue;
+    if (tensor.producer == kNone) part.given.push_back(id);
+    if (tensor.producer != kNone && tensor.output) part.results.push_back(id);
+  }
+  return part;
+}
+
+GraphPart part_of(const OpGraph& graph, std::span<const OpId> ops) {
+  const auto inside = [&](OpId id) { return std::ranges::find(ops, id) != ops.end(); };
+  GraphPart part;
+  for (const OpId id : ops) {
+    for (const Operand& operand : graph.ops[id].operands) {
+      if (operand.tensor == kNone) continue;
+      const TensorId value = graph.tensor(operand.tensor).value;
+      const bool known = std::ranges::find(part.given, value) != part.given.end();
+      if (!known && !inside(graph.tensor(value).producer)) part.given.push_back(value);
+    }
+    for (const TensorId output : graph.ops[id].outputs) {
+      const Tensor& tensor = graph.tensor(output);
+      const bool read_outside =
+          std::ranges::any_of(tensor.readers, [&](OpId reader) { return !inside(reader); });
+      if (tensor.output || read_outside) part.results.push_back(output);
+    }
+  }
+  std::ranges::sort(part.given);
+  return part;
+}
+
+std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed) {
+  return random_inputs(graph, whole_of(graph), seed);
+}
+
+std::vector<GraphInput> random_inputs(const OpGraph& graph, const GraphPart& part,
+                                      std::uint64_t seed) {
+  const Uses uses(graph, part);
+  std::vector<GraphInput> inputs;
+  for (const TensorId id : part.given) {
+    const std::uint64_t own_seed = random_bits(seed, id);
+    inputs.push_back({.tensor = id, .data = data_for(graph.tensor(id), uses.of(id), own_seed)});
+  }
+  keep_finite(Trial(graph, part.results), inputs);
+  return inputs;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,272 @@
+#include "measure/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/random_bits.hpp"
+#include "core/text.hpp"
+#include "measure/element.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// What an integer may be off.
+constexpr double kHalfStep = 0.5;
+
+double arithmetic_unit(DType dtype) { return dtype == DType::kF64 ? 0x1p-53 : 0x1p-24; }
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// "y[3, 17]".
+std::string place_of(const Tensor& tensor, std::uint64_t element) {
+  std::string indices;
+  for (std::size_t i = tensor.type.shape.size(); i > 0; --i) {
+    const std::uint64_t extent = tensor.type.shape[i - 1];
+    indices = std::to_string(element % extent) + (indices.empty() ? "" : ", ") + indices;
+    element /= extent;
+  }
+  return fmt::format("{}[{}]", printable(tensor.name), indices);
+}
+
+// Whether computed floats decide about integers or bools (comparisons, casts, argmax) somewhere
+// before a tensor.
+bool jumps_before(const OpGraph& graph, TensorId tensor) {
+  std::vector<bool> seen(graph.ops.size(), false);
+  std::vector<TensorId> open = {tensor};
+  while (!open.empty()) {
+    const OpId producer = graph.value_of(open.back()).producer;
+    open.pop_back();
+    if (producer == kNone || seen[producer]) continue;
+    seen[producer] = true;
+    const Op& op = graph.ops[producer];
+    const bool decides =
+        op.row->infer != infer_dropout && !is_float(graph.tensor(op.outputs[0]).type.dtype);
+    for (const Operand& operand : op.operands) {
+      if (operand.tensor == kNone) continue;
+      const Tensor& value = graph.value_of(operand.tensor);
+      if (decides && value.producer != kNone && is_float(value.type.dtype)) return true;
+      open.push_back(operand.tensor);
+    }
+  }
+  return false;
+}
+
+// Ops on the longest way from the inputs to each op.
+std::vector<unsigned> depths_of(const OpGraph& graph) {
+  std::vector<unsigned> depths(graph.ops.size(), 1);
+  for (OpId id = 0; id < graph.ops.size(); ++id) {
+    for (const OpId earlier : graph.ops[id].before) {
+      depths[id] = std::max(depths[id], depths[earlier] + 1);
+    }
+  }
+  return depths;
+}
+
+double read_element(GpuBackend& gpu, const BufferAt& place, DType dtype, std::uint64_t element) {
+  // Two elements of 4 bits share a byte.
+  const bool halves = bytes_of(dtype, 2) == 1;
+  const std::uint64_t skipped = halves ? element / 2 * 2 : element;
+  std::vector<std::byte> bytes(bytes_of(dtype, 1));
+  gpu.download(bytes, {place.buffer, place.offset + bytes_of(dtype, skipped)});
+  return decode(dtype, bytes, element - skipped);
+}
+
+// The error over what is allowed: 1 is just right.
+double excess_of(double actual, double expected, double allowed) {
+  if (allowed == kInfinity || actual == expected) return 0;
+  if (std::isnan(actual) && std::isnan(expected)) return 0;
+  const double error = std::abs(actual - expected);
+  return std::isfinite(error) ? error / allowed : kInfinity;
+}
+
+// Takes in an excess of a tensor, with words for it where it is the worst.
+void note(Verification& result, double excess, DType dtype,
+          const std::function<std::string()>& words) {
+  const double tolerance = tolerance_of(dtype);
+  const bool first = result.tolerance == 0;
+  if (!first && excess * result.tolerance <= result.max_rel_err) return;
+  result.tolerance = tolerance;
+  result.max_rel_err = excess * tolerance;
+  if (excess <= 1) return;
+  result.ok = false;
+  result.worst = words();
+}
+
+}  // namespace
+
+double tolerance_of(DType dtype) {
+  if (!is_float(dtype)) return kHalfStep;
+  return 3.5 * std::max(2 * precision_of(dtype).unit, 8 * arithmetic_unit(dtype));
+}
+
+std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
+                                      std::uint64_t count) {
+  std::vector<std::uint64_t> samples;
+  if (tensor.elements == 0 || count == 0) return samples;
+  const std::uint64_t row = tensor.type.shape.empty() ? 1 : tensor.type.shape.back();
+  const std::uint64_t rows = tensor.elements / row;
+  const auto add = [&](std::uint64_t element) {
+    if (samples.size() < count) samples.push_back(element);
+  };
+  add(tensor.elements - 1);
+  add(0);
+  for (std::uint64_t i = 0; samples.size() < count; ++i) {
+    add(random_bits(seed, i) % tensor.elements);
+    if (i % 4 != 0) continue;
+    const std::uint64_t start = random_bits(~seed, i) % rows * row;
+    add(start + row - 1);
+    if (i % 8 == 0) add(start);
+  }
+  std::ranges::sort(samples);
+  samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
+  return samples;
+}
+
+std::vector<double> allowed_errors(std::span<const Expected> expected, DType dtype) {
+  std::vector<double> spreads;
+  double squares = 0;
+  for (const Expected& element : expected) {
+    if (std::isfinite(element.spread)) spreads.push_back(element.spread);
+    if (std::isfinite(element.value)) squares += element.value * element.value;
+  }
+  // A spread is itself a sample: one that came out small by chance is not believed where its
+  // neighbours' are not. What is tiny beside the others may be lost to functions that are exact to
+  // so much of their range.
+  const double typical = median_of(spreads) / 2;
+  const double rms =
+      std::sqrt(squares / static_cast<double>(std::max<std::size_t>(expected.size(), 1)));
+  const Precision& precision = precision_of(dtype);
+  std::vector<double> allowed;
+  for (const Expected& element : expected) {
+    const double spread = 3 * std::max(element.spread, typical);
+    if (!is_float(dtype)) {
+      allowed.push_back(std::max(kHalfStep, 3 * element.spread));
+    } else if (element.spread == 0 && typical == 0) {
+      allowed.push_back(precision.smallest);  // nothing was computed
+    } else {
+      allowed.push_back(std::max(spread, 2 * precision.unit * std::abs(element.value)) +
+                        16 * arithmetic_unit(dtype) * rms + precision.smallest);
+    }
+  }
+  return allowed;
+}
+
+Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
+                   std::span<const TensorId> results, std::uint64_t seed, std::uint64_t samples,
+                   std::uint64_t work)
+    : graph_(graph) {
+  const Reference reference(graph, inputs);
+  const std::vector<unsigned> depths = depths_of(graph);
+  for (const TensorId id : results) {
+    const Tensor& tensor = graph.tensor(id);
+    if (tensor.elements == 0) continue;
+    ExpectedOutput output{.tensor = id};
+    for (std::uint64_t count = samples; count > 0; count /= 4) {
+      output.elements = samples_of(tensor, random_bits(seed, id), count);
+      output.answer = reference.evaluate(id, output.elements, work);
+      if (output.answer.reason.empty()) break;
+    }
+    output.allowed = allowed_errors(output.answer.elements, tensor.type.dtype);
+    output.may_jump = jumps_before(graph, id);
+    output.depth = depths[tensor.producer];
+    outputs_.push_back(std::move(output));
+  }
+}
+
+Verification Verifier::check(GpuBackend& gpu, const Places& places) const {
+  Verification result;
+  for (const ExpectedOutput& output : outputs_) {
+    const Tensor& tensor = graph_.tensor(output.tensor);
+    if (!output.answer.reason.empty()) {
+      result.unchecked.push_back(printable(tensor.name) + ": " + output.answer.reason);
+      continue;
+    }
+    for (std::size_t i = 0; i < output.elements.size(); ++i) {
+      const std::uint64_t element = output.elements[i];
+      const double expected = output.answer.elements[i].value;
+      const double actual = read_element(gpu, places(output.tensor), tensor.type.dtype, element);
+      if (std::isfinite(output.allowed[i])) ++result.checked;
+      note(result, excess_of(actual, expected, output.allowed[i]), tensor.type.dtype, [&] {
+        return fmt::format("{} is {:.9g}, not {:.9g} (give or take {:.2g})",
+                           place_of(tensor, element), actual, expected, output.allowed[i]);
+      });
+    }
+  }
+  return result;
+}
+
+// Elements that nobody sampled may be larger and less lucky than those that somebody did, and both
+// plans may be off.
+std::optional<Allowance> Verifier::allowance_for(const ExpectedOutput& output) const {
+  constexpr double kSlack = 4;
+  double absolute = 0;
+  std::vector<double> relative;
+  for (std::size_t i = 0; i < output.allowed.size(); ++i) {
+    if (!std::isfinite(output.allowed[i])) return std::nullopt;
+    absolute = std::max(absolute, output.allowed[i]);
+    relative.push_back(output.allowed[i] / std::abs(output.answer.elements[i].value));
+  }
+  if (!is_float(graph_.tensor(output.tensor).type.dtype)) return Allowance{.absolute = absolute};
+  const double typical = kSlack * median_of(relative);
+  return Allowance{.absolute = kSlack * absolute, .relative = std::isfinite(typical) ? typical : 0};
+}
+
+Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Places& others) const {
+  constexpr double kMayJump = 0.01;  // of the elements
+  Verification result;
+  for (const ExpectedOutput& output : outputs_) {
+    const Tensor& tensor = graph_.tensor(output.tensor);
+    const DType dtype = tensor.type.dtype;
+    const BufferAt ours = places(output.tensor);
+    const BufferAt theirs = others(output.tensor);
+    std::optional<Allowance> allowed = allowance_for(output);
+    if (!output.answer.reason.empty()) {
+      // Without a reference, what so many roundings may do to the largest elements must do.
+      const double largest =
+          gpu.compare(ours, theirs, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
+      allowed = Allowance{.absolute = tolerance_of(dtype) * std::sqrt(output.depth) *
+                                      (is_float(dtype) ? largest : 1)};
+    }
+    if (!allowed) {
+      result.unchecked.push_back(printable(tensor.name) + ": some elements may overflow");
+      continue;
+    }
+    const Difference difference = gpu.compare(ours, theirs, dtype, tensor.elements, *allowed);
+    const bool jumped = output.may_jump && static_cast<double>(difference.beyond) <=
+                                               kMayJump * static_cast<double>(tensor.elements);
+    note(result, jumped ? std::min(difference.excess, 1.0) : difference.excess, dtype, [&] {
+      return fmt::format(
+          "{} is {:.9g}, and {:.9g} unfused ({} of {} elements differ too much)",
+          place_of(tensor, difference.worst), read_element(gpu, ours, dtype, difference.worst),
+          read_element(gpu, theirs, dtype, difference.worst), difference.beyond, tensor.elements);
+    });
+  }
+  return result;
+}
+
+Verification worse_of(Verification a, Verification b) {
+  const auto badness = [](const Verification& v) {
+    return v.tolerance == 0 ? 0 : v.max_rel_err / v.tolerance;
+  };
+  const std::uint64_t checked = a.checked + b.checked;
+  std::vector<std::string> unchecked = a.unchecked;
+  for (const std::string& reason : b.unchecked) {
+    if (std::ranges::find(unchecked, reason) == unchecked.end()) unchecked.push_back(reason);
+  }
+  const bool second = a.tolerance == 0 || badness(b) > badness(a);
+  Verification worse = second ? std::move(b) : std::move(a);
+  worse.checked = checked;
+  worse.unchecked = std::move(unchecked);
+  return worse;
+}
+
+}  // namespace fusecalc

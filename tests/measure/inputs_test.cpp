@@ -1,0 +1,158 @@
+#include "measure/inputs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "core/embedded.hpp"
+#include "graph/graph_text.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+
+const InputData& input_called(const OpGraph& graph, const std::vector<GraphInput>& inputs,
+                              std::string_view name) {
+  const auto found = std::ranges::find_if(
+      inputs, [&](const GraphInput& input) { return graph.tensor(input.tensor).name == name; });
+  REQUIRE(found != inputs.end());
+  return found->data;
+}
+
+void check_range(const OpGraph& graph, const std::vector<GraphInput>& inputs, std::string_view name,
+                 double low, double high) {
+  CAPTURE(name);
+  const RandomFill& fill = input_called(graph, inputs, name).fill;
+  CHECK(fill.low == low);
+  CHECK(fill.high == high);
+}
+
+TEST_CASE("only what must be positive is") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 1000},
+    "tensors": {"p": {"shape": ["N"]}, "m": {"shape": ["N"]}, "v": {"shape": ["N"]}},
+    "ops": [{"op": "sqrt", "inputs": ["v"], "output": "r"},
+            {"op": "add", "inputs": ["r", 1e-8], "output": "d"},
+            {"op": "div", "inputs": ["m", "d"], "output": "u"},
+            {"op": "sub", "inputs": ["p", "u"], "output": "q"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  check_range(graph, inputs, "p", -1, 1);
+  check_range(graph, inputs, "m", -1, 1);
+  check_range(graph, inputs, "v", 0.25, 1);
+}
+
+TEST_CASE("two inputs may have to be positive, each for a reason of its own") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 1000},
+    "tensors": {"a": {"shape": ["N"]}, "b": {"shape": ["N"]}, "c": {"shape": ["N"]}},
+    "ops": [{"op": "log", "inputs": ["a"], "output": "x"},
+            {"op": "rsqrt", "inputs": ["b"], "output": "y"},
+            {"op": "fma", "inputs": ["x", "y", "c"], "output": "z"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  check_range(graph, inputs, "a", 0.25, 1);
+  check_range(graph, inputs, "b", 0.25, 1);
+  check_range(graph, inputs, "c", -1, 1);
+}
+
+TEST_CASE("indices stay among their rows, through views and casts") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"t": {"shape": [37, 8]}, "s": {"shape": [12, 5]}, "e": {"shape": [50, 4]},
+                "i": {"shape": [6], "dtype": "i32"}, "j": {"shape": [2, 4], "dtype": "i64"},
+                "small": {"shape": [9], "dtype": "u8"}, "large": {"shape": [300, 2]},
+                "logits": {"shape": [12, 21]}, "target": {"shape": [12], "dtype": "i64"}},
+    "ops": [{"op": "view", "inputs": ["i"], "output": "iv", "shape": [3, 2]},
+            {"op": "cast", "inputs": ["iv"], "output": "ic", "to": "i64"},
+            {"op": "gather", "inputs": ["t", "ic"], "output": "g", "axes": [0]},
+            {"op": "gather", "inputs": ["s", "j"], "output": "h", "axes": [1]},
+            {"op": "embedding", "inputs": ["j", "e"], "output": "f"},
+            {"op": "embedding", "inputs": ["large", "small"], "output": "k"},
+            {"op": "cross_entropy", "inputs": ["logits", "target"], "output": "l"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  check_range(graph, inputs, "i", 0, 37);
+  check_range(graph, inputs, "j", 0, 5);  // the fewer rows of its two uses
+  check_range(graph, inputs, "small", 0, 256);
+  check_range(graph, inputs, "target", 0, 21);
+}
+
+TEST_CASE("scattered rows are all different") {
+  for (const unsigned rows : {7U, 12U, 64U, 1000U}) {
+    const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+      "tensors": {"x": {"shape": ["R", 2]}, "i": {"shape": [7], "dtype": "i32"},
+                  "r": {"shape": [7, 2]}},
+      "dims": {"R": 8},
+      "ops": [{"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "y"}]})",
+                                   {{"R", rows}});
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      const auto inputs = random_inputs(graph, seed);
+      const InputData& indices = input_called(graph, inputs, "i");
+      CHECK(indices.data.size() == 28);
+      std::set<double> seen;
+      for (std::uint64_t k = 0; k < 7; ++k) {
+        CHECK(indices.value(k) < rows);
+        seen.insert(indices.value(k));
+      }
+      CHECK(seen.size() == 7);
+    }
+  }
+}
+
+TEST_CASE("weights shrink with the products that are added up") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [8, 4096]}, "w": {"shape": [16, 4096]},
+                "q": {"shape": [16, 4096], "dtype": "i8"}},
+    "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "y"},
+            {"op": "linear", "inputs": ["x", "q"], "output": "z"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  check_range(graph, inputs, "x", -1, 1);
+  // sqrt(3 / 4096) = 0.027: the power of two below it.
+  check_range(graph, inputs, "w", -0.015625, 0.015625);
+  check_range(graph, inputs, "q", -8, 8);
+}
+
+TEST_CASE("a part of a graph has inputs of its own") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [8, 4]}, "t": {"shape": [9, 4]}},
+    "ops": [{"op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "argmax", "inputs": ["e"], "axes": [1], "output": "i"},
+            {"op": "permute_view", "inputs": ["e"], "output": "v"},
+            {"op": "neg", "inputs": ["v"], "output": "n"},
+            {"op": "gather", "inputs": ["t", "i"], "output": "g"},
+            {"op": "sqrt", "inputs": ["g"], "output": "r"},
+            {"op": "copy", "inputs": ["g"], "output": "g2"}]})");
+  const auto names = [&](const std::vector<TensorId>& ids) {
+    std::vector<std::string> found;
+    for (const TensorId id : ids) found.push_back(graph.tensor(id).name);
+    std::ranges::sort(found);
+    return found;
+  };
+  // neg and gather with sqrt: they read what exp and argmax write.
+  const GraphPart part = part_of(graph, std::array<OpId, 3>{2, 3, 4});
+  CHECK(names(part.given) == std::vector<std::string>{"e", "i", "t"});
+  CHECK(names(part.results) == std::vector<std::string>{"g", "n", "r"});
+  const auto inputs = random_inputs(graph, part, 0);
+  check_range(graph, inputs, "i", 0, 9);
+  check_range(graph, inputs, "e", -1, 1);
+  check_range(graph, inputs, "t", 0.25, 1);
+  CHECK(names(whole_of(graph).given) == std::vector<std::string>{"t", "x"});
+  CHECK(names(whole_of(graph).results) == std::vector<std::string>{"g2", "n", "r"});
+}
+
+TEST_CASE("every input has a seed of its own, which follows from the user's") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"a": {"shape": [8]}, "b": {"shape": [8]}},
+    "ops": [{"op": "view", "inputs": ["a"], "output": "v", "shape": [2, 4]},
+            {"op": "view", "inputs": ["b"], "output": "w", "shape": [2, 4]},
+            {"op": "add", "inputs": ["v", "w"], "output": "c"}]})");
+  const auto inputs = random_inputs(graph, 3);
+  CHECK(inputs.size() == 2);  // views hold nothing of their own
+  std::set<std::uint64_t> seeds;
+  for (const std::uint64_t seed : {0U, 1U, 2U, 3U}) {
+    for (const GraphInput& input : random_inputs(graph, seed)) seeds.insert(input.data.fill.seed);
+  }
+  CHECK(seeds.size() == 8);
+  CHECK(random_inputs(graph, 3)[1].data.fill.seed == inputs[1].data.fill.seed);
+}
+
+}  // namespace
+}  // namespace fusecalc

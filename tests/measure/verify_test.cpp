@@ -1,0 +1,237 @@
+#include "measure/verify.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "graph/graph_text.hpp"
+#include "measure/device_buffer.hpp"
+#include "measure/inputs.hpp"
+#include "support/fake_backend.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A graph, and a device that holds its f32 outputs: right ones, as far as f32 goes, unless changed.
+struct Bench {
+  OpGraph graph;
+  std::vector<GraphInput> inputs;
+  Verifier verifier;
+  FakeBackend gpu{};
+  std::map<TensorId, Buffer> buffers{};
+
+  explicit Bench(std::string_view json)
+      : graph(graph_of(json)),
+        inputs(random_inputs(graph, 1)),
+        verifier(graph, inputs, whole_of(graph).results, 1) {
+    buffers = outputs();
+  }
+
+  // Buffers with right values.
+  std::map<TensorId, Buffer> outputs() {
+    std::map<TensorId, Buffer> made;
+    const Reference reference(graph, inputs);
+    for (const ExpectedOutput& output : verifier.outputs()) {
+      const Tensor& tensor = graph.tensor(output.tensor);
+      std::vector<std::uint64_t> all(tensor.elements);
+      for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
+      std::vector<double> values;
+      for (const Expected& e : reference.evaluate(output.tensor, all).elements) {
+        values.push_back(e.value);
+      }
+      const Buffer buffer = gpu.allocate(tensor.bytes);
+      for (std::uint64_t i = 0; i < values.size(); ++i) {
+        write(buffer, tensor.type.dtype, i, values[i]);
+      }
+      made[output.tensor] = buffer;
+    }
+    return made;
+  }
+
+  void write(const Buffer& buffer, DType dtype, std::uint64_t element, double value) {
+    const auto single = static_cast<float>(value);
+    std::array<std::byte, 8> bytes{};
+    if (is_float(dtype)) {
+      REQUIRE(dtype == DType::kF32);
+      std::memcpy(bytes.data(), &single, 4);
+    } else {
+      const auto whole = static_cast<std::int64_t>(value);
+      std::memcpy(bytes.data(), &whole, 8);
+    }
+    const std::uint64_t size = bytes_of(dtype, 1);
+    gpu.upload({buffer, element * size}, std::span(bytes).first(size));
+  }
+
+  void set(std::string_view name, std::uint64_t element, double value) {
+    const Tensor& tensor = testing::tensor_named(graph, name);
+    write(buffers.at(static_cast<TensorId>(&tensor - graph.tensors.data())), tensor.type.dtype,
+          element, value);
+  }
+
+  static Verifier::Places at(const std::map<TensorId, Buffer>& held) {
+    return [&held](TensorId id) { return BufferAt{held.at(id)}; };
+  }
+  Verification check() { return verifier.check(gpu, at(buffers)); }
+};
+
+constexpr std::string_view kNorm = R"({"format": "fusecalc.ops/1",
+  "tensors": {"x": {"shape": [40, 50]}, "b": {"shape": [50]}},
+  "ops": [{"op": "add", "inputs": ["x", "b"], "output": "h"},
+          {"op": "layer_norm", "inputs": ["h"], "output": "y"}]})";
+
+TEST_CASE("samples hold the ends, the ends of rows, and no element twice") {
+  const OpGraph graph = graph_of(kNorm);
+  const Tensor& y = testing::tensor_named(graph, "y");
+  const auto samples = samples_of(y, 5, 64);
+  CHECK(samples.size() > 56);
+  CHECK(samples.front() == 0);
+  CHECK(samples.back() == 1999);
+  CHECK(std::ranges::is_sorted(samples));
+  CHECK(std::ranges::adjacent_find(samples) == samples.end());
+  CHECK(std::ranges::count_if(samples, [](std::uint64_t i) { return i % 50 == 49; }) >= 8);
+  CHECK(samples == samples_of(y, 5, 64));
+  CHECK(samples != samples_of(y, 6, 64));
+  CHECK(samples_of(y, 5, 1) == std::vector<std::uint64_t>{1999});
+}
+
+TEST_CASE("right results pass, far within the tolerance") {
+  Bench bench(kNorm);
+  const Verification result = bench.check();
+  CHECK(result.ok);
+  CHECK(result.checked > 56);
+  CHECK(result.max_rel_err > 0);
+  CHECK(result.max_rel_err < result.tolerance / 2);
+  // f32 works to 2^-24, of which a function may lose three bits.
+  CHECK(result.tolerance == 3.5 * 8 * 0x1p-24);
+  CHECK(result.unchecked.empty());
+}
+
+TEST_CASE("one wrong element is found, and named") {
+  Bench bench(kNorm);
+  bench.set("y", 1999, 0.5);
+  const Verification result = bench.check();
+  CHECK_FALSE(result.ok);
+  CHECK(result.max_rel_err > result.tolerance);
+  CHECK(result.worst.starts_with("y[39, 49] is 0.5, not "));
+}
+
+TEST_CASE("poison, infinities and what is no number are wrong where a number is due") {
+  for (const double wrong : {kNan, kInfinity, -kInfinity}) {
+    Bench bench(kNorm);
+    bench.set("y", 0, wrong);
+    const Verification result = bench.check();
+    CHECK_FALSE(result.ok);
+    CHECK(result.max_rel_err == kInfinity);
+  }
+}
+
+TEST_CASE("infinities and what is no number are right where they are due") {
+  Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [30]}},
+    "ops": [{"op": "mul", "inputs": ["x", 0], "output": "zero"},
+            {"op": "reciprocal", "inputs": ["zero"], "output": "huge"},
+            {"op": "mul", "inputs": ["huge", 0], "output": "none"},
+            {"op": "add", "inputs": ["huge", 1], "output": "huger"}]})");
+  CHECK(bench.check().ok);
+  bench.set("none", 0, 1);
+  CHECK_FALSE(bench.check().ok);
+}
+
+TEST_CASE("an error as large as cancelled terms allow is no error") {
+  // (x + 1000) - 1000: the sum is good to 1000 * 2^-24, and so is the difference.
+  constexpr std::string_view kText = R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [100]}},
+    "ops": [{"op": "add", "inputs": ["x", 1000], "output": "s"},
+            {"op": "sub", "inputs": ["s", 1000], "output": "d"}]})";
+  Bench bench(kText);
+  const double right = bench.inputs[0].data.value(99);
+  bench.set("d", 99, right + 1000 * 0x1p-24);
+  CHECK(bench.check().ok);
+  bench.set("d", 99, right + 1000 * 0x1p-17);
+  CHECK_FALSE(bench.check().ok);
+}
+
+TEST_CASE("an integer is right or wrong, and either where a tie is near") {
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [60]}},
+    "ops": [{"op": "lt", "inputs": ["x", 0], "output": "certain"},
+            {"op": "add", "inputs": ["x", 1], "output": "up"},
+            {"op": "sub", "inputs": ["up", 1], "output": "back"},
+            {"op": "lt", "inputs": ["back", "x"], "output": "tie"}]})");
+  CHECK(bench.check().ok);
+  bench.set("tie", 0, 1);  // as rounding may have it
+  CHECK(bench.check().ok);
+  bench.set("certain", 59, bench.inputs[0].data.value(59) < 0 ? 0 : 1);
+  const Verification result = bench.check();
+  CHECK_FALSE(result.ok);
+  CHECK(result.max_rel_err == 1);
+  CHECK(result.tolerance == 0.5);
+}
+
+TEST_CASE("argmax may name any of the largest that rounding cannot tell apart") {
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [1, 1000]}},
+    "ops": [{"op": "mul", "inputs": ["x", 0], "output": "z"},
+            {"op": "add", "inputs": ["z", 0.3], "output": "flat"},
+            {"op": "argmax", "inputs": ["flat"], "axes": [1], "output": "any"},
+            {"op": "argmax", "inputs": ["x"], "axes": [1], "output": "one"}]})");
+  CHECK(bench.check().ok);
+  bench.set("any", 0, 617);
+  CHECK(bench.check().ok);
+  bench.set("one", 0, 1001);
+  CHECK_FALSE(bench.check().ok);
+}
+
+TEST_CASE("what the reference cannot tell is said, and is no failure") {
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [4]}, "c": {"shape": [4]}},
+    "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "output": "c"},
+            {"op": "neg", "inputs": ["c"], "output": "d"},
+            {"op": "neg", "inputs": ["x"], "output": "e"}]})");
+  const Verification result = bench.check();
+  CHECK(result.ok);
+  CHECK(result.checked == 4);
+  REQUIRE(result.unchecked.size() == 1);
+  CHECK(result.unchecked[0] == "d: \"mine\" is a custom op: nothing says what it computes");
+}
+
+TEST_CASE("two plans are compared over every element") {
+  Bench bench(kNorm);
+  const auto others = bench.outputs();
+  const auto compared = [&] {
+    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
+  };
+  CHECK(compared().ok);
+  CHECK(compared().max_rel_err == 0);
+  // An element that no sample sees.
+  const auto& samples = bench.verifier.outputs()[0].elements;
+  std::uint64_t unseen = 0;
+  while (std::ranges::find(samples, unseen) != samples.end()) ++unseen;
+  bench.set("y", unseen, 5);
+  CHECK(bench.check().ok);
+  const Verification result = compared();
+  CHECK_FALSE(result.ok);
+  CHECK(result.worst.find("is 5, and ") != std::string::npos);
+  CHECK(result.worst.ends_with("(1 of 2000 elements differ too much)"));
+}
+
+TEST_CASE("the worse of two verifications stands for both") {
+  const Verification good{.max_rel_err = 1e-7, .tolerance = 1e-6, .checked = 3};
+  const Verification bad{.max_rel_err = 0.9, .tolerance = 0.5, .ok = false, .worst = "y[0]"};
+  CHECK(worse_of(good, bad).worst == "y[0]");
+  CHECK(worse_of(bad, good).worst == "y[0]");
+  CHECK(worse_of(bad, good).checked == 3);
+  CHECK(worse_of(good, {}).tolerance == 1e-6);
+  CHECK(worse_of({}, good).tolerance == 1e-6);
+}
+
+}  // namespace
+}  // namespace fusecalc
