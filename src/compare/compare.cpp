@@ -309,7 +309,7 @@ Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total
   return rule(before, after, allowed, Ruling::kSame);
 }
 
-Ruling judge_time(const MeasuredFigures::Time& before, const MeasuredFigures::Time& after,
+Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
                   const Tolerance& tolerance) {
   const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
   const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);

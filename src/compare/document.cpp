@@ -221,7 +221,7 @@ class ResultReader {
     return figures;
   }
 
-  std::optional<MeasuredFigures::Time> read_time() {
+  std::optional<MeasuredTime> read_time() {
     if (take_null()) return std::nullopt;
     std::optional<std::uint64_t> median;
     std::optional<std::uint64_t> p10;
@@ -231,7 +231,7 @@ class ResultReader {
                  {"p90", [&] { p90 = time_or_null(); }}});
     if (!median) return std::nullopt;
     // A time without a spread stands for itself.
-    return MeasuredFigures::Time{
+    return MeasuredTime{
         .median = *median, .p10 = p10.value_or(*median), .p90 = p90.value_or(*median)};
   }
 

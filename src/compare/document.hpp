@@ -11,17 +11,18 @@
 
 namespace fusecalc {
 
+// In picoseconds: the documents give microseconds with six decimals.
+struct MeasuredTime {
+  std::uint64_t median = 0;
+  std::uint64_t p10 = 0;
+  std::uint64_t p90 = 0;
+};
+
 // What a device said. A figure that was not read, or is null, is empty.
 struct MeasuredFigures {
-  // In picoseconds: the documents give microseconds with six decimals.
-  struct Time {
-    std::uint64_t median = 0;
-    std::uint64_t p10 = 0;
-    std::uint64_t p90 = 0;
-  };
   std::optional<std::uint64_t> read;
   std::optional<std::uint64_t> write;
-  std::optional<Time> time;
+  std::optional<MeasuredTime> time;
   std::string reason;  // why figures are null
 };
 
