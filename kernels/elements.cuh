@@ -124,6 +124,25 @@ template <int N, typename T>
 __device__ __forceinline__ Pack<T, N> load_pack(const T* at) {
   return *reinterpret_cast<const Pack<T, N>*>(at);
 }
+// The same of a tensor that is read once: its lines make way first, and those stay that are used
+// again.
+template <int N, typename T>
+__device__ __forceinline__ Pack<T, N> stream_pack(const T* at) {
+  typedef Pack<T, N> P;
+  if constexpr (sizeof(P) % 16 == 0) {
+    union {
+      P pack;
+      uint4 words[sizeof(P) / 16];
+    } u;
+#pragma unroll
+    for (int w = 0; w < (int)sizeof(P) / 16; ++w) {
+      u.words[w] = __ldcs(reinterpret_cast<const uint4*>(at) + w);
+    }
+    return u.pack;
+  } else {
+    return load_pack<N>(at);
+  }
+}
 template <int N, typename T>
 __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
@@ -150,6 +169,22 @@ __device__ __forceinline__ float fetch(const fp4_e2m1* tensor, u64 i) {
   const float value = magnitude < 2 ? 0.5f * magnitude : __uint_as_float((magnitude << 22) + (126u << 23));
   return bits & 8u ? -value : value;
 }
+
+// N elements of a packed type, from a multiple of N on.
+template <int N, typename T>
+struct Nibbles {
+  alignas(N < 32 ? (N + 1) / 2 : 16) T pair[(N + 1) / 2];
+  u32 odd;  // N being 1: whether it is the second of its byte
+  __device__ __forceinline__ auto get(int j) const { return fetch(pair, (u64)(j + odd)); }
+};
+template <int N, typename T>
+__device__ __forceinline__ Nibbles<N, T> load_nibbles(const T* tensor, u64 i) {
+  Nibbles<N, T> result;
+  result.odd = N == 1 ? (u32)(i & 1) : 0;
+  *reinterpret_cast<Pack<T, (N + 1) / 2>*>(result.pair) = load_pack<(N + 1) / 2>(tensor + (i >> 1));
+  return result;
+}
+
 template <typename T, typename C>
 __device__ __forceinline__ void put(T* tensor, u64 i, C value) {
   store_as(tensor[i], value);

@@ -34,30 +34,38 @@ __device__ constexpr u64 most_of(const u64 (&sizes)[n]) {
 template <typename T>
 struct Sum {
   T sum = 0;
+  static constexpr int kMerged = sizeof(T) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { sum = 0; }
   __device__ __forceinline__ void add(T x, u64) { sum += x; }
   __device__ __forceinline__ void merge(const Sum& o) { sum += o.sum; }
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
 template <typename T>
-struct Largest {
+struct alignas(4) Largest {
   T value = lowest<T>();
+  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { value = lowest<T>(); }
   __device__ __forceinline__ void add(T x, u64) { value = larger(x, value); }
   __device__ __forceinline__ void merge(const Largest& o) { value = larger(o.value, value); }
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
 template <typename T>
-struct Smallest {
+struct alignas(4) Smallest {
   T value = highest<T>();
+  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { value = highest<T>(); }
   __device__ __forceinline__ void add(T x, u64) { value = smaller(x, value); }
   __device__ __forceinline__ void merge(const Smallest& o) { value = smaller(o.value, value); }
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
 template <typename T>
-struct LargestMagnitude {
+struct alignas(4) LargestMagnitude {
   T value = T(0);
+  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { value = T(0); }
   __device__ __forceinline__ void add(T x, u64) { value = larger(magnitude(x), value); }
   __device__ __forceinline__ void merge(const LargestMagnitude& o) { value = larger(o.value, value); }
   __device__ __forceinline__ void finish(u64, double) {}
@@ -68,6 +76,8 @@ template <typename T>
 struct LargestPlace {
   T value = lowest<T>();
   i64 place = 0x7fffffffffffffffll;
+  static constexpr int kMerged = (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
+  __device__ __forceinline__ void reset() { *this = LargestPlace(); }
   __device__ __forceinline__ void take(T x, i64 at) {
     const bool wins = x > value || (x != x && value == value);
     const bool ties = x == value || (x != x && value != value);
@@ -85,6 +95,8 @@ template <typename T>
 struct SquareSum {
   T sum = 0;
   T scale;  // 1 / sqrt(mean + eps)
+  static constexpr int kMerged = sizeof(T) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { sum = 0; }
   __device__ __forceinline__ void add(T x, u64) { sum += x * x; }
   __device__ __forceinline__ void merge(const SquareSum& o) { sum += o.sum; }
   __device__ __forceinline__ void finish(u64 count, double eps) {
@@ -92,46 +104,32 @@ struct SquareSum {
   }
 };
 
-// Mean and variance. A thread sums distances from the first element it met, so that a mean far from
-// zero costs no digits; threads merge by Chan's formula.
+// Mean and variance, out of sums of distances from the row's first element, which all threads know:
+// a mean far from zero costs no digits, and states merge by adding.
 template <typename T>
 struct Moments {
-  T pivot = 0;
-  T count = 0;
   T sum = 0;
   T squares = 0;
+  T pivot;
   T mean;
   T variance;
   T rstd;  // 1 / sqrt(variance + eps)
+  static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
+  __device__ __forceinline__ void reset() { sum = squares = 0; }
   __device__ __forceinline__ void add(T x, u64) {
-    pivot = count == T(0) ? x : pivot;
     const T d = x - pivot;
-    count += T(1);
     sum += d;
     squares += d * d;
   }
   __device__ __forceinline__ void merge(const Moments& o) {
-    if (o.count == T(0)) return;
-    if (count == T(0)) {
-      *this = o;
-      return;
-    }
-    const T all = count + o.count;
-    const T mine = sum / count;
-    const T theirs = o.sum / o.count;
-    // Both as a mean and a sum of squares around it.
-    const T m2 = (squares - sum * mine) + (o.squares - o.sum * theirs);
-    const T apart = (o.pivot + theirs) - (pivot + mine);
-    const T share = o.count / all;
-    pivot += mine + apart * share;
-    squares = m2 + apart * apart * count * share;
-    count = all;
-    sum = 0;
+    sum += o.sum;
+    squares += o.squares;
   }
-  __device__ __forceinline__ void finish(u64, double eps) {
-    const T off = sum / count;
+  __device__ __forceinline__ void finish(u64 count, double eps) {
+    const T share = T(1) / (T)count;
+    const T off = sum * share;
     mean = pivot + off;
-    variance = (squares - sum * off) / count;
+    variance = squares * share - off * off;
     variance = variance < T(0) ? T(0) : variance;
     rstd = rsqrt(variance + (T)eps);
   }
@@ -144,23 +142,35 @@ struct ExponentialSum {
   T sum = 0;
   T inverse;  // 1 / sum
   T log;      // of the sum of all exponentials
-  __device__ __forceinline__ void add(T x, u64) {
-    // One exponential an element: of the distance to the larger one, whichever that is.
-    const T apart = exp_of_difference(x, most);
-    const bool grows = x > most;
-    sum = grows ? sum * apart + T(1) : sum + apart;
-    most = grows ? x : most;
+  static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
+  __device__ __forceinline__ void reset() { *this = ExponentialSum(); }
+  // exp(x - top), and 0 for minus infinity whatever the top.
+  static __device__ __forceinline__ T below(T x, T top) {
+    return x == lowest<T>() ? T(0) : exp_below(x - top);
   }
-  // exp(-|x - y|), and 0 or NaN where that is due at the infinities.
-  static __device__ __forceinline__ T exp_of_difference(T x, T y) {
-    if (x == lowest<T>()) return T(0);
-    const T d = x - y;
-    return exp(d > T(0) ? -d : d);
+  __device__ __forceinline__ void add(T x, u64) {
+    const T top = larger(x, most);
+    sum = sum * below(most, top) + below(x, top);
+    most = top;
+  }
+  // One look for the largest and one rescaling for all of a group.
+  template <int n>
+  __device__ __forceinline__ void add_group(const T (&x)[n], u64) {
+    T top = most;
+#pragma unroll
+    for (int j = 0; j < n; ++j) top = larger(x[j], top);
+    const T scale = below(most, top);
+    // Where all are minus infinity, the distance from it must not be taken.
+    const T from = top == lowest<T>() ? T(0) : top;
+    T more = 0;
+#pragma unroll
+    for (int j = 0; j < n; ++j) more += exp_below(x[j] - from);
+    sum = sum * scale + more;
+    most = top;
   }
   __device__ __forceinline__ void merge(const ExponentialSum& o) {
     const T top = larger(most, o.most);
-    sum = (most == lowest<T>() ? T(0) : sum * exp(most - top)) +
-          (o.most == lowest<T>() ? T(0) : o.sum * exp(o.most - top));
+    sum = sum * below(most, top) + o.sum * below(o.most, top);
     most = top;
   }
   __device__ __forceinline__ void finish(u64, double) {
@@ -170,22 +180,28 @@ struct ExponentialSum {
   }
 };
 
+// A group of elements, one by one unless the state knows better.
+template <typename S, typename T, int n>
+__device__ __forceinline__ void take(S& state, const T (&x)[n], u64 first) {
+#pragma unroll
+  for (int j = 0; j < n; ++j) state.add(x[j], first + j);
+}
+template <typename T, int n>
+__device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], u64 first) {
+  state.add_group(x, first);
+}
+
 // Threads put their states together.
 
+// What merge() looks at of another lane's state.
 template <typename S>
 __device__ __forceinline__ S shuffled(const S& state, int mask) {
-  constexpr int kWords = sizeof(S) / 4;
-  union Words {
-    S state;
-    u32 word[kWords];
-    __device__ Words() {}
-  };
-  static_assert(sizeof(S) % 4 == 0, "a state is whole words");
-  Words words;
-  words.state = state;
+  S other;
+  u32* const to = reinterpret_cast<u32*>(&other);
+  const u32* const from = reinterpret_cast<const u32*>(&state);
 #pragma unroll
-  for (int w = 0; w < kWords; ++w) words.word[w] = __shfl_xor_sync(0xffffffffu, words.word[w], mask);
-  return words.state;
+  for (int w = 0; w < S::kMerged; ++w) to[w] = __shfl_xor_sync(0xffffffffu, from[w], mask);
+  return other;
 }
 
 // The kTeam threads of a row are neighbours (a power of two up to 32): each gets the row's state.

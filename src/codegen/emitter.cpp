@@ -79,6 +79,11 @@ void Emitter::set_loop(const Index& e, std::string slot) {
   slot_ = std::move(slot);
 }
 
+void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& tiles) {
+  tile_step_ = step;
+  tiles_ = tiles;
+}
+
 void Emitter::set_row(const Index& q, unsigned width, std::string lane) {
   row_ = q;
   row_width_ = width;
@@ -172,13 +177,29 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   const DType dtype = graph_.tensors[tensor].type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = pointer(tensor);
-  const bool pack = at.spread == Spread::kUnit && at.aligned && !is_packed(dtype);
+  if (at.spread == Spread::kScattered && at.path && at.path->size() == 1) {
+    const Step& step = at.path->front();
+    const auto tile = tiles_.find(tensor);
+    if (tile != tiles_.end() && step == tile_step_) {
+      return define("v", type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
+    }
+    transposed_.emplace_back(tensor, step);
+  }
+  const bool pack = at.spread == Spread::kUnit && at.aligned;
   if (!pack) {
     return define("v", type, fmt::format("fetch({}, {})", memory, at.lane()),
                   at.spread == Spread::kUniform);
   }
-  const std::string loaded =
-      fmt::format("load_pack<{}>({} + {})", piece_->width_text, memory, at.name);
+  if (is_packed(dtype)) {
+    const std::string name = fresh("x");
+    piece_->before += fmt::format("const auto {} = load_nibbles<{}>({}, {});\n", name,
+                                  piece_->width_text, memory, at.name);
+    return define("v", type, fmt::format("{}.get(j)", name), false);
+  }
+  // Elements in the loop's own order come by once.
+  const bool once = at.name == loop_.name && !written_.contains(graph_.storage_of(tensor));
+  const std::string loaded = fmt::format("{}<{}>({} + {})", once ? "stream_pack" : "load_pack",
+                                         piece_->width_text, memory, at.name);
   if (Held* held = held_at(tensor, at)) {
     held->since = phase_;
     piece_->before += fmt::format("{}[{}] = {};\n", held->name, slot_, loaded);

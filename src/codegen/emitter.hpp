@@ -112,6 +112,11 @@ class Emitter {
   std::map<TensorId, Held>& held() { return held_; }
   void set_loop(const Index& e, std::string slot);
 
+  // Transposed reads: those of large tensors whose elements lie apart along the loop, and how the
+  // loop's number leads to them. A schedule brings such a tensor's tile on chip, transposed.
+  const std::vector<std::pair<TensorId, Step>>& transposed() const { return transposed_; }
+  void set_tile(const Step& step, const std::map<TensorId, std::string>& tiles);
+
   // Memory that the kernel touches.
   const std::vector<TensorId>& storages() const { return storages_; }
   const std::set<TensorId>& written() const { return written_; }
@@ -156,6 +161,10 @@ class Emitter {
   Index loop_;
   std::string slot_;
   std::map<TensorId, Held> held_;
+
+  std::vector<std::pair<TensorId, Step>> transposed_;
+  Step tile_step_;
+  std::map<TensorId, std::string> tiles_;
 
   Index row_;
   unsigned row_width_ = 1;

@@ -13,6 +13,16 @@ struct KernelSource {
   std::string text;
   std::vector<std::string> entries;
   std::vector<std::string> options{};  // for NVRTC, beyond the architecture
+  // Uses what only the device's own architecture has (wgmma), not its successors: sm_90a.
+  bool architecture_bound = false;
+};
+
+// Why a kernel may move other bytes than were counted for it, where its code tells; empty parts say
+// that it should not.
+struct KnownGaps {
+  std::string more_reads{};
+  std::string fewer_reads{};
+  std::string more_writes{};
 };
 
 // A kernel as text, and how it is launched.
@@ -26,8 +36,8 @@ struct GeneratedKernel {
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
-  bool looks_again = false;        // reads its rows from memory more than once
-  std::string schedule;            // for people: how the work is spread
+  KnownGaps gaps;
+  std::string schedule;  // for people: how the work is spread
 };
 
 }  // namespace fusecalc

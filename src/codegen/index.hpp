@@ -22,6 +22,7 @@ struct Step {
   struct Axis {
     std::uint64_t extent = 1;
     std::uint64_t stride = 0;
+    bool operator==(const Axis&) const = default;
   };
   std::vector<Axis> axes;  // outermost first, neighbours merged, none of extent 1
   std::uint64_t offset = 0;
@@ -35,6 +36,7 @@ struct Step {
   // In device code, of the number called `index`.
   std::string text(std::string_view index) const;
   std::uint64_t apply(std::uint64_t index) const;
+  bool operator==(const Step&) const = default;
 };
 
 // From an element of `to` to the one of `from` that NumPy's broadcasting puts there.

@@ -6,6 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "codegen/schedule.hpp"
 
@@ -28,6 +32,126 @@ std::uint64_t space_of(const Emitter& emitter, PhaseFinder& finder) {
   return space;
 }
 
+// A read across memory, tile by tile: rows of the loop run along axis `along` of the step, rows of
+// the tensor along axis `across`.
+struct Transposition {
+  Step step;
+  std::size_t across = 0;
+  std::size_t along = 0;
+  std::vector<TensorId> tensors{};  // that are read so
+};
+
+constexpr unsigned kTile = 64;
+
+// The transposition that most of the scattered reads follow, where tiles help: axes that are long,
+// and in whole groups of `width`.
+std::optional<Transposition> find_transposition(const Emitter& emitter, std::uint64_t space,
+                                                unsigned width) {
+  for (const auto& [tensor, step] : emitter.transposed()) {
+    if (step.axes.size() < 2 || step.offset % width != 0) continue;
+    if (emitter.graph().tensors[tensor].elements < space / 2) continue;
+    if (is_packed(emitter.graph().tensors[tensor].type.dtype)) continue;
+    Transposition found{.step = step, .across = step.axes.size(), .along = step.axes.size() - 1};
+    bool whole = true;
+    for (std::size_t axis = 0; axis < step.axes.size(); ++axis) {
+      if (step.axes[axis].stride == 1) {
+        found.across = axis;
+      } else {
+        whole = whole && step.axes[axis].stride % width == 0;
+      }
+    }
+    if (found.across >= found.along || !whole) continue;
+    const std::uint64_t rows = step.axes[found.across].extent;
+    const std::uint64_t columns = step.axes[found.along].extent;
+    if (rows < 16 || columns < 16 || rows % width != 0 || columns % width != 0) continue;
+    for (const auto& [other, its_step] : emitter.transposed()) {
+      const bool known = std::ranges::find(found.tensors, other) != found.tensors.end();
+      const bool small = bytes_of(emitter.graph().tensors[other].type.dtype, 1) < 8;
+      if (its_step == step && !known && small && found.tensors.size() < 3) {
+        found.tensors.push_back(other);
+      }
+    }
+    if (!found.tensors.empty()) return found;
+  }
+  return std::nullopt;
+}
+
+// Blocks of 64 by 64: each transposed tensor's tile is read along its own rows, and taken out of
+// shared memory along the loop's. A row of the tile takes one element more, so that neither way
+// meets the same bank over and over.
+GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Transposition& found,
+                               std::uint64_t space, unsigned width) {
+  const std::vector<Step::Axis>& axes = found.step.axes;
+  const std::uint64_t rows = axes[found.across].extent;
+  const std::uint64_t columns = axes[found.along].extent;
+  Step loop_base;    // from a block to its first element in the loop,
+  Step tensor_base;  // and in the tensors
+  tensor_base.offset = found.step.offset;
+  std::uint64_t loop_across = 1;
+  std::uint64_t stride = space;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    stride /= axes[axis].extent;
+    if (axis == found.across) loop_across = stride;
+    if (axis == found.across || axis == found.along) continue;
+    loop_base.append(axes[axis].extent, stride);
+    tensor_base.append(axes[axis].extent, axes[axis].stride);
+  }
+  std::map<TensorId, std::string> tiles;
+  for (const TensorId tensor : found.tensors) tiles[tensor] = fmt::format("tile{}", tensor);
+  emitter.set_tile(found.step, tiles);
+  std::string declarations;
+  std::string fill;
+  for (const auto& [tensor, name] : tiles) {
+    const DType dtype = emitter.graph().tensors[tensor].type.dtype;
+    declarations += fmt::format("  __shared__ {} {}[{} * kPitch];\n", name_of(compute_type(dtype)),
+                                name, kTile);
+    fill += fmt::format(
+        "      const Pack<{0}, {1}> x_{2} = load_pack<{1}>({3} + from + (c0 + c) * {4} + b0 + b);\n"
+        "#pragma unroll\n      for (int j = 0; j < {1}; ++j) {{\n"
+        "        {2}[c * kPitch + b + j] = to_compute(x_{2}.v[j]);\n      }}\n",
+        stored_type(dtype), width, name, emitter.pointer(tensor), axes[found.along].stride);
+  }
+  Piece piece{.width = width, .width_text = std::to_string(width)};
+  emitter.enter(piece, 0);
+  const Index e{.name = "i", .spread = Spread::kUnit, .aligned = true};
+  emitter.set_loop(e, "");
+  store_full(emitter, roots.full, e, "");
+  const std::uint64_t row_tiles = (rows + kTile - 1) / kTile;
+  const std::uint64_t column_tiles = (columns + kTile - 1) / kTile;
+  const auto loop = [&](std::string_view first, std::string_view second, std::string_view body) {
+    return fmt::format(
+        "#pragma unroll\n  for (u32 n = 0; n < {0}; ++n) {{\n"
+        "    const u32 k = n * {1} + threadIdx.x;\n"
+        "    const u32 {2} = k % {3} * {4};\n    const u32 {5} = k / {3};\n"
+        "    if (b0 + b < {6} && c0 + c < {7}) {{\n{8}    }}\n  }}\n",
+        kTile * kTile / width / kThreads, kThreads, first, kTile / width, width, second, rows,
+        columns, body);
+  };
+  GeneratedKernel result;
+  std::string& text = result.source.text;
+  text = preamble(emitter.graph(), space);
+  text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
+      "  constexpr u32 kPitch = {};\n{}"
+      "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n  const u32 rest = blockIdx.x / {};\n"
+      "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
+      "  const idx from = {};\n",
+      kThreads, emitter.parameters(), kTile + 1, declarations, column_tiles, kTile, column_tiles,
+      row_tiles, kTile, row_tiles, tensor_base.text("outer"));
+  text += loop("b", "c", fill) + "  __syncthreads();\n";
+  text += loop("c", "b",
+               fmt::format("      const idx i = {} + (b0 + b) * {} + c0 + c;\n",
+                           loop_base.text("outer"), loop_across) +
+                   piece.text("      "));
+  text += "}\n";
+  result.source.entries = {"fused"};
+  result.storages = emitter.storages();
+  result.threads = kThreads;
+  result.blocks = row_tiles * column_tiles * (space / rows / columns);
+  result.schedule = fmt::format("tiles of {0} by {0}, transposed on chip", kTile);
+  return result;
+}
+
 }  // namespace
 
 GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
@@ -42,6 +166,10 @@ GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
   emitter.enter(piece, 0);
   emitter.set_loop(e, "");
   store_full(emitter, roots.full, e, "");
+  if (const auto found = find_transposition(emitter, space, width); found && roots.small.empty()) {
+    Emitter again(emitter.graph(), finder, emitter.kernel());
+    return generate_tiles(again, roots, *found, space, width);
+  }
   for (const TensorId tensor : roots.small) {
     Piece some{.width = width, .width_text = "kV"};
     emitter.enter(some, 0);

@@ -35,6 +35,18 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Target& target
   }
 }
 
+// Few long rows: several blocks for each. Blocks that wait for each other must be resident
+// together, two on each multiprocessor.
+void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, const Target& target) {
+  constexpr unsigned kLeastRounds = 8;
+  const std::uint64_t resident = std::uint64_t{2} * target.multiprocessors;
+  const std::uint64_t wanted = work.waits ? resident / blocks : ceil_div(2 * resident, blocks);
+  const std::uint64_t most = schedule.looks / kLeastRounds;
+  if (wanted < 2 || most < 2) return;
+  schedule.splits = std::min(wanted, most);
+  schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
+}
+
 RowSchedule along_memory(const RowWork& work, unsigned width, const Target& target) {
   RowSchedule schedule{.columns = false, .width = width};
   const std::uint64_t groups = work.rows.row_length() / width;
@@ -49,13 +61,8 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
   schedule.looks =
       static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
   place_held(schedule, work, target);
-  // Few long rows: several blocks for each.
-  const std::uint64_t wanted_blocks = std::uint64_t{4} * target.multiprocessors;
-  if (schedule.keep == RowSchedule::Keep::kNothing && schedule.team > kWarp &&
-      work.rows.rows() < wanted_blocks / 2 && schedule.looks >= 16) {
-    schedule.splits =
-        std::min<std::uint64_t>(ceil_div(wanted_blocks, work.rows.rows()), schedule.looks / 8);
-    schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
+  if (schedule.keep == RowSchedule::Keep::kNothing && schedule.team > kWarp) {
+    split(schedule, work, work.rows.rows(), target);
   }
   return schedule;
 }
@@ -90,11 +97,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
   schedule.looks =
       static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
   const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
-  const std::uint64_t wanted_blocks = std::uint64_t{4} * target.multiprocessors;
-  if (blocks < wanted_blocks / 2 && schedule.looks >= 16) {
-    schedule.splits = std::min<std::uint64_t>(ceil_div(wanted_blocks, blocks), schedule.looks / 8);
-    schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
-  }
+  split(schedule, work, blocks, target);
   return schedule;
 }
 

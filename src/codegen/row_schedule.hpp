@@ -29,6 +29,7 @@ struct RowWork {
   std::uint64_t held_bytes = 0;   // per element, over all values that stay on chip
   bool holds = false;             // whether they may
   std::uint64_t state_bytes = 0;  // of the largest state, per row
+  bool waits = false;             // blocks that share a row wait for each other in between
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Target& target);

@@ -38,9 +38,12 @@ class RowWriter {
  private:
   void plan(bool rows_fit, const Target& target);
   void find_held(std::vector<TensorId>& held, std::uint64_t& bytes) const;
+  std::uint64_t held_bytes(TensorId id) const;
+  std::optional<TensorId> narrower_source(TensorId id) const;
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
   void write_phase(std::uint8_t phase);
+  void write_pivot(OpId id, std::uint8_t phase);
   std::string loop_text(std::uint8_t phase);
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
@@ -89,7 +92,7 @@ void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) con
   const auto add = [&](TensorId id, bool inside, std::uint8_t first) {
     const Tensor& value = emitter_.graph().tensors[id];
     if (value.elements != space_) return;
-    std::uint8_t final = first;
+    std::uint8_t final = inside ? first : 0;
     for (const OpId reader : value.readers) {
       if (!emitter_.contains(reader)) continue;
       const Op& op = emitter_.op(reader);
@@ -97,9 +100,7 @@ void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) con
       if (!inside) first = std::min(first, emitter_.runs_in(reader));
       final = std::max(final, again ? emitter_.ready_in(reader) : emitter_.runs_in(reader));
     }
-    if (final <= first) return;
-    held.push_back(id);
-    bytes += inside ? sizeof(float) : bytes_of(value.type.dtype, 1);
+    if (final > first) held.push_back(id);
   };
   for (const Phases::Use& use : emitter_.phases().reads) add(use.value, false, last_);
   for (const OpId id : emitter_.kernel()) {
@@ -107,6 +108,43 @@ void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) con
       if (!emitter_.is_row_result(output)) add(output, true, emitter_.ready_in(id));
     }
   }
+  // From the last to the first, so that chains are followed to their beginning.
+  for (std::size_t i = held.size(); i-- > 0;) {
+    const std::optional<TensorId> narrower = narrower_source(held[i]);
+    if (!narrower) continue;
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
+    if (std::ranges::find(held, *narrower) == held.end()) held.push_back(*narrower);
+    i = held.size();
+  }
+  for (const TensorId id : held) bytes += held_bytes(id);
+}
+
+// What a held value takes per element: values made here are kept as they were computed.
+std::uint64_t RowWriter::held_bytes(TensorId id) const {
+  const Tensor& tensor = emitter_.graph().tensors[id];
+  const bool inside = tensor.producer != kNone && emitter_.contains(tensor.producer);
+  const std::uint64_t stored = bytes_of(tensor.type.dtype, 1);
+  return inside && is_float(tensor.type.dtype) ? std::max<std::uint64_t>(stored, sizeof(float))
+                                               : stored;
+}
+
+// The one value of full size that a value is computed from, where keeping that takes less room:
+// computing it again is cheaper than the registers.
+std::optional<TensorId> RowWriter::narrower_source(TensorId id) const {
+  const OpId producer = emitter_.graph().tensors[id].producer;
+  if (producer == kNone || !emitter_.contains(producer)) return std::nullopt;
+  if (emitter_.op(producer).op_class != OpClass::kPointwise) return std::nullopt;
+  std::optional<TensorId> source;
+  for (const Operand& operand : emitter_.op(producer).operands) {
+    if (operand.tensor == kNone) continue;
+    const Tensor& value = emitter_.graph().value_of(operand.tensor);
+    if (value.elements != space_) continue;
+    const bool same_place = emitter_.graph().tensors[operand.tensor].view_perm.empty();
+    if (source || !same_place) return std::nullopt;
+    source = emitter_.graph().tensors[operand.tensor].value;
+  }
+  if (!source || held_bytes(*source) >= held_bytes(id)) return std::nullopt;
+  return source;
 }
 
 void RowWriter::plan(bool rows_fit, const Target& target) {
@@ -122,7 +160,8 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
                              .widest_bytes = 16 / width,
                              .held_bytes = bytes,
                              .holds = rows_fit && !held_.empty(),
-                             .state_bytes = wide ? kWideStateBytes : kStateBytes},
+                             .state_bytes = wide ? kWideStateBytes : kStateBytes,
+                             .waits = loops_after(0) || !roots_.losses.empty()},
                             target);
   if (schedule_.keep == RowSchedule::Keep::kNothing) held_.clear();
   for (const TensorId id : held_) {
@@ -220,8 +259,14 @@ std::string RowWriter::loop_text(std::uint8_t phase) {
   for (const OpId id : emitter_.kernel()) {
     if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
     const Value taken = emitter_.row_input(id, e);
-    piece.lanes += fmt::format("{}[{}].add({}, {});\n", emitter_.state_of(id), columns ? "j" : "0",
-                               taken.text, columns ? "r" : "r + j");
+    if (columns) {
+      piece.lanes += fmt::format("{}[j].add({}, r);\n", emitter_.state_of(id), taken.text);
+      continue;
+    }
+    const std::string group = emitter_.fresh("g");
+    piece.before += fmt::format("{} {}[{}];\n", name_of(taken.type), group, width);
+    piece.lanes += fmt::format("{}[j] = {};\n", group, taken.text);
+    piece.after += fmt::format("take({}[0], {}, r);\n", emitter_.state_of(id), group);
   }
   std::vector<TensorId> made;
   for (const TensorId tensor : roots_.full) {
@@ -245,6 +290,23 @@ std::string RowWriter::loop_text(std::uint8_t phase) {
   return text;
 }
 
+// Moments are sums of distances from the first element of the row.
+void RowWriter::write_pivot(OpId id, std::uint8_t phase) {
+  const unsigned width = schedule_.columns ? schedule_.width : 1;
+  Piece piece{.width = width, .width_text = std::to_string(width)};
+  emitter_.enter(piece, phase);
+  const Index q{.name = "q", .spread = schedule_.columns ? Spread::kUnit : Spread::kUniform};
+  Step first;
+  std::uint64_t stride = space_;
+  for (const RowLayout::Run& run : rows_.runs) {
+    stride /= run.extent;
+    if (!run.reduced) first.append(run.extent, stride);
+  }
+  const Value value = emitter_.row_input(id, emitter_.derive(q, first));
+  piece.lanes += fmt::format("{}[j].pivot = {};\n", emitter_.state_of(id), value.text);
+  body_ += emitter_.take_row_code() + "  {\n" + piece.text("    ") + "  }\n";
+}
+
 void RowWriter::write_phase(std::uint8_t phase) {
   for (const OpId id : emitter_.kernel()) {
     if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
@@ -253,6 +315,10 @@ void RowWriter::write_phase(std::uint8_t phase) {
                     schedule_.columns ? schedule_.width : 1);
   }
   if (works_in(phase)) {
+    for (const OpId id : emitter_.kernel()) {
+      const bool starts = emitter_.takes_rows(id) && emitter_.runs_in(id) == phase;
+      if (starts && emitter_.op(id).row->state == "Moments") write_pivot(id, phase);
+    }
     const std::string inside = loop_text(phase);
     body_ += emitter_.take_row_code();
     const std::uint64_t step = schedule_.columns ? 1 : schedule_.width;
@@ -339,7 +405,7 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   for (const Place& place : places) {
     // Other blocks wrote these: no read-only cache may answer.
     body_ += fmt::format(
-        "#pragma unroll\n  for (int j = 0; j < {4}; ++j) {{\n    {0}[j] = {1}();\n"
+        "#pragma unroll\n  for (int j = 0; j < {4}; ++j) {{\n    {0}[j].reset();\n"
         "    for (u32 i = t; i < {2}; i += {3}) {0}[j].merge(*({1}*)({5} + ((u64)i * {6} + q + "
         "j)));\n"
         "  }}\n",
@@ -397,7 +463,7 @@ void RowWriter::write_losses() {
         "  merge_block<{0}>({1}, scratch);\n"
         "  {2}* const {3} = reinterpret_cast<{2}*>(partials + {4});\n"
         "  if (threadIdx.x == 0) {3}[blockIdx.x] = {1};\n"
-        "  if (last_of(gates + {5}, {6})) {{\n    {1} = {2}();\n"
+        "  if (last_of(gates + {5}, {6})) {{\n    {1}.reset();\n"
         "    for (u32 i = threadIdx.x; i < {6}; i += {0}) {1}.merge({3}[i]);\n"
         "    merge_block<{0}>({1}, scratch);\n    if (threadIdx.x == 0) {{\n{7}    }}\n  }}\n",
         schedule_.threads, total, type, memory, partial_bytes_, 1, blocks, final.text("      "));
@@ -454,7 +520,14 @@ GeneratedKernel RowWriter::write() {
   }
   bool needs_again = false;
   for (const Phases::Use& use : emitter_.phases().reads) needs_again = needs_again || use.looks > 1;
-  result.looks_again = needs_again && schedule_.keep == RowSchedule::Keep::kNothing;
+  if (needs_again && schedule_.keep == RowSchedule::Keep::kNothing) {
+    result.gaps.fewer_reads =
+        "rows too long for the chip are partly still in the L2 when they are read again";
+  }
+  if (partial_bytes_ > 0) {
+    result.gaps.more_reads = result.gaps.more_writes =
+        "blocks that share rows leave partial results for each other in memory";
+  }
   result.schedule = describe(schedule_);
   return result;
 }

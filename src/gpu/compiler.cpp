@@ -116,8 +116,9 @@ std::string architecture_for(int capability) {
   return fmt::format("compute_{}", std::ranges::max(known));
 }
 
-CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
+CompiledImage compile_image(const KernelSource& source, const std::string& architecture_name,
                             const KernelCache& cache) {
+  const std::string architecture = architecture_name + (source.architecture_bound ? "a" : "");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17",
                                       "--ptxas-options=-v"};
   options.insert(options.end(), source.options.begin(), source.options.end());

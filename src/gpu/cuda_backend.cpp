@@ -14,6 +14,7 @@
 
 #include "core/embedded.hpp"
 #include "gpu/compiler.hpp"
+#include "gpu/launch_arguments.hpp"
 #include "measure/device_buffer.hpp"
 
 namespace fusecalc::gpu {
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 constexpr unsigned kBlockThreads = 256;
+// The stream's queue is finite: work that does not fit starts before it is all queued.
+constexpr std::uint64_t kQueueDepth = 512;
 
 // The element kinds of kernels/instruments.cuh, in its order.
 enum class ElementKind : std::int32_t {
@@ -104,6 +107,7 @@ CudaBackend::~CudaBackend() {
   raise_flag();
   counters_.reset();
   driver().cuStreamSynchronize(context_.stream());
+  matmuls_.reset();
   for (CUmodule module : modules_) driver().cuModuleUnload(module);
   for (const Buffer& buffer : {before_, after_, sink_}) {
     if (buffer.id != 0) release(buffer);
@@ -271,8 +275,6 @@ Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtyp
 
 void CudaBackend::launch(const Launch& launch) {
   constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
-  // The stream's queue is finite: work that does not fit starts before it is all queued.
-  constexpr unsigned kQueueDepth = 512;
   if (holding_ && ++held_launches_ > kQueueDepth) raise_flag();
   CUfunction function = function_of(launch.kernel);
   if (launch.shared_bytes > kSharedWithoutAsking) {
@@ -280,33 +282,28 @@ void CudaBackend::launch(const Launch& launch) {
                                       static_cast<int>(launch.shared_bytes)),
           "cuFuncSetAttribute");
   }
-  // The driver copies as many bytes as the parameter has; on this little-endian host those are
-  // the first ones.
-  std::vector<std::uint64_t> values(launch.arguments.size());
-  std::vector<void*> pointers(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::visit(
-        [&](const auto& argument) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, BufferAt>) {
-            values[i] = address(argument);
-          } else {
-            std::memcpy(&values[i], &argument, sizeof argument);
-          }
-        },
-        launch.arguments[i]);
-    pointers[i] = &values[i];
-  }
+  LaunchArguments arguments(launch.arguments);
   if (launch.cooperative) {
     check(driver().cuLaunchCooperativeKernel(
               function, launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y,
-              launch.block.z, launch.shared_bytes, context_.stream(), pointers.data()),
+              launch.block.z, launch.shared_bytes, context_.stream(), arguments.pointers()),
           "cuLaunchCooperativeKernel");
     return;
   }
   check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
                                 launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,
-                                context_.stream(), pointers.data(), nullptr),
+                                context_.stream(), arguments.pointers(), nullptr),
         "cuLaunchKernel");
+}
+
+PreparedMatmul CudaBackend::prepare(const LibraryMatmul& product) {
+  if (matmuls_ == nullptr) matmuls_ = std::make_unique<Matmuls>(context_.stream());
+  return matmuls_->prepare(product);
+}
+
+void CudaBackend::multiply(const PreparedMatmul& product) {
+  if (holding_ && (held_launches_ += product.launches) > kQueueDepth) raise_flag();
+  matmuls_->run(product);
 }
 
 void CudaBackend::copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) {

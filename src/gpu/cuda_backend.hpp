@@ -7,6 +7,7 @@
 
 #include "gpu/context.hpp"
 #include "gpu/counters.hpp"
+#include "gpu/matmuls.hpp"
 #include "gpu/nvml.hpp"
 #include "measure/backend.hpp"
 #include "measure/kernel_cache.hpp"
@@ -36,6 +37,8 @@ class CudaBackend final : public GpuBackend {
                      const Allowance& allowed) override;
 
   void launch(const Launch& launch) override;
+  PreparedMatmul prepare(const LibraryMatmul& product) override;
+  void multiply(const PreparedMatmul& product) override;
   void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
   void finish() override;
 
@@ -78,8 +81,9 @@ class CudaBackend final : public GpuBackend {
   CUevent end_ = nullptr;
   unsigned* flag_ = nullptr;  // host memory that hold_kernel_ watches
   CUdeviceptr flag_on_device_ = 0;
-  unsigned held_launches_ = 0;
+  std::uint64_t held_launches_ = 0;
   bool holding_ = false;
+  std::unique_ptr<Matmuls> matmuls_;  // once a product was prepared
   std::unique_ptr<CounterSession> counters_;
   Bytes sweep_bytes_;  // what a range that holds nothing but the draining sweep counts
 };

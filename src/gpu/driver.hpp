@@ -47,7 +47,8 @@ namespace fusecalc::gpu {
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(cuStreamCreate) \
   X(cuStreamDestroy) \
-  X(cuStreamSynchronize)
+  X(cuStreamSynchronize) \
+  X(cuTensorMapEncodeTiled)
 // clang-format on
 
 // libcuda.so.1, opened when first asked for and kept: linking it would keep the module from loading

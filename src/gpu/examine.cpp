@@ -11,6 +11,7 @@
 #include "gpu/compiler.hpp"
 #include "gpu/context.hpp"
 #include "gpu/counters.hpp"
+#include "gpu/cublas.hpp"
 #include "gpu/cuda_backend.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/kernel_cache.hpp"
@@ -58,6 +59,14 @@ void examine_management(Examination& examination, int index) {
       nvml.available()
           ? fmt::format("driver {}, clocks and throttling are watched", nvml.driver_version())
           : "libnvidia-ml.so.1 does not answer: throttling would go unnoticed");
+}
+
+void examine_library(Examination& examination) {
+  try {
+    examination.note(Check::State::kOk, "cuBLASLt", cublas_version());
+  } catch (const Error& error) {
+    examination.note(Check::State::kSkip, "cuBLASLt", error.what());
+  }
 }
 
 void examine_cache(Examination& examination) {
@@ -109,6 +118,7 @@ std::vector<Check> examine(const GpuOptions& options) {
   examination.run("architecture", has_device,
                   [&] { return architecture_for(capability_of(device_at(index))); });
   if (has_device) examine_management(examination, index);
+  examine_library(examination);
   examine_cache(examination);
   const bool has_cupti = examination.run("CUPTI", true, [] {
     std::uint32_t version = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,8 @@
 #include "codegen/generated.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
+#include "measure/buffer.hpp"
+#include "measure/library_matmul.hpp"
 
 namespace fusecalc {
 
@@ -31,18 +34,6 @@ struct DeviceInfo {
   std::uint64_t shared_bytes_per_block = 0;  // what a block may opt in to
   unsigned sm_count = 0;
   bool ecc = false;
-};
-
-// Device memory. A value: the backend keeps what it stands for until release().
-struct Buffer {
-  std::uint64_t id = 0;
-  std::uint64_t bytes = 0;
-};
-
-// A place inside a buffer.
-struct BufferAt {
-  Buffer buffer;
-  std::uint64_t offset = 0;
 };
 
 // What the compiler made of one entry.
@@ -67,8 +58,19 @@ struct Extent {
   unsigned z = 1;
 };
 
-using Argument =
-    std::variant<BufferAt, std::uint64_t, std::int64_t, std::uint32_t, std::int32_t, float, double>;
+// A tensor of which the copy engine (compute capability 9.0 and higher) moves boxes, as
+// kernels/hopper.cuh's TensorMap: fastest dimension first, 128-byte swizzle, zeros outside. The
+// address and the strides are multiples of 16 bytes, a box's lines 128 bytes.
+struct TensorMap {
+  BufferAt at;
+  DType dtype = DType::kBf16;
+  std::array<std::uint64_t, 4> extents{};
+  std::array<std::uint64_t, 3> strides{};  // bytes, of all but the fastest
+  std::array<std::uint32_t, 4> box{};
+};
+
+using Argument = std::variant<BufferAt, std::uint64_t, std::int64_t, std::uint32_t, std::int32_t,
+                              float, double, TensorMap>;
 
 // One kernel launch. The arguments have the kernel's parameter types, in order.
 struct Launch {
@@ -143,6 +145,10 @@ class GpuBackend {
                              std::uint64_t elements, const Allowance& allowed) = 0;
 
   virtual void launch(const Launch& launch) = 0;
+  // Has the vendor's library choose how it computes a product; what is prepared lives as long as
+  // the backend. Throws Error where the library is missing or has no way to compute it.
+  virtual PreparedMatmul prepare(const LibraryMatmul& product) = 0;
+  virtual void multiply(const PreparedMatmul& product) = 0;
   virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;
   virtual void finish() = 0;
 

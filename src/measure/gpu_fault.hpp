@@ -22,6 +22,8 @@ enum class GpuFault {
   kDeviceUnknown,
   kOutOfMemory,
   kCompile,
+  kNoCublas,
+  kCublas,
   kNoCupti,
   kCuptiTooOld,
   kCupti,

@@ -15,6 +15,7 @@
 #include "core/text.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/inputs.hpp"
+#include "measure/verify.hpp"
 
 namespace fusecalc {
 namespace {
@@ -33,14 +34,21 @@ struct Draft {
 class GraphBench {
  public:
   GraphBench(GpuBackend& gpu, TrafficCounter& counter, const MeasureOptions& options)
-      : gpu_(gpu), counter_(counter), graph_(counter.graph()), inputs_(random_inputs(graph_, options.seed)) {}
+      : gpu_(gpu),
+        counter_(counter),
+        graph_(counter.graph()),
+        inputs_(random_inputs(graph_, options.seed)),
+        seed_(options.seed) {}
 
   void draft(const NamedPlan& plan);
   // The memory for all drafts. Throws Error where the device has too little.
   void allocate();
-  void fill();
   void keep_sources(const std::string& folder) const;
   PreparedPlan prepare(std::size_t plan, const Progress& progress);
+  // Runs both plans once on fresh inputs, `unfused` last, so that what lies between the kernels is
+  // there for every one of them; fills in what was found.
+  void check(const PreparedPlan& unfused, const PreparedPlan& fused,
+             std::vector<PlanMeasurement>& results, const Progress& progress);
 
  private:
   struct DraftedPlan {
@@ -49,6 +57,12 @@ class GraphBench {
   };
 
   CompiledKernel compile(const KernelSource& source);
+  // Fresh inputs; what kernels write holds nothing that they could have written.
+  void fill();
+  void fill_all();
+  void fill_input(const GraphInput& input);
+  void run(const PreparedPlan& plan);
+  std::vector<TensorId> results() const;
   Launch launch_of(const GeneratedKernel& code);
   std::uint64_t largest_intermediate(const DraftedPlan& plan) const;
 
@@ -56,6 +70,7 @@ class GraphBench {
   TrafficCounter& counter_;
   const OpGraph& graph_;
   std::vector<GraphInput> inputs_;
+  std::uint64_t seed_;
   std::vector<DraftedPlan> plans_;
   std::map<TensorId, DeviceBuffer> storages_;
   std::vector<DeviceBuffer> workspaces_;
@@ -90,6 +105,8 @@ void GraphBench::allocate() {
     }
   }
   for (const TensorId id : needed) bytes += graph_.tensors[id].bytes;
+  // One plan's results are kept while the other makes them.
+  for (const TensorId id : results()) bytes += graph_.tensors[id].bytes;
   const std::uint64_t available = gpu_.free_bytes();
   if (bytes > available - std::min(available, kReserve)) {
     throw Error(
@@ -103,16 +120,19 @@ void GraphBench::allocate() {
 }
 
 void GraphBench::fill() {
-  for (const GraphInput& input : inputs_) {
-    const auto found = storages_.find(graph_.storage_of(input.tensor));
-    if (found == storages_.end()) continue;
-    if (input.data.data.empty()) {
-      gpu_.fill(found->second, input.data.fill);
-    } else {
-      gpu_.upload(found->second.at(0), input.data.data);
-    }
-  }
+  for (const auto& [id, buffer] : storages_) gpu_.poison(buffer);
+  for (const GraphInput& input : inputs_) fill_input(input);
   gpu_.finish();
+}
+
+void GraphBench::fill_input(const GraphInput& input) {
+  const auto found = storages_.find(graph_.storage_of(input.tensor));
+  if (found == storages_.end()) return;
+  if (input.data.data.empty()) {
+    gpu_.fill(found->second, input.data.fill);
+  } else {
+    gpu_.upload(found->second.at(0), input.data.data);
+  }
 }
 
 CompiledKernel GraphBench::compile(const KernelSource& source) {
@@ -166,6 +186,75 @@ std::uint64_t GraphBench::largest_intermediate(const DraftedPlan& plan) const {
   return largest;
 }
 
+// What the graph's kernels hand to the outside.
+std::vector<TensorId> GraphBench::results() const {
+  std::vector<TensorId> found;
+  for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
+    const Tensor& tensor = graph_.tensors[id];
+    if (tensor.output && tensor.value == id && tensor.producer != kNone) found.push_back(id);
+  }
+  return found;
+}
+
+void GraphBench::run(const PreparedPlan& plan) {
+  fill();
+  for (const PreparedKernel& kernel : plan.kernels) gpu_.launch(*kernel.launch);
+  gpu_.finish();
+}
+
+void GraphBench::check(const PreparedPlan& unfused, const PreparedPlan& fused,
+                       std::vector<PlanMeasurement>& measured, const Progress& progress) {
+  const auto record = [&](std::size_t plan, const Verification& found) {
+    if (found.checked == 0) {
+      measured[plan].verified_reason =
+          found.unchecked.empty() ? "it has no results" : found.unchecked.front();
+      return;
+    }
+    measured[plan].verified = Verified{.max_rel_err = found.max_rel_err,
+                                       .tolerance = found.tolerance,
+                                       .ok = found.ok,
+                                       .worst = found.worst};
+  };
+  for (const PreparedPlan* plan : {&unfused, &fused}) {
+    const bool whole = std::ranges::all_of(
+        plan->kernels, [](const PreparedKernel& kernel) { return kernel.launch.has_value(); });
+    if (whole) continue;
+    for (PlanMeasurement& each : measured) {
+      each.verified_reason = "not all of its kernels have code, so its results are not there";
+    }
+    fill_all();
+    return;
+  }
+  progress("working out what is right");
+  const std::vector<TensorId> outputs = results();
+  const Verifier verifier(graph_, inputs_, outputs, seed_);
+  const auto in_place = [&](TensorId id) { return storages_.at(graph_.storage_of(id)).at(0); };
+  progress(fmt::format("checking {}", fused.key));
+  run(fused);
+  Verification of_fused = verifier.check(gpu_, in_place);
+  std::map<TensorId, DeviceBuffer> kept;
+  for (const TensorId id : outputs) {
+    const DeviceBuffer& copy = kept.try_emplace(id, gpu_, graph_.tensors[id].bytes).first->second;
+    gpu_.copy(copy.at(0), in_place(id), graph_.tensors[id].bytes);
+  }
+  progress(fmt::format("checking {}", unfused.key));
+  run(unfused);
+  record(0, verifier.check(gpu_, in_place));
+  record(1, worse_of(std::move(of_fused),
+                     verifier.compare(
+                         gpu_, [&](TensorId id) { return kept.at(id).at(0); }, in_place)));
+}
+
+// Something for every kernel to work on, where some of what they need was never made.
+void GraphBench::fill_all() {
+  for (const auto& [id, buffer] : storages_) {
+    const DType dtype = graph_.tensors[id].type.dtype;
+    gpu_.fill(buffer, {.dtype = dtype, .low = 0, .high = 1, .seed = seed_ + id});
+  }
+  for (const GraphInput& input : inputs_) fill_input(input);
+  gpu_.finish();
+}
+
 PreparedPlan GraphBench::prepare(std::size_t which, const Progress& progress) {
   const DraftedPlan& drafted = plans_[which];
   PreparedPlan plan{.key = drafted.plan->key, .analytic = {}};
@@ -182,7 +271,7 @@ PreparedPlan GraphBench::prepare(std::size_t which, const Progress& progress) {
     if (draft.code) {
       kernel.launch = launch_of(*draft.code);
       kernel.schedule = draft.code->schedule;
-      kernel.looks_again = draft.code->looks_again;
+      kernel.gaps = draft.code->gaps;
     } else {
       kernel.reason = draft.reason;
     }
@@ -208,10 +297,15 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
     bench.draft(fused);
     if (sources) bench.keep_sources(*sources);
     bench.allocate();
-    bench.fill();
     std::vector<PreparedPlan> plans;
     for (std::size_t plan = 0; plan < 2; ++plan) plans.push_back(bench.prepare(plan, progress));
+    std::vector<PlanMeasurement> checked(2);
+    bench.check(plans[0], plans[1], checked, progress);
     std::vector<PlanMeasurement> measured = run_plans(gpu, plans, options, progress);
+    for (std::size_t plan = 0; plan < 2; ++plan) {
+      measured[plan].verified = std::move(checked[plan].verified);
+      measured[plan].verified_reason = std::move(checked[plan].verified_reason);
+    }
     result.unfused = std::move(measured[0]);
     result.fused = std::move(measured[1]);
   }

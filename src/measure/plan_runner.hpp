@@ -32,7 +32,7 @@ struct PreparedKernel {
   std::optional<Launch> launch{};
   std::string reason{};  // why there is none
   std::string schedule{};
-  bool looks_again = false;
+  KnownGaps gaps{};
 };
 
 struct PreparedPlan {

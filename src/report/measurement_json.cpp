@@ -176,9 +176,12 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   json.member("synthetic", measurement.synthetic);
   if (measurement.interrupted) json.member("interrupted", true);
   json.member("seed", measurement.seed);
-  if (!report.analysis) json.member("dtype_bytes", measurement.dtype_bytes);
+  if (report.analysis) {
+    write_conditions(json, report.analysis->graph->graph);
+  } else {
+    json.member("dtype_bytes", measurement.dtype_bytes);
+  }
   write_device(json, measurement);
-  if (report.analysis) write_conditions(json, report.analysis->graph->graph);
   json.key("plans").begin_object();
   if (report.analysis) {
     const GraphAnalysis& graph = *report.analysis->graph;

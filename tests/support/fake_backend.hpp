@@ -39,6 +39,7 @@ class FakeBackend final : public GpuBackend {
 
   std::vector<std::string> log;  // "compile", "allocate 64", "count 3", "time 3", ...
   std::vector<KernelSource> sources;
+  std::vector<LibraryMatmul> products;  // that were prepared
   std::size_t live_buffers = 0;
 
   const DeviceInfo& device() const override { return info; }
@@ -95,6 +96,15 @@ class FakeBackend final : public GpuBackend {
     return difference;
   }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
+  PreparedMatmul prepare(const LibraryMatmul& product) override {
+    products.push_back(product);
+    log.push_back("prepare");
+    return {.id = ++last_id_};
+  }
+  // Recorded as a launch of a kernel of that id.
+  void multiply(const PreparedMatmul& product) override {
+    queued_.push_back({.kernel = {.id = product.id}, .grid = {}, .block = {}, .arguments = {}});
+  }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}
   Bytes count(const Work& work) override {

@@ -1,0 +1,129 @@
+// Attention (attention.cuh) for sm_80 and everything after it, head sizes 32, 64, 96, 128, 192 and
+// 256. Needs elements.cuh, epilogue.cuh, attention.cuh and mma.cuh before it.
+//
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(AttentionSm80<...>::kThreads)
+//       name(const Element* q, const Element* k, const Element* v, ...) {
+//     AttentionSm80<Element, kHead, kCausal, Scores, Epilogue>::run(q, k, v, shape, strides,
+//                                                                   Scores{...}, Epilogue{...});
+//   }
+// Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
+// {ceil(queries / kRows), heads, batches}. Rows are multiples of 16 bytes apart and begin at one.
+//
+// Traffic: as for sm_90. A block's values are on their way while it multiplies by the keys, and its
+// next keys while it weighs the values: one buffer each is enough.
+
+// In elements.
+struct AttentionStrides {
+  i64 q_row, q_head, q_batch;
+  i64 k_row, k_head, k_batch;
+  i64 v_row, v_head, v_batch;
+};
+
+template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
+struct AttentionSm80 {
+  static constexpr int kWarps = kHead <= 128 ? 8 : 4;
+  static constexpr int kRows = 16 * kWarps;
+  static constexpr int kKeys = kHead <= 128 ? 64 : 32;  // for want of registers
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kLineBytes = kHead * 2;
+  static constexpr int kSharedBytes = (kRows + 2 * kKeys) * kLineBytes;
+
+  // Where 16-byte chunk `chunk` of a line lies: eight lines' equal chunks never share a bank.
+  static __device__ __forceinline__ int place(int line, int chunk) {
+    const int swap = kHead % 64 == 0 ? line & 7 : (line >> 1) & 3;
+    return line * kLineBytes + ((chunk ^ swap) << 4);
+  }
+
+  template <int kLines>
+  static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
+                                               int lines) {
+    constexpr int kChunks = kHead / 8;
+#pragma unroll
+    for (int i = 0; i < kLines * kChunks / kThreads; ++i) {
+      const int piece = threadIdx.x + i * kThreads;
+      const int line = piece / kChunks, chunk = piece % kChunks;
+      const bool inside = line0 + line < lines;
+      copy_async<16>(to + place(line, chunk),
+                     inside ? from + (line0 + line) * stride + chunk * 8 : from, inside ? 16 : 0);
+    }
+    copies_commit();
+  }
+
+  static __device__ __forceinline__ void run(const Element* q, const Element* k, const Element* v,
+                                             const AttentionShape& shape,
+                                             const AttentionStrides& strides, const Scores& scores,
+                                             const Epilogue& epilogue) {
+    extern __shared__ __align__(128) u8 shared[];
+    u8* const tile_q = shared;
+    u8* const tile_k = tile_q + kRows * kLineBytes;
+    u8* const tile_v = tile_k + kKeys * kLineBytes;
+    const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const int query = block * kRows, head = blockIdx.y, batch = blockIdx.z;
+    const int key_head = head / (shape.heads / shape.key_heads);
+    q += batch * strides.q_batch + head * strides.q_head;
+    k += batch * strides.k_batch + key_head * strides.k_head;
+    v += batch * strides.v_batch + key_head * strides.v_head;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first = query + warp * 16;
+    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
+
+    fetch<kRows>(tile_q, q, strides.q_row, query, shape.queries);
+    if (blocks > 0) fetch<kKeys>(tile_k, k, strides.k_row, (blocks - 1) * kKeys, shape.keys);
+    OnlineSoftmax softmax;
+    float o[kHead / 2] = {};
+    for (int i = blocks - 1; i >= 0; --i) {
+      const int key = i * kKeys;
+      copies_wait<0>();
+      __syncthreads();  // the keys are here, and nobody reads the values of before
+      fetch<kKeys>(tile_v, v, strides.v_row, key, shape.keys);
+      float s[kKeys / 2] = {};
+#pragma unroll
+      for (int d = 0; d < kHead / 16; ++d) {
+        u32 a[4];
+        load_matrices(tile_q + place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
+#pragma unroll
+        for (int j = 0; j < kKeys / 16; ++j) {
+          u32 b[4];
+          load_matrices(tile_k + place(j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2), b);
+          multiply(group(s, 2 * j), a, b[0], b[1], Element{});
+          multiply(group(s, 2 * j + 1), a, b[2], b[3], Element{});
+        }
+      }
+      prepare_scores<kCausal>(shape, scores, batch, head, first, key, s);
+      float factor[2];
+      softmax.step(s, to_log2, factor);
+#pragma unroll
+      for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
+      copies_wait<0>();
+      __syncthreads();  // the values are here, and nobody reads the keys any more
+      if (i > 0) fetch<kKeys>(tile_k, k, strides.k_row, key - kKeys, shape.keys);
+#pragma unroll
+      for (int j = 0; j < kKeys / 16; ++j) {
+        u32 a[4];
+#pragma unroll
+        for (int x = 0; x < 4; ++x) {
+          a[x] = pack_pair(s[8 * j + 2 * x], s[8 * j + 2 * x + 1], Element{});
+        }
+#pragma unroll
+        for (int d = 0; d < kHead / 16; ++d) {
+          u32 b[4];
+          load_matrices_transposed(
+              tile_v + place(j * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16), b);
+          multiply(group(o, 2 * d), a, b[0], b[1], Element{});
+          multiply(group(o, 2 * d + 1), a, b[2], b[3], Element{});
+        }
+      }
+    }
+    copies_wait<0>();
+    float inverse[2];
+    softmax.finish(inverse);
+    store_rows<kHead>(shape, epilogue, batch, head, first, o, inverse);
+  }
+
+  template <int kCount>
+  static __device__ __forceinline__ float (&group(float (&x)[kCount], int i))[4] {
+    return *reinterpret_cast<float(*)[4]>(&x[4 * i]);
+  }
+};

@@ -1,0 +1,219 @@
+// Attention (attention.cuh) for sm_90a, head sizes 64, 96, 128, 192 and 256. Needs elements.cuh,
+// epilogue.cuh, attention.cuh and hopper.cuh before it.
+//
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(AttentionSm90<...>::kThreads, 1)
+//       name(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+//            const __grid_constant__ TensorMap v, ...) {
+//     AttentionSm90<Element, kHead, kCausal, Scores, Epilogue>::run(q, k, v, shape, Scores{...},
+//                                                                   Epilogue{...});
+//   }
+// Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
+// {ceil(queries / kRows), heads, batches}.
+// Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
+//   q: extents {head size, queries, heads, batches}, box {64, kRows, 1, 1}
+//   k, v: extents {head size, keys, key_heads, batches}, box {64, kKeys, 1, 1}
+// Strides are whatever the tensors have, in multiples of 16 bytes.
+//
+// Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are
+// neighbours in the grid, so its keys and values (1 MiB at 4096 x 64) come from the L2 for all but
+// the first of them; grouped heads share them further. One warp copies. The warpgroups take turns
+// at the tensor cores: while one multiplies, the others are at their exponentials, of which a
+// multiprocessor does only 16 a cycle; and each has its next scores multiplied while it weighs the
+// values with the last ones.
+
+template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
+struct AttentionSm90 {
+  static constexpr int kConsumers = kHead == 64 && !Scores::kActive ? 3 : 2;
+  static constexpr int kRows = 64 * kConsumers;
+  // What shared memory and the accumulators have room for.
+  static constexpr int kKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
+  static constexpr int kStages = 2;
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr int kBoxes = (kHead + 63) / 64;  // of 128-byte lines that a tile is made of
+  static constexpr u32 kBoxQ = kRows * 128, kBoxK = kKeys * 128;
+  static constexpr u32 kBytesQ = kBoxes * kBoxQ, kBytesK = kBoxes * kBoxK;
+  static constexpr u32 kSharedBytes = kBytesQ + 2 * kStages * kBytesK + 128;
+
+  struct Barriers {
+    u64 queries;
+    u64 keys_full[kStages], keys_empty[kStages];
+    u64 values_full[kStages], values_empty[kStages];
+  };
+
+  static __device__ __forceinline__ void run(const TensorMap& q, const TensorMap& k,
+                                             const TensorMap& v, const AttentionShape& shape,
+                                             const Scores& scores, const Epilogue& epilogue) {
+    extern __shared__ __align__(1024) u8 shared[];
+    u8* const tile_q = shared;
+    u8* const tiles_k = shared + kBytesQ;
+    u8* const tiles_v = tiles_k + kStages * kBytesK;
+    Barriers& barriers = *reinterpret_cast<Barriers*>(tiles_v + kStages * kBytesK);
+    if (threadIdx.x == 0) {
+      barrier_init(&barriers.queries, 1);
+      for (int s = 0; s < kStages; ++s) {
+        barrier_init(&barriers.keys_full[s], 1);
+        barrier_init(&barriers.values_full[s], 1);
+        barrier_init(&barriers.keys_empty[s], kConsumers);
+        barrier_init(&barriers.values_empty[s], kConsumers);
+      }
+      barrier_init_done();
+    }
+    __syncthreads();
+    // Causal: the rows that see most keys first.
+    const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const int query = block * kRows, head = blockIdx.y, batch = blockIdx.z;
+    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    if (threadIdx.x < 128) {
+      shrink_registers<24>();
+      if (threadIdx.x == 0) {
+        const int key_head = head / (shape.heads / shape.key_heads);
+        barrier_expect(&barriers.queries, kBytesQ);
+        fetch(tile_q, kBoxQ, q, &barriers.queries, query, head, batch);
+        for (int i = 0; i < blocks; ++i) {
+          const int stage = i % kStages, key = (blocks - 1 - i) * kKeys;
+          const u32 parity = (i / kStages & 1) ^ 1;
+          barrier_wait(&barriers.keys_empty[stage], parity);
+          barrier_expect(&barriers.keys_full[stage], kBytesK);
+          fetch(tiles_k + stage * kBytesK, kBoxK, k, &barriers.keys_full[stage], key, key_head,
+                batch);
+          barrier_wait(&barriers.values_empty[stage], parity);
+          barrier_expect(&barriers.values_full[stage], kBytesK);
+          fetch(tiles_v + stage * kBytesK, kBoxK, v, &barriers.values_full[stage], key, key_head,
+                batch);
+        }
+      }
+    } else {
+      grow_registers<kConsumers == 3 ? 160 : 240>();
+      const int consumer = threadIdx.x / 128 - 1;
+      const int first = query + consumer * 64 + threadIdx.x / 32 % 4 * 16;
+      float o[kHead / 2], inverse[2];
+      if (blocks > 0) {
+        consume(shape, scores, batch, head, first, blocks, tile_q + consumer * 64 * 128, tiles_k,
+                tiles_v, barriers, o, inverse);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kHead / 2; ++i) o[i] = 0.0f;
+        inverse[0] = inverse[1] = 0.0f;
+        barrier_wait(&barriers.queries, 0);  // the copy must land before the block may leave
+      }
+      store_rows<kHead>(shape, epilogue, batch, head, first, o, inverse);
+    }
+  }
+
+  static __device__ __forceinline__ void fetch(u8* to, u32 box, const TensorMap& map, u64* barrier,
+                                               int line, int head, int batch) {
+#pragma unroll
+    for (int i = 0; i < kBoxes; ++i) {
+      copy_box(to + i * box, map, barrier, i * 64, line, head, batch, kEvictNormal);
+    }
+  }
+
+  static __device__ __forceinline__ void consume(const AttentionShape& shape, const Scores& scores,
+                                                 int batch, int head, int first, int blocks,
+                                                 u8* tile_q, u8* tiles_k, u8* tiles_v,
+                                                 Barriers& barriers, float (&o)[kHead / 2],
+                                                 float (&inverse)[2]) {
+    const int consumer = threadIdx.x / 128 - 1;
+    const bool signals = threadIdx.x % 128 == 0;
+    const u64 desc_q = wgmma_operand(tile_q, 0);
+    const u64 desc_k = wgmma_operand(tiles_k, 0);
+    const u64 desc_v = wgmma_operand(tiles_v, kBoxK);
+    const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
+    OnlineSoftmax softmax;
+    float s[kKeys / 2], factor[2];
+    u32 weights[kKeys / 16][4];
+    if (consumer > 0) turn_arrive(0);
+    if (consumer > 1) turn_arrive(1);
+    barrier_wait(&barriers.queries, 0);
+    barrier_wait(&barriers.keys_full[0], 0);
+    turn_wait(consumer);
+    multiply_keys(s, desc_q, desc_k);
+    wgmma_commit();
+    turns_pass(consumer);
+    wgmma_wait<0>();
+    pin(s);
+    if (signals) barrier_arrive(&barriers.keys_empty[0]);
+    prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1) * kKeys, s);
+    softmax.step(s, to_log2, factor);
+    pack(s, weights);
+    for (int i = 1; i < blocks; ++i) {
+      const int stage = i % kStages, before = (i - 1) % kStages;
+      barrier_wait(&barriers.keys_full[stage], i / kStages & 1);
+      turn_wait(consumer);
+      multiply_keys(s, desc_q, desc_k + (u32)stage * (kBytesK >> 4));
+      wgmma_commit();
+      barrier_wait(&barriers.values_full[before], (i - 1) / kStages & 1);
+      weigh_values(o, weights, desc_v + (u32)before * (kBytesK >> 4), i > 1);
+      wgmma_commit();
+      turns_pass(consumer);
+      wgmma_wait<1>();
+      pin(s);
+      if (signals) barrier_arrive(&barriers.keys_empty[stage]);
+      prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1 - i) * kKeys, s);
+      softmax.step(s, to_log2, factor);
+      wgmma_wait<0>();
+      pin(o);
+      if (signals) barrier_arrive(&barriers.values_empty[before]);
+#pragma unroll
+      for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
+      pack(s, weights);
+    }
+    const int last = (blocks - 1) % kStages;
+    barrier_wait(&barriers.values_full[last], (blocks - 1) / kStages & 1);
+    weigh_values(o, weights, desc_v + (u32)last * (kBytesK >> 4), blocks > 1);
+    wgmma_commit();
+    softmax.finish(inverse);
+    wgmma_wait<0>();
+    pin(o);
+  }
+
+  // s = q k^T, 64 queries by kKeys keys.
+  static __device__ __forceinline__ void multiply_keys(float (&s)[kKeys / 2], u64 desc_q,
+                                                       u64 desc_k) {
+    pin(s);
+    wgmma_begin();
+#pragma unroll
+    for (int d = 0; d < kHead / 16; ++d) {
+      const u32 within = d % 4 * (32 >> 4);
+      Wgmma<kKeys>::template shared<false, false>(s, desc_q + (d / 4 * (kBoxQ >> 4) + within),
+                                                  desc_k + (d / 4 * (kBoxK >> 4) + within), d > 0,
+                                                  Element{});
+    }
+    pin(s);
+  }
+
+  // o += weights v: a tile of values is kKeys lines, so it is MN-major as an operand.
+  static __device__ __forceinline__ void weigh_values(float (&o)[kHead / 2],
+                                                      const u32 (&weights)[kKeys / 16][4],
+                                                      u64 desc_v, bool keep) {
+    pin(o);
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i) {
+      Wgmma<kHead>::template registers<true>(o, weights[i], desc_v + i * (16 * 128 >> 4),
+                                             keep || i > 0, Element{});
+    }
+    pin(o);
+  }
+
+  static __device__ __forceinline__ void pack(const float (&s)[kKeys / 2],
+                                              u32 (&weights)[kKeys / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < kKeys / 4; ++i) {
+      weights[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], Element{});
+    }
+  }
+
+  // A warpgroup's turn comes when all others have handed their products in.
+  static __device__ __forceinline__ void turn_wait(int consumer) {
+    group_sync(1 + consumer, 128 * kConsumers);
+  }
+  static __device__ __forceinline__ void turn_arrive(int consumer) {
+    group_arrive(1 + consumer, 128 * kConsumers);
+  }
+  static __device__ __forceinline__ void turns_pass(int consumer) {
+#pragma unroll
+    for (int i = 1; i < kConsumers; ++i) turn_arrive((consumer + i) % kConsumers);
+  }
+};

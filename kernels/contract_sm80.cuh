@@ -1,0 +1,224 @@
+// C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
+// alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
+// epilogue.cuh, tile_walk.cuh and mma.cuh before it.
+//
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)
+//       name(const Element* a, const Element* b, ...) {
+//     ContractSm80<Element, Product, kAlignA, kAlignB, kAlongM, kAlongN, Epilogue>::run(
+//         a, b, shape, strides, Epilogue{...});
+//   }
+// Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
+// exact_f32. kAlign: 8, 4, 2 or 1: every row (the lines below) begins at a multiple of that many
+// elements, and of as many bytes in memory. kAlongM: A lies as [k][m], else [m][k].
+// kAlongN: B lies as [k][n], else [n][k].
+// Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
+// kTileM x kTileN of each batch. A row's partials count tiles of kTileN.
+//
+// Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
+// Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
+
+// In elements; a batch's is 0 where it is broadcast.
+struct ContractStrides {
+  i64 a_line, a_inner, a_outer;
+  i64 b_line, b_inner, b_outer;
+};
+
+template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
+          class Epilogue>
+struct ContractSm80 {
+  static constexpr int kTileM = 128, kTileN = 128;
+  static constexpr int kLineBytes = 64;  // of K in a tile
+  static constexpr int kSize = sizeof(Element);
+  static constexpr int kTileK = kLineBytes / kSize;
+  static constexpr int kThreads = 256;
+  // Narrow copies keep many addresses, exact products many halves: those need the registers.
+  static constexpr int kBlocksPerSm =
+      kAlignA * kSize < 8 || kAlignB * kSize < 8 || sizeof(Product) > kSize ? 1 : 2;
+  static constexpr int kStages = 4;
+  static constexpr int kTileBytes = kTileM * kLineBytes;
+  static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
+  typedef typename Epilogue::Rows Rows;
+  typedef typename Epilogue::Columns Columns;
+
+  // A tile in shared memory: K-major, a line of 64 bytes for each m (n); or a line of 128 elements
+  // for each k. Chunks of 16 bytes are permuted so that no two of a matrix's rows share banks.
+  template <bool kTransposed>
+  static __device__ __forceinline__ int place(int line, int byte) {
+    if constexpr (kTransposed) {
+      const int swap = kSize == 2 ? line & 7 : (line & 3) << 1;
+      return line * (128 * kSize) + (((byte >> 4) ^ swap) << 4 | (byte & 15));
+    } else {
+      return line * kLineBytes + (((byte >> 4) ^ ((line >> 1) & 3)) << 4 | (byte & 15));
+    }
+  }
+
+  // One operand's tile at (first, k): lines beyond the tensor and what lies behind a line's end
+  // become 0.
+  template <int kAlign, bool kTransposed>
+  static __device__ __forceinline__ void fetch(u8* tile, const Element* from, i64 stride, int first,
+                                               int extent, int k, int depth) {
+    constexpr int kPiece = kAlign * kSize < 16 ? kAlign * kSize : 16;
+    constexpr int kAcross = kTransposed ? 128 * kSize : kLineBytes;
+    constexpr int kPerLine = kAcross / kPiece;
+    const int line0 = kTransposed ? k : first, across0 = kTransposed ? first : k;
+    const int lines = kTransposed ? depth : extent, across = kTransposed ? extent : depth;
+#pragma unroll
+    for (int i = 0; i < kTileBytes / kPiece / kThreads; ++i) {
+      const int piece = threadIdx.x + i * kThreads;
+      const int line = piece / kPerLine, byte = piece % kPerLine * kPiece;
+      const int at = across0 + byte / kSize;
+      const int left = line0 + line < lines ? across - at : 0;
+      const Element* source = left > 0 ? from + (line0 + line) * stride + at : from;
+      u8* const to = tile + place<kTransposed>(line, byte);
+      if constexpr (kPiece >= 4) {
+        copy_async<kPiece>(to, source, max(0, min(kPiece, left * kSize)));
+      } else {
+        // No asynchronous copy is this narrow.
+        *reinterpret_cast<unsigned short*>(to) =
+            left > 0 ? *reinterpret_cast<const unsigned short*>(source) : (unsigned short)0;
+      }
+    }
+  }
+
+  // The 16 x 32-byte fragment of A whose rows begin at m, slice 0 or 1 of the tile's depth.
+  static __device__ __forceinline__ void fragment_a(const u8* tile, int m, int slice, u32 (&r)[4]) {
+    const int lane = threadIdx.x % 32, q = lane / 8;
+    if constexpr (!kAlongM) {
+      load_matrices(tile + place<false>(m + lane % 8 + (q & 1) * 8, slice * 32 + (q >> 1) * 16), r);
+    } else if constexpr (kSize == 2) {
+      load_matrices_transposed(
+          tile + place<true>(slice * 16 + lane % 8 + (q >> 1) * 8, (m + (q & 1) * 8) * 2), r);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i >> 1) * 4,
+                                                                (m + lane / 4 + (i & 1) * 8) * 4));
+      }
+    }
+  }
+
+  // Two 32-byte x 8 fragments of B, columns n..n+15: r[0], r[1] of the first, r[2], r[3] of the
+  // next.
+  static __device__ __forceinline__ void fragment_b(const u8* tile, int n, int slice, u32 (&r)[4]) {
+    const int lane = threadIdx.x % 32, q = lane / 8;
+    if constexpr (!kAlongN) {
+      load_matrices(tile + place<false>(n + lane % 8 + (q >> 1) * 8, slice * 32 + (q & 1) * 16), r);
+    } else if constexpr (kSize == 2) {
+      load_matrices_transposed(
+          tile + place<true>(slice * 16 + lane % 8 + (q & 1) * 8, (n + (q >> 1) * 8) * 2), r);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i & 1) * 4,
+                                                                (n + lane / 4 + (i >> 1) * 8) * 4));
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Element* a, const Element* b,
+                                             const ContractShape& shape,
+                                             const ContractStrides& strides,
+                                             const Epilogue& epilogue) {
+    extern __shared__ __align__(128) u8 shared[];
+    const TileWalk walk(shape, kTileM, kTileN);
+    int batch, unit, column;
+    walk.locate(blockIdx.x, &batch, &unit, &column);
+    const int outer = batch / shape.inner, inner = batch % shape.inner;
+    a += outer * strides.a_outer + inner * strides.a_inner;
+    b += outer * strides.b_outer + inner * strides.b_inner;
+    const int m = unit * kTileM, n = column * kTileN;
+    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const auto fetch_step = [&](int step) {
+      u8* const tile = shared + step % kStages * 2 * kTileBytes;
+      if (step < steps) {
+        fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileK, shape.k);
+        fetch<kAlignB, kAlongN>(tile + kTileBytes, b, strides.b_line, n, shape.n, step * kTileK,
+                                shape.k);
+      }
+      copies_commit();
+    };
+    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
+
+    const int warp = threadIdx.x / 32;
+    const int warp_m = warp / 4 * 64, warp_n = warp % 4 * 32;
+    float acc[4][4][4] = {};
+    for (int step = 0; step < steps; ++step) {
+      copies_wait<kStages - 2>();
+      __syncthreads();
+      fetch_step(step + kStages - 1);
+      const u8* const tile = shared + step % kStages * 2 * kTileBytes;
+#pragma unroll
+      for (int slice = 0; slice < 2; ++slice) {
+        u32 fa[4][4], fb[2][4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) fragment_a(tile, warp_m + i * 16, slice, fa[i]);
+#pragma unroll
+        for (int j = 0; j < 2; ++j) fragment_b(tile + kTileBytes, warp_n + j * 16, slice, fb[j]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            multiply(acc[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1], Product{});
+          }
+        }
+      }
+    }
+    copies_wait<0>();
+    __syncthreads();
+    finish(shape, batch, unit, column, acc, shared, epilogue);
+  }
+
+  // A warp has 64 rows, a strip, of 32 columns.
+  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int unit,
+                                                int column, const float (&acc)[4][4][4], u8* shared,
+                                                const Epilogue& epilogue) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int strip = unit * (kTileM / kStripRows) + warp / 4;
+    typedef typename Rows::State RowState;
+    typedef typename Columns::State ColumnState;
+    RowState* const row_folds = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
+    ColumnState* const folds = reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
+    const int n = column * kTileN + warp % 4 * 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Piece piece{batch, strip * kStripRows + i * 16, n, shape.m, shape.n};
+      float part[16];
+#pragma unroll
+      for (int j = 0; j < 16; ++j) part[j] = acc[i][j / 4][j % 4];
+      RowState rows[2] = {Rows::none(), Rows::none()};
+      run_epilogue<32>(epilogue, piece, part, rows, folds + i * 32);
+      if constexpr (Rows::kParts > 0) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
+          if (lane % 4 == 0) {
+            row_folds[warp % 4 * kTileM + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
+                rows[half];
+          }
+        }
+      }
+    }
+    if constexpr (Columns::kParts > 0) {
+      __syncwarp();
+      ColumnState state = folds[lane];
+#pragma unroll
+      for (int i = 1; i < 4; ++i) state = Columns::merge(state, folds[i * 32 + lane]);
+      if (strip * kStripRows < shape.m && n + lane < shape.n) {
+        epilogue.column_done(batch, strip, n + lane, state);
+      }
+    }
+    if constexpr (Rows::kParts > 0) {
+      __syncthreads();
+      const int row = unit * kTileM + threadIdx.x;
+      if (threadIdx.x < kTileM && row < shape.m) {
+        RowState state = row_folds[threadIdx.x];
+#pragma unroll
+        for (int w = 1; w < 4; ++w) {
+          state = Rows::merge(state, row_folds[w * kTileM + threadIdx.x]);
+        }
+        epilogue.row_done(batch, row, column, state);
+      }
+    }
+  }
+};

@@ -1,0 +1,359 @@
+// What follows a contraction's main loop, for both architectures. Needs elements.cuh before it.
+//
+// An Epilogue is a struct that the generator writes:
+//   typedef NoReduction Rows;     // or Max, Sum, LogSumExp: folds what is left in v along a row,
+//   typedef NoReduction Columns;  // or down a column
+//   template <class Valid>
+//   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
+//       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
+//       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own
+//       operands (load8, load_input), stores its own outputs (store8), and leaves in v what Rows
+//       and Columns fold. Valid is Eight or int.
+//   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
+//       the fold of the row over one tile's columns: a partial, tile counts along N
+//   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
+//       the fold of a column over one strip's rows (kStripRows of them): a partial, too
+// row_done and column_done may be left out where the fold is NoReduction. Partials are merged by
+// merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
+//
+// Traffic: v comes straight from the accumulators. A warp's quad of lanes trades its 2-column
+// pieces by shuffles until each lane holds 8 columns, so a warp's store is eight whole 64-byte runs
+// (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
+// whose bandwidth the tensor cores need for the operands of the next tile.
+
+// Folds. A State is a few floats, so that shuffles and partials treat all alike.
+
+struct NoReduction {
+  struct State {
+    float part[1];
+  };
+  static constexpr int kParts = 0;
+  static __device__ __forceinline__ State none() { return {}; }
+  static __device__ __forceinline__ State of(float) { return {}; }
+  static __device__ __forceinline__ State merge(State a, State) { return a; }
+  static __device__ __forceinline__ State of_row(const float (&)[8], int) { return {}; }
+};
+
+__device__ __forceinline__ float lowest() { return __uint_as_float(0xff800000u); }  // -infinity
+
+// The larger of two, NaN if either is.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+struct Max {
+  struct State {
+    float part[1];
+  };
+  static constexpr int kParts = 1;
+  static __device__ __forceinline__ State none() { return {lowest()}; }
+  static __device__ __forceinline__ State of(float v) { return {v}; }
+  static __device__ __forceinline__ State merge(State a, State b) {
+    return {max_or_nan(a.part[0], b.part[0])};
+  }
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    float most = lowest();
+#pragma unroll
+    for (int i = 0; i < 8; ++i) most = i < valid ? max_or_nan(most, v[i]) : most;
+    return {most};
+  }
+};
+
+struct Sum {
+  struct State {
+    float part[1];
+  };
+  static constexpr int kParts = 1;
+  static __device__ __forceinline__ State none() { return {0.0f}; }
+  static __device__ __forceinline__ State of(float v) { return {v}; }
+  static __device__ __forceinline__ State merge(State a, State b) {
+    return {a.part[0] + b.part[0]};
+  }
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += i < valid ? v[i] : 0.0f;
+    return {sum};
+  }
+};
+
+// The largest value so far, and the sum of exp(value - largest).
+struct LogSumExp {
+  struct State {
+    float part[2];
+  };
+  static constexpr int kParts = 2;
+  static __device__ __forceinline__ State none() { return {lowest(), 0.0f}; }
+  static __device__ __forceinline__ State of(float v) { return {v, 1.0f}; }
+  static __device__ __forceinline__ float scale(float from, float to) {
+    return from == to ? 1.0f : __expf(from - to);  // of two -inf, too
+  }
+  static __device__ __forceinline__ State merge(State a, State b) {
+    const float most = max_or_nan(a.part[0], b.part[0]);
+    return {most, a.part[1] * scale(a.part[0], most) + b.part[1] * scale(b.part[0], most)};
+  }
+  // One exponential a value: the largest of the eight first.
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    const float most = Max::of_row(v, valid).part[0];
+    const float base = most == lowest() ? 0.0f : most;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += i < valid ? __expf(v[i] - base) : 0.0f;
+    return {most, sum};
+  }
+  static __device__ __forceinline__ float result(State s) { return s.part[0] + logf(s.part[1]); }
+};
+
+template <class Fold>
+__device__ __forceinline__ typename Fold::State merge_with_lane(typename Fold::State s, int mask) {
+  typename Fold::State other;
+#pragma unroll
+  for (int p = 0; p < Fold::kParts; ++p) {
+    other.part[p] = __shfl_xor_sync(0xffffffffu, s.part[p], mask);
+  }
+  return Fold::merge(s, other);
+}
+
+// How many of eight columns are real: all of them, known when compiling, or an int.
+struct Eight {
+  __device__ __forceinline__ constexpr operator int() const { return 8; }
+};
+
+// A load that the compiler may move over stores: for what the kernel does not write, or writes only
+// from the thread that read it before (an output in place of an operand).
+template <typename T>
+__device__ __forceinline__ T load_input(const T* at) {
+  T result;
+  if constexpr (sizeof(T) == 16) {
+    uint4 bits;
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+        : "l"(at));
+    memcpy(&result, &bits, 16);
+  } else if constexpr (sizeof(T) == 8) {
+    u64 bits;
+    asm("ld.global.nc.u64 %0, [%1];" : "=l"(bits) : "l"(at));
+    memcpy(&result, &bits, 8);
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    asm("ld.global.nc.u32 %0, [%1];" : "=r"(bits) : "l"(at));
+    memcpy(&result, &bits, 4);
+  } else if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    memcpy(&result, &bits, 2);
+  } else {
+    result = *at;
+  }
+  return result;
+}
+
+// Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
+// 8). Beyond `valid` nothing is touched, and 0 is read.
+template <int kAlign, typename T, class Valid>
+__device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
+  constexpr int kMost = 16 / sizeof(T);
+  constexpr int kPack = kAlign < kMost ? kAlign : kMost;
+#pragma unroll
+  for (int i = 0; i < 8; i += kPack) {
+    if (i + kPack <= valid) {
+      const Pack<T, kPack> pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+    } else {
+#pragma unroll
+      for (int j = i; j < i + kPack; ++j) {
+        v[j] = j < valid ? (float)to_compute(load_input(at + j)) : 0.0f;
+      }
+    }
+  }
+}
+
+template <int kAlign, typename T, class Valid>
+__device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) {
+  constexpr int kMost = 16 / sizeof(T);
+  constexpr int kPack = kAlign < kMost ? kAlign : kMost;
+#pragma unroll
+  for (int i = 0; i < 8; i += kPack) {
+    if (i + kPack <= valid) {
+      Pack<T, kPack> pack;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) store_as(pack.v[j], v[i + j]);
+      store_pack<kPack>(at + i, pack);
+    } else {
+#pragma unroll
+      for (int j = i; j < i + kPack; ++j) {
+        if (j < valid) store_as(at[j], v[j]);
+      }
+    }
+  }
+}
+
+// A quad's lanes q = 0..3 each hold columns 8j + 2q, 8j + 2q + 1 of 32 columns; afterwards lane q
+// holds columns 8q..8q+7. x[j][e] comes in, v goes out.
+__device__ __forceinline__ void columns_of_quad(const float (&x)[4][2], float (&v)[8]) {
+  const bool odd = threadIdx.x & 1;
+  const bool upper = threadIdx.x & 2;
+  float y[2][2][2];  // [pair][low bit of the lane it came from][e]
+#pragma unroll
+  for (int p = 0; p < 2; ++p) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const float keep = odd ? x[2 * p + 1][e] : x[2 * p][e];
+      const float send = odd ? x[2 * p][e] : x[2 * p + 1][e];
+      const float came = __shfl_xor_sync(0xffffffffu, send, 1);
+      y[p][0][e] = odd ? came : keep;
+      y[p][1][e] = odd ? keep : came;
+    }
+  }
+#pragma unroll
+  for (int b = 0; b < 2; ++b) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const float keep = upper ? y[1][b][e] : y[0][b][e];
+      const float send = upper ? y[0][b][e] : y[1][b][e];
+      const float came = __shfl_xor_sync(0xffffffffu, send, 2);
+      v[2 * b + e] = upper ? came : keep;
+      v[4 + 2 * b + e] = upper ? keep : came;
+    }
+  }
+}
+
+// Folds 8 columns' states over the 8 lanes of equal q that hold other rows; lane i = lane / 4 ends
+// with column i of its 8. Halving what is exchanged at each step takes 7 shuffles a part, not 24.
+template <class Fold>
+__device__ __forceinline__ typename Fold::State scatter_columns(typename Fold::State (&s)[8]) {
+#pragma unroll
+  for (int half = 4; half >= 1; half /= 2) {
+    const bool upper = threadIdx.x & (half * 4);
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      typename Fold::State keep, came;
+#pragma unroll
+      for (int p = 0; p < Fold::kParts; ++p) {
+        const float send = upper ? s[i].part[p] : s[i + half].part[p];
+        keep.part[p] = upper ? s[i + half].part[p] : s[i].part[p];
+        came.part[p] = __shfl_xor_sync(0xffffffffu, send, half * 4);
+      }
+      s[i] = Fold::merge(keep, came);
+    }
+  }
+  return s[0];
+}
+
+// Where a warp's 16 x kColumns piece of C lies, and how large C is.
+struct Piece {
+  int batch;
+  int row;     // its first
+  int column;  // its first
+  int rows;    // of C
+  int columns;
+};
+
+// Runs the epilogue over a warp's piece: acc[(8-column group) * 4 + half * 2 + e] is row lane / 4 +
+// 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_folded are the
+// folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
+// warp leaves its columns' folds.
+template <int kColumns, class Valid, class Epilogue>
+__device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
+                                           const float (&acc)[kColumns / 2],
+                                           typename Epilogue::Rows::State (&rows_folded)[2],
+                                           typename Epilogue::Columns::State* columns_folded) {
+  typedef typename Epilogue::Rows Rows;
+  typedef typename Epilogue::Columns Columns;
+  constexpr bool kWhole = sizeof(Valid) < sizeof(int);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int group = 0; group < kColumns / 32; ++group) {
+    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+    typename Columns::State folded[8];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+      float x[4][2], v[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
+      }
+      columns_of_quad(x, v);
+      bool inside = true;
+      if constexpr (kWhole) {
+        epilogue(piece.batch, row, column, v, Eight{});
+        if constexpr (Rows::kParts > 0) {
+          rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, 8));
+        }
+      } else {
+        const int valid = (int)min((i64)8, piece.columns - column);
+        inside = row < piece.rows && valid > 0;
+        if (inside) {
+          epilogue(piece.batch, row, column, v, valid);
+          if constexpr (Rows::kParts > 0) {
+            rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, valid));
+          }
+        }
+      }
+      if constexpr (Columns::kParts > 0) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const typename Columns::State one = inside ? Columns::of(v[i]) : Columns::none();
+          folded[i] = half == 0 ? one : Columns::merge(folded[i], one);
+        }
+      }
+    }
+    if constexpr (Columns::kParts > 0) {
+      columns_folded[group * 32 + lane % 4 * 8 + lane / 4] = scatter_columns<Columns>(folded);
+    }
+  }
+}
+
+// A piece that lies wholly inside takes a path without a branch: only there can the compiler
+// overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
+// latency alone.
+template <int kColumns, class Epilogue>
+__device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
+                                             const float (&acc)[kColumns / 2],
+                                             typename Epilogue::Rows::State (&rows_folded)[2],
+                                             typename Epilogue::Columns::State* columns_folded) {
+  if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
+    run_groups<kColumns, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
+  } else {
+    run_groups<kColumns, int>(epilogue, piece, acc, rows_folded, columns_folded);
+  }
+}
+
+// Merges partials [outer][count][inner] to one result for each (outer, inner): finish(o, i, state).
+// One thread each: neighbours read neighbours where inner > 1, so columns' partials are read in
+// whole lines.
+template <class Fold, class Finish>
+__device__ __forceinline__ void merge_columns(const typename Fold::State* partials, int outer,
+                                              int count, int inner, const Finish& finish) {
+  const i64 all = (i64)outer * inner;
+  for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < all;
+       at += (i64)gridDim.x * blockDim.x) {
+    const i64 o = at / inner, i = at % inner;
+    typename Fold::State state = Fold::none();
+    for (int c = 0; c < count; ++c) {
+      state = Fold::merge(state, partials[(o * count + c) * inner + i]);
+    }
+    finish((int)o, (int)i, state);
+  }
+}
+
+// Merges partials [rows][count] to one result for each row, a warp each: finish(row, state).
+template <class Fold, class Finish>
+__device__ __forceinline__ void merge_rows(const typename Fold::State* partials, i64 rows,
+                                           int count, const Finish& finish) {
+  const int lane = threadIdx.x % 32;
+  const i64 warps = (i64)gridDim.x * blockDim.x / 32;
+  for (i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += warps) {
+    typename Fold::State state = Fold::none();
+    for (int c = lane; c < count; c += 32) {
+      state = Fold::merge(state, partials[row * count + c]);
+    }
+#pragma unroll
+    for (int mask = 16; mask >= 1; mask /= 2) state = merge_with_lane<Fold>(state, mask);
+    if (lane == 0) finish(row, state);
+  }
+}

@@ -1,0 +1,96 @@
+// What sm_80 and all after it have: asynchronous copies to shared memory, ldmatrix, mma.sync. Needs
+// elements.cuh before it.
+
+__device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+// kBytes (4, 8 or 16) of which only the first `real` are read; the others become 0. 16 bytes go
+// past the L1: what a tile loads is used from shared memory alone.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, int real) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_at(to)), "l"(from),
+                 "r"(real)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_at(to)), "l"(from),
+                 "n"(kBytes), "r"(real)
+                 : "memory");
+  }
+}
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;"); }
+template <int kPending>
+__device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Four 8 x 8 matrices of 16-bit elements (or 8 x 4 of 32-bit ones); lane l names row l % 8 of
+// matrix l / 8 and receives, of each, row l / 4 and its elements 2 * (l % 4), + 1.
+__device__ __forceinline__ void load_matrices(const void* at, u32 (&r)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_at(at))
+               : "memory");
+}
+__device__ __forceinline__ void load_matrices_transposed(const void* at, u32 (&r)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_at(at))
+               : "memory");
+}
+
+// D[16][8] += A[16][k] B[k][8], k being 32 bytes of operand: 16 steps of bf16 and f16, 8 of f32,
+// which enters as tf32.
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void multiply_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ u32 to_tf32(u32 bits) {
+  u32 result;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
+  return result;
+}
+// What to_tf32 lost, as tf32.
+__device__ __forceinline__ u32 tf32_rest(u32 bits, u32 rounded) {
+  return to_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(rounded)));
+}
+
+// f32 in full: each operand as two tf32, and the three products that matter.
+struct exact_f32 {
+  float high, low;
+};
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f32) {
+  u32 high[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) high[i] = to_tf32(a[i]);
+  multiply_tf32(d, high, to_tf32(b0), to_tf32(b1));
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1,
+                                         exact_f32) {
+  u32 high[4], low[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    high[i] = to_tf32(a[i]);
+    low[i] = tf32_rest(a[i], high[i]);
+  }
+  const u32 c0 = to_tf32(b0), c1 = to_tf32(b1);
+  multiply_tf32(d, low, c0, c1);
+  multiply_tf32(d, high, tf32_rest(b0, c0), tf32_rest(b1, c1));
+  multiply_tf32(d, high, c0, c1);
+}

@@ -1,0 +1,72 @@
+#include "gpu/cublas.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "measure/gpu_fault.hpp"
+
+namespace fusecalc::gpu {
+namespace {
+
+// That of the toolkit of this build, or the one before or after it.
+void* open_library() {
+  constexpr int kMajor = CUDA_VERSION / 1000;
+  std::string reason;
+  for (const int major : {kMajor, kMajor - 1, kMajor + 1}) {
+    const std::string name = fmt::format("libcublasLt.so.{}", major);
+    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    const char* text = ::dlerror();
+    if (reason.empty() && text != nullptr) reason = text;
+  }
+  throw gpu_error(GpuFault::kNoCublas, reason);
+}
+
+template <typename Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr) throw gpu_error(GpuFault::kNoCublas, std::string("it has no ") + name);
+}
+
+Cublas open_cublas() {
+  void* library = open_library();
+  Cublas cublas;
+#define FUSECALC_FIND(name) find(library, #name, cublas.name)
+  FUSECALC_FIND(cublasLtGetVersion);
+  FUSECALC_FIND(cublasLtGetStatusString);
+  FUSECALC_FIND(cublasLtCreate);
+  FUSECALC_FIND(cublasLtDestroy);
+  FUSECALC_FIND(cublasLtMatmulDescCreate);
+  FUSECALC_FIND(cublasLtMatmulDescSetAttribute);
+  FUSECALC_FIND(cublasLtMatmulDescDestroy);
+  FUSECALC_FIND(cublasLtMatrixLayoutCreate);
+  FUSECALC_FIND(cublasLtMatrixLayoutSetAttribute);
+  FUSECALC_FIND(cublasLtMatrixLayoutDestroy);
+  FUSECALC_FIND(cublasLtMatmulPreferenceCreate);
+  FUSECALC_FIND(cublasLtMatmulPreferenceSetAttribute);
+  FUSECALC_FIND(cublasLtMatmulPreferenceDestroy);
+  FUSECALC_FIND(cublasLtMatmulAlgoGetHeuristic);
+  FUSECALC_FIND(cublasLtMatmul);
+#undef FUSECALC_FIND
+  return cublas;
+}
+
+}  // namespace
+
+const Cublas& cublas() {
+  static const Cublas instance = open_cublas();
+  return instance;
+}
+
+std::string cublas_version() {
+  // 130002 for 13.0.2; 120903 for 12.9.3.
+  const std::size_t version = cublas().cublasLtGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+void check_cublas(CublasStatus status, const char* what) {
+  if (status == 0) return;
+  const char* text = cublas().cublasLtGetStatusString(status);
+  throw gpu_error(GpuFault::kCublas, fmt::format("{}: {}", what, text == nullptr ? "?" : text));
+}
+
+}  // namespace fusecalc::gpu

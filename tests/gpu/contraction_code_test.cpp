@@ -1,0 +1,227 @@
+// The building blocks of contractions compile with every kind of epilogue, without a GPU.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "contraction_sources.hpp"
+#include "gpu/compiler.hpp"
+
+namespace fusecalc::gpu {
+namespace {
+
+const KernelCache kNoCache{std::nullopt};
+
+// gelu(x + bias) + residual.
+const std::string kPointwise = R"(
+struct Tail {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  bf16* out;
+  const bf16* bias;
+  const bf16* residual;
+  i64 line;
+  template <class Valid>
+  __device__ void operator()(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float b[8], r[8];
+    load8<8>(bias + column, valid, b);
+    load8<8>(residual + row * line + column, valid, r);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = v[i] + b[i];
+      const float y = 1.5957691216f * (x + 0.044715f * x * x * x);
+      v[i] = __fdividef(x, 1.0f + __expf(-y)) + r[i];
+    }
+    store8<8>(out + row * line + column, valid, v);
+  }
+};
+)";
+
+const std::string kColumnMax = R"(
+struct Tail {
+  typedef NoReduction Rows;
+  typedef Max Columns;
+  float* partials;
+  i64 strips, line;
+  template <class Valid>
+  __device__ void operator()(int, i64, i64, float (&v)[8], Valid) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = __logf(1.0f + fmaxf(v[i], 0.0f));
+  }
+  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+    partials[(batch * strips + strip) * line + column] = s.part[0];
+  }
+};
+)";
+
+const std::string kRowLogSumExp = R"(
+struct Tail {
+  typedef LogSumExp Rows;
+  typedef NoReduction Columns;
+  LogSumExp::State* partials;
+  i64 tiles;
+  template <class Valid>
+  __device__ void operator()(int, i64, i64, float (&)[8], Valid) const {}
+  __device__ void row_done(int, int row, int tile, LogSumExp::State s) const {
+    partials[row * tiles + tile] = s;
+  }
+};
+)";
+
+const std::string kMergers = R"(
+extern "C" __global__ void columns(const Max::State* partials, float* out, int outer, int count,
+                                   int inner) {
+  merge_columns<Max>(partials, outer, count, inner,
+                     [=](int o, int i, Max::State s) { out[(i64)o * inner + i] = s.part[0]; });
+}
+extern "C" __global__ void rows(const LogSumExp::State* partials, float* out, i64 rows, int count) {
+  merge_rows<LogSumExp>(partials, rows, count,
+                        [=](i64 row, LogSumExp::State s) { out[row] = LogSumExp::result(s); });
+}
+)";
+
+const std::string kResult = R"(
+struct Tail {
+  bf16* out;
+  i64 heads, queries;
+  __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
+                             Eight valid) const {
+    store8<8>(out + ((batch * heads + head) * queries + query) * kHead + column, valid, v);
+  }
+};
+struct Mask {
+  static constexpr bool kActive = true;
+  const float* mask;
+  i64 keys;
+  __device__ float operator()(int, int, i64 query, i64 key, float score) const {
+    return score + load_input(mask + query * keys + key);
+  }
+};
+)";
+
+std::string contract_sm90(const std::string& arguments) {
+  return "typedef ContractSm90<" + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1)
+    __cluster_dims__(Contract::kBlocksPerCluster, 1, 1)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+      const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
+  Contract::run(a, b, shape, tail);
+}
+)";
+}
+
+std::string contract_sm80(const std::string& element, const std::string& arguments) {
+  return "typedef ContractSm80<" + element + ", " + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
+    k(const )" +
+         element + "* a, const " + element + R"(* b, ContractShape shape, ContractStrides strides,
+      Tail tail) {
+  Contract::run(a, b, shape, strides, tail);
+}
+)";
+}
+
+std::string attention_sm90(int head, bool causal, const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionSm90<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, 1)
+    k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+      const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
+      const __grid_constant__ )" +
+         scores + R"( scores, const __grid_constant__ Tail tail) {
+  Attention::run(q, k, v, shape, scores, tail);
+}
+)";
+}
+
+std::string attention_sm80(int head, bool causal, const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionSm80<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads)
+    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
+      )" +
+         scores +
+         R"( scores, Tail tail) {
+  Attention::run(q, k, v, shape, strides, scores, tail);
+}
+)";
+}
+
+void check_compiles(const std::string& text, const std::string& architecture, bool bound) {
+  CAPTURE(architecture);
+  const CompiledImage image = compile_image(
+      {.text = text, .entries = {"k"}, .architecture_bound = bound}, architecture, kNoCache);
+  CAPTURE(image.log);
+  // A word that the copying warp parks costs nothing; accumulators would be kilobytes.
+  CHECK(spill_bytes(image.log, "k") <= 16);
+  // ptxas says so where it makes wgmma wait for each other.
+  CHECK(image.log.find("C7510") == std::string::npos);
+}
+
+TEST_CASE("contractions for sm_90a compile and keep their accumulators in registers") {
+  const std::vector<std::vector<std::string>> cases = {
+      {kPointwise, "bf16, 256, 2, false, false"},
+      {kPointwise, "f16, 128, 1, true, true"},
+      {kColumnMax, "bf16, 256, 2, false, false"},
+      {kRowLogSumExp, "bf16, 256, 1, false, true"},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each[1]);
+    check_compiles(source_of(kContractSm90, each[0] + contract_sm90(each[1])), "sm_90", true);
+  }
+}
+
+TEST_CASE("contractions for sm_80 and later compile and keep their accumulators in registers") {
+  const std::vector<std::vector<std::string>> cases = {
+      {kPointwise, "bf16", "bf16, 8, 8, false, false"},
+      {kColumnMax, "f16", "f16, 1, 2, true, false"},
+      {kRowLogSumExp, "f32", "f32, 4, 4, false, true"},
+      {kPointwise, "f32", "exact_f32, 4, 1, true, true"},
+  };
+  for (const char* architecture : {"sm_80", "sm_100"}) {
+    for (const auto& each : cases) {
+      CAPTURE(each[2]);
+      check_compiles(source_of(kContractSm80, each[0] + contract_sm80(each[1], each[2])),
+                     architecture, false);
+    }
+  }
+}
+
+TEST_CASE("the mergers of partials compile") {
+  const std::string text = source_of({"elements", "epilogue"}, kMergers);
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
+    const CompiledImage image =
+        compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
+    CHECK(spill_bytes(image.log, "columns") == 0);
+    CHECK(spill_bytes(image.log, "rows") == 0);
+  }
+}
+
+TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers") {
+  for (const int head : {64, 96, 128, 192, 256}) {
+    CAPTURE(head);
+    for (const char* scores : {"PlainScores", "Mask"}) {
+      check_compiles(source_of({"elements", "epilogue", "attention", "hopper", "attention_sm90"},
+                               attention_sm90(head, head != 96, scores)),
+                     "sm_90", true);
+    }
+  }
+}
+
+TEST_CASE("attention for sm_80 and later compiles") {
+  for (const char* architecture : {"sm_80", "sm_100"}) {
+    for (const int head : {64, 128, 192}) {
+      CAPTURE(head);
+      check_compiles(
+          source_of({"elements", "epilogue", "attention", "mma", "attention_sm80"},
+                    attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
+          architecture, false);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusecalc::gpu

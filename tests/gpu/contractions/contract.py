@@ -1,0 +1,474 @@
+"""Checks the contraction kernels against float64 and times them against PyTorch (cuBLASLt)."""
+
+import struct
+import sys
+
+import torch
+
+import cuda
+
+BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_sm90")
+BLOCKS_80 = ("elements", "epilogue", "tile_walk", "mma", "contract_sm80")
+
+STORE = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  T* out;
+  int m, n;
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
+  }
+};
+"""
+BIAS_GELU = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  T* out;
+  int m, n;
+  const T* bias;
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float w[8];
+    load8<8>(bias + column, valid, w);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      v[i] = quick_gelu_tanh(v[i] + w[i]);
+    }
+    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
+  }
+};
+"""
+BIAS_RELU = BIAS_GELU.replace("quick_gelu_tanh(v[i] + w[i])", "fmaxf(v[i] + w[i], 0.0f)")
+SPLADE = """
+struct Store {
+  typedef NoReduction Rows;
+  typedef Max Columns;
+  float* partials;
+  const T* bias;
+  const float* mask;
+  int m, n, strips;
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float w[8];
+    load8<8>(bias + column, valid, w);
+    const float keep = load_input(mask + batch * (i64)m + row);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = LOG1P(fmaxf(v[i] + w[i], 0.0f)) * keep;
+  }
+  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+    partials[((i64)batch * strips + strip) * n + column] = s.part[0];
+  }
+};
+"""
+MERGE_SPLADE = """
+extern "C" __global__ void __launch_bounds__(256)
+    merge_splade(const Max::State* partials, T* out, int batches, int strips, int n) {
+  merge_columns<Max>(partials, batches, strips, n, [=](int o, int i, Max::State s) {
+    store_as(out[(i64)o * n + i], s.part[0]);
+  });
+}
+"""
+LOSS = """
+struct Store {
+  typedef LogSumExp Rows;
+  typedef NoReduction Columns;
+  LogSumExp::State* partials;
+  float* picked;
+  const i64* target;
+  int m, n, tiles;
+  template <class Valid>
+  __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    const i64 at = load_input(target + row) - column;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (at == i && i < valid) picked[row] = v[i];
+    }
+  }
+  __device__ void row_done(int batch, int row, int tile, LogSumExp::State s) const {
+    partials[(i64)row * tiles + tile] = s;
+  }
+};
+"""
+MERGE_LOSS = """
+extern "C" __global__ void __launch_bounds__(256)
+    merge_loss(const LogSumExp::State* partials, const float* picked, float* loss, int rows,
+               int tiles) {
+  merge_rows<LogSumExp>(partials, rows, tiles, [=](i64 row, LogSumExp::State s) {
+    loss[row] = LogSumExp::result(s) - picked[row];
+  });
+}
+"""
+ENTRY = """
+typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
+    {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+           const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
+  Contract::run(a, b, shape, store);
+}}
+"""
+
+
+def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False, align=8):
+    return (cuda.building_blocks(*BLOCKS_90) +
+            f"typedef {element} T;\n" + epilogue.replace("ALIGN", str(align)) +
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=str(ta).lower(),
+                         tb=str(tb).lower()))
+
+
+ENTRY_80 = """
+typedef ContractSm80<T, {product}, {align_a}, {align_b}, {ta}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
+  Contract::run(a, b, shape, strides, store);
+}}
+"""
+
+
+def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=None, align_b=None,
+              ta=False, tb=False):
+    return (cuda.building_blocks(*BLOCKS_80) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", str(align)) +
+            ENTRY_80.format(name=name, product=product or element, align_a=align_a or align,
+                            align_b=align_b or align, ta=str(ta).lower(), tb=str(tb).lower()))
+
+
+def shared_bytes(tile_n, column_parts=0):
+    stages = 4 if tile_n == 256 else 6
+    return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
+
+
+class Problem:
+    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n]; views may broadcast."""
+
+    def __init__(self, a, b, ta=False, tb=False, tile_n=256, cluster=2, group=8):
+        self.ta, self.tb, self.tile_n, self.cluster = ta, tb, tile_n, cluster
+        k_of_a = a.shape[2] if ta else a.shape[3]
+        self.m = a.shape[3] if ta else a.shape[2]
+        self.n = b.shape[3] if tb else b.shape[2]
+        self.k = k_of_a
+        self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
+        steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
+        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group)
+        self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
+        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n // cluster))
+        units = -(-self.m // (128 * cluster)) * -(-self.n // tile_n) * self.outer * self.inner
+        self.grid = min(torch.cuda.get_device_properties(0).multi_processor_count // cluster,
+                        units) * cluster
+
+    @staticmethod
+    def map_of(t, box):
+        strides = [t.stride(2), t.stride(1) or 8, t.stride(0) or 8]
+        return cuda.tensor_map(t, [t.shape[3], t.shape[2], t.shape[1], t.shape[0]], strides,
+                               [*box, 1, 1])
+
+    def launch(self, kernel, epilogue, column_parts=0):
+        kernel.launch(self.grid, 384, shared_bytes(self.tile_n, column_parts), self.map_a,
+                      self.map_b, self.shape, epilogue)
+
+
+class Problem80:
+    """The same for contract_sm80, without tensor maps."""
+
+    def __init__(self, a, b, ta=False, tb=False, group=8):
+        self.m, self.k = (a.shape[3], a.shape[2]) if ta else (a.shape[2], a.shape[3])
+        self.n = b.shape[3] if tb else b.shape[2]
+        self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
+        steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
+        self.operands = (a, b)
+        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group)
+        self.strides = struct.pack("6q", *[
+            t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
+            for t in (a, b) for d in (2, 1, 0)])
+        self.grid = -(-self.m // 128) * -(-self.n // 128) * self.outer * self.inner
+
+    def launch(self, kernel, epilogue):
+        kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
+
+
+def error_of(got, want):
+    """||got - want|| / ||want||; NaN does not pass."""
+    got, want = got.double(), want.double()
+    return ((got - want).norm() / want.norm().clamp_min(1e-30)).item()
+
+
+def report(ok, text):
+    print(("ok   " if ok else "FAIL ") + text, flush=True)
+    report.failures += not ok
+
+
+report.failures = 0
+
+
+def operand(outer, inner, rows, columns, dtype, pad=0):
+    t = torch.randn(outer, inner, rows, columns + pad, device="cuda").to(dtype)
+    return t[..., :columns]
+
+
+def check_plain():
+    cases = {}
+    for ta in (False, True):
+        for tb in (False, True):
+            for tile_n, cluster in ((256, 2), (128, 1)):
+                cases[f"plain_{int(ta)}{int(tb)}_{tile_n}"] = dict(
+                    tile_n=tile_n, cluster=cluster, ta=ta, tb=tb)
+    cases["plain_f16"] = dict(tile_n=256, cluster=2, element="f16")
+    cases["plain_256_1"] = dict(tile_n=256, cluster=1)
+    cases["plain_128_2"] = dict(tile_n=128, cluster=2, tb=True)
+    kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
+    print(kernels["plain_00_256"].report)
+    shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
+              (512, 768, 4096), (3001, 5003, 1544)]
+    batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 1)), ((1, 3), (2, 1)),
+               ((2, 3), (2, 1)), ((1, 1), (2, 3))]
+    for name, case in cases.items():
+        worst = 0
+        where = None
+        dtype = torch.float16 if case.get("element") == "f16" else torch.bfloat16
+        ta, tb = case.get("ta", False), case.get("tb", False)
+        for m, n, k in shapes:
+            for batch_a, batch_b in (batches if m < 300 else batches[:1]):
+                # TMA wants strides of 8 elements: rows are padded to them.
+                a = (operand(*batch_a, k, m, dtype, -m % 8) if ta
+                     else operand(*batch_a, m, k, dtype, -k % 8))
+                b = (operand(*batch_b, k, n, dtype, -n % 8) if tb
+                     else operand(*batch_b, n, k, dtype, -k % 8))
+                problem = Problem(a, b, ta, tb, case["tile_n"], case["cluster"], group=3)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
+                                 device="cuda", dtype=dtype)
+                problem.launch(kernels[name],
+                               cuda.pointer(out) + struct.pack("2i", m, n))
+                want = ((a.transpose(2, 3) if ta else a).double() @
+                        (b if tb else b.transpose(2, 3)).double())
+                error = error_of(out, want)
+                if not error < worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        report(worst < 4e-3, f"{name}: worst error {worst:.2e} at {where}")
+
+
+def check_sm80():
+    cases = {}
+    for ta in (False, True):
+        for tb in (False, True):
+            for element, product, aligns in (("bf16", "bf16", (8, 1)), ("f32", "f32", (4,)),
+                                             ("f32", "exact_f32", (4, 1))):
+                for align in aligns:
+                    cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}"] = dict(
+                        element=element, product=product, align_a=align, align_b=align, ta=ta,
+                        tb=tb)
+    cases["c80_f16"] = dict(element="f16", align_a=2, align_b=4)
+    kernels = cuda.load({name: source_80(name, STORE, align=1, **c) for name, c in cases.items()})
+    batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((1, 3), (2, 1))]
+    for name, case in cases.items():
+        dtype = dict(bf16=torch.bfloat16, f16=torch.float16, f32=torch.float32)[case["element"]]
+        ta, tb = case.get("ta", False), case.get("tb", False)
+        worst, where = 0, None
+        for m, n, k in ((1, 1, 1), (31, 129, 33), (129, 31, 257), (257, 4097, 129), (1, 257, 4097)):
+            for batch_a, batch_b in batches if m < 200 else batches[:1]:
+                pad_a, pad_b = (-(m if ta else k) % case["align_a"],
+                                -(n if tb else k) % case["align_b"])
+                a = operand(*batch_a, k, m, dtype, pad_a) if ta else operand(*batch_a, m, k, dtype, pad_a)
+                b = operand(*batch_b, k, n, dtype, pad_b) if tb else operand(*batch_b, n, k, dtype, pad_b)
+                problem = Problem80(a, b, ta, tb, group=3)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
+                                 device="cuda", dtype=dtype)
+                problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))
+                want = ((a.transpose(2, 3) if ta else a).double() @
+                        (b if tb else b.transpose(2, 3)).double())
+                error = error_of(out, want)
+                if not error < worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        limit = 1e-4 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
+        report(worst < limit, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
+
+
+def time_sm80():
+    specs = {"bf16": dict(), "bf16_2": dict(align_a=2, align_b=2), "bf16_1": dict(align_a=1, align_b=1),
+             "tf32": dict(element="f32", align_a=4, align_b=4),
+             "exact": dict(element="f32", product="exact_f32", align_a=4, align_b=4)}
+    kernels = cuda.load({f"t80_{name}": source_80(f"t80_{name}", STORE, **s)
+                         for name, s in specs.items()})
+    n = 4096
+    out16, out32 = (torch.empty(n, n, device="cuda", dtype=t) for t in (torch.bfloat16, torch.float32))
+    work = {}
+    for name, spec in specs.items():
+        dtype = torch.float32 if spec.get("element") == "f32" else torch.bfloat16
+        a, b = operand(1, 1, n, n, dtype), operand(1, 1, n, n, dtype)
+        problem = Problem80(a, b)
+        out = out32 if dtype == torch.float32 else out16
+        work[name] = lambda p=problem, f=kernels[f"t80_{name}"], o=out: p.launch(
+            f, cuda.pointer(o) + struct.pack("2i", n, n))
+    for name, dtype in (("cublas bf16", torch.bfloat16), ("cublas f32", torch.float32)):
+        a, b = operand(1, 1, n, n, dtype)[0, 0], operand(1, 1, n, n, dtype)[0, 0]
+        work[name] = lambda a=a, b=b: torch.mm(a, b.t())
+    print("sm_80 path, 4096^3: " + ", ".join(f"{name} {ms:.3f} ms {tflops(n, n, n, ms):.0f} TFLOP/s"
+                                             for name, ms in cuda.medians_ms(work, 7).items()))
+
+
+def tflops(m, n, k, ms):
+    return 2 * m * n * k / ms * 1e-9
+
+
+def time_plain():
+    specs = {f"{name}_{tile_n}_{cluster}": dict(epilogue=epilogue, cluster=cluster, tile_n=tile_n)
+             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
+             for tile_n, cluster in ((256, 1), (256, 2), (128, 2))}
+    kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
+    for name, kernel in kernels.items():
+        print(name, kernel.report)
+        kernel.arguments = 16 if name.startswith("store") else 24
+    for m, n, k in ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096),
+                    (16384, 4096, 1024)):
+        a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+        bias = torch.randn(n, device="cuda").bfloat16()
+        out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
+        work = {"cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out)}
+        for name, spec in specs.items():
+            problem = Problem(a, b, group=4, cluster=spec["cluster"], tile_n=spec["tile_n"])
+            work[name] = lambda p=problem, f=kernels[name]: p.launch(f, tail[:f.arguments])
+        work["cublas linear"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0], bias)
+        row = cuda.medians_ms(work)
+        print(f"{m} x {n} x {k}: " + ", ".join(
+            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f} TFLOP/s"
+            for name, ms in row.items()), flush=True)
+
+
+def splade():
+    sources = {}
+    for name, log1p in (("splade_quick", "quick_log1p"), ("splade_precise", "log1pf")):
+        sources[name] = source_90(name, SPLADE.replace("LOG1P", log1p))
+        sources[name + "_128"] = source_90(name + "_128", SPLADE.replace("LOG1P", log1p),
+                                           tile_n=128)
+    sources["merge_splade"] = (cuda.building_blocks("elements", "epilogue") +
+                               "typedef bf16 T;\n" + MERGE_SPLADE)
+    kernels = cuda.load(sources)
+    for name, kernel in kernels.items():
+        print(name, kernel.report)
+    for batch, m, k, n in ((3, 100, 64, 1000), (2, 257, 768, 30522), (32, 512, 768, 30522)):
+        hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
+        table = (torch.randn(n, k, device="cuda") * 0.1).bfloat16()
+        bias = torch.randn(n, device="cuda").bfloat16()
+        mask = (torch.rand(batch, m, device="cuda") < 0.9).float()
+        strips = -(-m // 64)
+        partials = torch.full((batch, strips, n), float("nan"), device="cuda")
+        out = torch.full((batch, n), float("nan"), device="cuda").bfloat16()
+
+        def run(name, problem):
+            problem.launch(kernels[name], cuda.pointer(partials) + cuda.pointer(bias) +
+                           cuda.pointer(mask) + struct.pack("4i", m, n, strips, 0), 1)
+            kernels["merge_splade"].launch(-(-batch * n // 256), 256, 0, partials, out, batch,
+                                           strips, n)
+
+        def reference(dtype):
+            logits = hidden.to(dtype) @ table.to(dtype).t() + bias.to(dtype)
+            return (torch.log1p(torch.relu(logits)) * mask.to(dtype)[..., None]).amax(1)
+
+        problem, narrow = (Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=64,
+                                   tile_n=tile_n) for tile_n in (256, 128))
+        for name in ("splade_precise", "splade_quick", "splade_quick_128"):
+            out.fill_(float("nan"))
+            partials.fill_(float("nan"))
+            run(name, narrow if name.endswith("128") else problem)
+            if batch < 32:
+                report(error_of(out, reference(torch.float64)) < 4e-3,
+                       f"{name} {batch}x{m}x{k}x{n}: {error_of(out, reference(torch.float64)):.2e}")
+        if batch == 32:
+            want = torch.stack([(torch.log1p(torch.relu(hidden[i].float() @ table.float().t() + bias.float()))
+                                 * mask[i, :, None]).amax(0) for i in range(batch)])
+            report(error_of(out, want) < 4e-3, f"splade full: {error_of(out, want):.2e}")
+
+            def plain(h, t, b, w):
+                return (torch.log1p(torch.relu(h @ t.t() + b)) * w[..., None]).amax(1)
+
+            compiled = torch.compile(plain)
+            low = mask.bfloat16()
+            work = {"log1pf 256": lambda: run("splade_precise", problem),
+                    "torch.compile": lambda: compiled(hidden, table, bias, low),
+                    "eager": lambda: plain(hidden, table, bias, low)}
+            for group in (16, 64):
+                for tile_n, name in ((256, "splade_quick"), (128, "splade_quick_128")):
+                    p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group,
+                                tile_n=tile_n)
+                    work[f"{name} g{group}"] = lambda p=p, name=name: run(name, p)
+            work["log1pf 128"] = lambda: run("splade_precise_128", narrow)
+            row = cuda.medians_ms(work)
+            print("splade: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in row.items()),
+                  flush=True)
+
+
+def splade_once():
+    """For a profiler: the full size, once."""
+    kernels = cuda.load({
+        "splade_quick": source_90("splade_quick", SPLADE.replace("LOG1P", "quick_log1p")),
+        "merge_splade": cuda.building_blocks("elements", "epilogue") + "typedef bf16 T;\n" +
+                        MERGE_SPLADE})
+    batch, m, k, n = 32, 512, 768, 30522
+    hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
+    table = (torch.randn(n, k, device="cuda") * 0.1).bfloat16()
+    bias = torch.randn(n, device="cuda").bfloat16()
+    mask = (torch.rand(batch, m, device="cuda") < 0.9).float()
+    strips = -(-m // 64)
+    partials = torch.empty(batch, strips, n, device="cuda")
+    out = torch.empty(batch, n, device="cuda").bfloat16()
+    for group in (8, 16, 64):
+        Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group).launch(
+            kernels["splade_quick"], cuda.pointer(partials) + cuda.pointer(bias) +
+            cuda.pointer(mask) + struct.pack("4i", m, n, strips, 0), 1)
+        kernels["merge_splade"].launch(-(-batch * n // 256), 256, 0, partials, out, batch, strips,
+                                       n)
+    torch.cuda.synchronize()
+
+
+def loss():
+    kernels = cuda.load({
+        "loss": source_90("loss", LOSS),
+        "loss_128": source_90("loss_128", LOSS, tile_n=128),
+        "merge_loss": cuda.building_blocks("elements", "epilogue") + MERGE_LOSS})
+    print("loss", kernels["loss"].report)
+    for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
+        x = torch.randn(m, k, device="cuda").bfloat16()
+        w = (torch.randn(n, k, device="cuda") / k**0.5 * 4).bfloat16()
+        target = torch.randint(0, n, (m,), device="cuda")
+        partials = torch.full((m, -(-n // 128), 2), float("nan"), device="cuda")
+        picked = torch.full((m,), float("nan"), device="cuda")
+        out = torch.full((m,), float("nan"), device="cuda")
+        problems = {tile_n: Problem(x.view(1, 1, m, k), w.view(1, 1, n, k), tile_n=tile_n)
+                    for tile_n in (256, 128)}
+
+        def run(tile_n=256):
+            tiles = -(-n // tile_n)
+            problems[tile_n].launch(kernels["loss" if tile_n == 256 else "loss_128"], cuda.pointer(partials) + cuda.pointer(picked) +
+                           cuda.pointer(target) + struct.pack("4i", m, n, tiles, 0))
+            kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
+
+        want = torch.nn.functional.cross_entropy(x.float().double() @ w.double().t(), target,
+                                                 reduction="none")
+        for tile_n in (256, 128):
+            out.fill_(float("nan"))
+            run(tile_n)
+            report(error_of(out, want) < 1e-4,
+                   f"loss, tiles of {tile_n}, {m}x{k}x{n}: {error_of(out, want):.2e}")
+        if m == 8192:
+            def plain(x, w, target):
+                return torch.nn.functional.cross_entropy(x @ w.t(), target, reduction="none")
+
+            compiled = torch.compile(plain)
+            row = cuda.medians_ms({"ours": run, "ours 128": lambda: run(128),
+                                   "torch.compile": lambda: compiled(x, w, target),
+                                   "eager": lambda: plain(x, w, target),
+                                   "bare matmul": lambda: x @ w.t()})
+            print("linear -> cross_entropy: " + ", ".join(
+                f"{name} {ms:.3f} ms" for name, ms in row.items()), flush=True)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "time_plain", "time_sm80", "splade",
+                                 "loss"):
+        globals()[what]()
+    sys.exit(report.failures > 0)
