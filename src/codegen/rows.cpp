@@ -93,7 +93,7 @@ void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) con
     const Tensor& value = emitter_.graph().tensors[id];
     if (value.elements != space_) return;
     std::uint8_t final = inside ? first : 0;
-    for (const OpId reader : value.readers) {
+    for (const OpId reader : emitter_.graph().readers[id]) {
       if (!emitter_.contains(reader)) continue;
       const Op& op = emitter_.op(reader);
       const bool again = !op.rows.empty() && op.passes > 1;
