@@ -26,6 +26,12 @@ void add_to(std::optional<std::uint64_t>& total, const std::optional<std::uint64
   if (!total || !value || !checked_add(*total, *value)) total.reset();
 }
 
+void add_to(std::optional<MeasuredTime>& total, const std::optional<MeasuredTime>& time) {
+  const bool fits = total && time && checked_add(total->median, time->median) &&
+                    checked_add(total->p10, time->p10) && checked_add(total->p90, time->p90);
+  if (!fits) total.reset();
+}
+
 void add_to(TensorBytes& total, const TensorBytes& tensors) {
   for (const auto& [name, bytes] : tensors) {
     if (!checked_add(total[name], bytes)) total[name] = kMaxCount;
@@ -49,13 +55,7 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
     add_to(sum.writes, kernel.writes);
     add_to(sum.measured.read, kernel.measured.read);
     add_to(sum.measured.write, kernel.measured.write);
-    if (kernel.measured.time && sum.measured.time) {
-      sum.measured.time->median += kernel.measured.time->median;
-      sum.measured.time->p10 += kernel.measured.time->p10;
-      sum.measured.time->p90 += kernel.measured.time->p90;
-    } else {
-      sum.measured.time.reset();
-    }
+    add_to(sum.measured.time, kernel.measured.time);
     if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
   }
   return sum;
