@@ -61,6 +61,23 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
   return sum;
 }
 
+// "apart at h: the second contraction needs whole rows of the first": why kernels that came out
+// of one are several now.
+std::string why_apart(const std::vector<KernelFigures>& kernels,
+                      const std::vector<std::size_t>& chosen) {
+  for (const std::size_t k : chosen) {
+    for (const BoundaryReason& boundary : kernels[k].boundaries) {
+      const bool inside = std::ranges::any_of(
+          chosen, [&](std::size_t other) { return kernels[other].name == boundary.with; });
+      if (inside) {
+        return fmt::format("apart at {}: {}", printable(boundary.tensor),
+                           printable(boundary.reason));
+      }
+    }
+  }
+  return "";
+}
+
 std::vector<std::size_t> all_of(const std::vector<KernelFigures>& kernels) {
   std::vector<std::size_t> all(kernels.size());
   for (std::size_t k = 0; k < all.size(); ++k) all[k] = k;
@@ -162,7 +179,10 @@ class DocumentComparer {
       return;
     }
     const std::size_t first = comparison_.findings.size();
-    add_bytes(then.bytes, now.bytes, tensors_in_words(then, now));
+    std::string note = tensors_in_words(then, now);
+    const std::string why = why_apart(after, match.after);
+    if (!note.empty() && !why.empty()) note += "; ";
+    add_bytes(then.bytes, now.bytes, note + why);
     add_measured(then.measured, now.measured, Figure::kDramRead);
     // A kernel that stayed as it was says nothing that its plan does not.
     auto& findings = comparison_.findings;

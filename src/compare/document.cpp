@@ -178,6 +178,7 @@ class ResultReader {
                    {"write", [&] { write = bytes_or_null(); }},
                    {"reads", [&] { read_tensors(kernel, kernel.reads); }},
                    {"writes", [&] { read_tensors(kernel, kernel.writes); }},
+                   {"boundary", [&] { read_boundaries(kernel); }},
                    {"measured", [&] { kernel.measured = read_measured(); }}});
       if (kernel.name.empty()) kernel.name = fmt::format("kernel {}", i);
       if (kernel.ops.empty()) {
@@ -209,6 +210,16 @@ class ResultReader {
     kernel.lists_tensors = true;
     reader_.read_members(
         [&](const std::string& name) { tensors[name] = reader_.read_count("a number of bytes"); });
+  }
+
+  void read_boundaries(KernelFigures& kernel) {
+    reader_.read_array([&](std::size_t) {
+      BoundaryReason boundary;
+      read_fields({{"with", [&] { boundary.with = reader_.read_string(); }},
+                   {"tensor", [&] { boundary.tensor = reader_.read_string(); }},
+                   {"reason", [&] { boundary.reason = reader_.read_string(); }}});
+      kernel.boundaries.push_back(std::move(boundary));
+    });
   }
 
   MeasuredFigures read_measured() {

@@ -28,6 +28,13 @@ struct MeasuredFigures {
 
 using TensorBytes = std::map<std::string, std::uint64_t>;
 
+// Why a kernel and a later one that shares a tensor with it are two.
+struct BoundaryReason {
+  std::string with;  // the other's name
+  std::string tensor;
+  std::string reason;
+};
+
 struct KernelFigures {
   std::string name;
   std::vector<std::string> ops;  // never empty: a kernel that lists none is its own op
@@ -35,6 +42,7 @@ struct KernelFigures {
   bool lists_tensors = false;
   TensorBytes reads;
   TensorBytes writes;
+  std::vector<BoundaryReason> boundaries;
   MeasuredFigures measured;
 };
 

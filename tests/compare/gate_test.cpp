@@ -281,7 +281,8 @@ TEST_CASE("compare: split and merged kernels are named as such") {
   const json finding = apart.finding("explicit", "bytes", "sum+act -> sum, act");
   CHECK(finding["change"] == "split");
   CHECK(finding["verdict"] == "worse");
-  CHECK(finding["note"] == "h is now written and read (8.000 kB)");
+  CHECK(finding["note"] ==
+        "h is now written and read (8.000 kB); apart at h: could be fused, saving 8.000 kB");
   Gate together(analysis_of(split), analysis_of(fused));
   CHECK(together.run() == 0);
   CHECK(together.finding("explicit", "bytes", "sum, act -> sum+act")["change"] == "merged");
