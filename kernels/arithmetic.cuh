@@ -73,6 +73,19 @@ __device__ __forceinline__ T gelu_tanh(T x) {
   return x * sigmoid(T(1.5957691216057307612) * (x + T(0.044715) * x * x * x));
 }
 
+// The same to about 1e-6, for results that are stored in 16 bits or less.
+__device__ __forceinline__ float sigmoid_narrow(float x) {
+  float power;
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.4426950408889634f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+__device__ __forceinline__ float gelu_tanh_narrow(float x) {
+  const float slope = fmaf(x * x, 1.5957691216057307612f * 0.044715f, 1.5957691216057307612f);
+  return x * sigmoid_narrow(x * slope);
+}
+
 // Counter-based random numbers (splitmix64): element i depends on the seed and i alone. It is
 // dropped where its 24 bits are below `limit`, which is p 2^24 rounded up.
 __device__ __forceinline__ bool dropped(u64 seed, u64 i, u32 limit) {

@@ -1,4 +1,4 @@
-// What both attention kernels share. Needs elements.cuh and epilogue.cuh before it.
+// What both attention kernels share. Needs elements.cuh, quick.cuh and epilogue.cuh before it.
 //
 // out[b][h][i] = sum over j of softmax_j(f(scale q[b][h][i] . k[b][g][j])) v[b][g][j], the scores
 // never in memory: each block holds some queries, streams over the keys, and keeps for every row
@@ -28,13 +28,6 @@ struct PlainScores {
   }
 };
 
-constexpr float kLog2E = 1.4426950408889634f;
-
-__device__ __forceinline__ float exp2_fast(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
 // The first in the low half.
 __device__ __forceinline__ u32 pack_pair(float first, float second, bf16) {
   u32 result;
@@ -80,7 +73,7 @@ struct OnlineSoftmax {
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
       now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
       const float base = now == lowest() ? 0.0f : now * to_log2;
-      factor[half] = exp2_fast(most[half] * to_log2 - base);
+      factor[half] = quick_exp2(most[half] * to_log2 - base);
       most[half] = now;
       float total = 0.0f;
 #pragma unroll
@@ -88,7 +81,7 @@ struct OnlineSoftmax {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = s[4 * i + 2 * half + e];
-          x = exp2_fast(fmaf(x, to_log2, -base));
+          x = quick_exp2(fmaf(x, to_log2, -base));
           total += x;
         }
       }

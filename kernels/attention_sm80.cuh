@@ -1,5 +1,5 @@
 // Attention (attention.cuh) for sm_80 and everything after it, head sizes 32, 64, 96, 128, 192 and
-// 256. Needs elements.cuh, epilogue.cuh, attention.cuh and mma.cuh before it.
+// 256. Needs elements.cuh, quick.cuh, epilogue.cuh, attention.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm80<...>::kThreads)

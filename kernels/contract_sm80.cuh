@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
-// epilogue.cuh, tile_walk.cuh and mma.cuh before it.
+// quick.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)

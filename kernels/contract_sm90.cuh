@@ -1,5 +1,5 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
-// plain store. Needs elements.cuh, epilogue.cuh, tile_walk.cuh and
+// plain store. Needs elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh and
 // hopper.cuh before it.
 //
 // An entry is

@@ -124,25 +124,6 @@ template <int N, typename T>
 __device__ __forceinline__ Pack<T, N> load_pack(const T* at) {
   return *reinterpret_cast<const Pack<T, N>*>(at);
 }
-// The same of a tensor that is read once: its lines make way first, and those stay that are used
-// again.
-template <int N, typename T>
-__device__ __forceinline__ Pack<T, N> stream_pack(const T* at) {
-  typedef Pack<T, N> P;
-  if constexpr (sizeof(P) % 16 == 0) {
-    union {
-      P pack;
-      uint4 words[sizeof(P) / 16];
-    } u;
-#pragma unroll
-    for (int w = 0; w < (int)sizeof(P) / 16; ++w) {
-      u.words[w] = __ldcs(reinterpret_cast<const uint4*>(at) + w);
-    }
-    return u.pack;
-  } else {
-    return load_pack<N>(at);
-  }
-}
 template <int N, typename T>
 __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;

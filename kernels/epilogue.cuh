@@ -1,4 +1,5 @@
-// What follows a contraction's main loop, for both architectures. Needs elements.cuh before it.
+// What follows a contraction's main loop, for both architectures. Needs elements.cuh and quick.cuh
+// before it.
 //
 // An Epilogue is a struct that the generator writes:
 //   typedef NoReduction Rows;     // or Max, Sum, LogSumExp: folds what is left in v along a row,
@@ -87,20 +88,25 @@ struct LogSumExp {
   static constexpr int kParts = 2;
   static __device__ __forceinline__ State none() { return {lowest(), 0.0f}; }
   static __device__ __forceinline__ State of(float v) { return {v, 1.0f}; }
-  static __device__ __forceinline__ float scale(float from, float to) {
-    return from == to ? 1.0f : __expf(from - to);  // of two -inf, too
+  // Of -infinity there is nothing to scale: any finite base will do.
+  static __device__ __forceinline__ float base_of(float most) {
+    return most == lowest() ? 0.0f : most * kLog2E;
   }
   static __device__ __forceinline__ State merge(State a, State b) {
     const float most = max_or_nan(a.part[0], b.part[0]);
-    return {most, a.part[1] * scale(a.part[0], most) + b.part[1] * scale(b.part[0], most)};
+    const float base = base_of(most);
+    return {most, a.part[1] * quick_exp2(fmaf(a.part[0], kLog2E, -base)) +
+                      b.part[1] * quick_exp2(fmaf(b.part[0], kLog2E, -base))};
   }
   // One exponential a value: the largest of the eight first.
   static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
     const float most = Max::of_row(v, valid).part[0];
-    const float base = most == lowest() ? 0.0f : most;
+    const float base = base_of(most);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum += i < valid ? __expf(v[i] - base) : 0.0f;
+    for (int i = 0; i < 8; ++i) {
+      sum += i < valid ? quick_exp2(fmaf(v[i], kLog2E, -base)) : 0.0f;
+    }
     return {most, sum};
   }
   static __device__ __forceinline__ float result(State s) { return s.part[0] + logf(s.part[1]); }

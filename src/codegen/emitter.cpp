@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -37,6 +38,23 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
   }
   for (std::size_t i = 0; i < part.size(); ++i) step.append(part[i], strides[i]);
   return step;
+}
+
+// The device column of an op in the functions of quick.cuh, where they have it.
+std::string in_quick_functions(std::string_view device, const Op& op) {
+  if (device == "a * sigmoid(a)") return "quick_silu(a)";
+  if (device == "$gelu(a)") {
+    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "$gelu(a)";
+  }
+  constexpr std::array kQuick = {
+      std::pair{"exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
+      std::pair{"log1p(a)", "quick_log1p(a)"},     std::pair{"tanh(a)", "quick_tanh(a)"},
+      std::pair{"sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
+  };
+  for (const auto& [precise, quick] : kQuick) {
+    if (device == precise) return quick;
+  }
+  return std::string(device);
 }
 
 }  // namespace
@@ -106,6 +124,9 @@ Index Emitter::derive(const Index& from, const Step& step) {
   const std::string key = fmt::format("{} {}", from.name, step.text("x"));
   const auto found = piece_->indices.find(key);
   if (found != piece_->indices.end()) return found->second;
+  if (matrix_ && from.name == loop_.name) {
+    return piece_->indices.emplace(key, derive_in_matrix(from, step)).first->second;
+  }
   Spread spread = from.spread;
   bool aligned = from.aligned;
   if (from.spread == Spread::kUnit) {
@@ -177,6 +198,7 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   const DType dtype = graph_.tensors[tensor].type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = pointer(tensor);
+  if (matrix_) return load_in_matrix(tensor, at);
   if (at.spread == Spread::kScattered && at.path && at.path->size() == 1) {
     const Step& step = at.path->front();
     const auto tile = tiles_.find(tensor);
@@ -196,10 +218,8 @@ Value Emitter::load(TensorId tensor, const Index& at) {
                                   piece_->width_text, memory, at.name);
     return define("v", type, fmt::format("{}.get(j)", name), false);
   }
-  // Elements in the loop's own order come by once.
-  const bool once = at.name == loop_.name && !written_.contains(graph_.storage_of(tensor));
-  const std::string loaded = fmt::format("{}<{}>({} + {})", once ? "stream_pack" : "load_pack",
-                                         piece_->width_text, memory, at.name);
+  const std::string loaded =
+      fmt::format("load_pack<{}>({} + {})", piece_->width_text, memory, at.name);
   if (Held* held = held_at(tensor, at)) {
     held->since = phase_;
     piece_->before += fmt::format("{}[{}] = {};\n", held->name, slot_, loaded);
@@ -230,6 +250,7 @@ void Emitter::store(TensorId tensor, const Index& at, const Value& value, std::s
   }
   const std::string memory = pointer(tensor);
   written_.insert(graph_.storage_of(tensor));
+  if (matrix_) return store_in_matrix(tensor, at, value);
   const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
   const std::string text = converted(value, compute_type(dtype)).text;
   if (at.spread == Spread::kUnit && at.aligned) {
@@ -258,6 +279,9 @@ Value Emitter::value(TensorId tensor, const Index& at) {
   const std::pair key(tensor, index.name);
   const auto known = piece_->values.find(key);
   if (known != piece_->values.end()) return known->second;
+  if (matrix_ && tensor == matrix_->made) {
+    return piece_->values.emplace(key, made(index)).first->second;
+  }
   const OpId producer = graph_.tensors[tensor].producer;
   const bool inside = producer != kNone && contains(producer);
   if (inside && is_row_result(tensor)) return row_value(tensor);
@@ -328,9 +352,12 @@ Value Emitter::compute(OpId id, std::size_t k, const Index& at) {
     // Rows of one element.
     const std::string state = state_of(id);
     const ComputeType inner = state_type(op);
-    piece_->lanes +=
-        fmt::format("{0} {1}[1];\n{1}[0].add({2}, 0);\n{1}[0].finish(1, {3:.17g});\n",
-                    state_class(op), state, converted(inputs[0], inner).text, op.attributes->eps);
+    const std::string taken = converted(inputs[0], inner).text;
+    piece_->lanes += fmt::format("{} {}[1];\n", state_class(op), state);
+    if (op.row->state == "Moments")
+      piece_->lanes += fmt::format("{}[0].pivot = {};\n", state, taken);
+    piece_->lanes += fmt::format("{0}[0].add({1}, 0);\n{0}[0].finish(1, {2:.17g});\n", state, taken,
+                                 op.attributes->eps);
   }
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
   return expression(op, device, inputs, at, state_type(op), type);
@@ -391,8 +418,13 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
     return fmt::format("rsqrt({} + {})", input(4, 1), literal(attributes.eps, computed));
   }
   if (word == "$count") return literal(static_cast<double>(op.rows.row_length()), computed);
-  if (word == "$gelu")
-    return attributes.approximate == GeluKind::kTanh ? "gelu_tanh" : "gelu_exact";
+  // What is stored in 16 bits or less need not be worked out to more.
+  const bool narrow = bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= 2;
+  if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
+  if (word == "$gelu") {
+    if (attributes.approximate == GeluKind::kExact) return "gelu_exact";
+    return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
+  }
   if (word == "$seed") return fmt::format("{}ull", dropout_seed(op));
   if (word == "$index") return at.lane();
   if (word == "$limit") return fmt::format("{}u", dropout_threshold(op));
@@ -403,7 +435,8 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
 Value Emitter::expression(const Op& op, std::string_view device, const std::vector<Value>& inputs,
                           const Index& at, ComputeType computed, ComputeType result) {
   bool uniform = std::ranges::all_of(inputs, &Value::uniform);
-  const std::string text = substitute(device, [&](std::string_view found) {
+  const bool quick = matrix_ && matrix_->quick && computed == ComputeType::kF32;
+  const std::string text = substitute(quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
     if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
     if ((found == "s" || found == "$mean" || found == "$rstd") &&
         (row_lane_ == "j" || inline_rows(op))) {
@@ -511,6 +544,8 @@ Value Emitter::concat(const Op& op, const Index& at) {
 }
 
 Value Emitter::picked(const Op& op, const Index& at) {
+  const auto known = picked_.find(static_cast<OpId>(&op - graph_.ops.data()));
+  if (known != picked_.end()) return {.text = known->second, .type = ComputeType::kF32};
   const Shape& shape = graph_.tensors[op.operands[0].tensor].type.shape;
   Step rows;
   rows.append(graph_.tensors[op.operands[1].tensor].elements, shape.back());

@@ -21,6 +21,7 @@ struct Index {
   std::string name;  // of the group's first element where the spread is unit
   Spread spread = Spread::kUniform;
   bool aligned = true;  // unit: the first is a multiple of the group's width
+  unsigned align = 1;   // unit, in a matrix: it is a multiple of so many, 8 at most
   // The way here from the loop's own number, where nothing looked up in memory lies between.
   std::optional<std::vector<Step>> path = std::vector<Step>{};
 
@@ -54,6 +55,18 @@ struct Held {
   std::string name;
   bool computed = false;                // as it was computed, not as it is stored
   std::optional<std::uint8_t> since{};  // the phase that first needed it
+};
+
+// A loop over a matrix that the kernel has just made: eight neighbours v[j] of one row, the first
+// `valid` of them real. The code may name `q`, the row's number over all batches (i64; `q32` the
+// same in 32 bits), and `column`, a multiple of 8.
+struct MatrixLoop {
+  TensorId made = kNone;  // what v holds
+  OpId by = kNone;
+  ComputeType type = ComputeType::kF32;
+  std::uint64_t rows = 1;
+  std::uint64_t columns = 1;
+  bool quick = false;  // results are so narrow that quick.cuh's functions do
 };
 
 // Writes the code that makes elements of tensors, from the memory that the kernel reads to the
@@ -117,13 +130,23 @@ class Emitter {
   const std::vector<std::pair<TensorId, Step>>& transposed() const { return transposed_; }
   void set_tile(const Step& step, const std::map<TensorId, std::string>& tiles);
 
+  // Contractions.
+  void set_matrix(const std::optional<MatrixLoop>& matrix) { matrix_ = matrix; }
+  // The score that a loss picks in each row, where the kernel has put it aside.
+  void set_picked(OpId id, const std::string& text) { picked_[id] = text; }
+
   // Memory that the kernel touches.
   const std::vector<TensorId>& storages() const { return storages_; }
   const std::set<TensorId>& written() const { return written_; }
   std::string pointer(TensorId tensor);
   std::string parameters() const;
+  std::string members() const;  // the same as members of a struct
 
  private:
+  Index derive_in_matrix(const Index& from, const Step& step);
+  Value made(const Index& at);
+  Value load_in_matrix(TensorId tensor, const Index& at);
+  void store_in_matrix(TensorId tensor, const Index& at, const Value& value);
   Value load(TensorId tensor, const Index& at);
   Value from_held(TensorId tensor, const Held& held);
   // The tensor's place on chip, where its element at this index has one.
@@ -165,6 +188,9 @@ class Emitter {
   std::vector<std::pair<TensorId, Step>> transposed_;
   Step tile_step_;
   std::map<TensorId, std::string> tiles_;
+
+  std::optional<MatrixLoop> matrix_;
+  std::map<OpId, std::string> picked_;
 
   Index row_;
   unsigned row_width_ = 1;

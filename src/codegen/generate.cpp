@@ -129,18 +129,33 @@ std::string more_reads(const Emitter& emitter) {
   return {};
 }
 
+bool is_product(const Op& op) {
+  return op.row->infer == infer_matmul || op.row->infer == infer_linear;
+}
+
 }  // namespace
 
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target) {
   const OpGraph& graph = counter.graph();
+  std::vector<OpId> contractions;
   for (const OpId id : kernel) {
     const Op& op = graph.ops[id];
     if (op.op_class == OpClass::kOpaque) cannot_generate(op, "nothing is known of what it does");
-    if (op.op_class == OpClass::kContract) cannot_generate(op, "contractions are not measured yet");
+    if (op.op_class != OpClass::kContract) continue;
+    if (op.row->infer == infer_conv2d) {
+      cannot_generate(op, "convolutions are analysed, not measured");
+    }
+    contractions.push_back(id);
   }
   Emitter emitter(graph, counter.phases(), kernel);
   const Phases& phases = emitter.phases();
   if (phases.mixed_rows) cannot_generate(graph.ops[kernel.front()], "its rows differ");
+  if (contractions.size() == 1 && is_product(graph.ops[contractions[0]])) {
+    return generate_contraction(emitter, counter.phases(), contractions[0], target);
+  }
+  if (!contractions.empty()) {
+    cannot_generate(graph.ops[contractions[0]], "attention is not measured yet");
+  }
   GeneratedKernel result = phases.rows.empty() ? generate_map(emitter, counter.phases())
                                                : generate_rows(emitter, counter.phases(),
                                                                counter.rows_fit(phases), target);

@@ -12,9 +12,10 @@ namespace fusecalc {
 struct Target {
   unsigned multiprocessors = 132;
   std::uint64_t shared_bytes_per_block = 227 * 1024;
+  unsigned capability = 90;  // 10 major + minor
 };
 
-// The code of one kernel without a contraction. Throws Error (unavailable) where this version has
+// The code of one kernel. Throws Error (unavailable) where this version has
 // none for one of its ops.
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target);
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "measure/library_matmul.hpp"
 
 namespace fusecalc {
 
@@ -25,19 +28,49 @@ struct KnownGaps {
   std::string more_writes{};
 };
 
+// A tensor that a kernel takes as a map for the copy engine (measure/backend.hpp's TensorMap).
+struct MappedTensor {
+  TensorId storage = kNone;
+  DType dtype = DType::kBf16;
+  std::array<std::uint64_t, 4> extents{};
+  std::array<std::uint64_t, 3> strides{};  // bytes
+  std::array<std::uint32_t, 4> box{};
+};
+
+// A product that the vendor's library computes, with the memory of these tensors.
+struct LibraryProduct {
+  LibraryMatmul matmul;  // but for its addresses
+  TensorId a = kNone;
+  TensorId b = kNone;
+  TensorId result = kNone;
+  TensorId bias = kNone;
+};
+
+// An entry that runs right after the one before it, with the same pointers.
+struct FollowingEntry {
+  std::uint64_t blocks = 1;
+  unsigned threads = 0;
+};
+
 // A kernel as text, and how it is launched.
 struct GeneratedKernel {
   KernelSource source;
+  // Runs in place of the source where the library takes it; the source may be empty.
+  std::optional<LibraryProduct> library{};
+  std::vector<MappedTensor> maps{};  // the first entry's first parameters
   // The memory that it takes a pointer to, in order: that of these tensors (OpGraph::storage_of).
   std::vector<TensorId> storages;
   // One pointer more where it is not 0: memory that blocks share, all zero before the first launch.
   std::uint64_t workspace_bytes = 0;
   std::uint64_t blocks = 1;
+  unsigned blocks_y = 1;
+  unsigned blocks_z = 1;
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
-  KnownGaps gaps;
-  std::string schedule;  // for people: how the work is spread
+  KnownGaps gaps{};
+  std::vector<FollowingEntry> following{};  // the source's other entries
+  std::string schedule;                     // for people: how the work is spread
 };
 
 }  // namespace fusecalc

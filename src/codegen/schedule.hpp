@@ -34,5 +34,8 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder);
 GeneratedKernel generate_rows(Emitter& emitter, PhaseFinder& finder, bool rows_fit,
                               const Target& target);
+// The kernel's only contraction is a matmul or a linear.
+GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
+                                     const Target& target);
 
 }  // namespace fusecalc

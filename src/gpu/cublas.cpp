@@ -30,23 +30,21 @@ void find(void* library, const char* name, Function& function) {
 Cublas open_cublas() {
   void* library = open_library();
   Cublas cublas;
-#define FUSECALC_FIND(name) find(library, #name, cublas.name)
-  FUSECALC_FIND(cublasLtGetVersion);
-  FUSECALC_FIND(cublasLtGetStatusString);
-  FUSECALC_FIND(cublasLtCreate);
-  FUSECALC_FIND(cublasLtDestroy);
-  FUSECALC_FIND(cublasLtMatmulDescCreate);
-  FUSECALC_FIND(cublasLtMatmulDescSetAttribute);
-  FUSECALC_FIND(cublasLtMatmulDescDestroy);
-  FUSECALC_FIND(cublasLtMatrixLayoutCreate);
-  FUSECALC_FIND(cublasLtMatrixLayoutSetAttribute);
-  FUSECALC_FIND(cublasLtMatrixLayoutDestroy);
-  FUSECALC_FIND(cublasLtMatmulPreferenceCreate);
-  FUSECALC_FIND(cublasLtMatmulPreferenceSetAttribute);
-  FUSECALC_FIND(cublasLtMatmulPreferenceDestroy);
-  FUSECALC_FIND(cublasLtMatmulAlgoGetHeuristic);
-  FUSECALC_FIND(cublasLtMatmul);
-#undef FUSECALC_FIND
+  find(library, "cublasLtGetVersion", cublas.version);
+  find(library, "cublasLtGetStatusString", cublas.status_text);
+  find(library, "cublasLtCreate", cublas.create);
+  find(library, "cublasLtDestroy", cublas.destroy);
+  find(library, "cublasLtMatmulDescCreate", cublas.create_desc);
+  find(library, "cublasLtMatmulDescSetAttribute", cublas.set_desc);
+  find(library, "cublasLtMatmulDescDestroy", cublas.destroy_desc);
+  find(library, "cublasLtMatrixLayoutCreate", cublas.create_layout);
+  find(library, "cublasLtMatrixLayoutSetAttribute", cublas.set_layout);
+  find(library, "cublasLtMatrixLayoutDestroy", cublas.destroy_layout);
+  find(library, "cublasLtMatmulPreferenceCreate", cublas.create_preference);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", cublas.set_preference);
+  find(library, "cublasLtMatmulPreferenceDestroy", cublas.destroy_preference);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", cublas.find_algorithms);
+  find(library, "cublasLtMatmul", cublas.multiply);
   return cublas;
 }
 
@@ -59,13 +57,13 @@ const Cublas& cublas() {
 
 std::string cublas_version() {
   // 130002 for 13.0.2; 120903 for 12.9.3.
-  const std::size_t version = cublas().cublasLtGetVersion();
+  const std::size_t version = cublas().version();
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 void check_cublas(CublasStatus status, const char* what) {
   if (status == 0) return;
-  const char* text = cublas().cublasLtGetStatusString(status);
+  const char* text = cublas().status_text(status);
   throw gpu_error(GpuFault::kCublas, fmt::format("{}: {}", what, text == nullptr ? "?" : text));
 }
 

@@ -51,29 +51,27 @@ struct CublasHeuristic {
   std::array<int, 4> reserved;
 };
 
+// Each is the function that cublas.cpp finds under the name beside it.
 struct Cublas {
-  std::size_t (*cublasLtGetVersion)() = nullptr;
-  const char* (*cublasLtGetStatusString)(CublasStatus) = nullptr;
-  CublasStatus (*cublasLtCreate)(void**) = nullptr;
-  CublasStatus (*cublasLtDestroy)(void*) = nullptr;
-  CublasStatus (*cublasLtMatmulDescCreate)(void**, CublasCompute, CublasType) = nullptr;
-  CublasStatus (*cublasLtMatmulDescSetAttribute)(void*, CublasDesc, const void*,
-                                                 std::size_t) = nullptr;
-  CublasStatus (*cublasLtMatmulDescDestroy)(void*) = nullptr;
-  CublasStatus (*cublasLtMatrixLayoutCreate)(void**, CublasType, std::uint64_t, std::uint64_t,
-                                             std::int64_t) = nullptr;
-  CublasStatus (*cublasLtMatrixLayoutSetAttribute)(void*, CublasLayout, const void*,
-                                                   std::size_t) = nullptr;
-  CublasStatus (*cublasLtMatrixLayoutDestroy)(void*) = nullptr;
-  CublasStatus (*cublasLtMatmulPreferenceCreate)(void**) = nullptr;
-  CublasStatus (*cublasLtMatmulPreferenceSetAttribute)(void*, CublasPreference, const void*,
-                                                       std::size_t) = nullptr;
-  CublasStatus (*cublasLtMatmulPreferenceDestroy)(void*) = nullptr;
-  CublasStatus (*cublasLtMatmulAlgoGetHeuristic)(void*, void*, void*, void*, void*, void*, void*,
-                                                 int, CublasHeuristic*, int*) = nullptr;
-  CublasStatus (*cublasLtMatmul)(void*, void*, const void*, const void*, void*, const void*, void*,
-                                 const void*, const void*, void*, void*, void*,
-                                 const CublasAlgorithm*, void*, std::size_t, CUstream) = nullptr;
+  std::size_t (*version)() = nullptr;
+  const char* (*status_text)(CublasStatus) = nullptr;
+  CublasStatus (*create)(void**) = nullptr;
+  CublasStatus (*destroy)(void*) = nullptr;
+  CublasStatus (*create_desc)(void**, CublasCompute, CublasType) = nullptr;
+  CublasStatus (*set_desc)(void*, CublasDesc, const void*, std::size_t) = nullptr;
+  CublasStatus (*destroy_desc)(void*) = nullptr;
+  CublasStatus (*create_layout)(void**, CublasType, std::uint64_t, std::uint64_t,
+                                std::int64_t) = nullptr;
+  CublasStatus (*set_layout)(void*, CublasLayout, const void*, std::size_t) = nullptr;
+  CublasStatus (*destroy_layout)(void*) = nullptr;
+  CublasStatus (*create_preference)(void**) = nullptr;
+  CublasStatus (*set_preference)(void*, CublasPreference, const void*, std::size_t) = nullptr;
+  CublasStatus (*destroy_preference)(void*) = nullptr;
+  CublasStatus (*find_algorithms)(void*, void*, void*, void*, void*, void*, void*, int,
+                                  CublasHeuristic*, int*) = nullptr;
+  CublasStatus (*multiply)(void*, void*, const void*, const void*, void*, const void*, void*,
+                           const void*, const void*, void*, void*, void*, const CublasAlgorithm*,
+                           void*, std::size_t, CUstream) = nullptr;
 };
 
 // Throws Error where the library is missing.

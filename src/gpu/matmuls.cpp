@@ -95,24 +95,24 @@ struct Matmuls::Plan {
   void choose(void* handle);
 
   LibraryMatmul product;
-  Descriptor desc{cublas().cublasLtMatmulDescDestroy};
-  Descriptor first{cublas().cublasLtMatrixLayoutDestroy};   // our b
-  Descriptor second{cublas().cublasLtMatrixLayoutDestroy};  // our a
-  Descriptor result{cublas().cublasLtMatrixLayoutDestroy};
+  Descriptor desc{cublas().destroy_desc};
+  Descriptor first{cublas().destroy_layout};   // our b
+  Descriptor second{cublas().destroy_layout};  // our a
+  Descriptor result{cublas().destroy_layout};
   CublasHeuristic chosen{};
 };
 
 void Matmuls::Plan::set_layout(Descriptor& layout, CublasType type, std::uint64_t rows,
                                std::uint64_t columns, std::uint64_t line,
                                std::uint64_t batch_offset) const {
-  check_cublas(cublas().cublasLtMatrixLayoutCreate(layout.out(), type, rows, columns,
-                                                   static_cast<std::int64_t>(line)),
-               "cublasLtMatrixLayoutCreate");
+  check_cublas(
+      cublas().create_layout(layout.out(), type, rows, columns, static_cast<std::int64_t>(line)),
+      "cublasLtMatrixLayoutCreate");
   if (product.batches.empty()) return;
   const auto count = static_cast<std::int32_t>(product.batches.back().count);
   const auto offset = static_cast<std::int64_t>(batch_offset);
   const auto set = [&](CublasLayout which, const void* value, std::size_t bytes) {
-    check_cublas(cublas().cublasLtMatrixLayoutSetAttribute(layout.get(), which, value, bytes),
+    check_cublas(cublas().set_layout(layout.get(), which, value, bytes),
                  "cublasLtMatrixLayoutSetAttribute");
   };
   set(CublasLayout::kBatchCount, &count, sizeof count);
@@ -122,10 +122,10 @@ void Matmuls::Plan::set_layout(Descriptor& layout, CublasType type, std::uint64_
 void Matmuls::Plan::describe() {
   const TypeRow& row = row_of(product.operand);
   const CublasType outcome = row_of(product.outcome).type;
-  check_cublas(cublas().cublasLtMatmulDescCreate(desc.out(), row.compute, row.scale),
+  check_cublas(cublas().create_desc(desc.out(), row.compute, row.scale),
                "cublasLtMatmulDescCreate");
   const auto set = [&](CublasDesc which, const auto& value) {
-    check_cublas(cublas().cublasLtMatmulDescSetAttribute(desc.get(), which, &value, sizeof value),
+    check_cublas(cublas().set_desc(desc.get(), which, &value, sizeof value),
                  "cublasLtMatmulDescSetAttribute");
   };
   set(CublasDesc::kTransposeA, std::int32_t{product.b_transposed});
@@ -145,12 +145,10 @@ void Matmuls::Plan::describe() {
 }
 
 void Matmuls::Plan::choose(void* handle) {
-  Descriptor preference{cublas().cublasLtMatmulPreferenceDestroy};
-  check_cublas(cublas().cublasLtMatmulPreferenceCreate(preference.out()),
-               "cublasLtMatmulPreferenceCreate");
+  Descriptor preference{cublas().destroy_preference};
+  check_cublas(cublas().create_preference(preference.out()), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](CublasPreference which, const auto& value) {
-    check_cublas(cublas().cublasLtMatmulPreferenceSetAttribute(preference.get(), which, &value,
-                                                               sizeof value),
+    check_cublas(cublas().set_preference(preference.get(), which, &value, sizeof value),
                  "cublasLtMatmulPreferenceSetAttribute");
   };
   set(CublasPreference::kWorkspaceBytes, std::uint64_t{kWorkspaceBytes});
@@ -161,23 +159,22 @@ void Matmuls::Plan::choose(void* handle) {
         alignment_of(places[i]));
   }
   int found = 0;
-  check_cublas(cublas().cublasLtMatmulAlgoGetHeuristic(handle, desc.get(), first.get(),
-                                                       second.get(), result.get(), result.get(),
-                                                       preference.get(), 1, &chosen, &found),
+  check_cublas(cublas().find_algorithms(handle, desc.get(), first.get(), second.get(), result.get(),
+                                        result.get(), preference.get(), 1, &chosen, &found),
                "cublasLtMatmulAlgoGetHeuristic");
   if (found == 0) throw gpu_error(GpuFault::kCublas, "it knows no algorithm");
   check_cublas(chosen.state, "cublasLtMatmulAlgoGetHeuristic");
 }
 
 Matmuls::Matmuls(CUstream stream) : stream_(stream) {
-  check_cublas(cublas().cublasLtCreate(&handle_), "cublasLtCreate");
+  check_cublas(cublas().create(&handle_), "cublasLtCreate");
   check(driver().cuMemAlloc(&workspace_, kWorkspaceBytes), "cuMemAlloc");
 }
 
 Matmuls::~Matmuls() {
   plans_.clear();
   if (workspace_ != 0) driver().cuMemFree(workspace_);
-  if (handle_ != nullptr) cublas().cublasLtDestroy(handle_);
+  if (handle_ != nullptr) cublas().destroy(handle_);
 }
 
 PreparedMatmul Matmuls::prepare(const LibraryMatmul& product) {
@@ -219,12 +216,12 @@ void Matmuls::run(const PreparedMatmul& product) {
       result += at * batch.result * outcome_bytes;
     }
     const auto pointer = [](std::uint64_t place) { return reinterpret_cast<void*>(place); };
-    check_cublas(cublas().cublasLtMatmul(handle_, plan.desc.get(), one, pointer(b),
-                                         plan.first.get(), pointer(a), plan.second.get(), &kZero,
-                                         pointer(result), plan.result.get(), pointer(result),
-                                         plan.result.get(), &plan.chosen.algorithm,
-                                         pointer(workspace_), kWorkspaceBytes, stream_),
-                 "cublasLtMatmul");
+    check_cublas(
+        cublas().multiply(handle_, plan.desc.get(), one, pointer(b), plan.first.get(), pointer(a),
+                          plan.second.get(), &kZero, pointer(result), plan.result.get(),
+                          pointer(result), plan.result.get(), &plan.chosen.algorithm,
+                          pointer(workspace_), kWorkspaceBytes, stream_),
+        "cublasLtMatmul");
   }
 }
 

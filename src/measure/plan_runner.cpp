@@ -32,12 +32,12 @@ Bytes count_steadily(GpuBackend& gpu, const Work& work) {
 }
 
 Work kernel_work(GpuBackend& gpu, const PreparedKernel& kernel) {
-  return [&gpu, &kernel] { gpu.launch(*kernel.launch); };
+  return [&gpu, &kernel] { enqueue(gpu, kernel.steps); };
 }
 
 Work plan_work(GpuBackend& gpu, const PreparedPlan& plan) {
   return [&gpu, &plan] {
-    for (const PreparedKernel& kernel : plan.kernels) gpu.launch(*kernel.launch);
+    for (const PreparedKernel& kernel : plan.kernels) enqueue(gpu, kernel.steps);
   };
 }
 
@@ -50,11 +50,13 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     measured.analytic = kernel.analytic;
     measured.gaps = kernel.gaps;
     measured.schedule = kernel.schedule;
-    if (!kernel.launch) continue;
-    measured.resources = kernel.launch->kernel.resources;
-    measured.occupancy = gpu.occupancy(*kernel.launch);
-    measured.compile_seconds = kernel.launch->kernel.compile_seconds;
-    measured.cached = kernel.launch->kernel.cached;
+    if (kernel.steps.empty()) continue;
+    const Launch* const launch = std::get_if<Launch>(&kernel.steps.front());
+    if (launch == nullptr) continue;
+    measured.resources = launch->kernel.resources;
+    measured.occupancy = gpu.occupancy(*launch);
+    measured.compile_seconds = launch->kernel.compile_seconds;
+    measured.cached = launch->kernel.cached;
   }
   return result;
 }
@@ -85,7 +87,7 @@ Observed sum_of(const std::vector<KernelMeasurement>& kernels) {
 
 std::size_t launches_left_out(const PreparedPlan& plan) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      plan.kernels, [](const PreparedKernel& kernel) { return !kernel.launch; }));
+      plan.kernels, [](const PreparedKernel& kernel) { return kernel.steps.empty(); }));
 }
 
 // One pass over all that is to be observed: every kernel alone, every plan back to back. A plan of
@@ -99,7 +101,7 @@ void visit(GpuBackend& gpu, std::span<const PreparedPlan> plans,
     PlanMeasurement& result = results[p];
     const bool single = plan.kernels.size() == 1;
     for (std::size_t k = 0; k < plan.kernels.size() && (options.isolated || single); ++k) {
-      if (!plan.kernels[k].launch) continue;
+      if (plan.kernels[k].steps.empty()) continue;
       progress(fmt::format("{} {}, kernel {} of {}", doing, plan.key, k + 1, plan.kernels.size()));
       observe(result.kernels[k].observed, kernel_work(gpu, plan.kernels[k]));
     }
@@ -148,7 +150,7 @@ void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOp
   say(result.isolated, missing);
   say(result.pipeline, missing);
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const bool launched = plan.kernels[k].launch.has_value();
+    const bool launched = !plan.kernels[k].steps.empty();
     const std::string untouched = interrupted()      ? "not measured: interrupted"
                                   : options.counters ? ""
                                                      : "not counted: --timing-only";
@@ -159,7 +161,7 @@ void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOp
   if (!options.isolated) {
     const Observed not_observed{.dram = {}, .time = {}, .reason = "not measured: --cache pipeline"};
     for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-      if (plan.kernels[k].launch) result.kernels[k].observed = not_observed;
+      if (!plan.kernels[k].steps.empty()) result.kernels[k].observed = not_observed;
     }
     result.isolated = not_observed;
   }
@@ -169,6 +171,16 @@ void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOp
 }
 
 }  // namespace
+
+void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps) {
+  for (const PreparedStep& step : steps) {
+    if (const Launch* const launch = std::get_if<Launch>(&step)) {
+      gpu.launch(*launch);
+    } else {
+      gpu.multiply(std::get<PreparedMatmul>(step));
+    }
+  }
+}
 
 std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const PreparedPlan> plans,
                                        const MeasureOptions& options, const Progress& progress) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "measure/backend.hpp"
@@ -24,13 +25,18 @@ struct MeasureOptions {
 // Says what is being done, for people who wait.
 using Progress = std::function<void(const std::string&)>;
 
+// A launch of ours, or a call of the vendor's library.
+using PreparedStep = std::variant<Launch, PreparedMatmul>;
+
+void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps);
+
 // A kernel of a plan, ready to run: its buffers exist and hold data.
 struct PreparedKernel {
   std::string name;
   std::uint64_t operations = 1;
   Bytes analytic;
-  std::optional<Launch> launch{};
-  std::string reason{};  // why there is none
+  std::vector<PreparedStep> steps{};  // what it takes, in order; none where it has no code
+  std::string reason{};               // why there is none
   std::string schedule{};
   KnownGaps gaps{};
 };

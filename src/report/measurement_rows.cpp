@@ -34,7 +34,8 @@ MeasurementRow row(const Measurement& measurement, std::string label, const Byte
 }
 
 void add_resources(MeasurementRow& row, const KernelMeasurement& kernel) {
-  if (kernel.schedule.empty()) return;
+  // The library tells nothing of its kernels.
+  if (kernel.schedule.empty() || kernel.resources.registers == 0) return;
   row.cells[6] = fmt::format("{}", kernel.resources.registers);
   row.cells[7] = fmt::format("{}", kernel.resources.spill_bytes);
   row.cells[8] = fmt::format("{:.0f}%", kernel.occupancy * 100);

@@ -30,8 +30,7 @@ struct Tail {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float x = v[i] + b[i];
-      const float y = 1.5957691216f * (x + 0.044715f * x * x * x);
-      v[i] = __fdividef(x, 1.0f + __expf(-y)) + r[i];
+      v[i] = quick_gelu_tanh(x) + r[i];
     }
     store8<8>(out + row * line + column, valid, v);
   }
@@ -47,7 +46,7 @@ struct Tail {
   template <class Valid>
   __device__ void operator()(int, i64, i64, float (&v)[8], Valid) const {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = __logf(1.0f + fmaxf(v[i], 0.0f));
+    for (int i = 0; i < 8; ++i) v[i] = quick_log1p(fmaxf(v[i], 0.0f));
   }
   __device__ void column_done(int batch, int strip, int column, Max::State s) const {
     partials[(batch * strips + strip) * line + column] = s.part[0];
@@ -191,7 +190,7 @@ TEST_CASE("contractions for sm_80 and later compile and keep their accumulators 
 }
 
 TEST_CASE("the mergers of partials compile") {
-  const std::string text = source_of({"elements", "epilogue"}, kMergers);
+  const std::string text = source_of({"elements", "quick", "epilogue"}, kMergers);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     const CompiledImage image =
         compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
@@ -204,9 +203,10 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
   for (const int head : {64, 96, 128, 192, 256}) {
     CAPTURE(head);
     for (const char* scores : {"PlainScores", "Mask"}) {
-      check_compiles(source_of({"elements", "epilogue", "attention", "hopper", "attention_sm90"},
-                               attention_sm90(head, head != 96, scores)),
-                     "sm_90", true);
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "attention", "hopper", "attention_sm90"},
+                    attention_sm90(head, head != 96, scores)),
+          "sm_90", true);
     }
   }
 }
@@ -216,7 +216,7 @@ TEST_CASE("attention for sm_80 and later compiles") {
     for (const int head : {64, 128, 192}) {
       CAPTURE(head);
       check_compiles(
-          source_of({"elements", "epilogue", "attention", "mma", "attention_sm80"},
+          source_of({"elements", "quick", "epilogue", "attention", "mma", "attention_sm80"},
                     attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
           architecture, false);
     }

@@ -48,8 +48,8 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def source(name, head, causal=False, masked=False, element="bf16", sm=90):
-    blocks = (("elements", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
-              ("elements", "epilogue", "attention", "mma", "attention_sm80"))
+    blocks = (("elements", "quick", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
+              ("elements", "quick", "epilogue", "attention", "mma", "attention_sm80"))
     return (cuda.building_blocks(*blocks) + f"typedef {element} T;\n#define HEAD {head}\n" + STORE +
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores"))
@@ -162,6 +162,14 @@ def time():
             print(f"{batches}x{heads}/{key_heads}x{length}x{head} causal={int(causal)}: " + ", ".join(
                 f"{name} {ms:.3f} ms {flops / ms * 1e-9:.0f} TFLOP/s"
                 for name, ms in cuda.medians_ms(work, 11).items()), flush=True)
+
+
+def once():
+    """For a profiler: one launch of the size whose traffic is to be read."""
+    kernel = cuda.load({"once": source("once", 64)})["once"]
+    q, k, v = (torch.randn(8, 16, 4096, 64, device="cuda").bfloat16() for _ in range(3))
+    Problem(q, k, v).launch(kernel)
+    torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

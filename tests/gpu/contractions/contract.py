@@ -8,7 +8,7 @@ import torch
 import cuda
 
 BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_sm90")
-BLOCKS_80 = ("elements", "epilogue", "tile_walk", "mma", "contract_sm80")
+BLOCKS_80 = ("elements", "quick", "epilogue", "tile_walk", "mma", "contract_sm80")
 
 STORE = """
 struct Store {
@@ -316,7 +316,7 @@ def tflops(m, n, k, ms):
 def time_plain():
     specs = {f"{name}_{tile_n}_{cluster}": dict(epilogue=epilogue, cluster=cluster, tile_n=tile_n)
              for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
-             for tile_n, cluster in ((256, 1), (256, 2), (128, 2))}
+             for tile_n, cluster in ((256, 2), (128, 2))}
     kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
     for name, kernel in kernels.items():
         print(name, kernel.report)
@@ -344,7 +344,7 @@ def splade():
         sources[name] = source_90(name, SPLADE.replace("LOG1P", log1p))
         sources[name + "_128"] = source_90(name + "_128", SPLADE.replace("LOG1P", log1p),
                                            tile_n=128)
-    sources["merge_splade"] = (cuda.building_blocks("elements", "epilogue") +
+    sources["merge_splade"] = (cuda.building_blocks("elements", "quick", "epilogue") +
                                "typedef bf16 T;\n" + MERGE_SPLADE)
     kernels = cuda.load(sources)
     for name, kernel in kernels.items():
@@ -404,8 +404,9 @@ def splade():
 def splade_once():
     """For a profiler: the full size, once."""
     kernels = cuda.load({
-        "splade_quick": source_90("splade_quick", SPLADE.replace("LOG1P", "quick_log1p")),
-        "merge_splade": cuda.building_blocks("elements", "epilogue") + "typedef bf16 T;\n" +
+        "splade_quick": source_90("splade_quick", SPLADE.replace("LOG1P", "quick_log1p"),
+                                  tile_n=128),
+        "merge_splade": cuda.building_blocks("elements", "quick", "epilogue") + "typedef bf16 T;\n" +
                         MERGE_SPLADE})
     batch, m, k, n = 32, 512, 768, 30522
     hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
@@ -416,7 +417,8 @@ def splade_once():
     partials = torch.empty(batch, strips, n, device="cuda")
     out = torch.empty(batch, n, device="cuda").bfloat16()
     for group in (8, 16, 64):
-        Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group).launch(
+        Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), tile_n=128,
+                group=group).launch(
             kernels["splade_quick"], cuda.pointer(partials) + cuda.pointer(bias) +
             cuda.pointer(mask) + struct.pack("4i", m, n, strips, 0), 1)
         kernels["merge_splade"].launch(-(-batch * n // 256), 256, 0, partials, out, batch, strips,
@@ -428,7 +430,7 @@ def loss():
     kernels = cuda.load({
         "loss": source_90("loss", LOSS),
         "loss_128": source_90("loss_128", LOSS, tile_n=128),
-        "merge_loss": cuda.building_blocks("elements", "epilogue") + MERGE_LOSS})
+        "merge_loss": cuda.building_blocks("elements", "quick", "epilogue") + MERGE_LOSS})
     print("loss", kernels["loss"].report)
     for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
         x = torch.randn(m, k, device="cuda").bfloat16()

@@ -1,0 +1,54 @@
+// C[m][n] = sum over k of A B, batched, for what no tensor core path takes: any type, any order of
+// the operands' elements, with an epilogue (epilogue.cuh) that folds nothing. Needs elements.cuh,
+// epilogue.cuh and tile_walk.cuh before it.
+//
+// Acc is the type of products and sums. Operands is a struct that the generator writes:
+//   __device__ Acc a(int batch, int m, int k) const;
+//   __device__ Acc b(int batch, int k, int n) const;
+// The epilogue takes Acc (&v)[8] in place of float (&v)[8]. Launch: kThreads threads, a block for
+// each tile of kTile x kTile of each batch.
+//
+// Traffic: as for sm_80. The multiplications, by ordinary arithmetic, are what takes the time.
+
+template <typename Acc, class Operands, class Epilogue>
+struct ContractAny {
+  static constexpr int kTile = 64, kDepth = 16, kThreads = 256;
+
+  static __device__ __forceinline__ void run(const ContractShape& shape, const Operands& operands,
+                                             const Epilogue& epilogue) {
+    __shared__ Acc a[kDepth][kTile + 1];
+    __shared__ Acc b[kDepth][kTile + 1];
+    const TileWalk walk(shape, kTile, kTile);
+    int batch, unit, tile;
+    walk.locate(blockIdx.x, &batch, &unit, &tile);
+    const int m0 = unit * kTile, n0 = tile * kTile;
+    const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;
+    Acc acc[2][8] = {};
+    for (int k0 = 0; k0 < shape.k; k0 += kDepth) {
+#pragma unroll
+      for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
+        const int line = i / kDepth, k = i % kDepth;
+        const bool inside = k0 + k < shape.k;
+        a[k][line] = inside && m0 + line < shape.m ? operands.a(batch, m0 + line, k0 + k) : Acc(0);
+        b[k][line] = inside && n0 + line < shape.n ? operands.b(batch, k0 + k, n0 + line) : Acc(0);
+      }
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const Acc x = a[k][row + 32 * half];
+#pragma unroll
+          for (int j = 0; j < 8; ++j) acc[half][j] += x * b[k][column + j];
+        }
+      }
+      __syncthreads();
+    }
+    const int valid = min(8, shape.n - n0 - column);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int m = m0 + row + 32 * half;
+      if (m < shape.m && valid > 0) epilogue(batch, (i64)m, (i64)(n0 + column), acc[half], valid);
+    }
+  }
+};

@@ -1,0 +1,317 @@
+// Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue that
+// the emitter writes, or the vendor's library for a product that stands alone.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "codegen/epilogue.hpp"
+#include "codegen/matrix_product.hpp"
+#include "codegen/schedule.hpp"
+#include "core/embedded.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+const char* text_of(bool value) { return value ? "true" : "false"; }
+
+// The largest power of two, up to 8, that all lines begin at multiples of.
+std::uint64_t alignment_of(const MatrixOperand& operand) {
+  const std::uint64_t bits = operand.line | operand.inner | operand.outer | 8;
+  return bits & (~bits + 1);
+}
+
+constexpr std::array kLibraryTypes = {DType::kF64, DType::kF32,     DType::kTf32,
+                                      DType::kF16, DType::kBf16,    DType::kFp8E4m3,
+                                      DType::kI8,  DType::kFp8E5m2};
+
+std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
+                                              const MatrixProduct& product) {
+  const DType operand = graph.tensors[op.operands[0].tensor].type.dtype;
+  const DType outcome = graph.tensors[op.outputs[0]].type.dtype;
+  if (graph.tensors[op.operands[1].tensor].type.dtype != operand) return std::nullopt;
+  if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
+  LibraryProduct library{.matmul = {.operand = operand,
+                                    .outcome = outcome,
+                                    .m = product.m,
+                                    .n = product.n,
+                                    .k = product.k,
+                                    .a_transposed = product.a.across,
+                                    .b_transposed = !product.b.across,
+                                    .a_line = product.a.line,
+                                    .b_line = product.b.line,
+                                    .result_line = product.n},
+                         .a = product.a.tensor,
+                         .b = product.b.tensor,
+                         .result = op.outputs[0]};
+  const std::uint64_t matrix = product.m * product.n;
+  if (product.outer > 1) {
+    library.matmul.batches.push_back({.count = product.outer,
+                                      .a = product.a.outer,
+                                      .b = product.b.outer,
+                                      .result = product.inner * matrix});
+  }
+  if (product.batches() > 1) {
+    library.matmul.batches.push_back({.count = product.inner,
+                                      .a = product.a.inner,
+                                      .b = product.b.inner,
+                                      .result = matrix});
+  }
+  if (op.operands.size() > 2) {
+    const TensorId bias = graph.tensors[op.operands[2].tensor].value;
+    if (graph.tensors[bias].type.dtype != outcome) return std::nullopt;
+    library.bias = bias;
+    library.matmul.epilogue = MatmulEpilogue::kBias;
+  }
+  return library;
+}
+
+// Writes one kernel around a product.
+class ContractionWriter {
+ public:
+  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
+      : emitter_(emitter),
+        graph_(emitter.graph()),
+        id_(id),
+        op_(emitter.op(id)),
+        target_(target),
+        epilogue_(emitter, finder, id) {}
+
+  GeneratedKernel write();
+
+ private:
+  DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
+  bool fits_tensor_cores() const;
+  bool fits_copy_engine() const;
+  void write_sm90();
+  void write_sm80();
+  void write_any();
+  std::string operands_of_any();
+  std::string shape(std::uint64_t group) const;
+  std::string entry(std::string_view bounds, std::string_view parameters,
+                    std::string_view call) const;
+  MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
+                      std::uint32_t box_lines) const;
+
+  Emitter& emitter_;
+  const OpGraph& graph_;
+  OpId id_;
+  const Op& op_;
+  const Target& target_;
+  Epilogue epilogue_;
+  MatrixProduct product_;
+  std::optional<MatrixProduct> strided_;
+  GeneratedKernel result_;
+};
+
+bool ContractionWriter::fits_tensor_cores() const {
+  const DType type = operand_type();
+  const bool known = type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 ||
+                     type == DType::kTf32;
+  return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+}
+
+bool ContractionWriter::fits_copy_engine() const {
+  const DType type = operand_type();
+  if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
+  return alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8;
+}
+
+// Row units that are walked together: their part of A stays in the L2 while B streams through.
+std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
+  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
+  return std::clamp<std::uint64_t>(kResident / std::max<std::uint64_t>(
+                                                   1, unit_rows * product.k * bytes),
+                                   8, 64);
+}
+
+std::string ContractionWriter::shape(std::uint64_t group) const {
+  const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
+  return fmt::format(
+      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
+      product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
+      steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group);
+}
+
+std::string ContractionWriter::entry(std::string_view bounds, std::string_view parameters,
+                                     std::string_view call) const {
+  const std::string pointers = emitter_.parameters();
+  return fmt::format("extern \"C\" __global__ void {} fused({}{}{}{}) {{\n  {}\n}}\n", bounds,
+                     parameters, parameters.empty() || pointers.empty() ? "" : ", ", pointers,
+                     epilogue_.workspace_parameter(), call);
+}
+
+MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64_t lines,
+                                       std::uint32_t box_lines) const {
+  const std::uint64_t size = bytes_of(operand_type(), 1);
+  // Dimensions of one element are not stepped along; the engine wants some multiple of 16 there.
+  const auto bytes = [&](std::uint64_t distance) { return distance > 0 ? distance * size : 16; };
+  const auto extent = [](std::uint64_t distance, std::uint64_t count) {
+    return distance > 0 ? count : 1;
+  };
+  return {.storage = graph_.storage_of(operand.tensor),
+          .dtype = operand_type(),
+          .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
+                      extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
+          .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
+          .box = {64, operand.across ? 64U : box_lines, 1, 1}};
+}
+
+void ContractionWriter::write_sm90() {
+  const std::uint64_t tile_n = product_.k < 2048 || product_.n <= 128 ? 128 : 256;
+  const std::uint64_t cluster = product_.m > 128 ? 2 : 1;
+  constexpr std::uint64_t kTileM = 128;
+  emitter_.pointer(product_.a.tensor);
+  emitter_.pointer(product_.b.tensor);
+  epilogue_.write(product_, tile_n);
+  result_.maps = {map_of(product_.a, product_.m, kTileM),
+                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
+  result_.source.architecture_bound = true;
+  for (const char* block : {"hopper", "contract_sm90"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  result_.source.text +=
+      epilogue_.text() + shape(group_of(product_, kTileM * cluster, 2)) +
+      fmt::format("typedef ContractSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
+                  name_of(operand_type()), tile_n, cluster, text_of(product_.a.across),
+                  text_of(product_.b.across)) +
+      entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
+                        cluster),
+            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
+            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+  const std::uint64_t stages = tile_n == 256 ? 4 : 6;
+  const std::uint64_t folds = epilogue_.column_parts() * 4 * 4 * 2 * tile_n;
+  result_.shared_bytes =
+      static_cast<std::uint32_t>(stages * (kTileM + tile_n) * 128 + folds + 16 * stages);
+  result_.threads = 384;
+  const std::uint64_t clusters =
+      ceil_div(product_.m, kTileM * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
+  result_.blocks =
+      cluster * std::min<std::uint64_t>(std::max(1U, target_.multiprocessors) / cluster, clusters);
+  result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
+}
+
+void ContractionWriter::write_sm80() {
+  const DType type = operand_type();
+  const std::string a = emitter_.pointer(product_.a.tensor);
+  const std::string b = emitter_.pointer(product_.b.tensor);
+  constexpr std::uint64_t kTile = 128;
+  epilogue_.write(product_, kTile);
+  for (const char* block : {"mma", "contract_sm80"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  const std::string_view element = stored_type(type);
+  result_.source.text +=
+      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) +
+      fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
+                  product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
+                  product_.b.inner, product_.b.outer) +
+      fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
+                  type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
+                  alignment_of(product_.b), text_of(product_.a.across),
+                  text_of(product_.b.across)) +
+      entry("__launch_bounds__(256, Contract::kBlocksPerSm)", "",
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+  result_.shared_bytes = 65536;
+  result_.threads = 256;
+  result_.blocks =
+      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.schedule = "mma, tiles of 128 x 128";
+}
+
+// How the elements of both operands are found, by the number of their matrix, line and depth.
+std::string ContractionWriter::operands_of_any() {
+  const Shape batch = batch_axes(graph_, op_);
+  std::string functions;
+  const ComputeType type = epilogue_.made_type();
+  for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
+    const OperandOrder order = operand_order(graph_, op_, which);
+    Step matrices;
+    for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
+    Piece piece;
+    emitter_.enter(piece, 0);
+    const Index at = emitter_.index(
+        fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}", matrices.text("batch"), order.line,
+                    order.depth),
+        Spread::kUniform, false);
+    const Value value = emitter_.converted(emitter_.value(op_.operands[which].tensor, at), type);
+    functions += fmt::format(
+        "  __device__ __forceinline__ {} {}(int batch, int {}, int {}) const {{\n{}{}"
+        "    return {};\n  }}\n",
+        name_of(type), which == 0 ? "a" : "b", which == 0 ? "line" : "k", which == 0 ? "k" : "line",
+        "    const int j = 0;\n", piece.text("    "), value.text);
+  }
+  return functions;
+}
+
+void ContractionWriter::write_any() {
+  if (epilogue_.folds()) {
+    cannot_generate(op_, "its result is reduced, and no tensor core takes its operands");
+  }
+  const std::string functions = operands_of_any();
+  constexpr std::uint64_t kTile = 64;
+  epilogue_.write(product_, kTile);
+  result_.source.text += std::string(embedded_kernel("contract_any")) + "\n";
+  const std::string members = emitter_.members();
+  std::string pointers;
+  for (std::size_t i = 0; i < emitter_.storages().size(); ++i) {
+    pointers += fmt::format("{}p{}", i > 0 ? ", " : "", i);
+  }
+  result_.source.text +=
+      epilogue_.text() + shape(64) + "struct Operands {\n" + members + functions + "};\n" +
+      fmt::format("typedef ContractAny<{}, Operands, Epilogue> Contract;\n",
+                  name_of(epilogue_.made_type())) +
+      entry("__launch_bounds__(256)", "",
+            fmt::format("Contract::run(kShape, Operands{{{}}}, {});", pointers, epilogue_.made()));
+  result_.threads = 256;
+  result_.blocks =
+      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
+}
+
+GeneratedKernel ContractionWriter::write() {
+  strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
+  const MatrixProduct whole{.m = op_.matrix.rows,
+                            .n = op_.matrix.columns,
+                            .k = op_.matrix.depth,
+                            .inner = op_.matrix.batch,
+                            .a = {.inner = 1},
+                            .b = {.inner = 1}};
+  product_ = strided_.value_or(whole);
+  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
+  for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
+    if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
+  }
+  if (strided_ && emitter_.kernel().size() == 1) {
+    result_.library = library_product(graph_, op_, product_);
+  }
+  result_.source.text = epilogue_.preamble();
+  if (!fits_tensor_cores()) {
+    product_ = whole;
+    write_any();
+  } else if (fits_copy_engine()) {
+    write_sm90();
+  } else {
+    write_sm80();
+  }
+  result_.source.entries = {"fused"};
+  epilogue_.finish(result_);
+  result_.storages = emitter_.storages();
+  return std::move(result_);
+}
+
+}  // namespace
+
+GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
+                                     const Target& target) {
+  return ContractionWriter(emitter, finder, contraction, target).write();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "codegen/emitter.hpp"
+#include "codegen/matrix_product.hpp"
+#include "codegen/schedule.hpp"
+
+namespace fusecalc {
+
+// A fold of kernels/epilogue.cuh, and what the op table calls its result.
+struct Fold {
+  std::string_view state;    // in the op table
+  std::string_view fold;     // in epilogue.cuh
+  unsigned parts = 1;        // floats
+  std::string_view found;    // the state's member that device expressions name
+  std::string_view result;   // of the variable `state`
+};
+
+// The Epilogue struct (kernels/epilogue.cuh) for everything in a kernel that follows its
+// contraction, and the entries that merge what its blocks folded.
+class Epilogue {
+ public:
+  // Throws Error where building blocks do not reach: whoever needs a row's fold again, say.
+  Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction);
+
+  // Where columns are folded, the rows of a matrix that each of them runs down; 0 elsewhere.
+  std::uint64_t rows_of_matrix() const;
+  bool folds() const { return fold_ != nullptr; }
+  unsigned column_parts() const { return columns_ && folds() ? fold_->parts : 0; }
+  // The type that the contraction's sums have.
+  ComputeType made_type() const { return made_type_; }
+
+  // Writes it for a product whose partials of rows cover `tile_columns` each. What follows is valid
+  // afterwards, once all of the kernel's pointers were asked for.
+  void write(const MatrixProduct& product, std::uint64_t tile_columns);
+  // The same for attention: (batch, head, query) counts rows, whose columns are all in one tile.
+  void write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
+                       std::uint64_t columns);
+  std::string text() const;                 // the struct
+  std::string made() const;                 // one of it, in an entry
+  std::string workspace_parameter() const;  // an entry's last parameter, with its comma
+  std::string preamble() const;
+  // Adds the entries that come after the kernel's, and the memory between them.
+  void finish(GeneratedKernel& kernel) const;
+
+ private:
+  void find_fold();
+  void write_elements(std::uint64_t rows, std::uint64_t columns);
+  void write_picked();
+  void write_merge();
+  std::string merge_entry() const;
+  std::string total_entry() const;
+  std::string pointers() const;
+
+  Emitter& emitter_;
+  const OpGraph& graph_;
+  OpId contraction_;
+  Roots roots_;
+  ComputeType made_type_;
+  const Fold* fold_ = nullptr;
+  OpId folding_ = kNone;
+  bool columns_ = false;
+
+  std::uint64_t rows_ = 1;     // of all matrices
+  std::uint64_t results_ = 0;  // of the fold
+  std::uint64_t partials_ = 0;
+  std::uint64_t merged_ = 1;  // partials of a result
+  std::uint64_t n_ = 1;
+  std::uint64_t strips_ = 1;
+  std::string row_number_;  // of an element
+  std::string signature_;
+  Piece piece_;
+  std::string merge_body_;
+  std::string state_;
+  std::string total_body_;
+};
+
+}  // namespace fusecalc

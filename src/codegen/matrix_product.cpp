@@ -1,0 +1,191 @@
+#include "codegen/matrix_product.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace fusecalc {
+namespace {
+
+using Digits = std::vector<Step::Axis>;  // outermost first
+
+// A way of counting through a permuted tensor, as one of counting through the original.
+std::optional<Digits> through(const Digits& digits, const Step& step) {
+  Digits result;
+  for (const Step::Axis& digit : digits) {
+    Digits parts;  // innermost first
+    std::uint64_t at = digit.stride;
+    for (std::uint64_t rest = digit.extent; rest > 1;) {
+      // The step's axis that `at` counts along, and the elements below it.
+      std::uint64_t below = 1;
+      std::size_t i = step.axes.size();
+      while (i > 0 && below * step.axes[i - 1].extent <= at) below *= step.axes[--i].extent;
+      if (i == 0 || at % below != 0) return std::nullopt;
+      const Step::Axis& axis = step.axes[i - 1];
+      const std::uint64_t from = at / below;
+      if (axis.extent % from != 0) return std::nullopt;
+      const std::uint64_t part = std::min(rest, axis.extent / from);
+      if (rest % part != 0) return std::nullopt;
+      parts.push_back({part, from * axis.stride});
+      rest /= part;
+      at *= part;
+    }
+    for (; !parts.empty(); parts.pop_back()) {
+      if (!result.empty() && result.back().stride == parts.back().stride * parts.back().extent) {
+        result.back() = {result.back().extent * parts.back().extent, parts.back().stride};
+      } else {
+        result.push_back(parts.back());
+      }
+    }
+  }
+  return result;
+}
+
+struct BatchAxis {
+  std::uint64_t extent = 1;
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+};
+
+// Those that lie one after the other in both operands become one.
+std::vector<BatchAxis> merged(const std::vector<BatchAxis>& axes) {
+  std::vector<BatchAxis> result;
+  for (const BatchAxis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (!result.empty() && result.back().a == axis.a * axis.extent &&
+        result.back().b == axis.b * axis.extent) {
+      result.back() = {result.back().extent * axis.extent, axis.a, axis.b};
+    } else {
+      result.push_back(axis);
+    }
+  }
+  return result;
+}
+
+std::optional<MatrixOperand> operand_of(const OpGraph& graph, const Op& op, std::size_t which,
+                                        std::uint64_t lines, std::uint64_t depth) {
+  const TensorId tensor = op.operands[which].tensor;
+  const OperandOrder order = operand_order(graph, op, which);
+  const auto line = distance(graph, tensor, lines, order.line);
+  const auto along = distance(graph, tensor, depth, order.depth);
+  if (!line || !along) return std::nullopt;
+  MatrixOperand operand{.tensor = graph.tensors[tensor].value};
+  if (*along == 1 || depth == 1) {
+    operand.line = lines == 1 ? depth : *line;
+  } else if (*line == 1 || lines == 1) {
+    operand.across = true;
+    operand.line = *along;
+  } else {
+    return std::nullopt;
+  }
+  return operand;
+}
+
+// Matrices that share b and follow each other in a are one.
+void join_rows(MatrixProduct& product) {
+  const auto joins = [&](std::uint64_t distance_a, std::uint64_t distance_b) {
+    return distance_b == 0 && !product.a.across && distance_a == product.m * product.a.line;
+  };
+  if (joins(product.a.inner, product.b.inner)) {
+    product.m *= std::exchange(product.inner, product.outer);
+    product.a.inner = std::exchange(product.a.outer, 0);
+    product.b.inner = std::exchange(product.b.outer, 0);
+    product.outer = 1;
+    if (product.inner > 1) join_rows(product);
+  }
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
+                                      std::uint64_t stride) {
+  if (extent <= 1 || stride == 0) return stride;
+  Digits digits = {{extent, stride}};
+  while (graph.tensors[tensor].view_of != kNone) {
+    const Tensor& view = graph.tensors[tensor];
+    tensor = view.view_of;
+    if (view.view_perm.empty()) continue;
+    auto next = through(digits, permute_step(graph.tensors[tensor].type.shape, view.view_perm));
+    if (!next) return std::nullopt;
+    digits = *std::move(next);
+  }
+  return digits.size() == 1 ? std::optional(digits[0].stride) : std::nullopt;
+}
+
+Shape batch_axes(const OpGraph& graph, const Op& op) {
+  const Shape& to = graph.tensors[op.outputs[0]].type.shape;
+  if (op.row->infer == infer_linear) return {};
+  // Vectors leave no axis in the result.
+  std::size_t rank = to.size();
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    if (graph.tensors[op.operands[side].tensor].type.shape.size() > 1) --rank;
+  }
+  return {to.begin(), to.begin() + static_cast<std::ptrdiff_t>(rank)};
+}
+
+OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which) {
+  const Shape& shape = graph.tensors[op.operands[which].tensor].type.shape;
+  const std::size_t rank = shape.size();
+  const std::uint64_t columns = shape.back();
+  const bool linear = op.row->infer == infer_linear;
+  // Lines of a run along k, those of b along n, unless it is told to be the other way round.
+  const bool turned = which == 0 ? op.attributes->transpose_a
+                                 : linear || op.attributes->transpose_b;
+  const bool along_depth = rank == 1 || (which == 0) != turned;
+  OperandOrder order{.line = along_depth ? columns : 1, .depth = along_depth ? 1 : columns};
+  if (linear) return order;
+  const Shape batch = batch_axes(graph, op);
+  order.batch.assign(batch.size(), 0);
+  const std::vector<std::uint64_t> strides = strides_of(shape);
+  for (std::size_t back = 0; back + 2 < rank; ++back) {
+    const std::size_t axis = rank - 3 - back;
+    if (shape[axis] != 1) order.batch[batch.size() - 1 - back] = strides[axis];
+  }
+  return order;
+}
+
+std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
+                                            std::uint64_t rows) {
+  MatrixProduct product{.m = op.matrix.rows, .n = op.matrix.columns, .k = op.matrix.depth,
+                        .a = {}, .b = {}};
+  if (graph.tensors[op.outputs[0]].elements == 0 || product.k == 0) return std::nullopt;
+  const std::array operands = {op.operands[0].tensor, op.operands[1].tensor};
+  const OperandOrder of_a = operand_order(graph, op, 0);
+  const OperandOrder of_b = operand_order(graph, op, 1);
+  std::vector<BatchAxis> axes;
+  const Shape batch = batch_axes(graph, op);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto a = distance(graph, operands[0], batch[i], of_a.batch[i]);
+    const auto b = distance(graph, operands[1], batch[i], of_b.batch[i]);
+    if (!a || !b) return std::nullopt;
+    axes.push_back({batch[i], *a, *b});
+  }
+  if (op.row->infer == infer_linear && rows != 0 && product.m % rows == 0) {
+    const std::uint64_t matrices = product.m / rows;
+    const auto apart = distance(graph, operands[0], matrices, rows * of_a.line);
+    if (!apart) return std::nullopt;
+    axes.push_back({matrices, *apart, 0});
+    product.m = rows;
+  }
+  axes = merged(axes);
+  if (axes.size() > 2) return std::nullopt;
+  const auto a = operand_of(graph, op, 0, product.m, product.k);
+  const auto b = operand_of(graph, op, 1, product.n, product.k);
+  if (!a || !b) return std::nullopt;
+  product.a = *a;
+  product.b = *b;
+  if (!axes.empty()) {
+    product.inner = axes.back().extent;
+    product.a.inner = axes.back().a;
+    product.b.inner = axes.back().b;
+  }
+  if (axes.size() == 2) {
+    product.outer = axes.front().extent;
+    product.a.outer = axes.front().a;
+    product.b.outer = axes.front().b;
+  }
+  if (rows == 0) join_rows(product);
+  return rows == 0 || product.m == rows ? std::optional(product) : std::nullopt;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/index.hpp"
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+
+// An operand of a product as it lies in memory; distances in elements.
+struct MatrixOperand {
+  TensorId tensor = kNone;  // the value at the end of the views
+  bool across = false;      // its lines run along m (or n), not along k
+  std::uint64_t line = 0;   // from one to the next
+  std::uint64_t inner = 0;  // from one matrix of the inner batch dimension to the next; 0: shared
+  std::uint64_t outer = 0;
+};
+
+// result[outer][inner][m][n] = sum over k of a[m][k] b[k][n]. The result lies in that order.
+struct MatrixProduct {
+  std::uint64_t m = 1;
+  std::uint64_t n = 1;
+  std::uint64_t k = 1;
+  std::uint64_t outer = 1;
+  std::uint64_t inner = 1;
+  MatrixOperand a;
+  MatrixOperand b;
+
+  std::uint64_t batches() const { return outer * inner; }
+};
+
+// The product that a matmul or a linear is, where its operands' views leave lines of neighbours:
+// nothing otherwise. Where `rows` is not 0, a matrix has that many rows; otherwise as many as
+// possible.
+std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
+                                            std::uint64_t rows = 0);
+
+// The distance between neighbours along one axis of a tensor, in its value's memory; `stride` is
+// what it is in the tensor's own order. Nothing where a view breaks the axis up.
+std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
+                                      std::uint64_t stride);
+
+// The axes of a contraction's operand in its own order, as if it lay there.
+struct OperandOrder {
+  std::uint64_t line = 0;   // from one m (or n) to the next
+  std::uint64_t depth = 0;  // from one k to the next
+  std::vector<std::uint64_t> batch{};  // along the result's batch axes, 0 where repeated
+};
+// Those of the result's axes that count matrices.
+Shape batch_axes(const OpGraph& graph, const Op& op);
+OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which);
+
+}  // namespace fusecalc
