@@ -12,9 +12,8 @@ constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kThreads = 256;
-// What a thread keeps in flight, and what it may keep in registers where all 1024 do.
+// What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
-constexpr std::uint64_t kRegisterBytes = 128;
 // Static shared memory, that states pass through.
 constexpr std::uint64_t kScratchBytes = 48 * 1024;
 
@@ -28,7 +27,9 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Target& target
       kScratchBytes, work.state_bytes * (schedule.columns ? schedule.threads / 2 * schedule.width
                                                           : schedule.threads / kWarp) +
                          1024);
-  if (per_thread <= kRegisterBytes) {
+  // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
+  const std::uint64_t in_registers = schedule.threads < kMostThreads ? 128 : 64;
+  if (per_thread <= in_registers) {
     schedule.keep = RowSchedule::Keep::kRegisters;
   } else if (per_thread * schedule.threads + scratch <= target.shared_bytes_per_block) {
     schedule.keep = RowSchedule::Keep::kShared;
