@@ -28,17 +28,20 @@ unsigned alignment_of(std::uint64_t columns) {
 }  // namespace
 
 Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction)
+    : Epilogue(emitter, finder, contraction, false) {}
+
+Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends)
     : emitter_(emitter), graph_(emitter.graph()), contraction_(contraction) {
   const Tensor& made = graph_.tensors[emitter.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
   for (const Operand& operand : emitter.op(contraction).operands) {
     const OpId producer = graph_.value_of(operand.tensor).producer;
-    if (producer != kNone && emitter.contains(producer)) {
+    if (!attends && producer != kNone && emitter.contains(producer)) {
       cannot_generate(emitter.op(contraction), "an operand of it is made in the same kernel");
     }
   }
   roots_ = find_roots(emitter, finder, made.elements);
-  if (!emitter.phases().rows.empty()) find_fold();
+  if (!attends && !emitter.phases().rows.empty()) find_fold();
   if (!roots_.small.empty()) {
     cannot_generate(emitter.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");

@@ -24,6 +24,10 @@ class Epilogue {
  public:
   // Throws Error where building blocks do not reach: whoever needs a row's fold again, say.
   Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction);
+  // For attention, whose rows and first product are the building block's business.
+  static Epilogue of_attention(Emitter& emitter, PhaseFinder& finder, OpId contraction) {
+    return {emitter, finder, contraction, true};
+  }
 
   // Where columns are folded, the rows of a matrix that each of them runs down; 0 elsewhere.
   std::uint64_t rows_of_matrix() const;
@@ -46,6 +50,7 @@ class Epilogue {
   void finish(GeneratedKernel& kernel) const;
 
  private:
+  Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends);
   void find_fold();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   void write_picked();

@@ -133,7 +133,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
     return generate_contraction(emitter, counter.phases(), contractions[0], target);
   }
   if (!contractions.empty()) {
-    cannot_generate(graph.ops[contractions[0]], "attention is not measured yet");
+    return generate_attention(emitter, counter.phases(), contractions, target);
   }
   GeneratedKernel result = phases.rows.empty() ? generate_map(emitter, counter.phases())
                                                : generate_rows(emitter, counter.phases(),
