@@ -5,6 +5,13 @@ template <typename T>
 __device__ __forceinline__ T larger(T a, T b) {
   return a > b || a != a ? a : b;  // NaN wins, as in NumPy
 }
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float larger(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#endif
 template <typename T>
 __device__ __forceinline__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
@@ -30,7 +37,21 @@ __device__ __forceinline__ T power(T a, T b) {
   return result;
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+// exp(x) = 2^(x log2 e): the product is taken in two parts, so that nothing is lost to its rounding.
+__device__ __forceinline__ float exp_quick(float x) {
+  const float high = x * 1.4426950408889634f;
+  const float low = fmaf(x, 1.4426950408889634f, -high);
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(high));
+  return fmaf(power, low * 0.6931471805599453f, power);
+}
+__device__ __forceinline__ float sigmoid(float x) {
+  // Within these bounds no part of the exponential is infinite; beyond them nothing changes in f32.
+  const float bounded = x < -87.0f ? -87.0f : x > 87.0f ? 87.0f : x;
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + exp_quick(-bounded)));
+  return result;
+}
 __device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
 // exp(d) for d <= 0, by way of 2^(d log2 e): what the product rounds off grows with -d, and exp(d)
@@ -50,6 +71,19 @@ __device__ __forceinline__ T gelu_exact(T x) {
 template <typename T>
 __device__ __forceinline__ T gelu_tanh(T x) {
   return x * sigmoid(T(1.5957691216057307612) * (x + T(0.044715) * x * x * x));
+}
+
+// The same to about 1e-6, for results that are stored in 16 bits or less.
+__device__ __forceinline__ float sigmoid_narrow(float x) {
+  float power;
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.4426950408889634f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+__device__ __forceinline__ float gelu_tanh_narrow(float x) {
+  const float slope = fmaf(x * x, 1.5957691216057307612f * 0.044715f, 1.5957691216057307612f);
+  return x * sigmoid_narrow(x * slope);
 }
 
 // Counter-based random numbers (splitmix64): element i depends on the seed and i alone. It is

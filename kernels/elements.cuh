@@ -150,6 +150,22 @@ __device__ __forceinline__ float fetch(const fp4_e2m1* tensor, u64 i) {
   const float value = magnitude < 2 ? 0.5f * magnitude : __uint_as_float((magnitude << 22) + (126u << 23));
   return bits & 8u ? -value : value;
 }
+
+// N elements of a packed type, from a multiple of N on.
+template <int N, typename T>
+struct Nibbles {
+  alignas(N < 32 ? (N + 1) / 2 : 16) T pair[(N + 1) / 2];
+  u32 odd;  // N being 1: whether it is the second of its byte
+  __device__ __forceinline__ auto get(int j) const { return fetch(pair, (u64)(j + odd)); }
+};
+template <int N, typename T>
+__device__ __forceinline__ Nibbles<N, T> load_nibbles(const T* tensor, u64 i) {
+  Nibbles<N, T> result;
+  result.odd = N == 1 ? (u32)(i & 1) : 0;
+  *reinterpret_cast<Pack<T, (N + 1) / 2>*>(result.pair) = load_pack<(N + 1) / 2>(tensor + (i >> 1));
+  return result;
+}
+
 template <typename T, typename C>
 __device__ __forceinline__ void put(T* tensor, u64 i, C value) {
   store_as(tensor[i], value);

@@ -42,7 +42,7 @@ struct Sum {
 };
 
 template <typename T>
-struct alignas(4) Largest {
+struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Largest {
   T value = lowest<T>();
   static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
   __device__ __forceinline__ void reset() { value = lowest<T>(); }
@@ -52,7 +52,7 @@ struct alignas(4) Largest {
 };
 
 template <typename T>
-struct alignas(4) Smallest {
+struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Smallest {
   T value = highest<T>();
   static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
   __device__ __forceinline__ void reset() { value = highest<T>(); }
@@ -62,7 +62,7 @@ struct alignas(4) Smallest {
 };
 
 template <typename T>
-struct alignas(4) LargestMagnitude {
+struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) LargestMagnitude {
   T value = T(0);
   static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
   __device__ __forceinline__ void reset() { value = T(0); }

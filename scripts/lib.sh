@@ -15,6 +15,7 @@ build_packages=(
 )
 test_packages=(
   python3-jsonschema=/usr/lib/python3/dist-packages/jsonschema/__init__.py
+  python3-numpy=/usr/lib/python3/dist-packages/numpy/__init__.py
   zsh=zsh
   fish=fish
 )

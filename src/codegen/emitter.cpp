@@ -207,10 +207,16 @@ Value Emitter::load(TensorId tensor, const Index& at) {
     }
     transposed_.emplace_back(tensor, step);
   }
-  const bool pack = at.spread == Spread::kUnit && at.aligned && !is_packed(dtype);
+  const bool pack = at.spread == Spread::kUnit && at.aligned;
   if (!pack) {
     return define("v", type, fmt::format("fetch({}, {})", memory, at.lane()),
                   at.spread == Spread::kUniform);
+  }
+  if (is_packed(dtype)) {
+    const std::string name = fresh("x");
+    piece_->before += fmt::format("const auto {} = load_nibbles<{}>({}, {});\n", name,
+                                  piece_->width_text, memory, at.name);
+    return define("v", type, fmt::format("{}.get(j)", name), false);
   }
   const std::string loaded =
       fmt::format("load_pack<{}>({} + {})", piece_->width_text, memory, at.name);
@@ -347,9 +353,12 @@ Value Emitter::compute(OpId id, std::size_t k, const Index& at) {
     // Rows of one element.
     const std::string state = state_of(id);
     const ComputeType inner = state_type(op);
-    piece_->lanes +=
-        fmt::format("{0} {1}[1];\n{1}[0].add({2}, 0);\n{1}[0].finish(1, {3:.17g});\n",
-                    state_class(op), state, converted(inputs[0], inner).text, op.attributes->eps);
+    const std::string taken = converted(inputs[0], inner).text;
+    piece_->lanes += fmt::format("{} {}[1];\n", state_class(op), state);
+    if (op.row->state == "Moments")
+      piece_->lanes += fmt::format("{}[0].pivot = {};\n", state, taken);
+    piece_->lanes += fmt::format("{0}[0].add({1}, 0);\n{0}[0].finish(1, {2:.17g});\n", state, taken,
+                                 op.attributes->eps);
   }
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
   return expression(op, device, inputs, at, state_type(op), type);
@@ -410,8 +419,13 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
     return fmt::format("rsqrt({} + {})", input(4, 1), literal(attributes.eps, computed));
   }
   if (word == "$count") return literal(static_cast<double>(op.rows.row_length()), computed);
-  if (word == "$gelu")
-    return attributes.approximate == GeluKind::kTanh ? "gelu_tanh" : "gelu_exact";
+  // What is stored in 16 bits or less need not be worked out to more.
+  const bool narrow = bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= 2;
+  if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
+  if (word == "$gelu") {
+    if (attributes.approximate == GeluKind::kExact) return "gelu_exact";
+    return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
+  }
   if (word == "$seed") return fmt::format("{}ull", dropout_seed(op));
   if (word == "$index") return at.lane();
   if (word == "$limit") return fmt::format("{}u", dropout_threshold(op));

@@ -112,6 +112,27 @@ bool is_product(const Op& op) {
   return op.row->infer == infer_matmul || op.row->infer == infer_linear;
 }
 
+// What makes reads differ whatever the schedule is.
+std::string more_reads(const Emitter& emitter) {
+  std::uint64_t space = 0;
+  for (const OpId id : emitter.kernel()) {
+    const Access access = emitter.op(id).row->access;
+    if (access == Access::kGather || access == Access::kScatter) {
+      return "rows that indices name again are fetched again once they have left the L2, and parts "
+             "of rows come in whole sectors";
+    }
+    space = std::max(space, emitter.op(id).work);
+  }
+  for (const Phases::Use& use : emitter.phases().reads) {
+    constexpr std::uint64_t kTelling = 4096;
+    const std::uint64_t elements = emitter.graph().tensors[use.value].elements;
+    if (elements < space && elements > kTelling) {
+      return "an operand that is used over and over is fetched again once it has left the L2";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target) {
@@ -141,6 +162,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
   if (result.blocks > 0x7fffffffU) {
     cannot_generate(graph.ops[kernel.front()], "it needs more than 2^31 blocks");
   }
+  if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(emitter);
   return result;
 }
 

@@ -44,6 +44,14 @@ struct FollowingEntry {
   unsigned threads = 0;
 };
 
+// Why a kernel may move other bytes than were counted for it, where its code tells; empty parts say
+// that it should not.
+struct KnownGaps {
+  std::string more_reads{};
+  std::string fewer_reads{};
+  std::string more_writes{};
+};
+
 // A kernel as text, and how it is launched.
 struct GeneratedKernel {
   KernelSource source;
@@ -60,7 +68,7 @@ struct GeneratedKernel {
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
-  bool looks_again = false;        // reads its rows from memory more than once
+  KnownGaps gaps;
   std::vector<FollowingEntry> following{};  // the source's other entries
   std::string schedule;                     // for people: how the work is spread
 };

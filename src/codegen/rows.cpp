@@ -92,8 +92,8 @@ void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) con
   const auto add = [&](TensorId id, bool inside, std::uint8_t first) {
     const Tensor& value = emitter_.graph().tensors[id];
     if (value.elements != space_) return;
-    std::uint8_t final = first;
-    for (const OpId reader : value.readers) {
+    std::uint8_t final = inside ? first : 0;
+    for (const OpId reader : emitter_.graph().readers[id]) {
       if (!emitter_.contains(reader)) continue;
       const Op& op = emitter_.op(reader);
       const bool again = !op.rows.empty() && op.passes > 1;
@@ -520,7 +520,14 @@ GeneratedKernel RowWriter::write() {
   }
   bool needs_again = false;
   for (const Phases::Use& use : emitter_.phases().reads) needs_again = needs_again || use.looks > 1;
-  result.looks_again = needs_again && schedule_.keep == RowSchedule::Keep::kNothing;
+  if (needs_again && schedule_.keep == RowSchedule::Keep::kNothing) {
+    result.gaps.fewer_reads =
+        "rows too long for the chip are partly still in the L2 when they are read again";
+  }
+  if (partial_bytes_ > 0) {
+    result.gaps.more_reads = result.gaps.more_writes =
+        "blocks that share rows leave partial results for each other in memory";
+  }
   result.schedule = describe(schedule_);
   return result;
 }

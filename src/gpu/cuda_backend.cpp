@@ -277,7 +277,9 @@ void CudaBackend::launch(const Launch& launch) {
   constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
   if (holding_ && ++held_launches_ > kQueueDepth) raise_flag();
   CUfunction function = function_of(launch.kernel);
-  if (launch.shared_bytes > kSharedWithoutAsking) {
+  // Static shared memory counts, too.
+  if (launch.shared_bytes > 0 &&
+      launch.shared_bytes + launch.kernel.resources.shared_bytes > kSharedWithoutAsking) {
     check(driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                       static_cast<int>(launch.shared_bytes)),
           "cuFuncSetAttribute");

@@ -28,95 +28,116 @@ void GraphBuilder::refuse_stray_pins() const {
   }
 }
 
-// Whoever reads a value must run before the op that overwrites it.
-void GraphBuilder::link_overwrites() {
+// Who reads what, and who must run before whom: producers before readers, and whoever reads a value
+// before the op that overwrites it.
+void GraphBuilder::link_ops() {
+  std::vector<IdLists::Pair> reads;
+  std::vector<IdLists::Pair> orders;
   for (OpId id = 0; id < graph_.ops.size(); ++id) {
-    Op& op = graph_.ops[id];
-    for (const Operand& operand : op.operands) {
+    for (const Operand& operand : graph_.ops[id].operands) {
       if (operand.tensor == kNone) continue;
-      Tensor& value = graph_.tensors[graph_.tensors[operand.tensor].value];
-      if (value.readers.empty() || value.readers.back() != id) value.readers.push_back(id);
-      if (value.producer != kNone) op.before.push_back(value.producer);
+      const TensorId value = graph_.tensors[operand.tensor].value;
+      const OpId producer = graph_.tensors[value].producer;
+      reads.emplace_back(value, id);
+      if (producer != kNone) orders.emplace_back(id, producer);
     }
   }
+  graph_.readers = IdLists(graph_.tensors.size(), reads);
   for (const auto& [value, writer] : overwritten_by_) {
-    for (const OpId reader : graph_.tensors[value].readers) {
-      if (reader != writer) graph_.ops[writer].before.push_back(reader);
+    for (const OpId reader : graph_.readers[value]) {
+      if (reader != writer) orders.emplace_back(writer, reader);
     }
   }
-  for (Op& op : graph_.ops) {
-    std::ranges::sort(op.before);
-    op.before.erase(std::unique(op.before.begin(), op.before.end()), op.before.end());
+  graph_.before = IdLists(graph_.ops.size(), orders);
+  for (auto& [later, earlier] : orders) std::swap(later, earlier);
+  graph_.after = IdLists(graph_.ops.size(), orders);
+}
+
+// The ops in an order in which they can run, the document's as far as possible: their new ids.
+std::vector<OpId> GraphBuilder::sorted_ids() const {
+  const auto count = static_cast<OpId>(graph_.ops.size());
+  std::vector<std::size_t> missing(count);
+  std::priority_queue<OpId, std::vector<OpId>, std::greater<>> ready;
+  for (OpId id = 0; id < count; ++id) {
+    missing[id] = graph_.before[id].size();
+    if (missing[id] == 0) ready.push(id);
   }
+  std::vector<OpId> new_id(count, kNone);
+  OpId next = 0;
+  while (!ready.empty()) {
+    const OpId id = ready.top();
+    ready.pop();
+    new_id[id] = next++;
+    for (const OpId later : graph_.after[id]) {
+      if (--missing[later] == 0) ready.push(later);
+    }
+  }
+  TensorId stuck = kNone;  // the value whose overwriting comes first in the document
+  for (const auto& [value, writer] : overwritten_by_) {
+    if (new_id[writer] != kNone) continue;
+    if (stuck == kNone || writer < overwritten_by_.at(stuck)) stuck = value;
+  }
+  if (stuck != kNone) {
+    const Op& op = graph_.ops[overwritten_by_.at(stuck)];
+    fail(at_op(op.position),
+         fmt::format("{} overwrites {}, which a later op still reads", in_quotes(op.name),
+                     in_quotes(graph_.tensors[stuck].name)));
+  }
+  return new_id;
 }
 
 // Overwriting adds orders that run_order did not know; renumbers the ops where it must.
 void GraphBuilder::sort_ops() {
-  const std::size_t count = graph_.ops.size();
-  std::vector<std::uint32_t> missing(count);
-  std::vector<std::vector<OpId>> after(count);
+  const auto count = static_cast<OpId>(graph_.ops.size());
   bool in_order = true;
   for (OpId id = 0; id < count; ++id) {
-    missing[id] = static_cast<std::uint32_t>(graph_.ops[id].before.size());
-    for (const OpId earlier : graph_.ops[id].before) {
-      after[earlier].push_back(id);
-      in_order = in_order && earlier < id;
-    }
+    in_order = in_order && (graph_.before[id].empty() || graph_.before[id].back() < id);
   }
-  if (!in_order) {
-    std::priority_queue<OpId, std::vector<OpId>, std::greater<>> ready;
-    for (OpId id = 0; id < count; ++id) {
-      if (missing[id] == 0) ready.push(id);
-    }
-    std::vector<OpId> new_id(count, kNone);
-    OpId next = 0;
-    while (!ready.empty()) {
-      const OpId id = ready.top();
-      ready.pop();
-      new_id[id] = next++;
-      for (const OpId later : after[id]) {
-        if (--missing[later] == 0) ready.push(later);
-      }
-    }
-    for (const auto& [value, writer] : overwritten_by_) {
-      if (new_id[writer] != kNone) continue;
-      fail(at_op(graph_.ops[writer].position),
-           fmt::format("{} overwrites {}, which a later op still reads",
-                       in_quotes(graph_.ops[writer].name), in_quotes(graph_.tensors[value].name)));
-    }
-    std::vector<Op> ops(count);
-    for (OpId id = 0; id < count; ++id) ops[new_id[id]] = std::move(graph_.ops[id]);
-    graph_.ops = std::move(ops);
-    const auto renumber = [&](std::vector<OpId>& ids) {
-      for (OpId& id : ids) id = new_id[id];
-      std::ranges::sort(ids);
-    };
-    for (Op& op : graph_.ops) renumber(op.before);
-    for (Tensor& tensor : graph_.tensors) {
-      renumber(tensor.readers);
-      if (tensor.producer != kNone) tensor.producer = new_id[tensor.producer];
-      if (tensor.patched_by != kNone) tensor.patched_by = new_id[tensor.patched_by];
-    }
-    for (OpId& id : op_at_position_) id = id == kNone ? kNone : new_id[id];
+  if (in_order) return;
+  const std::vector<OpId> new_id = sorted_ids();
+  const auto renumber = [&](OpId& id) {
+    if (id != kNone) id = new_id[id];
+  };
+  std::vector<Op> ops(count);
+  for (OpId id = 0; id < count; ++id) ops[new_id[id]] = std::move(graph_.ops[id]);
+  graph_.ops = std::move(ops);
+  for (Tensor& tensor : graph_.tensors) {
+    renumber(tensor.producer);
+    renumber(tensor.patched_by);
   }
-  for (OpId id = 0; id < count; ++id) {
-    for (const OpId earlier : graph_.ops[id].before) graph_.ops[earlier].after.push_back(id);
+  for (OpId& id : op_at_position_) renumber(id);
+  for (auto& [value, writer] : overwritten_by_) renumber(writer);
+  link_ops();
+}
+
+// What was overwritten in place can no longer be handed out.
+void GraphBuilder::mark_output(TensorId id, const std::string& pointer) {
+  const TensorId value = graph_.tensors[id].value;
+  const auto overwritten = overwritten_by_.find(value);
+  if (overwritten != overwritten_by_.end()) {
+    const Op& op = graph_.ops[overwritten->second];
+    const auto heir = std::ranges::find_if(op.outputs, [&](TensorId output) {
+      return graph_.tensors[output].storage == graph_.tensors[value].storage;
+    });
+    const std::string place = pointer.empty() ? at_op(op.position) : pointer;
+    fail(place,
+         fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
+                     in_quotes(op.name), in_quotes(graph_.tensors[id].name),
+                     in_quotes(graph_.tensors[*heir].name)));
   }
+  graph_.tensors[value].output = true;
 }
 
 void GraphBuilder::mark_outputs() {
   if (!written_.outputs) {
     // What no op takes as an input, views included.
     std::vector<bool> consumed(graph_.tensors.size(), false);
-    for (const WrittenOp& op : written_.ops) {
-      for (const auto& input : op.inputs) {
-        const auto* name = std::get_if<std::string>(&input);
-        if (name != nullptr) consumed[tensor_ids_.at(*name)] = true;
-      }
+    for (const TensorId input : input_ids_) {
+      if (input != kNone) consumed[input] = true;
     }
     for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
       if (writer_[id] == kNone || consumed[id]) continue;
-      graph_.tensors[graph_.tensors[id].value].output = true;
+      mark_output(id, "");
     }
     return;
   }
@@ -130,7 +151,7 @@ void GraphBuilder::mark_outputs() {
     const auto found = tensor_ids_.find(name);
     if (found == tensor_ids_.end()) fail(pointer, unknown("tensor", name, tensor_ids_));
     if (!seen.insert(name).second) fail(pointer, in_quotes(name) + " is named twice");
-    graph_.tensors[graph_.tensors[found->second].value].output = true;
+    mark_output(found->second, pointer);
   }
 }
 
@@ -147,6 +168,9 @@ void GraphBuilder::resolve_fuse() {
   }
   for (std::size_t g = 0; g < written_.fuse->size(); ++g) {
     std::vector<OpId> group;
+    if ((*written_.fuse)[g].empty()) {
+      fail(fmt::format("/fuse/{}", g), "must name at least one operation");
+    }
     for (std::size_t i = 0; i < (*written_.fuse)[g].size(); ++i) {
       const std::string& name = (*written_.fuse)[g][i];
       const std::string pointer = fmt::format("/fuse/{}/{}", g, i);

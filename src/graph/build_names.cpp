@@ -36,9 +36,11 @@ std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& na
   if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
   std::vector<std::string_view> names;
   for (const auto& [known, extent] : written_.dims) names.push_back(known);
-  const std::string hint = did_you_mean(name, names);
-  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name),
-                            hint.empty() ? "; give it an extent in \"dims\"" : hint));
+  std::string hint = did_you_mean(name, names);
+  if (hint.empty()) hint = "; give it an extent in \"dims\"";
+  const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  if (number) hint = "; a number stands without quotes";
+  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name), hint));
 }
 
 void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& pointer) {
@@ -145,17 +147,26 @@ TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
   return found->second;
 }
 
+void GraphBuilder::resolve_inputs() {
+  first_input_.push_back(0);
+  for (std::size_t position = 0; position < written_.ops.size(); ++position) {
+    const auto& inputs = written_.ops[position].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto* name = std::get_if<std::string>(&inputs[i]);
+      input_ids_.push_back(name == nullptr ? kNone : input_at(position, i, *name));
+    }
+    first_input_.push_back(input_ids_.size());
+  }
+}
+
 // Positions in an order in which every op comes after those that it needs; the earliest first.
 std::vector<std::uint32_t> GraphBuilder::run_order() const {
   const std::size_t count = written_.ops.size();
   std::vector<std::uint32_t> missing(count, 0);
   std::vector<std::vector<std::uint32_t>> users(count);
   for (std::size_t position = 0; position < count; ++position) {
-    const auto& inputs = written_.ops[position].inputs;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto* name = std::get_if<std::string>(&inputs[i]);
-      if (name == nullptr) continue;
-      const std::uint32_t writer = writer_[input_at(position, i, *name)];
+    for (const TensorId input : inputs_of(position)) {
+      const std::uint32_t writer = input == kNone ? kNone : writer_[input];
       if (writer == kNone) continue;
       users[writer].push_back(static_cast<std::uint32_t>(position));
       ++missing[position];
@@ -186,10 +197,8 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
   std::vector<std::uint32_t> path;
   while (std::ranges::find(path, position) == path.end()) {
     path.push_back(position);
-    for (const auto& input : written_.ops[position].inputs) {
-      const auto* name = std::get_if<std::string>(&input);
-      if (name == nullptr) continue;
-      const std::uint32_t writer = writer_[tensor_ids_.at(*name)];
+    for (const TensorId input : inputs_of(position)) {
+      const std::uint32_t writer = input == kNone ? kNone : writer_[input];
       if (writer != kNone && waiting[writer] > 0) {
         position = writer;
         break;

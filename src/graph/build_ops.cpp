@@ -88,7 +88,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
       inputs.push_back({.name = {}, .number = number});
       continue;
     }
-    const TensorId id = input_at(position, i, *name);
+    const TensorId id = inputs_of(position)[i];
     const Tensor& tensor = graph_.tensors[id];
     const bool graph_input = writer_[id] == kNone;
     if (graph_input && !declared_[id]->shape) {
@@ -241,6 +241,20 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   }
 }
 
+// What names an input or output of an op, and none of its own.
+std::string GraphBuilder::not_of_op(const std::string& name, std::string_view what,
+                                    const std::vector<std::string_view>& own) {
+  return fmt::format("{} is no {} of this op{}", in_quotes(name), what, did_you_mean(name, own));
+}
+
+std::vector<std::string_view> GraphBuilder::input_names(const Op& op) const {
+  std::vector<std::string_view> names;
+  for (const Operand& operand : op.operands) {
+    if (operand.tensor != kNone) names.push_back(graph_.tensors[operand.tensor].name);
+  }
+  return names;
+}
+
 void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
   for (const auto& [name, elements] : written.reads) {
     bool found = false;
@@ -251,14 +265,14 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
     }
     if (!found) {
       fail(fmt::format("{}/reads/{}", at_op(op.position), pointer_token(name)),
-           in_quotes(name) + " is no input of this op");
+           not_of_op(name, "input", input_names(op)));
     }
   }
   for (const auto& [name, elements] : written.writes) {
     const auto output = std::ranges::find(written.outputs, name);
     if (output == written.outputs.end()) {
       fail(fmt::format("{}/writes/{}", at_op(op.position), pointer_token(name)),
-           in_quotes(name) + " is no output of this op");
+           not_of_op(name, "output", {written.outputs.begin(), written.outputs.end()}));
     }
     const auto i = static_cast<std::size_t>(output - written.outputs.begin());
     op.writes[i] = std::min(elements, graph_.tensors[op.outputs[i]].elements);
@@ -274,12 +288,12 @@ void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
         fmt::format("{}/inplace/{}", at_op(op.position), pointer_token(output));
     const auto found = std::ranges::find(written.outputs, output);
     if (found == written.outputs.end()) {
-      fail(pointer, in_quotes(output) + " is no output of this op");
+      fail(pointer, not_of_op(output, "output", {written.outputs.begin(), written.outputs.end()}));
     }
     const auto input = std::ranges::find_if(op.operands, [&](const Operand& operand) {
       return operand.tensor != kNone && graph_.tensors[operand.tensor].name == home;
     });
-    if (input == op.operands.end()) fail(pointer, in_quotes(home) + " is no input of this op");
+    if (input == op.operands.end()) fail(pointer, not_of_op(home, "input", input_names(op)));
     live_in(pointer, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
             input->tensor, id);
   }

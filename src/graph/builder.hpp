@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -33,12 +34,14 @@ class GraphBuilder {
     if (written_.dtype) default_dtype_ = dtype_at("/dtype", *written_.dtype);
     declare_tensors();
     declare_ops();
+    resolve_inputs();
     for (const std::uint32_t position : run_order()) build_op(position);
     refuse_stray_pins();
-    link_overwrites();
+    link_ops();
     sort_ops();
     mark_outputs();
     resolve_fuse();
+    graph_.outline = Outline(graph_);
     return std::move(graph_);
   }
 
@@ -77,6 +80,11 @@ class GraphBuilder {
   void declare_tensors();
   void declare_ops();
   void refuse_taken_defaults() const;
+  void resolve_inputs();
+  std::span<const TensorId> inputs_of(std::size_t position) const {
+    return {input_ids_.data() + first_input_[position],
+            first_input_[position + 1] - first_input_[position]};
+  }
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
@@ -87,13 +95,18 @@ class GraphBuilder {
   Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
   void add_view(const WrittenOp& written, const Op& op, TensorType type);
+  static std::string not_of_op(const std::string& name, std::string_view what,
+                               const std::vector<std::string_view>& own);
+  std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
   void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
-  void link_overwrites();
+  void link_ops();
+  std::vector<OpId> sorted_ids() const;
   void sort_ops();
+  void mark_output(TensorId id, const std::string& pointer);
   void mark_outputs();
   void resolve_fuse();
   void set_type(TensorId id, TensorType type, const std::string& pointer);
@@ -107,6 +120,9 @@ class GraphBuilder {
   // Per tensor: the position of the op that writes it, and what the document declares of it.
   std::vector<std::uint32_t> writer_;
   std::vector<const WrittenTensor*> declared_;
+  // The tensors that the ops take, kNone for an inline number; and where each op's begin.
+  std::vector<TensorId> input_ids_;
+  std::vector<std::size_t> first_input_;
   // Per value: the op that overwrites it in place.
   std::unordered_map<TensorId, OpId> overwritten_by_;
   std::vector<OpId> op_at_position_;

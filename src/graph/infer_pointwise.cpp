@@ -154,8 +154,10 @@ void infer_slice(Inference& op) {
     const std::int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
     if (step < 1) op.fail_attribute(Attribute::kSteps, "must be at least 1");
     if (start < 0 || start > end || end > size) {
-      op.fail(fmt::format("slice takes [{}, {}) of axis {}, whose extent is {}", start, end,
-                          axes[i], size));
+      // As written: an index from the end is not what the author reads in the document.
+      op.fail(fmt::format("slice takes [{}, {}) of axis {}, whose extent is {}",
+                          attributes.starts.empty() ? 0 : attributes.starts[i],
+                          attributes.ends.empty() ? size : attributes.ends[i], axes[i], size));
     }
     extent = static_cast<std::uint64_t>((end - start) / step + ((end - start) % step != 0 ? 1 : 0));
   }

@@ -1,22 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/id_lists.hpp"
 #include "graph/inference.hpp"
 #include "graph/op_list.hpp"
 #include "graph/op_table.hpp"
+#include "graph/outline.hpp"
 
 namespace fusecalc {
-
-using TensorId = std::uint32_t;
-using OpId = std::uint32_t;
-inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 struct Tensor {
   std::string name;
@@ -33,8 +30,7 @@ struct Tensor {
   // The op that overwrites a part of it in place: whoever needs that result needs the rest of this
   // one in memory.
   OpId patched_by = kNone;
-  std::vector<OpId> readers;  // each once, in order
-  bool output = false;        // the graph hands it to the outside
+  bool output = false;  // the graph hands it to the outside
 };
 
 // What an op reads: a tensor, or an inline number.
@@ -59,8 +55,6 @@ struct Op {
   RowLayout rows;
   MatrixShape matrix;
   bool collapses = false;
-  std::vector<OpId> before;  // must run first: producers, and readers of what this overwrites
-  std::vector<OpId> after;   // the inverse
 };
 
 // An op list understood: every name resolved, every shape and type known, no cycle, ops in an order
@@ -71,6 +65,10 @@ struct OpGraph {
   std::vector<std::pair<std::string, std::uint64_t>> dims;  // with --dim applied
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
+  IdLists readers;  // per tensor: the ops that read its value, in order
+  IdLists before;   // per op: what must run first, producers and readers of what this overwrites
+  IdLists after;    // the inverse
+  Outline outline;  // the same ops, for those who visit them often
   // The document's own plan: groups of two or more ops and lone ones alike, in its order.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 

@@ -130,4 +130,10 @@ ReferenceFunction reference_of(const OpRow& row) {
   return found == kRows.end() ? nullptr : found->function;
 }
 
+Adding adding_of(const OpRow& row) {
+  const ReferenceFunction function = reference_of(row);
+  if (function == sum) return Adding::kSum;
+  return function == mean ? Adding::kMean : Adding::kNeither;
+}
+
 }  // namespace fusecalc

@@ -17,4 +17,8 @@ using ReferenceFunction = double (*)(std::span<const double> inputs, const Attri
 // losses, dropout), and for custom.
 ReferenceFunction reference_of(const OpRow& row);
 
+// Whether a reduction adds up its row or averages it, so that some of the row tell about the rest.
+enum class Adding : std::uint8_t { kNeither, kSum, kMean };
+Adding adding_of(const OpRow& row);
+
 }  // namespace fusecalc

@@ -16,6 +16,8 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kLongestNumber = 1000;
+// Strings are held whole, and are names.
+constexpr std::size_t kLongestString = std::size_t{1} << 20U;
 
 // Bytes that stand for themselves in a string: ASCII but for controls, the quote and the backslash.
 constexpr auto kPlainInString = [] {
@@ -213,6 +215,7 @@ std::string_view JsonReader::read_string_token() {
   const char* start = position_;
   const char* p = start;
   while (p != end_ && kPlainInString[static_cast<unsigned char>(*p)]) ++p;
+  if (static_cast<std::size_t>(p - start) > kLongestString) fail_long_string();
   if (p != end_ && *p == '"') {
     position_ = p + 1;
     return {start, static_cast<std::size_t>(p - start)};
@@ -221,6 +224,14 @@ std::string_view JsonReader::read_string_token() {
   position_ = p;
   read_rest_of_string();
   return token_;
+}
+
+void JsonReader::fail_long_string() {
+  std::uint64_t line = line_;
+  std::uint64_t column = column_;
+  advance(line, column, {begin_, static_cast<std::size_t>(position_ - begin_)});
+  throw Error(Fault::kBadInput, fmt::format("{}: line {}: a string of over {} bytes; shorten it",
+                                            name(), line, kLongestString));
 }
 
 int JsonReader::peek_in_string() {
@@ -233,6 +244,7 @@ void JsonReader::read_rest_of_string() {
   while (true) {
     const int c = peek_in_string();
     if (c == '"') break;
+    if (token_.size() >= kLongestString) fail_long_string();
     if (c == '\\') {
       read_escape();
     } else if (c == '\n') {

@@ -116,6 +116,7 @@ class JsonReader {
   void take(char c, std::string_view expected);
   void append_digits(std::string_view what);
   std::string_view read_string_token();
+  [[noreturn]] void fail_long_string();
   int peek_in_string();  // refuses the end of the text
   void read_rest_of_string();
   void read_escape();

@@ -77,23 +77,23 @@ double integer_of(const Format& format, std::uint64_t bits) {
 }  // namespace
 
 const Precision& precision_of(DType dtype) {
-  static const auto kTable = [] {
-    std::array<Precision, kFormats.size()> table;
-    for (std::size_t i = 0; i < table.size(); ++i) {
+  static const auto table = [] {
+    std::array<Precision, kFormats.size()> rows;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
       const Format& format = kFormats[i];
-      table[i].highest = format.highest;
-      table[i].lowest = format.is_signed ? -format.highest : 0;
+      rows[i].highest = format.highest;
+      rows[i].lowest = format.is_signed ? -format.highest : 0;
       if (format.exponent_bits == 0) {
-        if (format.is_signed && format.bits < 64) table[i].lowest -= 1;
+        if (format.is_signed && format.bits < 64) rows[i].lowest -= 1;
         continue;
       }
       const int kept = kept_bits(static_cast<DType>(i));
-      table[i].unit = std::ldexp(1.0, -kept - 1);
-      table[i].smallest = std::ldexp(1.0, 1 - bias_of(format) - kept);
+      rows[i].unit = std::ldexp(1.0, -kept - 1);
+      rows[i].smallest = std::ldexp(1.0, 1 - bias_of(format) - kept);
     }
-    return table;
+    return rows;
   }();
-  return kTable[static_cast<std::size_t>(dtype)];
+  return table[static_cast<std::size_t>(dtype)];
 }
 
 double decode(DType dtype, std::span<const std::byte> bytes, std::uint64_t element) {

@@ -14,8 +14,10 @@
 namespace fusecalc {
 namespace {
 
-// What an element costs beside a multiplication and an addition.
-constexpr std::uint64_t kElementWork = 8;
+// What an element costs beside a multiplication and an addition: one that is drawn, and one that is
+// computed and held in all lanes.
+constexpr std::uint64_t kDrawnWork = 8;
+constexpr std::uint64_t kComputedWork = 32;
 constexpr unsigned kMostNested = 64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -75,8 +77,13 @@ double stored_as(DType dtype, double value) {
   return std::trunc(std::clamp(value, precision.lowest, precision.highest));
 }
 
-Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, unsigned depth)
-    : inputs_(inputs), work_(work), depth_(depth), samples_(inputs.graph.tensors.size()) {
+Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::uint64_t most_terms,
+                       unsigned depth)
+    : inputs_(inputs),
+      work_(work),
+      most_terms_(most_terms),
+      depth_(depth),
+      samples_(inputs.graph.tensors.size()) {
   if (depth > kMostNested) refuse("indices that depend on indices too many times over");
 }
 
@@ -94,6 +101,26 @@ void Evaluation::charge(std::uint64_t operations) {
     refuse("too much work for the reference: its results depend on too many elements");
   }
   work_ -= operations;
+}
+
+std::uint64_t Evaluation::work_of(TensorId tensor) const {
+  return given(tensor) ? kDrawnWork : kComputedWork;
+}
+
+std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::uint64_t seed) {
+  constexpr std::uint64_t kTellsLittle = 128;
+  could_estimate_ = could_estimate_ || terms > kTellsLittle;
+  if (terms <= most_terms_) return {};
+  estimated_ = true;
+  std::vector<std::uint64_t> places(most_terms_);
+  // One of each stretch of equal length, at random.
+  const double stretch = static_cast<double>(terms) / static_cast<double>(most_terms_);
+  for (std::uint64_t i = 0; i < most_terms_; ++i) {
+    const double draw = static_cast<double>(random_bits(seed, i) >> 11U) * 0x1p-53;
+    const auto place = static_cast<std::uint64_t>((static_cast<double>(i) + draw) * stretch);
+    places[i] = std::min(place, terms - 1);
+  }
+  return places;
 }
 
 TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sources) {
@@ -137,7 +164,7 @@ std::vector<std::uint64_t> Evaluation::indices(TensorId tensor,
                                                std::span<const std::uint64_t> elements,
                                                std::uint64_t below) {
   std::vector<std::uint64_t> result;
-  Evaluation nested(inputs_, work_, depth_ + 1);
+  Evaluation nested(inputs_, work_, kMaxCount, depth_ + 1);
   for (const Lanes& lanes : nested.run(tensor, elements)) {
     const std::string name = in_quotes(graph().tensor(tensor).name);
     if (spread_of(lanes) != 0) refuse("the indices " + name + " depend on rounding");
@@ -158,10 +185,10 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   std::vector<std::pair<std::uint32_t, std::uint64_t>> places;
   for (const Repeated& source : sources) {
     const auto [number, added] = roots.add(source.run);
-    if (added) charge(kElementWork * source.run.count);
+    if (added) charge(work_of(value) * source.run.count);
     places.emplace_back(number, source.times);
   }
-  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::unique_ptr<EvaluationStep>> steps;
   const OpId last = given(value) ? kNone : graph().tensor(value).producer;
   for (OpId id = last == kNone ? 0 : last + 1; id > 0; --id) {
     const Op& op = graph().ops[id - 1];
@@ -187,32 +214,33 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   return results;
 }
 
-void Step::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
+void EvaluationStep::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
   const TensorId value = evaluation_.through_views(tensor, sources);
   bool fresh = false;
   Samples& samples = evaluation_.wanted(value, fresh);
   if (fresh) releases_.push_back(value);
   for (const Repeated& source : sources) {
     const auto [run, added] = samples.add(source.run);
-    evaluation_.charge(added ? kElementWork * source.run.count : 1);
+    evaluation_.charge(added ? evaluation_.work_of(value) * source.run.count : 1);
     pieces_.push_back({value, run, source.times});
   }
 }
 
-Step::Request Step::request(std::size_t i, std::span<const Run> runs) {
+EvaluationStep::Request EvaluationStep::request(std::size_t i, std::span<const Run> runs) {
   ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
   add_to_request(i, runs);
   return static_cast<Request>(ends_.size() - 1);
 }
 
-void Step::add_to_request(std::size_t i, std::span<const Run> runs) {
+void EvaluationStep::add_to_request(std::size_t i, std::span<const Run> runs) {
   sources_.clear();
   for (const Run& run : runs) sources_.push_back({.run = run});
   add_pieces(op_.operands[i].tensor, sources_);
   ends_.back() = static_cast<std::uint32_t>(pieces_.size());
 }
 
-Step::Request Step::request_mapped(std::size_t i, const IndexMap& map, const Run& run) {
+EvaluationStep::Request EvaluationStep::request_mapped(std::size_t i, const IndexMap& map,
+                                                       const Run& run) {
   sources_.clear();
   map.append(run, sources_);
   add_pieces(op_.operands[i].tensor, sources_);
@@ -220,8 +248,8 @@ Step::Request Step::request_mapped(std::size_t i, const IndexMap& map, const Run
   return static_cast<Request>(ends_.size() - 1);
 }
 
-std::span<const double> Step::values(Request request, std::size_t lane,
-                                     std::vector<double>& scratch) {
+std::span<const double> EvaluationStep::values(Request request, std::size_t lane,
+                                               std::vector<double>& scratch) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
   const std::span pieces = std::span(pieces_).subspan(begin, ends_[request] - begin);
   for (const Piece& piece : pieces) {
@@ -242,7 +270,7 @@ std::span<const double> Step::values(Request request, std::size_t lane,
   return scratch;
 }
 
-bool Step::exact(Request request) {
+bool EvaluationStep::exact(Request request) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
   return std::all_of(pieces_.begin() + begin, pieces_.begin() + ends_[request],
                      [&](const Piece& piece) {
@@ -251,27 +279,38 @@ bool Step::exact(Request request) {
                      });
 }
 
-void Step::release_inputs() {
+void EvaluationStep::release_inputs() {
   for (const TensorId tensor : releases_) evaluation_.samples(tensor)->release();
 }
 
-double Step::arithmetic_unit(std::size_t output_index) const {
+double EvaluationStep::arithmetic_unit(std::size_t output_index) const {
   return output(output_index).type.dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
 }
 
-double Step::rounding_of(std::size_t output_index, double value) const {
+double EvaluationStep::rounding_of(std::size_t output_index, double value) const {
   const Precision& precision = precision_of(output(output_index).type.dtype);
   // Special functions are good to a few units of fp32.
   return std::max(2 * precision.unit, 8 * arithmetic_unit(output_index)) * std::abs(value) +
          precision.smallest;
 }
 
-double Step::summing_error(std::uint64_t terms, double magnitude, std::size_t output_index) const {
+double EvaluationStep::sampling_error(std::span<const double> terms, std::uint64_t population) {
+  const auto count = static_cast<double>(terms.size());
+  double total = 0;
+  for (const double term : terms) total += term;
+  double squares = 0;
+  for (const double term : terms) squares += (term - total / count) * (term - total / count);
+  const double left = 1 - count / static_cast<double>(population);
+  return std::sqrt(squares / count * left / count);
+}
+
+double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,
+                                     std::size_t output_index) const {
   return arithmetic_unit(output_index) * (8 + std::sqrt(static_cast<double>(terms))) * magnitude;
 }
 
-void Step::store(std::size_t output_index, std::uint32_t run, std::uint64_t k, const Lanes& lanes,
-                 double rounding) {
+void EvaluationStep::store(std::size_t output_index, std::uint32_t run, std::uint64_t k,
+                           const Lanes& lanes, double rounding) {
   const TensorId tensor = op_.outputs[output_index];
   Samples& samples = *evaluation_.samples(tensor);
   const DType dtype = graph().tensor(tensor).type.dtype;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/checked.hpp"
 #include "graph/op_graph.hpp"
 #include "measure/index_map.hpp"
 #include "measure/random.hpp"
@@ -54,7 +55,7 @@ class Samples {
   bool allocated_ = false;
 };
 
-class Step;
+class EvaluationStep;
 
 // What never changes: the graph and what its inputs hold, by tensor. A tensor that is given is not
 // computed, even where an op would.
@@ -65,14 +66,20 @@ struct ReferenceInputs {
 
 class Evaluation {
  public:
-  // `work` is what it may still do; nested evaluations share it.
-  Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, unsigned depth = 0);
+  // `work` is what it may still do; nested evaluations share it. Sums and means of more than
+  // `most_terms` are estimated from so many.
+  Evaluation(const ReferenceInputs& inputs, std::uint64_t& work,
+             std::uint64_t most_terms = kMaxCount, unsigned depth = 0);
   ~Evaluation();
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
 
   // All lanes of elements of a tensor. Throws Error where that cannot be had. Once per evaluation.
   std::vector<Lanes> run(TensorId tensor, std::span<const std::uint64_t> elements);
+
+  // Whether sums were estimated, and whether that could be done at all.
+  bool estimated() const { return estimated_; }
+  bool could_estimate() const { return could_estimate_; }
 
   // For the steps.
   const OpGraph& graph() const { return inputs_.graph; }
@@ -81,8 +88,12 @@ class Evaluation {
   // The samples of a tensor that is read; `fresh` tells that nobody asked before.
   Samples& wanted(TensorId tensor, bool& fresh);
   void fill_input(TensorId tensor);
+  // The places of a sum's terms to look at; empty where it is all of them.
+  std::vector<std::uint64_t> sampled_terms(std::uint64_t terms, std::uint64_t seed);
   // Counts scalar operations; throws where they are too many.
   void charge(std::uint64_t operations);
+  // That of having one element of a tensor.
+  std::uint64_t work_of(TensorId tensor) const;
   // Follows views down to the tensor that is stored. `sources` are elements of the tensor.
   TensorId through_views(TensorId tensor, std::vector<Repeated>& sources);
   // Whole numbers that decide what is read, so that they are needed ahead of everything else.
@@ -92,7 +103,10 @@ class Evaluation {
  private:
   const ReferenceInputs& inputs_;
   std::uint64_t& work_;
+  std::uint64_t most_terms_;
   unsigned depth_;
+  bool estimated_ = false;
+  bool could_estimate_ = false;
   std::vector<std::unique_ptr<Samples>> samples_;
   std::unordered_map<TensorId, IndexMap> view_maps_;
 };
@@ -102,12 +116,12 @@ class Evaluation {
 double spread_of(const Lanes& lanes);
 
 // One op's part in an evaluation: the base of the families of ops.
-class Step {
+class EvaluationStep {
  public:
-  Step(Evaluation& evaluation, const Op& op) : evaluation_(evaluation), op_(op) {}
-  virtual ~Step() = default;
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  EvaluationStep(Evaluation& evaluation, const Op& op) : evaluation_(evaluation), op_(op) {}
+  virtual ~EvaluationStep() = default;
+  EvaluationStep(const EvaluationStep&) = delete;
+  EvaluationStep& operator=(const EvaluationStep&) = delete;
 
   virtual void ask() = 0;
   virtual void compute() = 0;
@@ -119,6 +133,8 @@ class Step {
   using Request = std::uint32_t;
   static constexpr std::size_t kMaxOperands = 8;
 
+  Evaluation& evaluation() { return evaluation_; }
+  const Op& op() const { return op_; }
   const OpGraph& graph() const { return evaluation_.graph(); }
   const Tensor& operand(std::size_t i) const { return graph().tensor(op_.operands[i].tensor); }
   const Tensor& output(std::size_t i = 0) const { return graph().tensor(op_.outputs[i]); }
@@ -143,11 +159,10 @@ class Step {
   // What computing in fp32 (fp64 for f64) and storing does to such a value.
   double rounding_of(std::size_t output, double value) const;
   double arithmetic_unit(std::size_t output = 0) const;
+  // By how much the mean of some terms misses that of all, typically.
+  static double sampling_error(std::span<const double> terms, std::uint64_t population);
   // The error of adding up `terms` numbers whose magnitudes come to `magnitude`.
   double summing_error(std::uint64_t terms, double magnitude, std::size_t output = 0) const;
-
-  Evaluation& evaluation_;
-  const Op& op_;
 
  private:
   struct Piece {
@@ -157,6 +172,8 @@ class Step {
   };
   void add_pieces(TensorId tensor, std::vector<Repeated>& sources);
 
+  Evaluation& evaluation_;
+  const Op& op_;
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> ends_;
   std::vector<TensorId> releases_;
@@ -168,6 +185,6 @@ class Step {
 double stored_as(DType dtype, double value);
 
 // The step of an op. Throws Error for a custom op, which has no meaning here.
-std::unique_ptr<Step> make_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

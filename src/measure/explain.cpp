@@ -20,6 +20,8 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b 
 struct Gap {
   std::string text;  // empty where there is none to tell
   bool reads_low = false;
+  bool reads_high = false;
+  bool writes_high = false;
   bool noise = false;
 };
 
@@ -30,10 +32,14 @@ Gap gap_of(const Bytes& analytic, const Bytes& measured) {
     if (std::abs(percent) <= kTellingPercent) return;
     if (!gap.text.empty()) gap.text += ", ";
     gap.text += fmt::format("{} {:+.1f} %", what, percent);
+    if (what == "reads") {
+      (percent > 0 ? gap.reads_high : gap.reads_low) = true;
+    } else {
+      gap.writes_high = gap.writes_high || percent > 0;
+    }
   };
   add("reads", measured.read, analytic.read);
   add("writes", measured.write, analytic.write);
-  gap.reads_low = measured.read < analytic.read;
   gap.noise = distance(measured.read, analytic.read) <= kCounterNoise &&
               distance(measured.write, analytic.write) <= kCounterNoise;
   return gap;
@@ -41,6 +47,20 @@ Gap gap_of(const Bytes& analytic, const Bytes& measured) {
 
 std::string sentence(const std::string& where, const Gap& gap, std::string_view cause) {
   return fmt::format("{}: {}: {}", where, gap.text, cause);
+}
+
+// The cause of a kernel's gap, where its code or the compiler tells.
+std::string cause_of(const Gap& gap, const KernelMeasurement& kernel) {
+  std::string cause;
+  const auto add = [&](bool applies, const std::string& text) {
+    if (!applies || text.empty() || cause == text) return;
+    cause += cause.empty() ? text : "; " + text;
+  };
+  add(gap.reads_high, kernel.gaps.more_reads);
+  add(gap.reads_low, kernel.gaps.fewer_reads);
+  add(gap.writes_high, kernel.gaps.more_writes);
+  if (cause.empty() && kernel.resources.spill_bytes > 0) cause = "registers spill to memory";
+  return cause.empty() ? "unexplained" : cause;
 }
 
 constexpr std::string_view kNoise =
@@ -57,7 +77,7 @@ std::vector<std::string> explain_gaps(const PlanMeasurement& plan,
       const Gap gap = gap_of(kernel.analytic, *kernel.observed.dram);
       if (gap.text.empty()) continue;
       notes.push_back(sentence(fmt::format("{}, {} alone", plan.key, printable(kernel.name, 40)),
-                               gap, gap.noise ? kNoise : "unexplained"));
+                               gap, gap.noise ? std::string(kNoise) : cause_of(gap, kernel)));
     }
   }
   // A plan of one kernel is the same either way.
@@ -65,13 +85,17 @@ std::vector<std::string> explain_gaps(const PlanMeasurement& plan,
     const Gap gap = gap_of(plan.analytic, *plan.pipeline.dram);
     const bool from_cache =
         gap.reads_low && largest_intermediate > 0 && largest_intermediate <= device.l2_bytes;
+    std::string of_kernels = "unexplained";
+    for (const KernelMeasurement& kernel : plan.kernels) {
+      if (of_kernels == "unexplained") of_kernels = cause_of(gap, kernel);
+    }
     const std::string cause =
         gap.noise    ? std::string(kNoise)
         : from_cache ? fmt::format(
                            "the L2 of {} serves what one kernel left for the next (tensors "
                            "of up to {})",
                            human_bytes(device.l2_bytes), human_bytes(largest_intermediate))
-                     : "unexplained";
+                     : of_kernels;
     if (!gap.text.empty()) notes.push_back(sentence(plan.key + ", back to back", gap, cause));
   }
   return notes;

@@ -229,7 +229,7 @@ GraphPart part_of(const OpGraph& graph, std::span<const OpId> ops) {
     for (const TensorId output : graph.ops[id].outputs) {
       const Tensor& tensor = graph.tensor(output);
       const bool read_outside =
-          std::ranges::any_of(tensor.readers, [&](OpId reader) { return !inside(reader); });
+          std::ranges::any_of(graph.readers[output], [&](OpId reader) { return !inside(reader); });
       if (tensor.output || read_outside) part.results.push_back(output);
     }
   }

@@ -30,7 +30,7 @@ struct KernelMeasurement {
   KernelResources resources;
   std::string
       schedule{};  // how its work is spread; empty: it has no code, observed.reason tells why
-  bool looks_again = false;  // it reads rows anew that did not fit on chip
+  KnownGaps gaps{};
   double occupancy = 0;
   double compile_seconds = 0;
   bool cached = false;

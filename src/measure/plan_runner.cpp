@@ -48,7 +48,7 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     measured.name = kernel.name;
     measured.operations = kernel.operations;
     measured.analytic = kernel.analytic;
-    measured.looks_again = kernel.looks_again;
+    measured.gaps = kernel.gaps;
     measured.schedule = kernel.schedule;
     if (kernel.steps.empty()) continue;
     const Launch* const launch = std::get_if<Launch>(&kernel.steps.front());

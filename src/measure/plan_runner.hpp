@@ -38,7 +38,7 @@ struct PreparedKernel {
   std::vector<PreparedStep> steps{};  // what it takes, in order; none where it has no code
   std::string reason{};               // why there is none
   std::string schedule{};
-  bool looks_again = false;
+  KnownGaps gaps{};
 };
 
 struct PreparedPlan {

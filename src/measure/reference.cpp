@@ -12,12 +12,21 @@ Reference::Reference(const OpGraph& graph, std::span<const GraphInput> inputs)
 Answer Reference::evaluate(TensorId tensor, std::span<const std::uint64_t> elements,
                            std::uint64_t work) const {
   Answer answer;
-  try {
-    for (const Lanes& lanes : Evaluation(inputs_, work).run(tensor, elements)) {
-      answer.elements.push_back({.value = lanes[0], .spread = spread_of(lanes)});
+  for (const std::uint64_t most_terms : {kMaxCount, std::uint64_t{256}, std::uint64_t{32}}) {
+    std::uint64_t left = work;
+    Evaluation evaluation(inputs_, left, most_terms);
+    try {
+      for (const Lanes& lanes : evaluation.run(tensor, elements)) {
+        answer.elements.push_back({.value = lanes[0], .spread = spread_of(lanes)});
+      }
+      answer.reason.clear();
+      answer.estimated = evaluation.estimated();
+      break;
+    } catch (const Error& error) {
+      answer.reason = error.what();
     }
-  } catch (const Error& error) {
-    answer.reason = error.what();
+    // Only what ran out of work may do with less.
+    if (left > 0 || !evaluation.could_estimate()) break;
   }
   return answer;
 }

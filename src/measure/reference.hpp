@@ -29,6 +29,7 @@ struct Expected {
 struct Answer {
   std::vector<Expected> elements{};
   std::string reason{};
+  bool estimated = false;  // long sums from some of their terms, which the spread tells
 };
 
 // About half a second's worth on one core.
@@ -41,7 +42,8 @@ class Reference {
   // The graph and the inputs must outlive it.
   Reference(const OpGraph& graph, std::span<const GraphInput> inputs);
 
-  // Gives up where more scalar operations than `work` are needed.
+  // Where more scalar operations than `work` are needed, estimates long sums and means; gives up
+  // where that is still too much.
   Answer evaluate(TensorId tensor, std::span<const std::uint64_t> elements,
                   std::uint64_t work = kReferenceWork) const;
 

@@ -24,10 +24,19 @@ std::uint64_t Rows::row_of(std::uint64_t element) const {
   return row;
 }
 
+std::uint64_t Rows::element(std::uint64_t row, std::uint64_t place) const {
+  std::uint64_t element = 0;
+  for (const Axis& axis : kept_) element += row / axis.rows % axis.extent * axis.stride;
+  for (std::size_t i = reduced_.size(); i > 0; --i) {
+    const Axis& axis = reduced_[i - 1];
+    element += place % axis.extent * axis.stride;
+    place /= axis.extent;
+  }
+  return element;
+}
+
 std::vector<Run> Rows::runs_of_row(std::uint64_t row) const {
-  std::uint64_t first = 0;
-  for (const Axis& axis : kept_) first += row / axis.rows % axis.extent * axis.stride;
-  std::vector<Run> runs = {{.first = first}};
+  std::vector<Run> runs = {{.first = element(row, 0)}};
   for (std::size_t i = 0; i < reduced_.size(); ++i) {
     const Axis& axis = reduced_[i];
     if (i + 1 == reduced_.size()) {

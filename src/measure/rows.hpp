@@ -17,6 +17,8 @@ class Rows {
   std::uint64_t length() const { return length_; }
   std::uint64_t row_of(std::uint64_t element) const;
   std::vector<Run> runs_of_row(std::uint64_t row) const;
+  // The element at a place in a row.
+  std::uint64_t element(std::uint64_t row, std::uint64_t place) const;
 
  private:
   struct Axis {

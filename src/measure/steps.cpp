@@ -32,7 +32,7 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::unique_ptr<Step> make_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op) {
   const auto* row = std::ranges::find(kRows, op.row->infer, &Row::infer);
   if (row == kRows.end()) {
     throw Error(Fault::kUnavailable,

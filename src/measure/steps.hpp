@@ -7,20 +7,20 @@
 namespace fusecalc {
 
 // The families of ops, one maker each.
-using StepMaker = std::unique_ptr<Step> (*)(Evaluation& evaluation, const Op& op);
+using StepMaker = std::unique_ptr<EvaluationStep> (*)(Evaluation& evaluation, const Op& op);
 
-std::unique_ptr<Step> pointwise_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> dropout_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> transpose_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> slice_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> concat_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> gather_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> scatter_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> reduce_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> norm_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> loss_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> matmul_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> conv2d_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<Step> attention_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

@@ -29,14 +29,14 @@ Run run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
 }
 
 // Elements that are a product of two requests of the same length, plus a bias.
-class ProductStep : public Step {
+class ProductStep : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
       for (std::uint64_t k = 0; k < run.count; ++k) {
-        evaluation_.charge(ask_element(run.first + k * run.step));
+        evaluation().charge(ask_element(run.first + k * run.step));
       }
     }
   }
@@ -59,7 +59,7 @@ class ProductStep : public Step {
   }
 
  protected:
-  bool has_bias() const { return op_.operands.size() == 3; }
+  bool has_bias() const { return op().operands.size() == 3; }
   // Makes the two or three requests of an element; returns the number of products.
   virtual std::uint64_t ask_element(std::uint64_t element) = 0;
 
@@ -96,7 +96,7 @@ class MatmulStep final : public ProductStep {
  private:
   bool transposed(std::size_t i) const {
     if (linear_) return i == 1;
-    const bool flag = i == 0 ? op_.attributes->transpose_a : op_.attributes->transpose_b;
+    const bool flag = i == 0 ? op().attributes->transpose_a : op().attributes->transpose_b;
     return flag && operand(i).type.shape.size() > 1;
   }
 
@@ -148,7 +148,7 @@ class Conv2dStep final : public ProductStep {
 
  private:
   std::uint64_t ask_element(std::uint64_t element) override {
-    const Attributes& at = *op_.attributes;
+    const Attributes& at = *op().attributes;
     const Shape& x = operand(0).type.shape;
     const Shape& weight = operand(1).type.shape;
     const Shape& y = output().type.shape;
@@ -179,7 +179,7 @@ class Conv2dStep final : public ProductStep {
   }
 
   std::uint64_t place(std::uint64_t result, std::uint64_t tap, std::size_t axis) const {
-    const Attributes& at = *op_.attributes;
+    const Attributes& at = *op().attributes;
     return result * static_cast<std::uint64_t>(at.stride[axis]) +
            tap * static_cast<std::uint64_t>(at.dilation[axis]) -
            static_cast<std::uint64_t>(at.padding[axis]);
@@ -189,10 +189,10 @@ class Conv2dStep final : public ProductStep {
 // softmax(q k^T * scale + mask) v, one query at a time. A bool mask keeps where it is true, any
 // other is added. With `causal`, the last query sees all keys and each before it one fewer. A query
 // that sees no key yields 0.
-class AttentionStep final : public Step {
+class AttentionStep final : public EvaluationStep {
  public:
   AttentionStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         keys_(op.matrix.columns),
         queries_(op.matrix.rows),
         size_(operand(0).type.shape.back()),
@@ -219,12 +219,12 @@ class AttentionStep final : public Step {
           entry->second.q = request(0, std::array{run_of(query * size_, 1, size_)});
           request(1, std::array{run_of(head * keys_ * size_, 1, keys_ * size_)});
           if (!mask_.empty()) request_mapped(3, mask_[0], run_of(query * keys_, 1, keys_));
-          evaluation_.charge(keys_ * (size_ + 16));
+          evaluation().charge(keys_ * (size_ + 16));
         }
         const Run column =
             run_of(head * keys_ * value_size_ + element % value_size_, value_size_, keys_);
         columns_.push_back(request(2, std::array{column}));
-        evaluation_.charge(keys_);
+        evaluation().charge(keys_);
       }
     }
   }
@@ -258,7 +258,7 @@ class AttentionStep final : public Step {
   }
 
   bool sees(std::uint64_t query, std::uint64_t key) const {
-    return !op_.attributes->causal || key + queries_ <= query % queries_ + keys_;
+    return !op().attributes->causal || key + queries_ <= query % queries_ + keys_;
   }
 
   void weigh(Row& row, std::uint64_t query) {
@@ -330,15 +330,15 @@ class AttentionStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> matmul_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<MatmulStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> conv2d_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<Conv2dStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> attention_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<AttentionStep>(evaluation, op);
 }
 

@@ -11,18 +11,22 @@
 namespace fusecalc {
 namespace {
 
-class LossStep final : public Step {
+class LossStep final : public EvaluationStep {
  public:
   LossStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         classes_(operand(0).type.shape.back()),
         whole_rows_(op.row->access == Access::kSame) {}
 
   void ask() override {
     if (const Samples* losses = wanted(0)) {
-      if (op_.collapses) {
-        order_.resize(operand(1).elements);
-        for (std::uint64_t row = 0; row < order_.size(); ++row) order_[row] = row;
+      if (op().collapses) {
+        order_ = evaluation().sampled_terms(operand(1).elements, 0);
+        if (order_.empty()) {
+          order_.resize(operand(1).elements);
+          for (std::uint64_t row = 0; row < order_.size(); ++row) order_[row] = row;
+        }
+        summed_ = order_;
       } else {
         add_rows(*losses);
       }
@@ -30,7 +34,7 @@ class LossStep final : public Step {
     if (const Samples* normalisers = wanted(1)) add_rows(*normalisers);
     if (!whole_rows_) {
       const std::vector<std::uint64_t> targets =
-          evaluation_.indices(op_.operands[1].tensor, order_, classes_);
+          evaluation().indices(op().operands[1].tensor, order_, classes_);
       for (std::size_t i = 0; i < order_.size(); ++i) {
         const auto [entry, fresh] = rows_.try_emplace(order_[i]);
         const Run score{.first = order_[i] * classes_ + targets[i]};
@@ -53,7 +57,7 @@ class LossStep final : public Step {
       losses->allocate(false);
       for (std::uint32_t run = 0; run < losses->runs().size(); ++run) {
         for (std::uint64_t k = 0; k < losses->runs()[run].count; ++k) {
-          if (op_.collapses) {
+          if (op().collapses) {
             store_total(run, k);
           } else {
             const Row& row = rows_.at(losses->runs()[run].first + k * losses->runs()[run].step);
@@ -125,28 +129,36 @@ class LossStep final : public Step {
     Lanes total{};
     double magnitude = 0;
     double error = 0;
-    for (const auto& [number, row] : rows_) {
+    std::vector<double> losses;
+    for (const std::uint64_t number : summed_) {
+      const Row& row = rows_.at(number);
       for (std::size_t lane = 0; lane < kLanes; ++lane) total[lane] += row.loss[lane];
+      losses.push_back(row.loss[0]);
       magnitude += std::abs(row.loss[0]);
       error += row.error;
     }
-    const auto count = static_cast<double>(rows_.size());
-    const double divisor = op_.attributes->reduction == LossReduction::kMean ? count : 1;
-    for (double& lane : total) lane /= divisor;
+    // All samples' mean or sum, from those that were looked at.
+    const std::uint64_t samples = operand(1).elements;
+    const double factor =
+        op().attributes->reduction == LossReduction::kMean ? 1 : static_cast<double>(samples);
+    const double scale = factor / static_cast<double>(summed_.size());
+    for (double& lane : total) lane *= scale;
     store(0, run, k, total,
-          rounding_of(0, total[0]) + (error + summing_error(rows_.size(), magnitude)) / divisor);
+          rounding_of(0, total[0]) + (error + summing_error(samples, magnitude)) * scale +
+              2 * sampling_error(losses, samples) * factor);
   }
 
   std::uint64_t classes_;
-  bool whole_rows_;                   // a softmax over all classes, or one score alone
-  std::vector<std::uint64_t> order_;  // rows asked for
+  bool whole_rows_;                    // a softmax over all classes, or one score alone
+  std::vector<std::uint64_t> order_;   // rows asked for
+  std::vector<std::uint64_t> summed_;  // those that the loss adds up
   std::unordered_map<std::uint64_t, Row> rows_;
   std::vector<double> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Step> loss_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<LossStep>(evaluation, op);
 }
 

@@ -14,9 +14,9 @@ struct Source {
   std::uint64_t element = 0;
 };
 
-class MovementStep : public Step {
+class MovementStep : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     prepare();
@@ -67,7 +67,7 @@ class MovementStep : public Step {
 
   // The axis that a single-axis attribute names.
   std::size_t axis(std::size_t rank) const {
-    const std::int64_t written = op_.attributes->axes ? op_.attributes->axes->front() : 0;
+    const std::int64_t written = op().attributes->axes ? op().attributes->axes->front() : 0;
     return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
                                                 : written);
   }
@@ -139,7 +139,8 @@ class GatherStep final : public MovementStep {
     }
     std::ranges::sort(needed);
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    const auto rows = evaluation_.indices(op_.operands[1 - table_at_].tensor, needed, table_.rows);
+    const auto rows =
+        evaluation().indices(op().operands[1 - table_at_].tensor, needed, table_.rows);
     for (std::size_t i = 0; i < needed.size(); ++i) row_at_[needed[i]] = rows[i];
   }
 
@@ -165,7 +166,7 @@ class ScatterStep final : public MovementStep {
   void prepare() override {
     std::vector<std::uint64_t> all(table_.indices);
     for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
-    const auto rows = evaluation_.indices(op_.operands[1].tensor, all, table_.rows);
+    const auto rows = evaluation().indices(op().operands[1].tensor, all, table_.rows);
     for (std::uint64_t i = 0; i < all.size(); ++i) update_of_[rows[i]] = i;
   }
 
@@ -182,15 +183,15 @@ class ScatterStep final : public MovementStep {
 
 }  // namespace
 
-std::unique_ptr<Step> concat_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ConcatStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> gather_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<GatherStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> scatter_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ScatterStep>(evaluation, op);
 }
 

@@ -12,10 +12,10 @@
 namespace fusecalc {
 namespace {
 
-class PointwiseStep : public Step {
+class PointwiseStep : public EvaluationStep {
  public:
   PointwiseStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op), function_(reference_of(*op.row)) {
+      : EvaluationStep(evaluation, op), function_(reference_of(*op.row)) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       tensors_.push_back(i);
@@ -24,7 +24,7 @@ class PointwiseStep : public Step {
   }
   // A movement of operand 0.
   PointwiseStep(Evaluation& evaluation, const Op& op, IndexMap map)
-      : Step(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
+      : EvaluationStep(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
@@ -52,7 +52,7 @@ class PointwiseStep : public Step {
 
   void compute_run(std::uint32_t run, std::size_t lanes, Request first) {
     const std::uint64_t count = wanted()->runs()[run].count;
-    inputs_.assign(op_.operands.size(), {});
+    inputs_.assign(op().operands.size(), {});
     std::vector<std::array<std::span<const double>, kLanes>> sources(tensors_.size());
     scratch_.resize(tensors_.size() * kLanes);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -61,7 +61,7 @@ class PointwiseStep : public Step {
             values(first + static_cast<Request>(i), lane, scratch_[i * kLanes + lane]);
       }
     }
-    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].fill(op_.operands[i].number);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].fill(op().operands[i].number);
     for (std::uint64_t k = 0; k < count; ++k) {
       for (std::size_t i = 0; i < tensors_.size(); ++i) {
         for (std::size_t lane = 0; lane < lanes; ++lane) {
@@ -82,7 +82,7 @@ class PointwiseStep : public Step {
     if (function_ == nullptr) return inputs_[0][lane];
     arguments_.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) arguments_[i] = inputs_[i][lane];
-    return function_(arguments_, *op_.attributes);
+    return function_(arguments_, *op().attributes);
   }
 
   // A result that is one of the inputs, or 0, was not rounded, if its type holds what theirs does.
@@ -103,7 +103,7 @@ class PointwiseStep : public Step {
     double least = result[0];
     double most = result[0];
     const auto consider = [&] {
-      const double other = stored_as(dtype, function_(arguments_, *op_.attributes));
+      const double other = stored_as(dtype, function_(arguments_, *op().attributes));
       least = std::min(least, other);
       most = std::max(most, other);
     };
@@ -139,9 +139,9 @@ class PointwiseStep : public Step {
   std::vector<double> arguments_;
 };
 
-class DropoutStep final : public Step {
+class DropoutStep final : public EvaluationStep {
  public:
-  using Step::Step;
+  using EvaluationStep::EvaluationStep;
 
   void ask() override {
     if (wanted(0) == nullptr) return;
@@ -165,11 +165,11 @@ class DropoutStep final : public Step {
 
  private:
   bool keeps(const Run& run, std::uint64_t k) const {
-    return dropout_keeps(op_, run.first + k * run.step);
+    return dropout_keeps(op(), run.first + k * run.step);
   }
 
   void compute_run(std::uint32_t run) {
-    const double scale = 1 / (1 - op_.attributes->p);
+    const double scale = 1 / (1 - op().attributes->p);
     std::vector<double> scratch;
     std::vector<Lanes> results(wanted(0)->runs()[run].count);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -189,7 +189,7 @@ std::size_t axis_of(std::int64_t axis, std::size_t rank) {
 
 }  // namespace
 
-std::unique_ptr<Step> pointwise_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op) {
   const OpGraph& graph = evaluation.graph();
   // An op without a function repeats its operand.
   if (reference_of(*op.row) == nullptr) {
@@ -200,11 +200,11 @@ std::unique_ptr<Step> pointwise_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<PointwiseStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> dropout_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<DropoutStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> transpose_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op) {
   const Shape& from = evaluation.graph().tensor(op.operands[0].tensor).type.shape;
   std::vector<std::int64_t> perm = op.attributes->perm;
   if (perm.empty()) {
@@ -216,7 +216,7 @@ std::unique_ptr<Step> transpose_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<PointwiseStep>(evaluation, op, IndexMap::permutation(from, perm));
 }
 
-std::unique_ptr<Step> slice_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op) {
   const OpGraph& graph = evaluation.graph();
   const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
   const Attributes& at = *op.attributes;

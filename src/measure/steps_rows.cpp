@@ -10,17 +10,20 @@
 namespace fusecalc {
 namespace {
 
-class ReduceStep final : public Step {
+class ReduceStep final : public EvaluationStep {
  public:
   ReduceStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op), rows_(op.rows), function_(reference_of(*op.row)) {}
+      : EvaluationStep(evaluation, op),
+        rows_(op.rows),
+        function_(reference_of(*op.row)),
+        adding_(adding_of(*op.row)) {}
 
   void ask() override {
     for (const Run& run : wanted()->runs()) {
       for (std::uint64_t k = 0; k < run.count; ++k) {
         const std::uint64_t row = run.first + k * run.step;
         const auto [entry, fresh] = results_.try_emplace(row);
-        if (fresh) entry->second.request = request(0, rows_.runs_of_row(row));
+        if (fresh) entry->second.request = request_row(row);
       }
     }
   }
@@ -49,27 +52,51 @@ class ReduceStep final : public Step {
     double rounding = 0;
   };
 
+  Request request_row(std::uint64_t row) {
+    std::vector<std::uint64_t> terms;
+    if (adding_ != Adding::kNeither) terms = evaluation().sampled_terms(rows_.length(), row);
+    if (terms.empty()) return request(0, rows_.runs_of_row(row));
+    for (std::uint64_t& term : terms) term = rows_.element(row, term);
+    return request(0, runs_of(terms));
+  }
+
+  // Makes the sum or mean of some terms that of all.
+  void extrapolate(Result& result, std::span<const double> terms) const {
+    const double all = static_cast<double>(rows_.length());
+    const bool is_sum = adding_ == Adding::kSum;
+    const double scale = is_sum ? all / static_cast<double>(terms.size()) : 1;
+    for (double& lane : result.lanes) lane *= scale;
+    result.rounding =
+        result.rounding * scale + 2 * sampling_error(terms, rows_.length()) * (is_sum ? all : 1);
+  }
+
   void reduce(Result& result) {
+    compute_lanes(result);
+    const std::span<const double> row = values(result.request, 0, scratch_);
+    if (row.size() < rows_.length()) extrapolate(result, row);
+  }
+
+  void compute_lanes(Result& result) {
     const bool is_exact = exact(result.request);
     const std::span<const double> row = values(result.request, 0, scratch_);
-    result.lanes.fill(function_(row, *op_.attributes));
+    result.lanes.fill(function_(row, *op().attributes));
     const double value = result.lanes[0];
     const bool choice = std::ranges::any_of(
         row, [&](double element) { return std::abs(element) == std::abs(value); });
     if (!choice || output().type.dtype != operand(0).type.dtype) {
       magnitudes_.assign(row.begin(), row.end());
       for (double& element : magnitudes_) element = std::abs(element);
-      const double terms = std::abs(function_(magnitudes_, *op_.attributes));
+      const double terms = std::abs(function_(magnitudes_, *op().attributes));
       result.rounding =
           rounding_of(0, value) + summing_error(row.size(), std::max(terms, std::abs(value)));
     }
     if (is_exact) return;
-    if (op_.row->type_rule == TypeRule::kIndex) {
+    if (op().row->type_rule == TypeRule::kIndex) {
       find_ties(result);
       return;
     }
     for (std::size_t lane = 1; lane < kLanes; ++lane) {
-      result.lanes[lane] = function_(values(result.request, lane, scratch_), *op_.attributes);
+      result.lanes[lane] = function_(values(result.request, lane, scratch_), *op().attributes);
     }
   }
 
@@ -92,6 +119,7 @@ class ReduceStep final : public Step {
 
   Rows rows_;
   ReferenceFunction function_;
+  Adding adding_;
   std::unordered_map<std::uint64_t, Result> results_;
   std::vector<double> scratch_;
   std::vector<double> magnitudes_;
@@ -124,10 +152,10 @@ Statistics moments_of(std::span<const double> row, std::size_t lane, Statistics 
   return known;
 }
 
-class NormStep final : public Step {
+class NormStep final : public EvaluationStep {
  public:
   NormStep(Evaluation& evaluation, const Op& op)
-      : Step(evaluation, op),
+      : EvaluationStep(evaluation, op),
         rows_(op.rows),
         function_(reference_of(*op.row)),
         softmax_(op.row->infer == infer_softmax),
@@ -218,13 +246,13 @@ class NormStep final : public Step {
     std::array<std::vector<double>, kMaxOperands> scratch;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       std::array<std::span<const double>, kMaxOperands> in;
-      for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+      for (std::size_t i = 0; i < op().operands.size(); ++i) {
         in[i] = values(x + static_cast<Request>(i), lane, scratch[i]);
       }
       std::uint64_t row = kNone;
       const Statistics* of_row = nullptr;
       for (std::uint64_t k = 0; k < elements.count; ++k) {
-        std::array<double, 4> arguments = {in[0][k], 0, 0, op_.attributes->eps};
+        std::array<double, 4> arguments = {in[0][k], 0, 0, op().attributes->eps};
         if (given_) {
           arguments[1] = in[3][k];
           arguments[2] = in[4][k];
@@ -237,7 +265,7 @@ class NormStep final : public Step {
         }
         const double weight = maps_.empty() ? 1 : in[1][k];
         const double bias = maps_.size() < 2 ? 0 : in[2][k];
-        const double normal = function_(arguments, *op_.attributes);
+        const double normal = function_(arguments, *op().attributes);
         results[k][lane] = normal * weight + bias;
         if (lane == 0) {
           roundings[k] = std::abs(weight) * rounding_within(arguments, normal) +
@@ -262,7 +290,7 @@ class NormStep final : public Step {
     for (std::size_t i = 0; i < errors.size(); ++i) {
       std::array<double, 4> moved = arguments;
       moved[i] += errors[i];
-      const double change = std::abs(function_(moved, *op_.attributes) - normal);
+      const double change = std::abs(function_(moved, *op().attributes) - normal);
       if (std::isfinite(change)) total += change;
     }
     return total;
@@ -280,11 +308,11 @@ class NormStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> reduce_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<ReduceStep>(evaluation, op);
 }
 
-std::unique_ptr<Step> norm_step(Evaluation& evaluation, const Op& op) {
+std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<NormStep>(evaluation, op);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "measure/backend.hpp"
+#include "measure/inputs.hpp"
 #include "measure/reference.hpp"
 
 namespace fusecalc {
@@ -25,7 +26,7 @@ struct Verification {
   double max_rel_err = 0;  // infinite where an infinity or what is no number is out of place
   double tolerance = 0;    // of the type of the tensor that has it
   bool ok = true;
-  std::uint64_t checked = 0;             // elements held against the reference
+  std::uint64_t checked = 0;             // elements held against the reference or a plan
   std::string worst{};                   // where not ok: the place and both values
   std::vector<std::string> unchecked{};  // what could not be checked, and why
 };
@@ -79,6 +80,14 @@ class Verifier {
   const OpGraph& graph_;
   std::vector<ExpectedOutput> outputs_;
 };
+
+// Puts an input's data where it belongs.
+void place_input(GpuBackend& gpu, const GraphInput& input, const BufferAt& place);
+
+// Runs a part of a graph, a kernel say, from random data of its own, and holds its results against
+// the reference. `work` launches it; the buffer of each tensor begins at its place.
+Verification check_part(GpuBackend& gpu, const OpGraph& graph, const GraphPart& part,
+                        std::uint64_t seed, const Verifier::Places& places, const Work& work);
 
 // The worse of two: for a plan that was checked in more than one way.
 Verification worse_of(Verification a, Verification b);

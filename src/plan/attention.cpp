@@ -31,8 +31,9 @@ class AttentionMatch {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
       const bool between = between_[phases_.index_of(id)];
-      if (between && needed_outside(op)) return {Obstacle::kScoresNeeded, scores_, weighted_};
-      if (reorders_operands(graph_, op) || op.row->access != Access::kSame) return two;
+      if (between && needed_outside(graph_.ops[id]))
+        return {Obstacle::kScoresNeeded, scores_, weighted_};
+      if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
       if (!between || !over_keys(op)) return two;
       if (is_softmax(id)) ++normalisers;
@@ -73,6 +74,10 @@ class AttentionMatch {
     }
   }
 
+  bool reorders_operands(OpId id) const {
+    return std::ranges::any_of(graph_.outline.inputs_of(id), &Outline::Input::reordered);
+  }
+
   // A reduction of score rows.
   bool over_keys(const Op& op) const {
     const MatrixShape& matrix = graph_.ops[scores_].matrix;
@@ -96,7 +101,7 @@ class AttentionMatch {
     const bool same_scores = graph_.ops[maximum].operands[0].tensor != kNone &&
                              graph_.tensors[graph_.ops[maximum].operands[0].tensor].value ==
                                  graph_.tensors[graph_.ops[difference].operands[0].tensor].value;
-    const std::vector<OpId>& readers = graph_.tensors[op.outputs[0]].readers;
+    const std::span<const OpId> readers = graph_.readers[op.outputs[0]];
     const bool divides =
         readers.size() == 1 && is(graph_.ops[readers[0]], "div") && phases_.contains(readers[0]) &&
         producer_of(readers[0], 0) == exponential && producer_of(readers[0], 1) == id;

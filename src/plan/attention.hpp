@@ -10,7 +10,4 @@ namespace fusecalc {
 Verdict check_attention(const PhaseFinder& phases, const Kernel& kernel, OpId scores,
                         OpId weighted);
 
-// Whether an op reads one of its operands through a view that changes the order.
-bool reorders_operands(const OpGraph& graph, const Op& op);
-
 }  // namespace fusecalc

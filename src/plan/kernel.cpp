@@ -12,11 +12,11 @@ namespace fusecalc {
 namespace {
 
 // The kernels that must run before or after one, each once.
-std::vector<std::uint32_t> neighbours(const OpGraph& graph, const std::vector<std::uint32_t>& owner,
-                                      const Kernel& kernel, std::vector<OpId> Op::*direction) {
+std::vector<std::uint32_t> neighbours(const IdLists& order, const std::vector<std::uint32_t>& owner,
+                                      const Kernel& kernel) {
   std::vector<std::uint32_t> found;
   for (const OpId op : kernel) {
-    for (const OpId other : graph.ops[op].*direction) {
+    for (const OpId other : order[op]) {
       if (owner[other] != kNone && owner[other] != owner[op]) found.push_back(owner[other]);
     }
   }
@@ -39,7 +39,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   std::vector<std::size_t> waits_for(kernels.size());
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
   for (std::uint32_t k = 0; k < kernels.size(); ++k) {
-    waits_for[k] = neighbours(graph, owner, kernels[k], &Op::before).size();
+    waits_for[k] = neighbours(graph.before, owner, kernels[k]).size();
     if (waits_for[k] == 0) ready.push(k);
   }
   std::vector<Kernel> sorted;
@@ -48,7 +48,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
     const std::uint32_t k = ready.top();
     ready.pop();
     sorted.push_back(kernels[k]);
-    for (const std::uint32_t later : neighbours(graph, owner, kernels[k], &Op::after)) {
+    for (const std::uint32_t later : neighbours(graph.after, owner, kernels[k])) {
       if (--waits_for[later] == 0) ready.push(later);
     }
   }
@@ -62,7 +62,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   std::vector<std::uint32_t> path;
   while (std::ranges::find(path, k) == path.end()) {
     path.push_back(k);
-    const std::vector<std::uint32_t> earlier = neighbours(graph, owner, kernels[k], &Op::before);
+    const std::vector<std::uint32_t> earlier = neighbours(graph.before, owner, kernels[k]);
     k = *std::ranges::find_if(earlier, [&](std::uint32_t other) { return waits_for[other] > 0; });
   }
   path.erase(path.begin(), std::ranges::find(path, k));

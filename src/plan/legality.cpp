@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,70 +25,73 @@ constexpr std::uint64_t kAccumulatorBytes = 4;
 class Check {
  public:
   Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
-      : finder_(finder), graph_(finder.graph()), kernel_(kernel), rules_(rules) {}
+      : finder_(finder),
+        graph_(finder.graph()),
+        outline_(finder.graph().outline),
+        kernel_(kernel),
+        rules_(rules) {}
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
     if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
-      if (op(id).op_class == OpClass::kOpaque) return {Obstacle::kOpaque, id};
+      if (step(id).custom) return {Obstacle::kCustom, id};
     }
+    // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
+    finder_.enter(kernel_);
+    find_contractions();
+    if (const Verdict order = check_contractions(); !order.legal()) return order;
     phases_ = &finder_.find(kernel_);
     if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
-    return phases_->contracts ? check_contraction() : check_spaces();
+    if (contractions_.empty()) return check_spaces();
+    return contractions_.size() == 1 ? check_epilogue_spaces(contractions_[0]) : Verdict{};
   }
 
  private:
   const Op& op(OpId id) const { return graph_.ops[id]; }
+  const Outline::Step& step(OpId id) const { return outline_[id]; }
   std::uint8_t phase_of(OpId id) const { return phases_->runs_in[finder_.index_of(id)]; }
 
-  // The op of this kernel that makes the operand's value, or none.
-  OpId producer_inside(const Operand& operand) const {
-    if (operand.tensor == kNone) return kNone;
-    const OpId producer = graph_.value_of(operand.tensor).producer;
-    return producer != kNone && finder_.contains(producer) ? producer : kNone;
+  // Whether the input's value is made by an op of this kernel.
+  bool from_inside(const Outline::Input& input) const {
+    return input.producer != kNone && finder_.contains(input.producer);
   }
 
   bool feeds_inside(OpId id) const {
-    return std::ranges::any_of(op(id).outputs, [&](TensorId output) {
-      const std::vector<OpId>& readers = graph_.tensors[output].readers;
-      return std::ranges::any_of(readers, [&](OpId reader) { return finder_.contains(reader); });
+    return std::ranges::any_of(outline_.results_of(id), [&](const Outline::Result& result) {
+      return std::ranges::any_of(graph_.readers[result.tensor],
+                                 [&](OpId reader) { return finder_.contains(reader); });
     });
-  }
-
-  bool written(OpId id) const {
-    return std::ranges::any_of(op(id).outputs,
-                               [&](TensorId output) { return finder_.needed_outside(output); });
   }
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {
-    std::size_t count = phases_->reads.size();
-    for (const OpId id : kernel_) {
-      count += static_cast<std::size_t>(std::ranges::count_if(
-          op(id).outputs, [&](TensorId output) { return finder_.needed_outside(output); }));
-    }
-    return count;
+    return std::accumulate(phases_->written.begin(), phases_->written.end(), phases_->reads.size());
   }
 
   bool connected() const;
   Verdict check_edges() const;
-  Verdict check_edge(OpId from, OpId to, const Operand& operand) const;
-  bool aligned(const Operand& operand, const Op& reader) const;
+  Verdict check_ready(OpId to, const Outline::Input& input) const;
+  Verdict check_edge(OpId to, const Outline::Input& input) const;
+  bool aligned(const Outline::Input& input, OpId reader) const;
   Verdict check_spaces() const;
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
-  Verdict check_contraction() const;
+  void find_contractions();
+  Verdict check_contractions() const;
   Verdict check_epilogue(OpId contraction) const;
+  Verdict check_epilogue_spaces(OpId contraction) const;
   Verdict check_epilogue_rows(OpId contraction) const;
 
   PhaseFinder& finder_;
   const OpGraph& graph_;
+  const Outline& outline_;
   const Kernel& kernel_;
   const Rules& rules_;
   const Phases* phases_ = nullptr;
+  std::vector<OpId> contractions_;
 };
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
@@ -109,14 +113,12 @@ bool Check::connected() const {
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    for (const Operand& operand : op(kernel_[i]).operands) {
-      if (operand.tensor == kNone) continue;
-      const OpId producer = producer_inside(operand);
-      if (producer != kNone) {
-        join(i, finder_.index_of(producer));
+    for (const Outline::Input& input : outline_.inputs_of(kernel_[i])) {
+      if (from_inside(input)) {
+        join(i, finder_.index_of(input.producer));
         continue;
       }
-      std::size_t& first = first_reader[finder_.read_of(operand.tensor)];
+      std::size_t& first = first_reader[finder_.read_of(input)];
       if (first == kernel_.size()) {
         first = i;
       } else {
@@ -130,69 +132,61 @@ bool Check::connected() const {
 
 Verdict Check::check_edges() const {
   for (const OpId id : kernel_) {
-    for (const Operand& operand : op(id).operands) {
-      const OpId producer = producer_inside(operand);
-      if (producer == kNone) continue;
-      const Verdict verdict = check_edge(producer, id, operand);
+    for (const Outline::Input& input : outline_.inputs_of(id)) {
+      if (!from_inside(input)) continue;
+      const Verdict verdict = check_edge(id, input);
       if (!verdict.legal()) return verdict;
     }
   }
   return {};
 }
 
-bool reorders(const OpGraph& graph, TensorId tensor) {
-  while (graph.tensors[tensor].view_of != kNone) {
-    if (!graph.tensors[tensor].view_perm.empty()) return true;
-    tensor = graph.tensors[tensor].view_of;
-  }
-  return false;
+// Whether a block can have what its own kernel makes before all blocks are done.
+Verdict Check::check_ready(OpId to, const Outline::Input& input) const {
+  const OpId from = input.producer;
+  if (step(from).access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
+  if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
+  return {};
 }
 
-Verdict Check::check_edge(OpId from, OpId to, const Operand& operand) const {
-  const Op& producer = op(from);
-  const Op& reader = op(to);
-  if (producer.row->access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
-  if (producer.collapses && graph_.value_of(operand.tensor).elements <= 1) {
-    return {Obstacle::kAfterCollapse, from, to};
-  }
-  const bool rows = !phases_->rows.empty();
-  const bool permutes = reader.row->access == Access::kPermute ||
-                        producer.row->access == Access::kPermute ||
-                        reorders(graph_, operand.tensor);
-  if (rows && permutes && reader.op_class != OpClass::kContract) {
+Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
+  const OpId from = input.producer;
+  const Outline::Step& producer = step(from);
+  const Outline::Step& reader = step(to);
+  if (const Verdict ready = check_ready(to, input); !ready.legal()) return ready;
+  if (phases_->rows.empty()) return {};
+  const bool permutes =
+      reader.access == Access::kPermute || producer.access == Access::kPermute || input.reordered;
+  if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
   if (phase_of(to) == 0 && phases_->ready_in[finder_.index_of(from)] == 0) return {};
   // From here on the value comes out of a reduction, directly or not.
-  const Access access = reader.row->access;
+  const Access access = reader.access;
   const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
   if (picks_score) {
     // From the rows that were reduced before, or from the results of rows.
     const RowLayout& layout = phases_->rows;
-    const std::uint64_t elements = graph_.tensors[operand.tensor].elements;
     const bool whole_rows =
         layout.reduces_innermost() && layout.rows() == reader.work &&
-        (elements == layout.rows() * layout.row_length() || elements == layout.rows());
+        (input.elements == layout.rows() * layout.row_length() || input.elements == layout.rows());
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
   if (access != Access::kSame && access != Access::kScatter) {
     return {Obstacle::kMovesRows, from, to};
   }
-  const bool pointwise =
-      reader.op_class == OpClass::kPointwise || reader.op_class == OpClass::kMovement;
-  if (pointwise && access == Access::kSame && !aligned(operand, reader)) {
+  if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
     return {Obstacle::kMisaligned, from, to};
   }
   return {};
 }
 
 // Whether a result of rows meets the elements of its own row where it is broadcast.
-bool Check::aligned(const Operand& operand, const Op& reader) const {
-  const Tensor& seen = graph_.tensors[operand.tensor];
-  const Tensor& result = graph_.tensors[reader.outputs[0]];
-  if (seen.elements == result.elements || seen.elements == 1) return true;
-  const Shape& wide = result.type.shape;
-  const Shape& narrow = seen.type.shape;
+bool Check::aligned(const Outline::Input& input, OpId reader) const {
+  const Outline::Result& result = outline_.results_of(reader).front();
+  if (input.elements == result.elements || input.elements == 1) return true;
+  const Shape& wide = graph_.tensors[result.tensor].type.shape;
+  const Shape& narrow = graph_.tensors[input.tensor].type.shape;
   const std::size_t offset = wide.size() - narrow.size();
   std::vector<bool> repeated(wide.size());
   for (std::size_t i = 0; i < wide.size(); ++i) repeated[i] = i < offset || narrow[i - offset] == 1;
@@ -204,21 +198,22 @@ Verdict Check::check_spaces() const {
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
-    const bool inside_only = !written(id) && feeds_inside(id);
-    if (!inside_only && (!widest || op(id).work > op(*widest).work)) widest = id;
-    if (op(id).rows.empty()) continue;
-    const bool picks = op(id).row->access == Access::kGather && phase_of(id) > 0;
-    if (first_rows && !picks && op(id).rows != op(*first_rows).rows) {
+    const bool inside_only = phases_->written[finder_.index_of(id)] == 0 && feeds_inside(id);
+    if (!inside_only && (!widest || step(id).work > step(*widest).work)) widest = id;
+    if (!step(id).reduces()) continue;
+    const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
+    if (first_rows && !picks && step(id).rows != step(*first_rows).rows) {
       return {Obstacle::kRows, *first_rows, id};
     }
     if (!first_rows && !picks) first_rows = id;
   }
   const OpId leader = first_rows.value_or(widest.value_or(kernel_.front()));
-  const std::uint64_t space = op(leader).work;
+  const std::uint64_t space = step(leader).work;
   for (const OpId id : kernel_) {
-    if (op(id).work == space) continue;
-    const bool of_rows = phase_of(id) > 0 && op(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && (op(id).work < space || !written(id));
+    if (step(id).work == space) continue;
+    const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
+    const bool for_inside =
+        feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
     if (!of_rows && !for_inside) return {Obstacle::kSpaces, leader, id};
   }
   return check_grid();
@@ -230,7 +225,7 @@ Verdict Check::check_grid() const {
   if (phases_->rows.empty() || phases_->rows.rows() > 1) return {};
   if (!phases_->never_fits && phases_->held_bytes <= rules_.on_chip_bytes) return {};
   for (const OpId id : kernel_) {
-    if (phase_of(id) > 0 && op(id).work == phases_->rows.row_length()) {
+    if (phase_of(id) > 0 && step(id).work == phases_->rows.row_length()) {
       return {Obstacle::kWholeTensor, id};
     }
   }
@@ -243,18 +238,28 @@ bool Check::works_on(OpId id, OpId earlier) const {
   needed[finder_.index_of(id)] = true;
   for (std::size_t i = finder_.index_of(id); i > finder_.index_of(earlier); --i) {
     if (!needed[i]) continue;
-    for (const Operand& operand : op(kernel_[i]).operands) {
-      const OpId producer = producer_inside(operand);
-      if (producer != kNone) needed[finder_.index_of(producer)] = true;
+    for (const Outline::Input& input : outline_.inputs_of(kernel_[i])) {
+      if (from_inside(input)) needed[finder_.index_of(input.producer)] = true;
     }
   }
   return needed[finder_.index_of(earlier)];
 }
 
-Verdict Check::check_contraction() const {
-  std::vector<OpId> contractions;
+void Check::find_contractions() {
   for (const OpId id : kernel_) {
-    if (op(id).op_class == OpClass::kContract) contractions.push_back(id);
+    if (step(id).contracts()) contractions_.push_back(id);
+  }
+}
+
+// What the main loops of contractions read and what is made of their results.
+Verdict Check::check_contractions() const {
+  const std::vector<OpId>& contractions = contractions_;
+  if (contractions.empty()) return {};
+  for (const OpId id : kernel_) {
+    for (const Outline::Input& input : outline_.inputs_of(id)) {
+      if (!from_inside(input)) continue;
+      if (const Verdict ready = check_ready(id, input); !ready.legal()) return ready;
+    }
   }
   for (std::size_t i = 1; i < contractions.size(); ++i) {
     if (!works_on(contractions[i], contractions[i - 1])) {
@@ -281,11 +286,9 @@ Verdict Check::check_contraction() const {
 }
 
 Verdict Check::check_epilogue(OpId contraction) const {
-  for (const Operand& operand : op(contraction).operands) {
-    const OpId producer = producer_inside(operand);
-    if (producer != kNone) return {Obstacle::kPrologue, producer, contraction};
+  for (const Outline::Input& input : outline_.inputs_of(contraction)) {
+    if (from_inside(input)) return {Obstacle::kPrologue, input.producer, contraction};
   }
-  const std::uint64_t space = graph_.tensors[op(contraction).outputs[0]].elements;
   // Whether each op works on the contraction's result.
   std::vector<bool> follows(kernel_.size(), false);
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
@@ -294,22 +297,30 @@ Verdict Check::check_epilogue(OpId contraction) const {
       follows[i] = true;
       continue;
     }
-    for (const Operand& operand : op(id).operands) {
-      const OpId producer = producer_inside(operand);
-      if (producer != kNone && follows[finder_.index_of(producer)]) follows[i] = true;
+    for (const Outline::Input& input : outline_.inputs_of(id)) {
+      if (from_inside(input) && follows[finder_.index_of(input.producer)]) follows[i] = true;
     }
-    const bool picks = op(id).op_class == OpClass::kNormalise && follows[i];
-    if (op(id).row->access != Access::kSame && !picks) {
+    const bool picks = step(id).op_class == OpClass::kNormalise && follows[i];
+    if (step(id).access != Access::kSame && !picks) {
       return {Obstacle::kEpilogueMovement, contraction, id};
     }
-    if (reorders_operands(graph_, op(id)) && !picks) {
+    const bool reordered = std::ranges::any_of(outline_.inputs_of(id), &Outline::Input::reordered);
+    if (reordered && !picks) {
       return {Obstacle::kEpilogueOrder, contraction, id};
     }
-    const bool side = !follows[i] && (!feeds_inside(id) || !op(id).rows.empty());
+    const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
-    const bool of_rows = phase_of(id) > 0 && op(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && op(id).work < space;
-    if (op(id).work != space && !of_rows && !for_inside)
+  }
+  return {};
+}
+
+Verdict Check::check_epilogue_spaces(OpId contraction) const {
+  const std::uint64_t space = outline_.results_of(contraction).front().elements;
+  for (const OpId id : kernel_) {
+    if (id == contraction) continue;
+    const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
+    const bool for_inside = step(id).work < space && feeds_inside(id);
+    if (step(id).work != space && !of_rows && !for_inside)
       return {Obstacle::kSpaces, contraction, id};
   }
   return check_epilogue_rows(contraction);
@@ -320,7 +331,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   const Op& product = op(contraction);
   OpId reduction = contraction;
   for (const OpId id : kernel_) {
-    if (op(id).rows.empty()) continue;
+    if (!step(id).reduces()) continue;
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
     reduction = id;
   }
@@ -340,7 +351,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
       rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= rules_.on_chip_bytes;
   if (held) return {};
   for (const OpId id : kernel_) {
-    const bool looks_again = op(id).passes > 1 || (phase_of(id) > 0 && op(id).work == space);
+    const bool looks_again = step(id).passes > 1 || (phase_of(id) > 0 && step(id).work == space);
     if (looks_again) return {Obstacle::kEpilogueHolds, contraction, id};
   }
   return {};
@@ -349,7 +360,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
 constexpr std::array<std::string_view, 24> kReasons = {
     "",
-    "{0} is opaque: nothing is known of how it works",
+    "the code of a {0} op is not known, so it stays a kernel of its own",
     "they share no tensor",
     "a kernel holds at most 64 ops",
     "a kernel takes at most 96 tensors",
@@ -361,14 +372,14 @@ constexpr std::array<std::string_view, 24> kReasons = {
     "{1} may read rows that another block of {0} has yet to write",
     "the loss that {0} ends in is known only when all rows are done",
     "{1} lines the result of {0} up with another axis than the reduced one",
-    "{1} loads its operands from memory, each many times over; {0} would run again for every tile",
+    "{1} loads its operands from memory as they are; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first",
     "two contractions side by side; a kernel runs the main loop of one",
     "the scores between the two contractions are needed elsewhere, so they must be written",
     "{1} does not work on the result of {0}",
     "the epilogue of {0} writes its tiles in order; {1} moves elements",
     "the epilogue of {0} works on its tiles in order; {1} reads an operand in another order",
-    "{1} does not reduce rows or columns of the result of {0}",
+    "{1} reduces what the tiles of {0} hold only in parts",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "a general compiler leaves {0} to a library, as a kernel of its own",
     "fusing them would close a circle through another kernel",
@@ -376,12 +387,6 @@ constexpr std::array<std::string_view, 24> kReasons = {
 static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kCycle) + 1);
 
 }  // namespace
-
-bool reorders_operands(const OpGraph& graph, const Op& op) {
-  return std::ranges::any_of(op.operands, [&](const Operand& operand) {
-    return operand.tensor != kNone && reorders(graph, operand.tensor);
-  });
-}
 
 Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules) {
   return Check(phases, kernel, rules).run();

@@ -20,7 +20,7 @@ struct Rules {
 
 enum class Obstacle : std::uint8_t {
   kNothing,
-  kOpaque,
+  kCustom,
   kUnrelated,
   kTooManyOps,
   kTooManyTensors,

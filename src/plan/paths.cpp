@@ -1,15 +1,13 @@
 #include "plan/paths.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace fusecalc {
 namespace {
 
-// Orders between ops that one search looks at.
-constexpr std::size_t kMostSteps = 128;
-// Leaves room beside each kernel for the one that is being taken out of it.
-constexpr std::uint64_t kSpacing = 4;
+// Orders between ops that one side of a search looks at.
+constexpr std::size_t kMostSteps = 32;
+constexpr std::uint64_t kLastLabel = std::uint64_t{1} << 62;
 
 }  // namespace
 
@@ -21,76 +19,135 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
   return owner;
 }
 
-bool PathFinder::collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
-                         std::vector<KernelId>& found) {
-  seen_.resize(kernels_.size(), 0);
-  ++search_;
-  found.clear();
-  const auto [low, high] = std::minmax(place_[start], place_[goal]);
-  std::size_t steps = 0;
-  KernelId k = start;
-  for (std::size_t next = 0;; ++next) {
-    for (const OpId op : kernels_[k]) {
-      for (const OpId other : graph_.ops[op].*direction) {
-        if (++steps > kMostSteps) return false;
-        const KernelId reached = owner_[other];
-        if (reached == goal && k != start) return false;
-        if (reached == kNone || reached == goal || reached == start) continue;
-        if (seen_[reached] == search_ || place_[reached] < low || place_[reached] > high) continue;
-        seen_[reached] = search_;
-        found.push_back(reached);
-      }
-    }
-    if (next == found.size()) return true;
-    k = found[next];
+PathFinder::PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
+                       const std::vector<KernelId>& owner)
+    : graph_(graph), kernels_(kernels), owner_(owner), places_(kernels.size()) {
+  if (kernels.empty()) return;
+  head_ = 0;
+  for (KernelId k = 0; k < kernels.size(); ++k) {
+    places_[k].before = k == 0 ? kNone : k - 1;
+    places_[k].after = k + 1 == kernels.size() ? kNone : k + 1;
   }
+  respace();
 }
 
-void PathFinder::place_first(std::size_t count) {
-  while (place_.size() < count) place_.push_back(kSpacing * (place_.size() + 1));
+void PathFinder::start(Cone& cone, KernelId kernel, std::uint64_t mark) {
+  cone.kernels.assign(1, kernel);
+  cone.expanded = cone.steps = 0;
+  places_[kernel].seen = mark;
 }
 
+// Looks at what is next to the cone's next kernel. Returns whether that closes a way from one end
+// to the other.
+bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::uint64_t mark,
+                        std::uint64_t other_mark) {
+  const std::uint64_t low = places_[first_].label;
+  const std::uint64_t high = places_[second_].label;
+  const KernelId k = cone.kernels[cone.expanded++];
+  const bool at_start = cone.expanded == 1;
+  for (const OpId op : kernels_[k]) {
+    for (const OpId other : order[op]) {
+      ++cone.steps;
+      const KernelId reached = owner_[other];
+      if (reached == kNone || reached == k) continue;
+      if (reached == goal) {
+        if (at_start) continue;
+        return true;
+      }
+      Place& place = places_[reached];
+      if (place.seen == mark || place.label < low || place.label > high) continue;
+      if (place.seen == other_mark) return true;
+      place.seen = mark;
+      cone.kernels.push_back(reached);
+    }
+  }
+  return false;
+}
+
+// Searches from both ends, in turn: it is enough that one side comes to its end.
 bool PathFinder::way_around(KernelId a, KernelId b) {
-  place_first(kernels_.size());
-  if (place_[a] > place_[b]) std::swap(a, b);
-  return !collect(a, b, &Op::after, later_);
-}
-
-// Whether the two as one can simply take the second one's place: nothing must run between them and
-// after the first, and the place is a lasting one.
-bool PathFinder::stays_second(KernelId first, KernelId second) const {
-  return later_.empty() && std::max(place_[first], place_[second]) % kSpacing == 0;
-}
-
-bool PathFinder::can_merge(KernelId a, KernelId b) {
-  if (way_around(a, b)) return false;
-  if (place_[a] > place_[b]) std::swap(a, b);
-  return stays_second(a, b) || collect(b, a, &Op::before, earlier_);
+  const bool in_order = places_[a].label < places_[b].label;
+  first_ = in_order ? a : b;
+  second_ = in_order ? b : a;
+  search_ += 2;
+  start(later_, first_, search_);
+  start(earlier_, second_, search_ + 1);
+  while (true) {
+    if (std::min(later_.steps, earlier_.steps) > kMostSteps) return true;
+    const bool forward = later_.steps <= earlier_.steps;
+    const bool closed = forward ? expand(later_, graph_.after, second_, search_, search_ + 1)
+                                : expand(earlier_, graph_.before, first_, search_ + 1, search_);
+    if (closed) return true;
+    if (later_.exhausted() || earlier_.exhausted()) return false;
+  }
 }
 
 void PathFinder::merge(KernelId into, KernelId from) {
-  if (stays_second(into, from)) {
-    place_[into] = std::max(place_[into], place_[from]);
-    return;
+  // The whole takes the place of the end from which the search came to its end; what that found
+  // moves out of the way.
+  const bool at_second = later_.exhausted();
+  std::vector<KernelId>& moved = at_second ? later_.kernels : earlier_.kernels;
+  const KernelId stays = at_second ? second_ : first_;
+  moved.erase(moved.begin());
+  std::ranges::sort(moved, {}, [&](KernelId k) { return places_[k].label; });
+  for (const KernelId k : moved) unlink(k);
+  if (stays != into) {
+    unlink(into);
+    insert_after(stays, {into});
   }
-  // The same places, given out anew: to what must run before, to the merged kernel, to the rest.
-  std::vector<KernelId> order = earlier_;
-  order.push_back(into);
-  order.insert(order.end(), later_.begin(), later_.end());
-  std::vector<std::uint64_t> places;
-  for (const KernelId k : order) places.push_back(place_[k]);
-  std::ranges::sort(places);
-  const auto by_place = [&](KernelId a, KernelId b) { return place_[a] < place_[b]; };
-  const auto merged = order.begin() + static_cast<std::ptrdiff_t>(earlier_.size());
-  std::sort(order.begin(), merged, by_place);
-  std::sort(merged + 1, order.end(), by_place);
-  for (std::size_t i = 0; i < order.size(); ++i) place_[order[i]] = places[i];
+  unlink(from);
+  insert_after(at_second ? into : places_[into].before, moved);
 }
 
 void PathFinder::add_beside(KernelId source, bool after) {
-  place_first(kernels_.size() - 1);
-  const std::uint64_t place = place_[source];
-  place_.push_back(after ? place + 1 : place - 1);
+  const auto added = static_cast<KernelId>(places_.size());
+  places_.emplace_back();
+  insert_after(after ? source : places_[source].before, {added});
+}
+
+void PathFinder::drop_last() {
+  const auto last = static_cast<KernelId>(places_.size() - 1);
+  if (places_[last].label != 0) unlink(last);
+  places_.pop_back();
+}
+
+void PathFinder::unlink(KernelId k) {
+  Place& place = places_[k];
+  if (place.before == kNone) {
+    head_ = place.after;
+  } else {
+    places_[place.before].after = place.after;
+  }
+  if (place.after != kNone) places_[place.after].before = place.before;
+  place = {};
+}
+
+std::uint64_t PathFinder::room_after(KernelId left) const {
+  const KernelId right = left == kNone ? head_ : places_[left].after;
+  return (right == kNone ? kLastLabel : places_[right].label) -
+         (left == kNone ? 0 : places_[left].label);
+}
+
+// Puts kernels that are in no place one after the other behind `left`, or first of all.
+void PathFinder::insert_after(KernelId left, const std::vector<KernelId>& kernels) {
+  if (room_after(left) <= kernels.size()) respace();
+  const std::uint64_t step = room_after(left) / (kernels.size() + 1);
+  for (const KernelId k : kernels) {
+    Place& place = places_[k];
+    place.before = left;
+    place.after = left == kNone ? head_ : places_[left].after;
+    place.label = (left == kNone ? 0 : places_[left].label) + step;
+    (left == kNone ? head_ : places_[left].after) = k;
+    if (place.after != kNone) places_[place.after].before = k;
+    left = k;
+  }
+}
+
+// Gives out the labels anew, evenly.
+void PathFinder::respace() {
+  const std::uint64_t step = kLastLabel / (places_.size() + 1);
+  std::uint64_t label = 0;
+  for (KernelId k = head_; k != kNone; k = places_[k].after) places_[k].label = label += step;
 }
 
 }  // namespace fusecalc

@@ -15,47 +15,66 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
 // Finds ways from one kernel to another through third ones: kernels that have such a way between
 // them cannot be one.
 //
-// Keeps every kernel's place in an order in which they can run, so that a search never leaves the
-// stretch between its two kernels. `kernels` must stand in such an order at first; whoever changes
-// the partition afterwards says so, and keeps `owner` in step.
+// Keeps all kernels in an order in which they can run, so that a search never leaves the stretch
+// between its two. `kernels` must stand in such an order at first; whoever changes the partition
+// afterwards says so, and keeps `owner` in step.
 class PathFinder {
  public:
   PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
-             const std::vector<KernelId>& owner)
-      : graph_(graph), kernels_(kernels), owner_(owner) {}
+             const std::vector<KernelId>& owner);
 
   // Whether some third kernel must run after one of the two and before the other. Where the answer
   // is not found within a bounded number of steps it is yes; ways around are short in all but
   // random graphs.
   bool way_around(KernelId a, KernelId b);
 
-  // Whether the two can be made one: there is no way around, and the order is soon mended.
-  bool can_merge(KernelId a, KernelId b);
-  // Kernel `from` has become part of `into`. Follows a can_merge() of the two that said yes, with
+  // Kernel `from` has become part of `into`. Follows a way_around() of the two that said no, with
   // the partition as it was then.
   void merge(KernelId into, KernelId from);
 
   // The last kernel has just been taken out of `source`, which runs right before it (`after`) or
   // right after it. At most one such kernel exists at a time: merge it into another or drop it.
   void add_beside(KernelId source, bool after);
-  void drop_last() { place_.pop_back(); }
+  void drop_last();
 
  private:
-  void place_first(std::size_t count);
-  bool stays_second(KernelId first, KernelId second) const;
-  // Adds to `found` all third kernels between the two that must run after (before) `start`.
-  // Returns false where one of them leads to `goal`, or there are too many.
-  bool collect(KernelId start, KernelId goal, std::vector<OpId> Op::*direction,
-               std::vector<KernelId>& found);
+  // A kernel in the order: a list in which labels rise.
+  struct Place {
+    std::uint64_t label = 0;
+    std::uint64_t seen = 0;  // by which search
+    KernelId before = kNone;
+    KernelId after = kNone;
+  };
+
+  // What one side of a search has found: all that must run after the first kernel, or before the
+  // second, as far as it stands between them.
+  struct Cone {
+    std::vector<KernelId> kernels;  // the one it starts from, then what it found
+    std::size_t expanded = 0;
+    std::size_t steps = 0;
+
+    bool exhausted() const { return expanded == kernels.size(); }
+  };
+
+  void start(Cone& cone, KernelId kernel, std::uint64_t mark);
+  bool expand(Cone& cone, const IdLists& order, KernelId goal, std::uint64_t mark,
+              std::uint64_t other_mark);
+  void unlink(KernelId k);
+  void insert_after(KernelId left, const std::vector<KernelId>& kernels);
+  std::uint64_t room_after(KernelId left) const;
+  void respace();
 
   const OpGraph& graph_;
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
-  std::vector<std::uint64_t> place_;  // per kernel; distinct
-  std::vector<std::uint32_t> seen_;
-  std::uint32_t search_ = 0;
-  std::vector<KernelId> later_;    // those that must run after the first of the two
-  std::vector<KernelId> earlier_;  // those that must run before the second
+  std::vector<Place> places_;
+  KernelId head_ = kNone;
+  std::uint64_t search_ = 0;
+  // Of the last search.
+  KernelId first_ = kNone;
+  KernelId second_ = kNone;
+  Cone later_;
+  Cone earlier_;
 };
 
 }  // namespace fusecalc

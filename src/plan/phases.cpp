@@ -14,9 +14,6 @@ constexpr std::uint64_t kSectorBytes = 32;
 
 std::uint64_t bit(std::uint64_t phase) { return std::uint64_t{1} << phase; }
 
-// A reduction whose result is there only after its row was seen.
-bool ends_a_phase(const Op& op) { return !op.rows.empty(); }
-
 // Elements of one value that a thread block must hold to hold a row: the row itself, or, where
 // rows run across memory, the narrowest block of columns that wastes no memory sector.
 std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
@@ -32,24 +29,29 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
 
 PhaseFinder::PhaseFinder(const OpGraph& graph)
     : graph_(graph),
-      stamp_(graph.ops.size(), 0),
-      index_(graph.ops.size(), 0),
-      slot_of_storage_(graph.tensors.size(), 0),
-      slot_stamp_(graph.tensors.size(), 0) {}
+      outline_(graph.outline),
+      places_(graph.ops.size()),
+      slots_(graph.tensors.size()) {}
+
+void PhaseFinder::enter(const Kernel& kernel) {
+  if (kernel == kernel_) return;
+  kernel_ = kernel;
+  known_ = false;
+  ++current_;
+  for (std::uint32_t i = 0; i < kernel.size(); ++i) {
+    places_[kernel[i]] = {.stamp = current_, .index = i};
+  }
+}
 
 const Phases& PhaseFinder::find(const Kernel& kernel) {
-  if (kernel == kernel_) return phases_;
-  kernel_ = kernel;
-  ++current_;
+  enter(kernel);
+  if (known_) return phases_;
+  known_ = true;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
   phases_.reads.clear();
   read_phases_.clear();
   phases_.held_bytes = 0;
-  for (std::uint32_t i = 0; i < kernel.size(); ++i) {
-    stamp_[kernel[i]] = current_;
-    index_[kernel[i]] = i;
-  }
   run_forward(kernel);
   run_backward(kernel);
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
@@ -63,129 +65,120 @@ const Phases& PhaseFinder::find(const Kernel& kernel) {
 void PhaseFinder::run_forward(const Kernel& kernel) {
   phases_.runs_in.assign(kernel.size(), 0);
   phases_.ready_in.assign(kernel.size(), 0);
+  std::uint32_t rows = 0;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const Op& op = graph_.ops[kernel[i]];
+    const Outline::Step& step = outline_[kernel[i]];
     std::uint8_t phase = 0;
-    for (const Operand& operand : op.operands) {
-      if (operand.tensor == kNone) continue;
-      const OpId producer = graph_.value_of(operand.tensor).producer;
-      if (producer != kNone && contains(producer)) {
-        phase = std::max(phase, phases_.ready_in[index_of(producer)]);
+    for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
+      if (input.producer != kNone && contains(input.producer)) {
+        phase = std::max(phase, phases_.ready_in[index_of(input.producer)]);
       } else {
-        list_read(graph_.tensors[operand.tensor].value);
+        list_read(input);
       }
     }
     phases_.runs_in[i] = phase;
     phases_.ready_in[i] = phase;
-    if (op.op_class == OpClass::kContract) phases_.contracts = true;
-    if (!ends_a_phase(op)) continue;
+    if (step.op_class == OpClass::kContract) phases_.contracts = true;
+    // A reduction: its result is there only after its row was seen.
+    if (!step.reduces()) continue;
     phases_.ready_in[i] = std::min<std::uint8_t>(kLastPhase, phase + 1);
     // A loss that picks one score of each row works on what others reduced.
-    const bool picks = op.row->access == Access::kGather && phase > 0;
+    const bool picks = step.access == Access::kGather && phase > 0;
     if (picks) continue;
-    if (phases_.rows.empty()) {
-      phases_.rows = op.rows;
-    } else if (phases_.rows != op.rows) {
+    if (rows == 0) {
+      rows = step.rows;
+      phases_.rows = graph_.ops[kernel[i]].rows;
+    } else if (rows != step.rows) {
       phases_.mixed_rows = true;
     }
-    phases_.never_fits = phases_.never_fits || !op.row->holds_rows;
+    phases_.never_fits = phases_.never_fits || !step.holds_rows;
   }
   space_ = phases_.rows.rows() * phases_.rows.row_length();
 }
 
-bool PhaseFinder::needed_outside(TensorId output) const {
-  const Tensor& tensor = graph_.tensors[output];
-  if (tensor.output) return true;
-  // What is written into a graph input's memory can be seen from outside.
-  if (tensor.storage != output && graph_.tensors[tensor.storage].producer == kNone) return true;
-  if (std::ranges::any_of(tensor.readers, [&](OpId reader) { return !contains(reader); })) {
-    return true;
-  }
-  if (tensor.patched_by == kNone) return false;
-  const std::vector<TensorId>& patched = graph_.ops[tensor.patched_by].outputs;
-  return std::ranges::any_of(patched, [&](TensorId result) {
-    return graph_.tensors[result].storage == tensor.storage && needed_outside(result);
+bool PhaseFinder::needed_outside(const Outline::Result& result) const {
+  if (result.always_needed) return true;
+  const std::span<const OpId> readers = graph_.readers[result.tensor];
+  if (std::ranges::any_of(readers, [&](OpId reader) { return !contains(reader); })) return true;
+  if (result.patched_by == kNone) return false;
+  const std::span<const Outline::Result> patched = outline_.results_of(result.patched_by);
+  return std::ranges::any_of(patched, [&](const Outline::Result& other) {
+    return other.storage == result.storage && needed_outside(other);
   });
 }
 
-// Elements that ops of this kernel take from the op's first result although it does not write them:
+bool PhaseFinder::needed_outside(TensorId output) const {
+  const auto results = outline_.results_of(graph_.tensors[output].producer);
+  return needed_outside(*std::ranges::find(results, output, &Outline::Result::tensor));
+}
+
+// Elements that ops of this kernel take from an op's first result although it does not write them:
 // it overwrites a part of a tensor in place, and the rest was there before.
-std::uint64_t PhaseFinder::kept_elements(const Op& op, std::uint64_t used_inside) const {
-  if (graph_.tensors[op.outputs[0]].storage == op.outputs[0]) return 0;
-  return used_inside - std::min(used_inside, op.writes[0]);
-}
-
-bool PhaseFinder::shares_memory(TensorId a, TensorId b) const {
-  return graph_.storage_of(a) == graph_.storage_of(b);
-}
-
-bool PhaseFinder::is_full(TensorId value) const {
-  return !phases_.rows.empty() && graph_.tensors[value].elements >= space_;
+std::uint64_t PhaseFinder::kept_elements(const Outline::Result& result, std::uint64_t used_inside) {
+  if (result.storage == result.tensor) return 0;
+  return used_inside - std::min(used_inside, result.writes);
 }
 
 void PhaseFinder::run_backward(const Kernel& kernel) {
   needed_in_.assign(kernel.size(), 0);
   demanded_.assign(kernel.size(), 0);
+  phases_.written.assign(kernel.size(), 0);
   for (std::size_t i = kernel.size(); i-- > 0;) {
-    const Op& op = graph_.ops[kernel[i]];
-    const std::uint64_t elements = graph_.tensors[op.outputs[0]].elements;
+    const Outline::Step& step = outline_[kernel[i]];
+    const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
+    const Outline::Result& first = results.front();
     std::uint64_t demanded = demanded_[i];
-    const std::uint64_t kept = kept_elements(op, demanded);
-    for (const TensorId output : op.outputs) {
-      if (!needed_outside(output)) continue;
+    const std::uint64_t kept = kept_elements(first, demanded);
+    phases_.written[i] = static_cast<std::uint8_t>(std::ranges::count_if(
+        results, [&](const Outline::Result& result) { return needed_outside(result); }));
+    if (phases_.written[i] > 0) {
       needed_in_[i] |= bit(phases_.ready_in[i]);
-      demanded = elements;
+      demanded = first.elements;
     }
     // A result that nobody needs is computed all the same.
-    if (needed_in_[i] == 0) demanded = elements;
-    const bool moves = op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement;
+    if (needed_in_[i] == 0) demanded = first.elements;
     std::uint64_t needed = bit(phases_.runs_in[i]);
     // Full-size values are computed anew in each phase that needs them; results of rows are kept.
-    if (moves && is_full(op.outputs[0]) && needed_in_[i] != 0) needed = needed_in_[i];
-    if (ends_a_phase(op) && op.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
-    for (const Operand& operand : op.operands) {
-      if (operand.tensor == kNone) continue;
-      const bool part = moves && demanded < elements;
-      std::uint64_t touched = part ? std::min(operand.reads, demanded) : operand.reads;
-      if (kept > 0 && shares_memory(operand.tensor, op.outputs[0])) {
-        touched = std::max(touched, kept);
-      }
-      const Tensor& value = graph_.value_of(operand.tensor);
-      if (value.producer == kNone || !contains(value.producer)) {
-        add_read(operand, touched, needed);
+    if (step.moves() && is_full(first.elements) && needed_in_[i] != 0) needed = needed_in_[i];
+    if (step.reduces() && step.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
+    const bool part = step.moves() && demanded < first.elements;
+    for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
+      std::uint64_t touched = part ? std::min(input.touched, demanded) : input.touched;
+      if (kept > 0 && input.storage == first.storage) touched = std::max(touched, kept);
+      if (input.producer == kNone || !contains(input.producer)) {
+        add_read(input, touched, needed);
         continue;
       }
-      const std::size_t producer = index_of(value.producer);
+      const std::size_t producer = index_of(input.producer);
       needed_in_[producer] |= needed;
       std::uint64_t& sum = demanded_[producer];
       sum =
-          std::min(value.elements, sum > value.elements - touched ? value.elements : sum + touched);
+          sum > input.elements - std::min(touched, input.elements) ? input.elements : sum + touched;
     }
   }
 }
 
-void PhaseFinder::list_read(TensorId value) {
-  const TensorId storage = graph_.tensors[value].storage;
-  if (slot_stamp_[storage] == current_) return;
-  slot_stamp_[storage] = current_;
-  slot_of_storage_[storage] = static_cast<std::uint32_t>(phases_.reads.size());
-  phases_.reads.push_back({.value = value});
+void PhaseFinder::list_read(const Outline::Input& input) {
+  Slot& slot = slots_[input.storage];
+  if (slot.stamp == current_) return;
+  slot = {.stamp = current_, .index = static_cast<std::uint32_t>(phases_.reads.size())};
+  phases_.reads.push_back({.value = input.value, .dtype = input.dtype, .size = input.elements});
   read_phases_.push_back(0);
 }
 
-void PhaseFinder::add_read(const Operand& operand, std::uint64_t touched, std::uint64_t needed_in) {
-  const TensorId value = graph_.tensors[operand.tensor].value;
-  const std::uint32_t slot = slot_of_storage_[graph_.tensors[value].storage];
+void PhaseFinder::add_read(const Outline::Input& input, std::uint64_t touched,
+                           std::uint64_t needed_in) {
+  const std::uint32_t slot = slots_[input.storage].index;
   Phases::Use& use = phases_.reads[slot];
-  const std::uint64_t all = graph_.tensors[use.value].elements;
-  use.elements = touched > all - std::min(use.elements, all) ? all : use.elements + touched;
-  read_phases_[slot] |= is_full(value) ? needed_in : 1;
+  use.elements =
+      touched > use.size - std::min(use.elements, use.size) ? use.size : use.elements + touched;
+  read_phases_[slot] |= is_full(input.elements) ? needed_in : 1;
 }
 
 // The last phase in which `reader` looks at its operands.
 std::uint64_t PhaseFinder::last_phase_of_use(OpId reader, std::size_t index) const {
-  const Op& op = graph_.ops[reader];
-  return ends_a_phase(op) && op.passes > 1 ? phases_.ready_in[index] : phases_.runs_in[index];
+  const Outline::Step& step = outline_[reader];
+  return step.reduces() && step.passes > 1 ? phases_.ready_in[index] : phases_.runs_in[index];
 }
 
 void PhaseFinder::find_held(const Kernel& kernel) {
@@ -194,17 +187,15 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   if (last == 0) return;
   // Bytes held from each phase to the next.
   std::array<std::uint64_t, kLastPhase + 1> held{};
-  const auto hold = [&](TensorId value, std::uint64_t first, std::uint64_t final) {
-    if (!is_full(value)) return;
-    const DType dtype = graph_.tensors[value].type.dtype;
+  const auto hold = [&](DType dtype, std::uint64_t first, std::uint64_t final) {
     const std::uint64_t bytes =
         checked_bytes_of(dtype, block_elements(phases_.rows, dtype)).value_or(kMaxCount);
     for (std::uint64_t phase = first; phase < final; ++phase) {
       if (!checked_add(held[phase], bytes)) held[phase] = kMaxCount;
     }
   };
-  const auto uses = [&](const Tensor& value, std::uint64_t& first, std::uint64_t& final) {
-    for (const OpId reader : value.readers) {
+  const auto uses = [&](std::span<const OpId> readers, std::uint64_t& first, std::uint64_t& final) {
+    for (const OpId reader : readers) {
       if (!contains(reader)) continue;
       const std::size_t i = index_of(reader);
       first = std::min<std::uint64_t>(first, phases_.runs_in[i]);
@@ -212,31 +203,32 @@ void PhaseFinder::find_held(const Kernel& kernel) {
     }
   };
   for (const Phases::Use& use : phases_.reads) {
+    if (!is_full(use.size)) continue;
     std::uint64_t first = kLastPhase;
     std::uint64_t final = 0;
     // A tensor with many readers: those inside are found from the kernel's side.
-    const Tensor& value = graph_.tensors[use.value];
-    if (value.readers.size() <= 4 * kernel.size()) {
-      uses(value, first, final);
+    const std::span<const OpId> readers = graph_.readers[use.value];
+    if (readers.size() <= 4 * kernel.size()) {
+      uses(readers, first, final);
     } else {
       for (std::size_t i = 0; i < kernel.size(); ++i) {
-        for (const Operand& operand : graph_.ops[kernel[i]].operands) {
-          if (operand.tensor == kNone || graph_.tensors[operand.tensor].value != use.value)
-            continue;
+        for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
+          if (input.value != use.value) continue;
           first = std::min<std::uint64_t>(first, phases_.runs_in[i]);
           final = std::max(final, last_phase_of_use(kernel[i], i));
         }
       }
     }
-    hold(use.value, first, final);
+    hold(use.dtype, first, final);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    for (const TensorId output : graph_.ops[kernel[i]].outputs) {
+    for (const Outline::Result& result : outline_.results_of(kernel[i])) {
+      if (!is_full(result.elements)) continue;
       std::uint64_t first = phases_.ready_in[i];
       std::uint64_t final = first;
       std::uint64_t ignored = first;
-      uses(graph_.tensors[output], ignored, final);
-      hold(output, first, final);
+      uses(graph_.readers[result.tensor], ignored, final);
+      hold(result.dtype, first, final);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

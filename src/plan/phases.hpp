@@ -15,6 +15,8 @@ namespace fusecalc {
 struct Phases {
   struct Use {
     TensorId value = kNone;
+    DType dtype = DType::kF32;
+    std::uint64_t size = 0;      // elements of the value
     std::uint64_t elements = 0;  // touched by the kernel's ops
     std::uint32_t looks = 1;     // phases that need it where nothing is held
   };
@@ -24,6 +26,7 @@ struct Phases {
   bool contracts = false;              // holds a contraction, whose rows are never looked at again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
+  std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
   std::uint64_t held_bytes = 0;  // the most that must be on chip at once so that every look is one
   bool never_fits = false;       // an op's rows cannot be held
@@ -38,43 +41,52 @@ class PhaseFinder {
   const OpGraph& graph() const { return graph_; }
 
   // Whether the op is in the kernel given to the last find().
-  bool contains(OpId op) const { return stamp_[op] == current_; }
+  bool contains(OpId op) const { return places_[op].stamp == current_; }
   // Its place there.
-  std::size_t index_of(OpId op) const { return index_[op]; }
+  std::size_t index_of(OpId op) const { return places_[op].index; }
 
-  // The place in reads of an outside tensor that an op of the kernel reads.
-  std::size_t read_of(TensorId tensor) const { return slot_of_storage_[graph_.storage_of(tensor)]; }
+  // The place in reads of what an op of the kernel reads from outside.
+  std::size_t read_of(const Outline::Input& input) const { return slots_[input.storage].index; }
+
+  // Makes this the kernel that the questions above and below are about; find() does so, too.
+  void enter(const Kernel& kernel);
 
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 
-  // Whether somebody outside of the kernel needs this output of one of its ops.
+  // Whether somebody outside of the kernel needs this result of one of its ops.
+  bool needed_outside(const Outline::Result& result) const;
   bool needed_outside(TensorId output) const;
 
  private:
   void run_forward(const Kernel& kernel);
   void run_backward(const Kernel& kernel);
   void find_held(const Kernel& kernel);
-  void list_read(TensorId value);
-  void add_read(const Operand& operand, std::uint64_t touched, std::uint64_t needed_in);
-  std::uint64_t kept_elements(const Op& op, std::uint64_t used_inside) const;
-  bool shares_memory(TensorId a, TensorId b) const;
-  bool is_full(TensorId value) const;
+  void list_read(const Outline::Input& input);
+  void add_read(const Outline::Input& input, std::uint64_t touched, std::uint64_t needed_in);
+  static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
+  bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
   std::uint64_t last_phase_of_use(OpId reader, std::size_t index) const;
 
+  // Where something stands in the kernel; valid where the stamp is the current one.
+  struct Slot {
+    std::uint32_t stamp = 0;
+    std::uint32_t index = 0;
+  };
+
   const OpGraph& graph_;
-  std::vector<std::uint32_t> stamp_;
-  std::vector<std::uint32_t> index_;
+  const Outline& outline_;
+  std::vector<Slot> places_;  // of ops
+  std::vector<Slot> slots_;   // of reads, by their storage
   std::uint32_t current_ = 0;
-  Kernel kernel_;  // the last one asked for
+  Kernel kernel_;       // the last one asked for
+  bool known_ = false;  // whether its phases are
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together
   // Per op of the kernel: phases in which its result is needed, and how many of its elements.
   std::vector<std::uint64_t> needed_in_;
   std::vector<std::uint64_t> demanded_;
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
-  std::vector<std::uint32_t> slot_of_storage_;
-  std::vector<std::uint32_t> slot_stamp_;
 };
 
 }  // namespace fusecalc

@@ -32,20 +32,38 @@ const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
     }
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
-    const Tensor& value = graph_.tensors[entry.tensor];
-    if (value.producer != kNone) continue;
-    const auto next = std::ranges::upper_bound(value.readers, kernels_[kernel].back());
-    if (next != value.readers.end()) add(kernel, owner_[*next], entry.tensor);
+    const KernelId next = next_reader(kernel, entry.tensor);
+    if (next != kNone) add(kernel, next, entry.tensor);
   }
   return found_;
 }
 
 std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
   std::vector<KernelId> readers;
-  for (const OpId op : graph_.tensors[value].readers) readers.push_back(owner_[op]);
+  for (const OpId op : graph_.readers[value]) readers.push_back(owner_[op]);
   std::ranges::sort(readers);
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   return readers;
+}
+
+// The first op of a kernel that reads the value.
+OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
+  for (const OpId op : kernels_[kernel]) {
+    const auto inputs = graph_.outline.inputs_of(op);
+    if (std::ranges::find(inputs, value, &Outline::Input::value) != inputs.end()) return op;
+  }
+  return kNone;
+}
+
+// Of the kernels that read the value, in the order of their first ops that do: the one after this.
+KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
+  const std::span<const OpId> readers = graph_.readers[value];
+  auto reader = std::upper_bound(readers.begin(), readers.end(), first_reader(kernel, value));
+  for (; reader != readers.end(); ++reader) {
+    const KernelId next = owner_[*reader];
+    if (next != kernel && first_reader(next, value) == *reader) return next;
+  }
+  return kNone;
 }
 
 void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {

@@ -19,7 +19,7 @@ struct Boundary {
 };
 
 // Finds the boundaries of one plan, kernel by kernel: towards the readers of what a kernel writes,
-// and towards the next reader of a graph input.
+// and towards the next reader of what it reads.
 class BoundaryFinder {
  public:
   BoundaryFinder(const GraphAnalysis& analysis, const PlanReport& plan);
@@ -29,6 +29,8 @@ class BoundaryFinder {
 
  private:
   std::vector<KernelId> readers_of(TensorId value) const;
+  OpId first_reader(KernelId kernel, TensorId value) const;
+  KernelId next_reader(KernelId kernel, TensorId value) const;
   void add(KernelId a, KernelId b, TensorId tensor);
   Boundary judge(KernelId a, KernelId b);
 

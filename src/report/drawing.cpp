@@ -60,9 +60,9 @@ Drawing::Drawing(const Analysis& analysis)
     const Tensor& tensor = graph.tensors[id];
     if (tensor.value != id) continue;
     const bool input = tensor.producer == kNone;
-    if (input && !tensor.readers.empty()) inputs.push_back(id);
+    if (input && !graph.readers[id].empty()) inputs.push_back(id);
     const std::string from = input ? tensor_node(id) : op_node(tensor.producer);
-    for (const OpId reader : tensor.readers) {
+    for (const OpId reader : graph.readers[id]) {
       const bool apart = input || owner[tensor.producer] != owner[reader];
       edges.push_back({.from = from, .to = op_node(reader), .tensor = id, .through_memory = apart});
     }

@@ -10,6 +10,7 @@ void write_entries(JsonWriter& json, std::string_view key, const OpGraph& graph,
                    const std::vector<KernelTraffic::Entry>& entries) {
   json.key(key).begin_object(Layout::kInline);
   for (const KernelTraffic::Entry& entry : entries) {
+    if (entry.bytes == 0) continue;  // nothing of it moves
     json.member(graph.tensors[entry.tensor].name, entry.bytes);
   }
   json.end();

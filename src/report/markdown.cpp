@@ -22,6 +22,7 @@ std::string entries_in_words(const OpGraph& graph,
                              const std::vector<KernelTraffic::Entry>& entries) {
   std::string text;
   for (const KernelTraffic::Entry& entry : entries) {
+    if (entry.bytes == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
                         markdown_text(graph.tensors[entry.tensor].name), human_bytes(entry.bytes));
   }

@@ -111,7 +111,10 @@ void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
   json.key("verified");
   if (plan.verified) {
     json.begin_object(JsonWriter::Layout::kInline);
-    member_or_null(json, "max_rel_err", plan.verified->max_rel_err);
+    // JSON has no infinity.
+    const double error = plan.verified->max_rel_err;
+    member_or_null(json, "max_rel_err",
+                   std::isfinite(error) ? std::optional<double>(error) : std::nullopt);
     json.member("tolerance", plan.verified->tolerance);
     json.member("ok", plan.verified->ok);
     if (!plan.verified->worst.empty()) json.member("worst", plan.verified->worst);

@@ -81,6 +81,23 @@ void add_kernel_notes(std::vector<std::string>& notes, const PlanMeasurement& pl
   }
 }
 
+// Kernels that something other than the memory holds up.
+void add_speed_notes(std::vector<std::string>& notes, const Measurement& measurement,
+                     const PlanMeasurement& plan) {
+  constexpr double kSlow = 0.75;
+  constexpr std::uint64_t kTelling = std::uint64_t{64} << 20U;
+  if (!measurement.copy_bytes_per_s) return;
+  for (const KernelMeasurement& kernel : plan.kernels) {
+    if (!kernel.observed.time || kernel.analytic.total() < kTelling) continue;
+    const double rate = bytes_per_second(kernel.analytic, *kernel.observed.time);
+    if (rate > kSlow * *measurement.copy_bytes_per_s) continue;
+    notes.push_back(fmt::format(
+        "{}, {}: at {:.0f} % of the copy's speed it is arithmetic or latency that bounds it, so "
+        "bytes saved are not all time saved",
+        plan.key, printable(kernel.name, 40), 100 * rate / *measurement.copy_bytes_per_s));
+  }
+}
+
 bool throttled(const Observed& observed) { return observed.time && observed.time->throttled > 0; }
 
 }  // namespace
@@ -131,11 +148,16 @@ std::vector<std::string> measurement_notes(const Measurement& measurement) {
   }
   for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
     notes.insert(notes.end(), plan->notes.begin(), plan->notes.end());
+    if (!measurement.synthetic) add_speed_notes(notes, measurement, *plan);
     add_kernel_notes(notes, *plan);
     if (!measurement.synthetic) notes.push_back(verdict_sentence(*plan));
     if (throttled(plan->isolated) || throttled(plan->pipeline)) {
       notes.push_back(plan->key + ": the GPU held its clocks down during some timed runs");
     }
+  }
+  const std::optional<double> speedup = measurement.measured_speedup();
+  if (speedup && *speedup < 0.98 && measurement.savings().bytes() > 0) {
+    notes.emplace_back("fusion saves bytes here and loses time");
   }
   const std::string& reason = measurement.unfused.isolated.reason;
   if (!reason.empty() && !measurement.unfused.isolated.dram && !measurement.unfused.pipeline.dram) {

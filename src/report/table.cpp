@@ -199,6 +199,7 @@ class Table {
   std::string entries_in_words(const std::vector<KernelTraffic::Entry>& entries) const {
     std::string text;
     for (const KernelTraffic::Entry& entry : entries) {
+      if (entry.bytes == 0) continue;
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {}", short_name(analysis_.graph->graph.tensors[entry.tensor].name),
                           human_bytes(entry.bytes));

@@ -33,7 +33,7 @@ Kernel between(const OpGraph& graph, OpId scores, Kernel ops) {
   std::ranges::sort(ops);
   Kernel found;
   for (const OpId id : ops) {
-    const bool follows = std::ranges::any_of(graph.ops[id].before, [&](OpId earlier) {
+    const bool follows = std::ranges::any_of(graph.before[id], [&](OpId earlier) {
       return std::ranges::find(found, earlier) != found.end();
     });
     if (id == scores || follows) found.push_back(id);

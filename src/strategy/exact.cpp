@@ -47,7 +47,7 @@ class ExactSearch {
   void find_prefixes(Mask all) {
     std::vector<Mask> needs(count_, 0);
     for (std::size_t i = 0; i < count_; ++i) {
-      for (const OpId earlier : counter_.graph().ops[scope_[i]].before) {
+      for (const OpId earlier : counter_.graph().before[scope_[i]]) {
         const auto place = std::ranges::lower_bound(scope_, earlier);
         if (place == scope_.end() || *place != earlier) continue;
         needs[i] |= Mask{1} << (place - scope_.begin());

@@ -25,17 +25,17 @@ constexpr std::size_t kMostCutWork = 2'000'000;
 // long chains grow evenly), then the earlier ops.
 struct Candidate {
   std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
-  bool counted = false;
-  std::size_t size = 0;
-  KernelId by = 0;  // whose offer it is
+  KernelId by = 0;           // whose offer it is
   KernelId to = 0;
   std::uint32_t version_by = 0;
   std::uint32_t version_to = 0;
+  std::uint16_t size = 0;
+  bool counted = false;
 
   bool operator<(const Candidate& other) const {
-    const auto [a, b] = std::minmax(by, to);
-    const auto [other_a, other_b] = std::minmax(other.by, other.to);
-    return std::tuple(saving, other.size, other_a, other_b) < std::tuple(other.saving, size, a, b);
+    if (saving != other.saving) return saving < other.saving;
+    if (size != other.size) return size > other.size;
+    return std::minmax(by, to) > std::minmax(other.by, other.to);
   }
 };
 
@@ -45,13 +45,14 @@ class GreedySearch {
       : counter_(counter),
         rules_(rules),
         graph_(counter.graph()),
+        outline_(graph_.outline),
         kernels_(std::move(kernels)),
         owner_(owners_of(graph_, kernels_)) {
     for (const Kernel& kernel : kernels_) {
-      bytes_.push_back(counter_.bytes(kernel).total());
-      contractions_.push_back(contractions_in(kernel));
+      facts_.push_back({.bytes = counter_.bytes(kernel).total(),
+                        .size = static_cast<std::uint16_t>(kernel.size()),
+                        .contractions = contractions_in(kernel)});
     }
-    version_.assign(kernels_.size(), 0);
     offers_.resize(kernels_.size());
   }
 
@@ -69,11 +70,11 @@ class GreedySearch {
     while (!queue_.empty()) {
       Candidate best = queue_.top();
       queue_.pop();
-      if (version_[best.by] != best.version_by) continue;
+      if (facts_[best.by].version != best.version_by) continue;
       if (!best.counted) offer_next(best.by);
-      if (version_[best.to] != best.version_to) continue;
+      if (facts_[best.to].version != best.version_to) continue;
       const auto [a, b] = std::minmax(best.by, best.to);
-      if (!paths_.can_merge(a, b)) continue;
+      if (paths_.way_around(a, b)) continue;
       if (!best.counted) {
         if (!count_saving(best)) continue;
         if (!queue_.empty() && best < queue_.top()) {
@@ -81,7 +82,7 @@ class GreedySearch {
           continue;
         }
       }
-      merge(a, b, bytes_[a] + bytes_[b] - best.saving);
+      merge(a, b, facts_[a].bytes + facts_[b].bytes - best.saving);
       offer_pairs_of(a, false);
     }
   }
@@ -90,7 +91,7 @@ class GreedySearch {
   bool count_saving(Candidate& pair) {
     const std::optional<std::uint64_t> together =
         bytes_if_legal(joined(kernels_[pair.by], kernels_[pair.to]));
-    const std::uint64_t apart = bytes_[pair.by] + bytes_[pair.to];
+    const std::uint64_t apart = facts_[pair.by].bytes + facts_[pair.to].bytes;
     if (!together || *together > apart) return false;
     pair.saving = apart - *together;
     pair.counted = true;
@@ -104,9 +105,18 @@ class GreedySearch {
     return both;
   }
 
+  struct Facts {
+    std::uint64_t bytes = 0;
+    std::uint32_t version = 0;  // of the kernel, one more with every change
+    std::uint16_t size = 0;
+    std::uint16_t contractions = 0;
+  };
+
   struct Partner {
     KernelId kernel = 0;
     std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
+    bool feeds = false;        // one of the two reads what the other makes
+    bool contracts = false;    // as an operand of a contraction
   };
 
   // Something that two kernels share.
@@ -114,6 +124,8 @@ class GreedySearch {
     KernelId kernel = 0;
     TensorId value = 0;
     std::uint64_t bytes = 0;
+    bool feeds = false;
+    bool contracts = false;
 
     auto operator<=>(const Shared&) const = default;
   };
@@ -123,64 +135,69 @@ class GreedySearch {
   std::vector<Partner> partners(KernelId k) {
     shared_.clear();
     for (const OpId id : kernels_[k]) {
-      for (const Operand& operand : graph_.ops[id].operands) {
-        if (operand.tensor == kNone) continue;
-        const TensorId value = graph_.tensors[operand.tensor].value;
-        add_maker(k, value);
-        add_siblings(k, value, id);
+      for (const Outline::Input& input : outline_.inputs_of(id)) {
+        add_maker(k, input, id);
+        add_siblings(k, input, id);
       }
-      for (const TensorId output : graph_.ops[id].outputs) add_readers(k, output);
+      for (const Outline::Result& result : outline_.results_of(id)) add_readers(k, result);
     }
     std::ranges::sort(shared_);
     std::vector<Partner> found;
     for (std::size_t i = 0; i < shared_.size(); ++i) {
       const Shared& shared = shared_[i];
-      if (found.empty() || found.back().kernel != shared.kernel) {
-        found.push_back({.kernel = shared.kernel, .saving = 0});
-      } else if (shared_[i - 1].value == shared.value) {
-        continue;
-      }
+      const bool next = found.empty() || found.back().kernel != shared.kernel;
+      if (next) found.push_back({.kernel = shared.kernel});
+      found.back().feeds |= shared.feeds;
+      found.back().contracts |= shared.contracts;
+      if (!next && shared_[i - 1].value == shared.value) continue;
       std::uint64_t& saving = found.back().saving;
       if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
     }
     return found;
   }
 
-  void add_maker(KernelId k, TensorId value) {
-    const Tensor& tensor = graph_.tensors[value];
-    if (tensor.producer == kNone || !is_other(tensor.producer, k)) return;
-    const KernelId maker = owner_[tensor.producer];
-    const bool vanishes = !tensor.output && tensor.readers.size() <= kMostReaders &&
-                          std::ranges::all_of(tensor.readers, [&](OpId reader) {
+  void add_maker(KernelId k, const Outline::Input& input, OpId op) {
+    if (input.producer == kNone || !is_other(input.producer, k)) return;
+    const KernelId maker = owner_[input.producer];
+    const std::span<const OpId> readers = graph_.readers[input.value];
+    const bool vanishes = !input.output && readers.size() <= kMostReaders &&
+                          std::ranges::all_of(readers, [&](OpId reader) {
                             return owner_[reader] == k || owner_[reader] == maker;
                           });
-    shared_.push_back({maker, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+    shared_.push_back({.kernel = maker,
+                       .value = input.value,
+                       .bytes = vanishes ? twice(input.bytes) : input.bytes,
+                       .feeds = true,
+                       .contracts = outline_[op].contracts()});
   }
 
-  void add_siblings(KernelId k, TensorId value, OpId op) {
-    const std::vector<OpId>& readers = graph_.tensors[value].readers;
+  void add_siblings(KernelId k, const Outline::Input& input, OpId op) {
+    const std::span<const OpId> readers = graph_.readers[input.value];
     const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
     const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
     const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
     for (auto i = first; i < last; ++i) {
       const OpId reader = readers[static_cast<std::size_t>(i)];
-      if (is_other(reader, k)) {
-        shared_.push_back({owner_[reader], value, graph_.tensors[value].bytes});
-      }
+      if (!is_other(reader, k)) continue;
+      shared_.push_back({.kernel = owner_[reader], .value = input.value, .bytes = input.bytes});
     }
   }
 
-  void add_readers(KernelId k, TensorId value) {
-    const Tensor& tensor = graph_.tensors[value];
-    const std::size_t count = std::min(tensor.readers.size(), kMostReaders);
+  void add_readers(KernelId k, const Outline::Result& result) {
+    const std::span<const OpId> readers = graph_.readers[result.tensor];
+    const std::size_t count = std::min(readers.size(), kMostReaders);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!is_other(tensor.readers[i], k)) continue;
-      const KernelId reader = owner_[tensor.readers[i]];
-      const bool vanishes = !tensor.output && count == tensor.readers.size() &&
-                            std::ranges::all_of(tensor.readers, [&](OpId other) {
+      if (!is_other(readers[i], k)) continue;
+      const KernelId reader = owner_[readers[i]];
+      const bool vanishes = !result.output && count == readers.size() &&
+                            std::ranges::all_of(readers, [&](OpId other) {
                               return owner_[other] == k || owner_[other] == reader;
                             });
-      shared_.push_back({reader, value, vanishes ? twice(tensor.bytes) : tensor.bytes});
+      shared_.push_back({.kernel = reader,
+                         .value = result.tensor,
+                         .bytes = vanishes ? twice(result.bytes) : result.bytes,
+                         .feeds = true,
+                         .contracts = outline_[readers[i]].contracts()});
     }
   }
 
@@ -192,16 +209,16 @@ class GreedySearch {
     offers_[k].clear();
     for (const Partner& partner : partners(k)) {
       if (later_only && partner.kernel < k) continue;
-      const std::size_t size = kernels_[k].size() + kernels_[partner.kernel].size();
-      const std::size_t contractions = contractions_[k] + contractions_[partner.kernel];
-      if (size > kMostOps || !may_hold(contractions)) continue;
+      const Facts& other = facts_[partner.kernel];
+      const auto size = static_cast<std::uint16_t>(facts_[k].size + other.size);
+      const std::size_t contractions = std::size_t{facts_[k].contractions} + other.contractions;
+      if (size > kMostOps || !may_be_one(partner, contractions)) continue;
       offers_[k].push_back({.saving = partner.saving,
-                            .counted = false,
-                            .size = size,
                             .by = k,
                             .to = partner.kernel,
-                            .version_by = version_[k],
-                            .version_to = version_[partner.kernel]});
+                            .version_by = facts_[k].version,
+                            .version_to = other.version,
+                            .size = size});
     }
     std::sort(offers_[k].begin(), offers_[k].end());
     offer_next(k);
@@ -209,7 +226,7 @@ class GreedySearch {
 
   void offer_next(KernelId k) {
     std::vector<Candidate>& offers = offers_[k];
-    while (!offers.empty() && version_[offers.back().to] != offers.back().version_to) {
+    while (!offers.empty() && facts_[offers.back().to].version != offers.back().version_to) {
       offers.pop_back();
     }
     if (offers.empty()) return;
@@ -217,14 +234,18 @@ class GreedySearch {
     offers.pop_back();
   }
 
-  std::size_t contractions_in(const Kernel& kernel) const {
-    return static_cast<std::size_t>(std::ranges::count(
-        kernel, OpClass::kContract, [&](OpId op) { return graph_.ops[op].op_class; }));
+  std::uint16_t contractions_in(const Kernel& kernel) const {
+    return static_cast<std::uint16_t>(std::ranges::count(
+        kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
   }
 
-  // Whether any kernel with so many contractions is legal; saves checking the rest.
-  bool may_hold(std::size_t contractions) const {
-    return contractions == 0 || contractions == 2 || (contractions == 1 && rules_.epilogues);
+  // Whether a kernel with so many contractions may be legal; saves checking those that never are. A
+  // contraction alone reads its operands from memory, and all else in its kernel works on its
+  // result.
+  bool may_be_one(const Partner& partner, std::size_t contractions) const {
+    if (contractions == 0) return true;
+    if (contractions == 1) return rules_.epilogues && partner.feeds && !partner.contracts;
+    return contractions == 2 && partner.feeds;
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
@@ -237,10 +258,17 @@ class GreedySearch {
     kernels_[a] = joined(kernels_[a], kernels_[b]);
     for (const OpId op : kernels_[b]) owner_[op] = a;
     kernels_[b].clear();
-    bytes_[a] = bytes;
-    contractions_[a] += contractions_[b];
-    ++version_[a];
-    ++version_[b];
+    facts_[a].bytes = bytes;
+    note(a, facts_[a].contractions + facts_[b].contractions);
+    note(b, 0);
+  }
+
+  // The kernel's ops have changed.
+  void note(KernelId k, int contractions) {
+    Facts& facts = facts_[k];
+    ++facts.version;
+    facts.size = static_cast<std::uint16_t>(kernels_[k].size());
+    facts.contractions = static_cast<std::uint16_t>(contractions);
   }
 
   // Moves parts of kernels over to their neighbours while that saves bytes.
@@ -253,7 +281,8 @@ class GreedySearch {
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
-      for (const auto& [target, saving] : partners(k)) {
+      for (const Partner& partner : partners(k)) {
+        const KernelId target = partner.kernel;
         if (!cut(k, target)) continue;
         offer_pairs_of(k, false);
         offer_pairs_of(target, false);
@@ -280,7 +309,7 @@ class GreedySearch {
     std::vector<std::uint32_t> needed_by(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
       needs[i] = std::uint32_t{1} << i;
-      for (const OpId earlier : graph_.ops[kernel[i]].before) {
+      for (const OpId earlier : graph_.before[kernel[i]]) {
         const auto place = std::ranges::lower_bound(kernel, earlier);
         if (place != kernel.end() && *place == earlier)
           needs[i] |= needs[static_cast<std::size_t>(place - kernel.begin())];
@@ -304,7 +333,7 @@ class GreedySearch {
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
   bool cut(KernelId source, KernelId target) {
     const Kernel whole = kernels_[source];
-    const std::uint64_t before = bytes_[source] + bytes_[target];
+    const std::uint64_t before = facts_[source].bytes + facts_[target].bytes;
     struct Cut {
       Part part;
       std::uint64_t left = 0;
@@ -342,24 +371,21 @@ class GreedySearch {
     const auto alone = static_cast<KernelId>(kernels_.size());
     for (const OpId op : moved) owner_[op] = alone;
     kernels_[source] = std::move(left);
-    const std::size_t contractions = contractions_in(moved);
-    contractions_.push_back(contractions);
+    const std::uint16_t moved_contractions = contractions_in(moved);
+    facts_.push_back({.contractions = moved_contractions});
     kernels_.push_back(std::move(moved));
-    version_.push_back(0);
     paths_.add_beside(source, part.last);
-    const bool possible = paths_.can_merge(alone, target);
+    const bool possible = !paths_.way_around(alone, target);
     if (possible && really) {
       merge(target, alone, grown_bytes);
-      bytes_[source] = left_bytes;
-      contractions_[source] -= contractions;
-      ++version_[source];
+      facts_[source].bytes = left_bytes;
+      note(source, facts_[source].contractions - moved_contractions);
     } else {
       for (const OpId op : whole) owner_[op] = source;
       kernels_[source] = whole;
     }
     kernels_.pop_back();
-    contractions_.pop_back();
-    version_.pop_back();
+    facts_.pop_back();
     paths_.drop_last();
     return possible;
   }
@@ -367,11 +393,10 @@ class GreedySearch {
   TrafficCounter& counter_;
   const Rules& rules_;
   const OpGraph& graph_;
+  const Outline& outline_;
   std::vector<Kernel> kernels_;  // emptied when merged into another
   std::vector<KernelId> owner_;
-  std::vector<std::uint64_t> bytes_;
-  std::vector<std::size_t> contractions_;
-  std::vector<std::uint32_t> version_;
+  std::vector<Facts> facts_;  // parallel
   PathFinder paths_{graph_, kernels_, owner_};
   std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
   std::priority_queue<Candidate> queue_;

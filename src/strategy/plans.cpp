@@ -91,10 +91,16 @@ FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
       graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
   // All that our runner does and a compiler does not hangs on contractions.
   if (!contracts) return compiler;
-  FusionPlan plan = searched_plan(counter, runner_rules(counter.device()));
-  // A greedy search may end in a worse place than the same search under stricter rules.
-  const bool worse = cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels);
-  return worse ? compiler : plan;
+  const Rules rules = runner_rules(counter.device());
+  FusionPlan plan = searched_plan(counter, rules);
+  // A greedy search may end in a worse place than the same search under stricter rules: then the
+  // better place is the one to start from.
+  if (cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels)) {
+    plan.kernels = search_greedily(counter, rules, compiler.kernels);
+    [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
+    assert(sorted);
+  }
+  return plan;
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {

@@ -38,9 +38,8 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
   traffic_.writes.clear();
   const bool once = rows_fit(phases);
   for (const Phases::Use& use : phases.reads) {
-    const Tensor& tensor = graph.tensors[use.value];
     const std::uint32_t looks = once ? 1 : use.looks;
-    std::uint64_t bytes = bytes_of(tensor.type.dtype, use.elements);
+    std::uint64_t bytes = bytes_of(use.dtype, use.elements);
     if (!checked_multiply(bytes, looks)) bytes = kMaxCount;
     add(traffic_.bytes.read, bytes, kernel);
     traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .looks = looks});
@@ -54,27 +53,26 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
 
 void TrafficCounter::count_writes(const Kernel& kernel) {
   const OpGraph& graph = this->graph();
-  for (const OpId id : kernel) {
-    const Op& op = graph.ops[id];
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const TensorId output = op.outputs[i];
-      if (!phases_.needed_outside(output)) continue;
-      const std::uint64_t bytes = bytes_of(graph.tensors[output].type.dtype, op.writes[i]);
+  const Phases& phases = phases_.find(kernel);
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    if (phases.written[i] == 0) continue;
+    for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
+      if (!phases_.needed_outside(result)) continue;
+      const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
       // Several versions of one memory: the last one stays, the largest share counts.
-      const TensorId storage = graph.tensors[output].storage;
       KernelTraffic::Entry* earlier = nullptr;
-      if (storage != output) {
+      if (result.storage != result.tensor) {
         for (KernelTraffic::Entry& entry : traffic_.writes) {
-          if (graph.tensors[entry.tensor].storage == storage) earlier = &entry;
+          if (graph.tensors[entry.tensor].storage == result.storage) earlier = &entry;
         }
       }
       if (earlier == nullptr) {
         add(traffic_.bytes.write, bytes, kernel);
-        traffic_.writes.push_back({.tensor = output, .bytes = bytes});
+        traffic_.writes.push_back({.tensor = result.tensor, .bytes = bytes});
       } else {
         const std::uint64_t more = bytes > earlier->bytes ? bytes - earlier->bytes : 0;
         add(traffic_.bytes.write, more, kernel);
-        earlier->tensor = output;
+        earlier->tensor = result.tensor;
         earlier->bytes += more;
       }
     }

@@ -1,6 +1,7 @@
 // bench_spawn COMMAND...: runs a command with its standard output thrown away and prints, on its
-// own, the seconds from start to end and the peak resident memory in bytes. A large parent would
-// start the child more slowly and leave its own peak in the child's, so this one is small.
+// own, the seconds from start to end, the peak resident memory in bytes and the seconds that it
+// held a core. A large parent would start the child more slowly and leave its own peak in the
+// child's, so this one is small.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -29,6 +30,10 @@ int main(int argc, char** argv) {
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return 1;
-  std::printf("%.6f %ld\n", elapsed.count(), usage.ru_maxrss * 1024);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  std::printf("%.6f %ld %.6f\n", elapsed.count(), usage.ru_maxrss * 1024,
+              seconds(usage.ru_utime) + seconds(usage.ru_stime));
   return 0;
 }

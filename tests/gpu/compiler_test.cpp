@@ -18,8 +18,8 @@ struct WholeSource {
 };
 
 // The other files are building blocks: codegen_test and contraction_code_test compile those.
-const std::vector<WholeSource> kWholeSources = {{"stream", {"stream"}},
-                                                {"instruments", {"sweep", "hold", "fill"}}};
+const std::vector<WholeSource> kWholeSources = {
+    {"stream", {"stream"}}, {"instruments", {"sweep", "hold", "fill", "compare"}}};
 
 TEST_CASE("every built-in kernel compiles for each architecture, lean and without spills") {
   for (const auto& [name, entries] : kWholeSources) {

@@ -90,6 +90,21 @@ TEST_CASE("a string longer than several chunks is read whole") {
   CHECK(reader.read_string() == text);
 }
 
+TEST_CASE("a string may have a mebibyte and no more, wherever the edge falls") {
+  const std::string most(std::size_t{1} << 20U, 'a');
+  for (const std::size_t chunk_bytes : {std::size_t{1000}, std::size_t{1} << 21U}) {
+    CAPTURE(chunk_bytes);
+    const auto read = [&](const std::string& text) {
+      return JsonReader(ByteSource::from_memory(text, "x.json", chunk_bytes)).read_string();
+    };
+    CHECK(read("\"" + most + "\"") == most);
+    for (const std::string more : {"b", "\\n", "\u00e9"}) {
+      CHECK_THROWS_WITH_AS(read("\n\"" + most + more + "\""),
+                           "x.json: line 2: a string of over 1048576 bytes; shorten it", Error);
+    }
+  }
+}
+
 TEST_CASE("invalid UTF-8 is placed at its first byte wherever the edge falls") {
   slide_across_edge("[{\"text\": \"ab\xf0\x9f\x98\"}]", [](std::size_t spaces,
                                                            const std::string& path) {

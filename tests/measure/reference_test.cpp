@@ -287,6 +287,36 @@ TEST_CASE("roundings on the way spread the result, as far as they can reach") {
         990);
 }
 
+TEST_CASE("a mean of too many is estimated, and spreads as far as the estimate may be off") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [20000, 50]}, "t": {"shape": [20000], "dtype": "i64"}},
+    "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"},
+            {"op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "sum", "inputs": ["e"], "output": "total"},
+            {"op": "max", "inputs": ["x"], "output": "most"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  const Reference reference(graph, inputs);
+  const auto answer = [&](std::string_view name, std::uint64_t work) {
+    const auto* tensor = &testing::tensor_named(graph, name);
+    return reference.evaluate(static_cast<TensorId>(tensor - graph.tensors.data()),
+                              std::array<std::uint64_t, 1>{0}, work);
+  };
+  constexpr std::uint64_t kLittle = 1'000'000;
+  for (const std::string_view name : {"loss", "total"}) {
+    CAPTURE(name);
+    const Answer all = answer(name, kReferenceWork);
+    const Answer some = answer(name, kLittle);
+    CHECK_FALSE(all.estimated);
+    CHECK(some.estimated);
+    const double error = some.elements[0].value - all.elements[0].value;
+    CHECK(error != 0);
+    CHECK(std::abs(error) < 3 * some.elements[0].spread);
+    CHECK(some.elements[0].spread < 0.1 * all.elements[0].value);
+  }
+  // A maximum says nothing about what was not looked at.
+  CHECK(answer("most", kLittle).reason.starts_with("too much work"));
+}
+
 TEST_CASE("every op that computes has a function") {
   for (const OpRow& row : op_table()) {
     const bool computes = row.op_class == OpClass::kPointwise || row.op_class == OpClass::kReduce;

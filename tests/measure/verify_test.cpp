@@ -11,6 +11,7 @@
 #include "graph/graph_text.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/inputs.hpp"
+#include "plan/random_graph.hpp"
 #include "support/fake_backend.hpp"
 
 namespace fusecalc {
@@ -211,6 +212,7 @@ TEST_CASE("two plans are compared over every element") {
   };
   CHECK(compared().ok);
   CHECK(compared().max_rel_err == 0);
+  CHECK(compared().checked == 2000);
   // An element that no sample sees.
   const auto& samples = bench.verifier.outputs()[0].elements;
   std::uint64_t unseen = 0;
@@ -221,6 +223,63 @@ TEST_CASE("two plans are compared over every element") {
   CHECK_FALSE(result.ok);
   CHECK(result.worst.find("is 5, and ") != std::string::npos);
   CHECK(result.worst.ends_with("(1 of 2000 elements differ too much)"));
+}
+
+TEST_CASE("a kernel is checked alone, however deep in the graph it is") {
+  // The reference cannot follow y through the custom op, but it can from c.
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [6]}, "c": {"shape": [6]}, "b": {"shape": [6]}},
+    "ops": [{"op": "custom", "inputs": ["x"], "output": "c"},
+            {"op": "sub", "inputs": ["c", "b"], "output": "d"},
+            {"op": "neg", "inputs": ["d"], "output": "y"}]})");
+  const GraphPart part = part_of(graph, std::array<OpId, 2>{1, 2});
+  FakeBackend gpu;
+  std::map<TensorId, Buffer> buffers;
+  for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+    buffers[id] = gpu.allocate(graph.tensor(id).bytes);
+  }
+  const auto inputs = random_inputs(graph, part, 4);
+  for (const bool right : {true, false}) {
+    const Work work = [&] {
+      const auto value = [&](std::string_view name, std::uint64_t i) {
+        const auto input = std::ranges::find_if(
+            inputs, [&](const GraphInput& each) { return graph.tensor(each.tensor).name == name; });
+        return input->data.value(i);
+      };
+      std::array<float, 6> y{};
+      for (std::uint64_t i = 0; i < 6; ++i) {
+        const double minus_d = value("b", i) - value("c", i);
+        y[i] = static_cast<float>(right ? minus_d : -minus_d);
+      }
+      gpu.upload({buffers.at(part.results[0])}, std::as_bytes(std::span(y)));
+    };
+    const Verification result = check_part(
+        gpu, graph, part, 4, [&](TensorId id) { return BufferAt{buffers.at(id)}; }, work);
+    CHECK(result.checked == 6);
+    CHECK(result.ok == right);
+  }
+}
+
+TEST_CASE("whatever the graph, the reference answers or says why it does not") {
+  std::size_t answered = 0;
+  std::size_t refused = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    const std::string text = testing::random_op_list(seed, 12);
+    if (!testing::fault_of(text).empty()) continue;
+    const OpGraph graph = graph_of(text);
+    const auto inputs = random_inputs(graph, seed);
+    const Verifier verifier(graph, inputs, whole_of(graph).results, seed, 8, 1U << 18U);
+    for (const ExpectedOutput& output : verifier.outputs()) {
+      const bool whole = output.answer.elements.size() == output.elements.size();
+      CHECK(output.answer.reason.empty() == whole);
+      CHECK(output.allowed.size() == output.answer.elements.size());
+      ++(whole ? answered : refused);
+      for (const double allowed : output.allowed) CHECK(allowed > 0);
+    }
+  }
+  CHECK(answered > refused);
+  CHECK(answered > 10);
 }
 
 TEST_CASE("the worse of two verifications stands for both") {

@@ -1,6 +1,6 @@
 // Prints every element of every tensor of op lists as the reference computes it from the random
 // inputs, for reference_oracle.py:
-//     tensor NAME DTYPE VALUE...
+//     tensor NAME DTYPE [VALUE SPREAD]...
 //     failed NAME REASON
 #include <cstdio>
 #include <exception>
@@ -33,7 +33,9 @@ void dump(const char* path) {
     }
     std::printf("tensor %s %s", tensor.name.c_str(),
                 std::string(name_of(tensor.type.dtype)).c_str());
-    for (const Expected& expected : answer.elements) std::printf(" %.17g", expected.value);
+    for (const Expected& expected : answer.elements) {
+      std::printf(" %.17g %.17g", expected.value, expected.spread);
+    }
     std::printf("\n");
   }
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the fp64 reference against NumPy: every element of every tensor of small op lists that
 together use every op. The inputs' values come from the reference's own printout; all else is
-computed here.
+computed here, once in double precision, which must agree, and once as a device would: in single
+precision, with each result rounded to its type, which must lie within the spreads.
 
     reference_oracle.py DUMP
 
@@ -33,7 +34,18 @@ def random_bits(seed, i):
     return z ^ (z >> 31)
 
 
+UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+
+
 def stored(dtype, x):
+    if dtype == "f32":
+        return np.asarray(x, dtype=np.float32)
+    if dtype == "f16":
+        return np.asarray(x).astype(np.float16).astype(np.float32)
+    if dtype == "bf16":
+        bits = np.atleast_1d(np.asarray(x, dtype=np.float32)).view(np.uint32)
+        rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000
+        return rounded.astype(np.uint32).view(np.float32).reshape(np.shape(x))
     if dtype == "bool":
         return (np.asarray(x) != 0).astype(float)
     if dtype in INTEGERS:
@@ -276,8 +288,8 @@ class Lists:
         return names[0]
 
 
-def pointwise_list():
-    g = Lists()
+def pointwise_list(dtype):
+    g = Lists(dtype)
     a, b, c = g.tensor("a", [3, 4, 5]), g.tensor("b", [4, 1]), g.tensor("c", [5])
     d = g.tensor("d", [3, 1, 5])
     for kind in ("add", "sub", "mul", "maximum", "minimum", "lt", "le", "gt", "ge", "eq"):
@@ -308,8 +320,8 @@ def pointwise_list():
     return g
 
 
-def reduction_list():
-    g = Lists()
+def reduction_list(dtype):
+    g = Lists(dtype)
     a = g.tensor("a", [3, 4, 5, 2])
     view = g.op("permute_view", [g.op("exp", [a])], perm=[2, 0, 3, 1])
     for x in (a, view):
@@ -321,8 +333,8 @@ def reduction_list():
     return g
 
 
-def normalise_list():
-    g = Lists()
+def normalise_list(dtype):
+    g = Lists(dtype)
     x = g.tensor("x", [3, 4, 6, 2])
     moved = g.op("permute_view", [x], perm=[1, 0, 3, 2])
     for y in (x, moved):
@@ -351,8 +363,8 @@ def normalise_list():
     return g
 
 
-def movement_list():
-    g = Lists()
+def movement_list(dtype):
+    g = Lists(dtype)
     a, b = g.tensor("a", [3, 4, 5]), g.tensor("b", [3, 2, 5])
     g.op("transpose", [a])
     t = g.op("transpose", [a], perm=[1, -1, 0])
@@ -379,8 +391,8 @@ def movement_list():
     return g
 
 
-def contraction_list():
-    g = Lists()
+def contraction_list(dtype):
+    g = Lists(dtype)
     a, b = g.tensor("a", [2, 1, 3, 4]), g.tensor("b", [5, 4, 6])
     m, v = g.tensor("m", [3, 4]), g.tensor("v", [4])
     g.op("matmul", [a, b])
@@ -411,19 +423,23 @@ def contraction_list():
     return g
 
 
-def compute(document, known):
-    """All tensors by name, from the inputs' values in `known`: {name: (dtype, values)}."""
+def compute(document, known, precision):
+    """All tensors by name, from the inputs' values in `known`: {name: (dtype, values, spreads)}."""
     values = {}
     for name, entry in document["tensors"].items():
-        values[name] = known[name][1].reshape(entry["shape"])
+        values[name] = known[name][1].reshape(entry["shape"]).astype(precision)
     for position, op in enumerate(document["ops"]):
         if op["op"] == "attention" and len(op["inputs"]) == 4:
             op = {**op, "mask_dtype": known[op["inputs"][3]][0]}
-        inputs = [values[i] if isinstance(i, str) else float(i) for i in op["inputs"]]
+        inputs = [values[i] if isinstance(i, str) else precision(i) for i in op["inputs"]]
         results = OPS[op["op"]]({**op, "position": position}, *inputs)
         results = results if isinstance(results, tuple) else (results,)
         for name, result in zip(op["outputs"], results):
-            values[name] = stored(known[name][0], result)
+            dtype = known[name][0]
+            result = np.asarray(result, dtype=precision)
+            if precision is float and dtype in UNITS:
+                dtype = "f64"
+            values[name] = stored(dtype, result).astype(precision)
     return values
 
 
@@ -434,12 +450,12 @@ def read_dump(text):
         if kind == "failed":
             sys.exit(f"{name}: {rest}")
         dtype, _, numbers = rest.partition(" ")
-        known[name] = (dtype, np.array([float(n) for n in numbers.split()]))
+        numbers = np.array([float(n) for n in numbers.split()])
+        known[name] = (dtype, numbers[0::2], numbers[1::2])
     return known
 
 
-def check(dump, title, document, allowed):
-    """Runs one list; returns how many elements were compared."""
+def dumped(dump, title, document):
     document = json.loads(json.dumps(document))
     for op in document["ops"]:
         op.pop("swapped", None)
@@ -449,15 +465,43 @@ def check(dump, title, document, allowed):
         run = subprocess.run([dump, str(path)], capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{title}: {run.stderr}")
-    known = read_dump(run.stdout)
+    return read_dump(run.stdout)
+
+
+def fail_at(title, name, wrong, actual, expected):
+    worst = np.unravel_index(np.argmax(wrong), expected.shape)
+    sys.exit(f"{title}: {name}{[int(i) for i in worst]} is {actual[worst]}, not {expected[worst]}")
+
+
+def check_exact(title, document, known):
     compared = 0
-    for name, expected in compute(allowed, known).items():
+    for name, expected in compute(document, known, float).items():
         actual = known[name][1].reshape(expected.shape)
         if not np.allclose(actual, expected, rtol=1e-10, atol=1e-11, equal_nan=True):
-            worst = np.unravel_index(np.argmax(np.abs(actual - expected)), expected.shape)
-            sys.exit(f"{title}: {name}{list(worst)} is {actual[worst]}, not {expected[worst]}")
+            fail_at(title, name, np.abs(actual - expected), actual, expected)
         compared += expected.size
     return compared
+
+
+def check_rounded(title, document, known):
+    """How near the limits a device would come, at worst."""
+    nearest = 0
+    for name, actual in compute(document, known, np.float32).items():
+        dtype, expected, spreads = known[name]
+        expected, spreads = expected.reshape(actual.shape), spreads.reshape(actual.shape)
+        if dtype in UNITS:
+            finite = spreads[np.isfinite(spreads)]
+            typical = np.median(finite) / 2 if finite.size else 0
+            allowed = np.maximum(3 * np.maximum(spreads, typical),
+                                 2 * UNITS[dtype] * np.abs(expected))
+            allowed += 2.0**-20 * np.sqrt(np.mean(expected**2)) + 1e-30
+        else:
+            allowed = np.maximum(3 * spreads, 0.5)
+        excess = np.abs(actual - expected) / allowed
+        if not np.all(excess <= 1):
+            fail_at(title, name, excess, actual, expected)
+        nearest = max(nearest, np.max(excess))
+    return nearest
 
 
 def main():
@@ -466,9 +510,15 @@ def main():
              "contractions": contraction_list}
     used = set()
     for title, make in lists.items():
-        document = make().document
+        document = make("f64").document
         used |= {op["op"] for op in document["ops"]}
-        print(f"{title}: {check(sys.argv[1], title, document, document)} elements agree")
+        known = dumped(sys.argv[1], title, document)
+        print(f"{title}: {check_exact(title, document, known)} elements agree")
+        for dtype in ("f32", "f16", "bf16"):
+            document = make(dtype).document
+            known = dumped(sys.argv[1], title, document)
+            nearest = check_rounded(f"{title}, {dtype}", document, known)
+            print(f"{title}, {dtype}: rounded results reach {nearest:.2f} of what is allowed")
     missing = set(OPS) - used
     if missing:
         sys.exit(f"no list uses {sorted(missing)}")

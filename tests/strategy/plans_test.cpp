@@ -57,8 +57,8 @@ TEST_CASE("a value that feeds a matmul and a pointwise op is written once and re
   CHECK(auto_of(graph) == "[exp neg] [mm]");
   CHECK(compiler_of(graph) == "[exp neg] [mm]");
   CHECK(obstacle(graph, {"exp", "mm"}) ==
-        "matmul loads its operands from memory, each many times over; exp would run again for "
-        "every tile");
+        "matmul loads its operands from memory as they are; exp would have to run inside its main "
+        "loop");
 }
 
 TEST_CASE("the result of a matmul that meets its own input again ends in the matmul's kernel") {
@@ -278,12 +278,27 @@ TEST_CASE("a loss streams over the rows of any length that a linear makes") {
   CHECK(compiler_of(graph) == "[linear] [loss]");
 }
 
-TEST_CASE("nothing is fused with an opaque op, nor behind a scatter") {
-  const OpGraph opaque = graph_of(R"({"tensors": {"x": {"shape": [64]}, "h": {"shape": [64]}},
-    "ops": [{"name": "fft", "op": "custom", "inputs": ["x"], "output": "h"},
-            {"name": "relu", "op": "relu", "inputs": ["h"], "output": "y"}]})");
-  CHECK(auto_of(opaque) == "[fft] [relu]");
-  CHECK(obstacle(opaque, {"fft", "relu"}) == "custom is opaque: nothing is known of how it works");
+TEST_CASE("nobody fuses a custom op, of whatever class, but a plan of the document's own") {
+  for (const std::string op_class : {"opaque", "pointwise", "reduce", "movement", "contract"}) {
+    CAPTURE(op_class);
+    const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}, "h": {"shape": [64]}},
+      "ops": [{"name": "neg", "op": "neg", "inputs": ["x"], "output": "n"},
+              {"name": "own", "op": "custom", "inputs": ["n"], "output": "h", "class": ")" +
+                                   op_class + R"("},
+              {"name": "relu", "op": "relu", "inputs": ["h"], "output": "y"}],
+      "fuse": [["neg", "own", "relu"]]})");
+    CHECK(auto_of(graph) == "[neg] [own] [relu]");
+    CHECK(compiler_of(graph) == "[neg] [own] [relu]");
+    CHECK(obstacle(graph, {"own", "relu"}) ==
+          "the code of a custom op is not known, so it stays a kernel of its own");
+    TrafficCounter counter(graph, known_devices().front());
+    REQUIRE(explicit_plan(graph).kernels == std::vector<Kernel>{{0, 1, 2}});
+    // x in, y out: 64 elements of 4 bytes each.
+    CHECK(counter.bytes({0, 1, 2}).total() == 512);
+  }
+}
+
+TEST_CASE("nothing is fused behind a scatter") {
   const OpGraph scatter = graph_of(R"({"tensors": {"t": {"shape": [64, 8]},
       "i": {"shape": [64], "dtype": "i32"}, "r": {"shape": [64, 8]}},
     "ops": [{"name": "put", "op": "scatter_update", "inputs": ["t", "i", "r"], "output": "u"},

@@ -3,6 +3,7 @@
 #include "strategy/search.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -30,8 +31,13 @@ std::optional<OpGraph> random_graph(std::uint64_t seed, std::size_t ops) {
   try {
     return graph_of(random_op_list(seed, ops));
   } catch (const Error& error) {
-    // An in-place op may have cut off a reader of the old value, and nothing else may be wrong.
-    REQUIRE_MESSAGE(std::string(error.what()).find("overwrite") != std::string::npos, error.what());
+    // An in-place op may have cut off a reader of the old value, products may have grown too large,
+    // and nothing else may be wrong.
+    const std::string fault = error.what();
+    const bool expected = fault.find("overwrites") != std::string::npos ||
+                          fault.find("is already overwritten") != std::string::npos ||
+                          fault.find("more than 9223372036854775807") != std::string::npos;
+    REQUIRE_MESSAGE(expected, fault);
     return std::nullopt;
   }
 }
@@ -203,18 +209,20 @@ TEST_CASE("a greedy search is legal, saves, and ends near the best plan") {
     CHECK(best <= greedy);
     distance.add(seed, greedy.bytes, best.bytes);
   }
-  MESSAGE("greedy: of " << distance.graphs << " graphs " << distance.off << " above the best, "
-                        << distance.off_by_2 << " by more than 2 %, " << distance.off_by_10
-                        << " by more than 10 %; at most " << 100 * distance.worst << " % (seed "
-                        << distance.worst_seed << ")");
+  const std::string summary = fmt::format(
+      "greedy: of {} graphs {} above the best, {} by more than 2 %, {} by more than 10 %; "
+      "at most {:.1f} % (seed {})",
+      distance.graphs, distance.off, distance.off_by_2, distance.off_by_10, 100 * distance.worst,
+      distance.worst_seed);
+  if (long_tests() > 0) MESSAGE(summary);
+  INFO(summary);
   CHECK(distance.off_by_2 * 50 <= distance.graphs);
 }
 
 TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same in every run") {
   constexpr std::array<std::size_t, 7> kSizes = {14, 20, 35, 50, 120, 400, 2000};
   for (const std::size_t ops : kSizes) {
-    const std::uint64_t seeds = std::max<std::uint64_t>(
-        1, std::min<std::uint64_t>(40, 800 / ops) * (1 + 20 * (long_tests() > 0)));
+    const std::uint64_t seeds = std::max<std::uint64_t>(1, std::min<std::uint64_t>(40, 800 / ops));
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       CAPTURE(ops);
       CAPTURE(seed);

@@ -103,9 +103,8 @@ class FakeBackend final : public GpuBackend {
   }
   // Recorded as a launch of a kernel of that id.
   void multiply(const PreparedMatmul& product) override {
-    Launch launch;
-    launch.kernel.id = product.id;
-    queued_.push_back(launch);
+    queued_.push_back(
+        {.kernel = {.id = product.id, .resources = {}}, .grid = {}, .block = {}, .arguments = {}});
   }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}

@@ -43,7 +43,7 @@ def op_list(count):
 
 def spawn(*command):
     """The seconds and the peak bytes of one run."""
-    seconds, peak = subprocess.run([SPAWN, *command], check=True, capture_output=True,
+    seconds, peak, _ = subprocess.run([SPAWN, *command], check=True, capture_output=True,
                                    text=True).stdout.split()
     return float(seconds), int(peak)
 

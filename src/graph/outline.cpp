@@ -1,0 +1,84 @@
+#include "graph/outline.hpp"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Gives equal layouts of rows one id, and no rows 0.
+class RowIds {
+ public:
+  std::uint32_t id_of(const RowLayout& rows) {
+    key_.clear();
+    for (const RowLayout::Run& run : rows.runs) key_.emplace_back(run.extent, run.reduced);
+    return ids_.try_emplace(key_, static_cast<std::uint32_t>(ids_.size())).first->second;
+  }
+
+ private:
+  using Key = std::vector<std::pair<std::uint64_t, bool>>;
+  std::map<Key, std::uint32_t> ids_ = {{Key{}, 0}};
+  Key key_;
+};
+
+bool reorders(const OpGraph& graph, TensorId tensor) {
+  while (graph.tensors[tensor].view_of != kNone) {
+    if (!graph.tensors[tensor].view_perm.empty()) return true;
+    tensor = graph.tensors[tensor].view_of;
+  }
+  return false;
+}
+
+}  // namespace
+
+Outline::Outline(const OpGraph& graph) {
+  RowIds rows;
+  steps_.reserve(graph.ops.size() + 1);
+  for (const Op& op : graph.ops) {
+    steps_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
+                      .first_result = static_cast<std::uint32_t>(results_.size()),
+                      .rows = rows.id_of(op.rows),
+                      .op_class = op.op_class,
+                      .access = op.row->access,
+                      .passes = op.passes,
+                      .holds_rows = op.row->holds_rows,
+                      .custom = op.row->infer == nullptr,
+                      .work = op.work});
+    for (const Operand& operand : op.operands) {
+      if (operand.tensor == kNone) continue;
+      const TensorId id = graph.tensors[operand.tensor].value;
+      const Tensor& value = graph.tensors[id];
+      inputs_.push_back({.tensor = operand.tensor,
+                         .value = id,
+                         .storage = value.storage,
+                         .producer = value.producer,
+                         .touched = operand.reads,
+                         .elements = value.elements,
+                         .bytes = value.bytes,
+                         .dtype = value.type.dtype,
+                         .output = value.output,
+                         .reordered = reorders(graph, operand.tensor)});
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const TensorId id = op.outputs[i];
+      const Tensor& tensor = graph.tensors[id];
+      const bool in_input = tensor.storage != id && graph.tensors[tensor.storage].producer == kNone;
+      results_.push_back({.tensor = id,
+                          .storage = tensor.storage,
+                          .patched_by = tensor.patched_by,
+                          .dtype = tensor.type.dtype,
+                          .always_needed = tensor.output || in_input,
+                          .output = tensor.output,
+                          .elements = tensor.elements,
+                          .bytes = tensor.bytes,
+                          .writes = op.writes[i]});
+    }
+  }
+  steps_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
+                    .first_result = static_cast<std::uint32_t>(results_.size())});
+}
+
+}  // namespace fusecalc

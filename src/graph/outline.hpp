@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "graph/id_lists.hpp"
+#include "graph/op_table.hpp"
+
+namespace fusecalc {
+
+struct OpGraph;
+
+using TensorId = std::uint32_t;
+using OpId = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+// A graph as planners see it: what they look at again and again, side by side. Searches visit ops
+// in no order that memory likes, so what they fetch for each decides how long they take.
+class Outline {
+ public:
+  // A tensor that an op reads; inline numbers are left out.
+  struct Input {
+    TensorId tensor = kNone;
+    TensorId value = kNone;
+    TensorId storage = kNone;
+    OpId producer = kNone;
+    std::uint64_t touched = 0;   // elements
+    std::uint64_t elements = 0;  // of the value
+    std::uint64_t bytes = 0;     // of the value
+    DType dtype = DType::kF32;
+    bool output = false;     // the graph hands the value to the outside
+    bool reordered = false;  // a view shows the value in another order
+  };
+
+  struct Result {
+    TensorId tensor = kNone;
+    TensorId storage = kNone;
+    OpId patched_by = kNone;
+    DType dtype = DType::kF32;
+    // Seen by the outside of any kernel: the graph hands it out, or it lands in an input's memory.
+    bool always_needed = false;
+    bool output = false;
+    std::uint64_t elements = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t writes = 0;  // elements
+  };
+
+  struct Step {
+    std::uint32_t first_input = 0;
+    std::uint32_t first_result = 0;
+    std::uint32_t rows = 0;  // ops with equal layouts of rows have equal ones; 0: it has none
+    OpClass op_class = OpClass::kPointwise;
+    Access access = Access::kSame;
+    std::uint8_t passes = 1;
+    bool holds_rows = true;
+    bool custom = false;  // the document knows its bytes; nobody has its code
+    std::uint64_t work = 0;
+
+    bool reduces() const { return rows != 0; }
+    bool contracts() const { return op_class == OpClass::kContract; }
+    bool moves() const { return op_class == OpClass::kPointwise || op_class == OpClass::kMovement; }
+  };
+
+  Outline() = default;
+  explicit Outline(const OpGraph& graph);
+
+  const Step& operator[](OpId op) const { return steps_[op]; }
+  std::span<const Input> inputs_of(OpId op) const {
+    const std::uint32_t first = steps_[op].first_input;
+    return {inputs_.data() + first, steps_[op + 1].first_input - first};
+  }
+  std::span<const Result> results_of(OpId op) const {
+    const std::uint32_t first = steps_[op].first_result;
+    return {results_.data() + first, steps_[op + 1].first_result - first};
+  }
+
+ private:
+  std::vector<Step> steps_;  // and one that ends the last one's inputs and results
+  std::vector<Input> inputs_;
+  std::vector<Result> results_;
+};
+
+}  // namespace fusecalc

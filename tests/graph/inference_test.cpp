@@ -1,0 +1,236 @@
+// Shapes and types that ops make of their inputs, family by family.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph_text.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+// An op on inputs a, b, c, d of the given shapes; `rest` is what else stands in the op.
+std::string list_of(std::string_view op, std::string_view inputs, std::string_view tensors,
+                    std::string_view rest = "", std::string_view outputs = R"("output": "y")") {
+  return fmt::format(R"({{"tensors": {{{}}}, "ops": [{{"op": "{}", "inputs": [{}], {}{}{}}}]}})",
+                     tensors, op, inputs, outputs, rest.empty() ? "" : ", ", rest);
+}
+
+std::string type_of(const OpGraph& graph, std::string_view tensor) {
+  const TensorType& type = tensor_named(graph, tensor).type;
+  return fmt::format("{} {}", name_of(type.dtype), to_string(type.shape));
+}
+
+// "f32 [2, 3]": what the op makes.
+std::string made(std::string_view op, std::string_view inputs, std::string_view tensors,
+                 std::string_view rest = "") {
+  return type_of(graph_of(list_of(op, inputs, tensors, rest)), "y");
+}
+
+std::string fault(std::string_view op, std::string_view inputs, std::string_view tensors,
+                  std::string_view rest = "") {
+  return fault_of(list_of(op, inputs, tensors, rest));
+}
+
+}  // namespace
+
+TEST_CASE("pointwise ops broadcast as NumPy does") {
+  const std::string_view tensors =
+      R"("a": {"shape": [8, 1, 6, 1]}, "b": {"shape": [7, 1, 5]}, "s": {"shape": []})";
+  CHECK(made("add", R"("a", "b")", tensors) == "f32 [8, 7, 6, 5]");
+  CHECK(made("mul", R"("s", "b")", tensors) == "f32 [7, 1, 5]");
+  CHECK(made("fma", R"("s", "s", "a")", tensors) == "f32 [8, 1, 6, 1]");
+  CHECK(made("where", R"("b", 1, "a")", tensors) == "f32 [8, 7, 6, 5]");
+  CHECK(made("relu", R"("s")", tensors) == "f32 []");
+  CHECK(made("add", R"("a", "b")", R"("a": {"shape": [0, 3]}, "b": {"shape": [1, 3]})") ==
+        "f32 [0, 3]");
+}
+
+TEST_CASE("the type of a result is the wider of its inputs' types") {
+  const auto sum = [](std::string_view a, std::string_view b) {
+    return made(
+        "add", R"("a", "b")",
+        fmt::format(R"("a": {{"shape": [2], "dtype": "{}"}}, "b": {{"shape": [2], "dtype": "{}"}})",
+                    a, b));
+  };
+  CHECK(sum("f16", "f32") == "f32 [2]");
+  CHECK(sum("bf16", "f16") == "f32 [2]");
+  CHECK(sum("f64", "f32") == "f64 [2]");
+  CHECK(sum("i64", "bf16") == "bf16 [2]");
+  CHECK(sum("i8", "i32") == "i32 [2]");
+  CHECK(sum("bool", "u8") == "u8 [2]");
+  CHECK(sum("f16", "f16") == "f16 [2]");
+}
+
+TEST_CASE("numbers take the tensors' type unless it cannot hold them") {
+  const std::string_view tensors =
+      R"("h": {"shape": [2], "dtype": "f16"}, "i": {"shape": [2], "dtype": "i32"})";
+  CHECK(made("add", R"("h", 1)", tensors) == "f16 [2]");
+  CHECK(made("add", R"("h", 0.5)", tensors) == "f16 [2]");
+  CHECK(made("add", R"("i", 1)", tensors) == "i32 [2]");
+  CHECK(made("add", R"("i", 0.5)", tensors) == "f32 [2]");
+  CHECK(made("div", R"("i", 2)", tensors) == "f32 [2]");
+  CHECK(made("exp", R"("i")", tensors) == "f32 [2]");
+  CHECK(made("gt", R"("h", 0)", tensors) == "bool [2]");
+  CHECK(made("neg", R"("i")", tensors) == "i32 [2]");
+}
+
+TEST_CASE("cast, clamp and dropout") {
+  const std::string_view tensors = R"("x": {"shape": [2, 3], "dtype": "f16"}, "m": {"shape": [3]})";
+  CHECK(made("cast", R"("x")", tensors, R"("to": "fp8_e5m2")") == "fp8_e5m2 [2, 3]");
+  CHECK(made("cast", R"("x")", tensors, R"("dtype": "i4")") == "i4 [2, 3]");
+  CHECK(made("clamp", R"("x")", tensors, R"("min": 0, "max": 6)") == "f16 [2, 3]");
+  CHECK(made("clamp", R"("x", 0, 6)", tensors) == "f16 [2, 3]");
+  const OpGraph graph = graph_of(list_of(
+      "dropout", R"("x")", tensors, R"("save_mask": true, "p": 0)", R"("outputs": ["y", "mask"])"));
+  CHECK(type_of(graph, "y") == "f16 [2, 3]");
+  CHECK(type_of(graph, "mask") == "bool [2, 3]");
+}
+
+TEST_CASE("reductions drop the axes that they reduce, or keep them as 1") {
+  const std::string_view x = R"("x": {"shape": [2, 3, 4], "dtype": "f16"})";
+  CHECK(made("sum", R"("x")", x) == "f16 []");
+  CHECK(made("sum", R"("x")", x, R"("keepdim": true)") == "f16 [1, 1, 1]");
+  CHECK(made("max", R"("x")", x, R"("axis": 1)") == "f16 [2, 4]");
+  CHECK(made("max", R"("x")", x, R"("axis": -1, "keepdims": true)") == "f16 [2, 3, 1]");
+  CHECK(made("mean", R"("x")", x, R"("axes": [0, 2])") == "f16 [3]");
+  CHECK(made("min", R"("x")", x, R"("attrs": {"axes": [-1, 0], "keepdim": true})") ==
+        "f16 [1, 3, 1]");
+  CHECK(made("argmax", R"("x")", x, R"("axis": 0)") == "i64 [3, 4]");
+  const std::string_view i = R"("x": {"shape": [2, 3], "dtype": "i32"})";
+  CHECK(made("sum", R"("x")", i, R"("axis": 0)") == "i64 [3]");
+  CHECK(made("mean", R"("x")", i, R"("axis": 0)") == "f32 [3]");
+  CHECK(made("max", R"("x")", i, R"("axis": 0)") == "i32 [3]");
+  CHECK(made("logsumexp", R"("x")", i, R"("axis": 1)") == "f32 [2]");
+}
+
+TEST_CASE("normalisations keep the shape") {
+  const std::string_view x =
+      R"("x": {"shape": [2, 6, 4]}, "d": {"shape": [4]}, "cd": {"shape": [6, 4]}, "c": {"shape": [6]})";
+  CHECK(made("softmax", R"("x")", x) == "f32 [2, 6, 4]");
+  CHECK(made("log_softmax", R"("x")", x, R"("axis": 1)") == "f32 [2, 6, 4]");
+  CHECK(made("layer_norm", R"("x", "d", "d")", x) == "f32 [2, 6, 4]");
+  CHECK(made("layer_norm", R"("x", "cd")", x) == "f32 [2, 6, 4]");
+  CHECK(made("rms_norm", R"("x")", x, R"("axes": [1, 2])") == "f32 [2, 6, 4]");
+  CHECK(made("group_norm", R"("x", "c", "c")", x, R"("groups": 3)") == "f32 [2, 6, 4]");
+  CHECK(made("batch_norm", R"("x", "c", "c", "c", "c")", x) == "f32 [2, 6, 4]");
+  const OpGraph graph = graph_of(list_of("batch_norm", R"("x", "c", "c")", x,
+                                         R"("mode": "training")", R"("outputs": ["y", "m", "v"])"));
+  CHECK(type_of(graph, "y") == "f32 [2, 6, 4]");
+  CHECK(type_of(graph, "m") == "f32 [6]");
+  CHECK(type_of(graph, "v") == "f32 [6]");
+}
+
+TEST_CASE("losses end in one value, or one per sample") {
+  const std::string_view x =
+      R"("x": {"shape": [2, 5, 10], "dtype": "bf16"}, "i": {"shape": [2, 5], "dtype": "i64"})";
+  CHECK(made("cross_entropy", R"("x", "i")", x) == "bf16 []");
+  CHECK(made("cross_entropy", R"("x", "i")", x, R"("reduction": "sum")") == "bf16 []");
+  CHECK(made("nll_loss", R"("x", "i")", x, R"("reduction": "none")") == "bf16 [2, 5]");
+  const OpGraph graph =
+      graph_of(list_of("cross_entropy", R"("x", "i")", x, "", R"("outputs": ["y", "lse"])"));
+  CHECK(type_of(graph, "lse") == "f32 [2, 5]");
+}
+
+TEST_CASE("movement") {
+  const std::string_view x =
+      R"("x": {"shape": [2, 3, 4], "dtype": "i8"}, "z": {"shape": [2, 5, 4], "dtype": "f16"},
+         "i": {"shape": [7, 6], "dtype": "i32"}, "r": {"shape": [2, 7, 6, 4], "dtype": "i8"},
+         "t": {"shape": [9, 4]})";
+  CHECK(made("transpose", R"("x")", x) == "i8 [4, 3, 2]");
+  CHECK(made("transpose", R"("x")", x, R"("perm": [0, -1, 1])") == "i8 [2, 4, 3]");
+  CHECK(made("permute_view", R"("x")", x, R"("perm": [2, 0, 1])") == "i8 [4, 2, 3]");
+  CHECK(made("concat", R"("x", "z", "x")", x, R"("axis": 1)") == "f16 [2, 11, 4]");
+  CHECK(made("concat", R"("x", "x")", x) == "i8 [4, 3, 4]");
+  CHECK(made("slice", R"("x")", x, R"("axis": -1, "start": 1, "end": -1)") == "i8 [2, 3, 2]");
+  CHECK(made("slice", R"("x")", x, R"("starts": [0, 1])") == "i8 [2, 2, 4]");
+  CHECK(made("slice", R"("x")", x, R"("axes": [2, 1], "ends": [3, 3], "steps": [2, 2])") ==
+        "i8 [2, 2, 2]");
+  CHECK(made("slice", R"("x")", x, R"("axis": 0, "start": 2, "end": 2)") == "i8 [0, 3, 4]");
+  CHECK(made("gather", R"("x", "i")", x, R"("axis": 1)") == "i8 [2, 7, 6, 4]");
+  CHECK(made("embedding", R"("t", "i")", x) == "f32 [7, 6, 4]");
+  CHECK(made("embedding", R"("i", "t")", x) == "f32 [7, 6, 4]");
+  CHECK(made("scatter_update", R"("x", "i", "r")", x, R"("axis": 1)") == "i8 [2, 3, 4]");
+  CHECK(made("broadcast_to", R"("x")", x, R"("shape": [5, 2, 3, 4])") == "i8 [5, 2, 3, 4]");
+  CHECK(made("reshape", R"("x")", x, R"("shape": [-1, 6])") == "i8 [4, 6]");
+  CHECK(made("view", R"("x")", x, R"("shape": 24)") == "i8 [24]");
+  CHECK(made("copy", R"("x")", x) == "i8 [2, 3, 4]");
+}
+
+TEST_CASE("matmul broadcasts batches and takes vectors") {
+  const std::string_view x =
+      R"("a": {"shape": [3, 1, 2, 5]}, "b": {"shape": [4, 5, 7]}, "v": {"shape": [5]},
+         "c": {"shape": [7, 5]}, "q": {"shape": [2, 5], "dtype": "i8"}, "p": {"shape": [5, 2], "dtype": "i8"},
+         "e": {"shape": [2, 5], "dtype": "fp8_e4m3"}, "f": {"shape": [5, 2], "dtype": "fp8_e4m3"})";
+  CHECK(made("matmul", R"("a", "b")", x) == "f32 [3, 4, 2, 7]");
+  CHECK(made("matmul", R"("a", "v")", x) == "f32 [3, 1, 2]");
+  CHECK(made("matmul", R"("v", "b")", x) == "f32 [4, 7]");
+  CHECK(made("matmul", R"("v", "v")", x) == "f32 []");
+  CHECK(made("matmul", R"("a", "c")", x, R"("transpose_b": true)") == "f32 [3, 1, 2, 7]");
+  CHECK(made("matmul", R"("b", "a")", x, R"("transpose_a": true, "transpose_b": true)") ==
+        "f32 [3, 4, 7, 2]");
+  CHECK(made("matmul", R"("q", "p")", x) == "i32 [2, 2]");
+  CHECK(made("matmul", R"("e", "f")", x) == "bf16 [2, 2]");
+}
+
+TEST_CASE("linear, conv2d and attention") {
+  CHECK(made("linear", R"("x", "w", "b")",
+             R"("x": {"shape": [2, 3, 8]}, "w": {"shape": [16, 8]}, "b": {"shape": [16]})") ==
+        "f32 [2, 3, 16]");
+  const std::string_view image = R"("x": {"shape": [2, 8, 9, 11]}, "w": {"shape": [6, 4, 3, 3]})";
+  CHECK(made("conv2d", R"("x", "w")", image, R"("groups": 2)") == "f32 [2, 6, 7, 9]");
+  CHECK(made("conv2d", R"("x", "w")", image, R"("groups": 2, "padding": 1, "stride": 2)") ==
+        "f32 [2, 6, 5, 6]");
+  CHECK(made("conv2d", R"("x", "w")", image,
+             R"("groups": 2, "dilation": [2, 1], "strides": [1, 3], "padding": [2, 0])") ==
+        "f32 [2, 6, 9, 3]");
+  const std::string_view heads =
+      R"("q": {"shape": [2, 8, 5, 16]}, "k": {"shape": [2, 2, 7, 16]}, "v": {"shape": [2, 2, 7, 4]},
+         "m": {"shape": [5, 7]})";
+  CHECK(made("attention", R"("q", "k", "v")", heads, R"("causal": true)") == "f32 [2, 8, 5, 4]");
+  CHECK(made("attention", R"("q", "k", "v", "m")", heads, R"("scale": 0.1)") == "f32 [2, 8, 5, 4]");
+}
+
+TEST_CASE("floating-point operations count each product and sum once") {
+  const auto flops = [](std::string_view op, std::string_view inputs, std::string_view tensors,
+                        std::string_view rest = "") {
+    return graph_of(list_of(op, inputs, tensors, rest)).ops[0].flops;
+  };
+  CHECK(flops("add", R"("x", "x")", R"("x": {"shape": [10, 10]})") == 100);
+  CHECK(flops("gt", R"("x", "x")", R"("x": {"shape": [10, 10]})") == 0);
+  CHECK(flops("sum", R"("x")", R"("x": {"shape": [10, 10]})", R"("axis": 0)") == 100);
+  CHECK(flops("matmul", R"("a", "b")", R"("a": {"shape": [3, 4, 5]}, "b": {"shape": [5, 6]})") ==
+        2 * 3 * 4 * 5 * 6);
+  CHECK(flops("linear", R"("a", "b")", R"("a": {"shape": [3, 4, 5]}, "b": {"shape": [6, 5]})") ==
+        2 * 3 * 4 * 5 * 6);
+  CHECK(flops("conv2d", R"("a", "b")",
+              R"("a": {"shape": [1, 4, 6, 6]}, "b": {"shape": [8, 2, 3, 3]})",
+              R"("groups": 2)") == 2 * 4 * 4 * 8 * 2 * 9);
+  // Both products: 2 * 4 queries * 6 keys * (5 + 5), for 3 heads.
+  CHECK(flops("attention", R"("q", "k", "k")",
+              R"("q": {"shape": [1, 3, 4, 5]}, "k": {"shape": [1, 3, 6, 5]})") ==
+        3 * 2 * 4 * 6 * 10);
+}
+
+TEST_CASE("what does not fit is refused where it stands") {
+  CHECK(fault("add", R"("a", "b")", R"("a": {"shape": [2, 3]}, "b": {"shape": [2]})") ==
+        "/ops/0/inputs/1: \"b\" of shape [2] does not broadcast with \"a\" of shape [2, 3]");
+  CHECK(fault("sum", R"("a")", R"("a": {"shape": [2, 3]})", R"("attrs": {"axis": 2})") ==
+        "/ops/0/attrs/axis: axis 2 is outside of a shape with 2 axes");
+  CHECK(fault("linear", R"("a", "b")", R"("a": {"shape": [2, 3]}, "b": {"shape": [3, 4]})") ==
+        "/ops/0/inputs/1: \"b\" of shape [3, 4] is [out, in]; its 4 does not match the last axis "
+        "of \"a\" of shape [2, 3]");
+}
+
+TEST_CASE("a declared result is pinned: its type is taken, its shape must agree") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [2], "dtype": "f16"},
+      "y": {"shape": [2], "dtype": "f32"}, "z": {"dtype": "bf16"}},
+    "ops": [{"op": "relu", "inputs": ["x"], "output": "y"},
+            {"op": "exp", "inputs": ["y"], "output": "z"}]})");
+  CHECK(type_of(graph, "y") == "f32 [2]");
+  CHECK(type_of(graph, "z") == "bf16 [2]");
+}
