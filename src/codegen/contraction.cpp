@@ -91,7 +91,12 @@ class ContractionWriter {
   bool fits_copy_engine() const;
   void write_sm90();
   void write_sm80();
+  void write_vector();
   void write_any();
+  void reserve_packed();
+  void write_packing();
+  std::string pointer_of(const MatrixOperand& operand);
+  std::string strides() const;
   std::string operands_of_any();
   std::string shape(std::uint64_t group) const;
   std::string entry(std::string_view bounds, std::string_view parameters,
@@ -155,7 +160,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   const auto extent = [](std::uint64_t distance, std::uint64_t count) {
     return distance > 0 ? count : 1;
   };
-  return {.storage = graph_.storage_of(operand.tensor),
+  return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
                       extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
@@ -167,9 +172,10 @@ void ContractionWriter::write_sm90() {
   const std::uint64_t tile_n = product_.k < 2048 || product_.n <= 128 ? 128 : 256;
   const std::uint64_t cluster = product_.m > 128 ? 2 : 1;
   constexpr std::uint64_t kTileM = 128;
-  emitter_.pointer(product_.a.tensor);
-  emitter_.pointer(product_.b.tensor);
+  pointer_of(product_.a);
+  pointer_of(product_.b);
   epilogue_.write(product_, tile_n);
+  reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, kTileM),
                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
   result_.source.architecture_bound = true;
@@ -199,19 +205,18 @@ void ContractionWriter::write_sm90() {
 
 void ContractionWriter::write_sm80() {
   const DType type = operand_type();
-  const std::string a = emitter_.pointer(product_.a.tensor);
-  const std::string b = emitter_.pointer(product_.b.tensor);
   constexpr std::uint64_t kTile = 128;
+  const std::string b = pointer_of(product_.b);
   epilogue_.write(product_, kTile);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
   for (const char* block : {"mma", "contract_sm80"}) {
     result_.source.text += std::string(embedded_kernel(block)) + "\n";
   }
   const std::string_view element = stored_type(type);
   result_.source.text +=
       epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) +
-      fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
-                  product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
-                  product_.b.inner, product_.b.outer) +
+      strides() +
       fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
                   type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
                   alignment_of(product_.b), text_of(product_.a.across),
@@ -223,6 +228,74 @@ void ContractionWriter::write_sm80() {
   result_.blocks =
       ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "mma, tiles of 128 x 128";
+}
+
+std::string ContractionWriter::strides() const {
+  return fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
+                     product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
+                     product_.b.inner, product_.b.outer);
+}
+
+// A matrix times a vector.
+void ContractionWriter::write_vector() {
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, 1);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  for (const char* block : {"mma", "contract_sm80", "contract_vector"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  result_.source.text +=
+      epilogue_.text() + shape(8) + strides() +
+      fmt::format("typedef ContractVector<{}, {}, Epilogue> Contract;\n",
+                  stored_type(operand_type()),
+                  std::min(alignment_of(product_.a),
+                           alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}))) +
+      entry("__launch_bounds__(512)", "",
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+  result_.threads = 512;
+  result_.blocks = product_.m * product_.batches();
+  result_.schedule = "a row a block";
+}
+
+// The operand's pointer, or that of its copy.
+std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
+  if (operand.tensor != kNone) return emitter_.pointer(operand.tensor);
+  return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
+                     result_.packed_at);
+}
+
+void ContractionWriter::reserve_packed() {
+  if (product_.a.tensor != kNone) return;
+  const TensorId tensor = op_.operands[0].tensor;
+  result_.packed_at = epilogue_.reserve(graph_.tensors[tensor].bytes);
+  emitter_.pointer(tensor);
+}
+
+// The entry that puts a in its own order, as frameworks do, where its views leave no strides.
+void ContractionWriter::write_packing() {
+  if (product_.a.tensor != kNone) return;
+  const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
+  const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
+  const unsigned width = tensor.elements % most == 0 ? most : 1;
+  Piece piece{.width = width, .width_text = std::to_string(width)};
+  emitter_.enter(piece, 0);
+  const Index e{.name = "i", .spread = Spread::kUnit};
+  const Value value = emitter_.value(op_.operands[0].tensor, e);
+  const std::string_view type = stored_type(tensor.type.dtype);
+  piece.before += fmt::format("Pack<{}, {}> y;\n", type, width);
+  piece.lanes += fmt::format("store_as(y.v[j], {});\n", value.text);
+  piece.after += fmt::format("store_pack<{}>(reinterpret_cast<{}*>(work + {}) + i, y);\n", width,
+                             type, result_.packed_at);
+  constexpr std::uint64_t kThreads = 256;
+  result_.source.text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__(256) pack({}, u8* work) {{\n"
+      "  const i64 i = ((i64)blockIdx.x * 256 + threadIdx.x) * {};\n  if (i >= {}) return;\n{}}}\n",
+      emitter_.parameters(), width, tensor.elements, piece.text("  "));
+  result_.source.entries.emplace_back("pack");
+  result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
+  result_.gaps.more_reads = result_.gaps.more_writes =
+      "an operand's views leave no strides, so it is copied first, as frameworks do";
 }
 
 // How the elements of both operands are found, by the number of their matrix, line and depth.
@@ -277,12 +350,13 @@ void ContractionWriter::write_any() {
 
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
+  if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   const MatrixProduct whole{.m = op_.matrix.rows,
                             .n = op_.matrix.columns,
                             .k = op_.matrix.depth,
                             .inner = op_.matrix.batch,
-                            .a = {.inner = 1},
-                            .b = {.inner = 1}};
+                            .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
+                            .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
   product_ = strided_.value_or(whole);
   if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
@@ -295,7 +369,10 @@ GeneratedKernel ContractionWriter::write() {
   result_.source.text = epilogue_.preamble();
   if (!fits_tensor_cores()) {
     product_ = whole;
+    if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
     write_any();
+  } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
+    write_vector();
   } else if (fits_copy_engine()) {
     write_sm90();
   } else {
@@ -303,6 +380,14 @@ GeneratedKernel ContractionWriter::write() {
   }
   result_.source.entries = {"fused"};
   epilogue_.finish(result_);
+  write_packing();
+  if (result_.gaps.more_reads.empty()) {
+    result_.gaps.more_reads =
+        "operands are fetched again for every wave of tiles, where they do not fit in the L2";
+  }
+  if (epilogue_.folds()) {
+    result_.gaps.more_writes = "blocks leave partial results for each other in memory";
+  }
   result_.storages = emitter_.storages();
   return std::move(result_);
 }

@@ -190,7 +190,15 @@ std::string Epilogue::pointers() const {
   return text;
 }
 
-std::string Epilogue::workspace_parameter() const { return folds() ? ", u8* work" : ""; }
+std::string Epilogue::workspace_parameter() const {
+  return folds() || reserved_ > 0 ? ", u8* work" : "";
+}
+
+// Behind partials, picked scores and losses.
+std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
+  reserved_ = bytes;
+  return folds() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
+}
 
 std::string Epilogue::made() const {
   return fmt::format("Epilogue{{{}{}}}", pointers(), folds() ? ", work" : "");
@@ -265,8 +273,9 @@ std::string Epilogue::total_entry() const {
 }
 
 void Epilogue::finish(GeneratedKernel& kernel) const {
+  kernel.workspace_bytes = reserved_;
   if (!folds()) return;
-  kernel.workspace_bytes = partials_ + results_ * 8;
+  kernel.workspace_bytes += ceil_div(partials_ + results_ * 8, 256) * 256;
   kernel.source.text += merge_entry();
   kernel.source.entries.emplace_back("merge");
   constexpr std::uint64_t kThreads = 256;

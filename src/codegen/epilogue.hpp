@@ -45,6 +45,8 @@ class Epilogue {
   std::string text() const;                 // the struct
   std::string made() const;                 // one of it, in an entry
   std::string workspace_parameter() const;  // an entry's last parameter, with its comma
+  // Has the workspace hold an operand, too; where it begins.
+  std::uint64_t reserve(std::uint64_t bytes);
   std::string preamble() const;
   // Adds the entries that come after the kernel's, and the memory between them.
   void finish(GeneratedKernel& kernel) const;
@@ -72,6 +74,7 @@ class Epilogue {
   std::uint64_t results_ = 0;  // of the fold
   std::uint64_t partials_ = 0;
   std::uint64_t merged_ = 1;  // partials of a result
+  std::uint64_t reserved_ = 0;  // bytes
   std::uint64_t n_ = 1;
   std::uint64_t strips_ = 1;
   std::string row_number_;  // of an element

@@ -75,9 +75,13 @@ TEST_CASE("views become strides, where they leave lines of neighbours") {
   CHECK(scores->a.inner == 8);
   CHECK(scores->a.outer == 3 * 4 * 8);
   CHECK(!scores->b.across);
-  // A line of 32 is 4 pieces, 3 * 8 apart.
+  // A line of 32 is 4 pieces, 3 * 8 apart: 2 * 3 * 32 elements of 2 bytes are put in order before.
   CHECK(!matrix_product(graph, graph.ops[op_called(graph, "out")]));
-  CHECK(!generated(graph, {op_called(graph, "out")}).library);
+  const GeneratedKernel out = generated(graph, {op_called(graph, "out")});
+  CHECK(out.workspace_bytes == 384);
+  CHECK(out.source.entries == std::vector<std::string>{"fused", "pack"});
+  REQUIRE(out.library);
+  CHECK(out.library->a == kNone);
 }
 
 TEST_CASE("matrices that share the other operand are one") {
