@@ -171,9 +171,9 @@ TensorId AttentionWriter::softmax_input(OpId weights) const {
   if (is(weights, "softmax")) return emitter_.op(weights).operands[0].tensor;
   if (is(weights, "div")) {
     const OpId exponential = producer_inside(emitter_.op(weights).operands[0].tensor);
-    const OpId difference =
-        is(exponential, "exp") ? producer_inside(emitter_.op(exponential).operands[0].tensor)
-                               : kNone;
+    const OpId difference = is(exponential, "exp")
+                                ? producer_inside(emitter_.op(exponential).operands[0].tensor)
+                                : kNone;
     if (is(difference, "sub")) return emitter_.op(difference).operands[0].tensor;
   }
   cannot_generate(op_, "something happens to the weights between softmax and values");
@@ -226,16 +226,16 @@ void AttentionWriter::write_mask() {
   const Value value =
       emitter_.value(mask, emitter_.derive(s, broadcast_step(shape_of(op_, 3), scores)));
   scores_.lanes += value.type == ComputeType::kBool
-                     ? fmt::format("result = {} ? score : lowest();\n", value.text)
-                     : fmt::format("result = score + {};\n",
-                                   emitter_.converted(value, ComputeType::kF32).text);
+                       ? fmt::format("result = {} ? score : lowest();\n", value.text)
+                       : fmt::format("result = score + {};\n",
+                                     emitter_.converted(value, ComputeType::kF32).text);
 }
 
 bool AttentionWriter::fits_copy_engine() const {
   if (target_.capability != 90 || size_ < 64) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const Rows& rows) {
-    const bool repeats = (batches_ > 1 && rows.batch == 0) || (heads_ > 1 && rows.head == 0 &&
-                                                              key_heads_ > 1);
+    const bool repeats =
+        (batches_ > 1 && rows.batch == 0) || (heads_ > 1 && rows.head == 0 && key_heads_ > 1);
     return !repeats && (rows.row | rows.head | rows.batch) % 8 == 0;
   });
 }
@@ -290,9 +290,9 @@ void AttentionWriter::write_sm90() {
 void AttentionWriter::write_sm80() {
   const std::uint32_t rows = size_ <= 128 ? 128 : 64;
   const std::uint32_t keys = size_ <= 128 ? 64 : 32;
-  result_.source.text += fmt::format(
-      "constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", q_.row,
-      q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
+  result_.source.text +=
+      fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
+                  q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
   result_.source.text +=
       entry("__launch_bounds__(Attention::kThreads)", "",
             fmt::format("{}, {}, {}, kShape, kStrides", emitter_.pointer(q_.tensor),
@@ -323,8 +323,7 @@ void AttentionWriter::check() const {
   }
   constexpr std::uint64_t kMostBlocks = 65535;
   constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
-  if (heads_ > kMostBlocks || batches_ > kMostBlocks || queries_ > kMostRows ||
-      keys_ > kMostRows) {
+  if (heads_ > kMostBlocks || batches_ > kMostBlocks || queries_ > kMostRows || keys_ > kMostRows) {
     cannot_generate(op_, "it has too many heads or rows");
   }
 }

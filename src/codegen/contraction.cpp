@@ -27,9 +27,8 @@ std::uint64_t alignment_of(const MatrixOperand& operand) {
   return bits & (~bits + 1);
 }
 
-constexpr std::array kLibraryTypes = {DType::kF64, DType::kF32,     DType::kTf32,
-                                      DType::kF16, DType::kBf16,    DType::kFp8E4m3,
-                                      DType::kI8,  DType::kFp8E5m2};
+constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
+                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
 
 std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
                                               const MatrixProduct& product) {
@@ -58,10 +57,8 @@ std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op
                                       .result = product.inner * matrix});
   }
   if (product.batches() > 1) {
-    library.matmul.batches.push_back({.count = product.inner,
-                                      .a = product.a.inner,
-                                      .b = product.b.inner,
-                                      .result = matrix});
+    library.matmul.batches.push_back(
+        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
   }
   if (op.operands.size() > 2) {
     const TensorId bias = graph.tensors[op.operands[2].tensor].value;
@@ -117,8 +114,8 @@ class ContractionWriter {
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
-  const bool known = type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 ||
-                     type == DType::kTf32;
+  const bool known =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
   return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
@@ -131,9 +128,8 @@ bool ContractionWriter::fits_copy_engine() const {
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
   constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(kResident / std::max<std::uint64_t>(
-                                                   1, unit_rows * product.k * bytes),
-                                   8, 64);
+  return std::clamp<std::uint64_t>(
+      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
 }
 
 std::string ContractionWriter::shape(std::uint64_t group) const {
@@ -215,8 +211,7 @@ void ContractionWriter::write_sm80() {
   }
   const std::string_view element = stored_type(type);
   result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) +
-      strides() +
+      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) + strides() +
       fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
                   type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
                   alignment_of(product_.b), text_of(product_.a.across),
@@ -225,8 +220,7 @@ void ContractionWriter::write_sm80() {
             fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
   result_.shared_bytes = 65536;
   result_.threads = 256;
-  result_.blocks =
-      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "mma, tiles of 128 x 128";
 }
 
@@ -309,10 +303,9 @@ std::string ContractionWriter::operands_of_any() {
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
     Piece piece;
     emitter_.enter(piece, 0);
-    const Index at = emitter_.index(
-        fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}", matrices.text("batch"), order.line,
-                    order.depth),
-        Spread::kUniform, false);
+    const Index at = emitter_.index(fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}",
+                                                matrices.text("batch"), order.line, order.depth),
+                                    Spread::kUniform, false);
     const Value value = emitter_.converted(emitter_.value(op_.operands[which].tensor, at), type);
     functions += fmt::format(
         "  __device__ __forceinline__ {} {}(int batch, int {}, int {}) const {{\n{}{}"
@@ -343,20 +336,20 @@ void ContractionWriter::write_any() {
       entry("__launch_bounds__(256)", "",
             fmt::format("Contract::run(kShape, Operands{{{}}}, {});", pointers, epilogue_.made()));
   result_.threads = 256;
-  result_.blocks =
-      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
 }
 
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
-  const MatrixProduct whole{.m = op_.matrix.rows,
-                            .n = op_.matrix.columns,
-                            .k = op_.matrix.depth,
-                            .inner = op_.matrix.batch,
-                            .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
-                            .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
+  const MatrixProduct whole{
+      .m = op_.matrix.rows,
+      .n = op_.matrix.columns,
+      .k = op_.matrix.depth,
+      .inner = op_.matrix.batch,
+      .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
+      .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
   product_ = strided_.value_or(whole);
   if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;

@@ -437,14 +437,15 @@ Value Emitter::expression(const Op& op, std::string_view device, const std::vect
                           const Index& at, ComputeType computed, ComputeType result) {
   bool uniform = std::ranges::all_of(inputs, &Value::uniform);
   const bool quick = matrix_ && matrix_->quick && computed == ComputeType::kF32;
-  const std::string text = substitute(quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
-    if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
-    if ((found == "s" || found == "$mean" || found == "$rstd") &&
-        (row_lane_ == "j" || inline_rows(op))) {
-      uniform = false;
-    }
-    return word(op, found, inputs, at, computed);
-  });
+  const std::string text = substitute(
+      quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
+        if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
+        if ((found == "s" || found == "$mean" || found == "$rstd") &&
+            (row_lane_ == "j" || inline_rows(op))) {
+          uniform = false;
+        }
+        return word(op, found, inputs, at, computed);
+      });
   return define("v", result, text, uniform);
 }
 

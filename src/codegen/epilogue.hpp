@@ -11,11 +11,11 @@ namespace fusecalc {
 
 // A fold of kernels/epilogue.cuh, and what the op table calls its result.
 struct Fold {
-  std::string_view state;    // in the op table
-  std::string_view fold;     // in epilogue.cuh
-  unsigned parts = 1;        // floats
-  std::string_view found;    // the state's member that device expressions name
-  std::string_view result;   // of the variable `state`
+  std::string_view state;   // in the op table
+  std::string_view fold;    // in epilogue.cuh
+  unsigned parts = 1;       // floats
+  std::string_view found;   // the state's member that device expressions name
+  std::string_view result;  // of the variable `state`
 };
 
 // The Epilogue struct (kernels/epilogue.cuh) for everything in a kernel that follows its
@@ -73,7 +73,7 @@ class Epilogue {
   std::uint64_t rows_ = 1;     // of all matrices
   std::uint64_t results_ = 0;  // of the fold
   std::uint64_t partials_ = 0;
-  std::uint64_t merged_ = 1;  // partials of a result
+  std::uint64_t merged_ = 1;    // partials of a result
   std::uint64_t reserved_ = 0;  // bytes
   std::uint64_t n_ = 1;
   std::uint64_t strips_ = 1;

@@ -32,7 +32,7 @@ struct MappedTensor {
 // A product that the vendor's library computes, with the memory of these tensors.
 struct LibraryProduct {
   LibraryMatmul matmul;  // but for its addresses
-  TensorId a = kNone;  // none: GeneratedKernel::packed_at
+  TensorId a = kNone;    // none: GeneratedKernel::packed_at
   TensorId b = kNone;
   TensorId result = kNone;
   TensorId bias = kNone;
@@ -73,7 +73,7 @@ struct GeneratedKernel {
   // The source's last entry, which runs before all others: it copies an operand into the workspace.
   std::optional<FollowingEntry> packing{};
   std::uint64_t packed_at = 0;
-  std::string schedule;                     // for people: how the work is spread
+  std::string schedule;  // for people: how the work is spread
 };
 
 }  // namespace fusecalc

@@ -129,8 +129,8 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   const std::uint64_t columns = shape.back();
   const bool linear = op.row->infer == infer_linear;
   // Lines of a run along k, those of b along n, unless it is told to be the other way round.
-  const bool turned = which == 0 ? op.attributes->transpose_a
-                                 : linear || op.attributes->transpose_b;
+  const bool turned =
+      which == 0 ? op.attributes->transpose_a : linear || op.attributes->transpose_b;
   const bool along_depth = rank == 1 || (which == 0) != turned;
   OperandOrder order{.line = along_depth ? columns : 1, .depth = along_depth ? 1 : columns};
   if (linear) return order;
@@ -144,10 +144,10 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   return order;
 }
 
-std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
-                                            std::uint64_t rows, bool packed) {
-  MatrixProduct product{.m = op.matrix.rows, .n = op.matrix.columns, .k = op.matrix.depth,
-                        .a = {}, .b = {}};
+std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op, std::uint64_t rows,
+                                            bool packed) {
+  MatrixProduct product{
+      .m = op.matrix.rows, .n = op.matrix.columns, .k = op.matrix.depth, .a = {}, .b = {}};
   if (graph.tensors[op.outputs[0]].elements == 0 || product.k == 0) return std::nullopt;
   const std::array operands = {op.operands[0].tensor, op.operands[1].tensor};
   const OperandOrder of_a = operand_order(graph, op, 0);

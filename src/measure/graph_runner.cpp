@@ -177,12 +177,12 @@ std::vector<PreparedStep> GraphBench::launches_of(const GeneratedKernel& code,
   std::vector<Argument> maps;
   for (const MappedTensor& map : code.maps) {
     const bool packed = map.storage == kNone;
-    maps.emplace_back(TensorMap{.at = packed ? BufferAt{workspace.buffer, code.packed_at}
-                                             : storages_.at(map.storage).at(0),
-                                .dtype = map.dtype,
-                                .extents = map.extents,
-                                .strides = map.strides,
-                                .box = map.box});
+    maps.emplace_back(TensorMap{
+        .at = packed ? BufferAt{workspace.buffer, code.packed_at} : storages_.at(map.storage).at(0),
+        .dtype = map.dtype,
+        .extents = map.extents,
+        .strides = map.strides,
+        .box = map.box});
   }
   first.arguments.insert(first.arguments.begin(), maps.begin(), maps.end());
   std::vector<PreparedStep> steps = {std::move(first)};
@@ -220,17 +220,16 @@ void GraphBench::add_code(PreparedKernel& kernel, const GeneratedKernel& code) {
   kernel.gaps = code.gaps;
   if (const std::optional<PreparedMatmul> product = library_product(code, workspace)) {
     kernel.steps = {*product};
-    kernel.schedule = product->launches > 1
-                          ? fmt::format("cuBLASLt, {} calls", product->launches)
-                          : "cuBLASLt";
+    kernel.schedule =
+        product->launches > 1 ? fmt::format("cuBLASLt, {} calls", product->launches) : "cuBLASLt";
   } else {
     kernel.steps = launches_of(code, workspace);
     kernel.schedule = code.schedule;
   }
   if (!code.packing) return;
   kernel.schedule += ", an operand put in order before";
-  kernel.steps.insert(kernel.steps.begin(), entry_of(code, code.source.entries.size() - 1,
-                                                     *code.packing, workspace));
+  kernel.steps.insert(kernel.steps.begin(),
+                      entry_of(code, code.source.entries.size() - 1, *code.packing, workspace));
 }
 
 void GraphBench::keep_sources(const std::string& folder) const {

@@ -18,9 +18,9 @@ std::string list(const std::string& tensors, const std::string& ops) {
          R"(}, "ops": [)" + ops + "]}";
 }
 
-const std::string kLinear = list(
-    R"("x": {"shape": [2, 3, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
-    R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
+const std::string kLinear =
+    list(R"("x": {"shape": [2, 3, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
+         R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
        {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
        {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
 
@@ -85,9 +85,9 @@ TEST_CASE("views become strides, where they leave lines of neighbours") {
 }
 
 TEST_CASE("matrices that share the other operand are one") {
-  const OpGraph graph = graph_of(
-      list(R"("x": {"shape": [2, 6, 4]}, "w": {"shape": [4, 5]})",
-           R"({"name": "p", "op": "matmul", "inputs": ["x", "w"], "output": "y"})"));
+  const OpGraph graph =
+      graph_of(list(R"("x": {"shape": [2, 6, 4]}, "w": {"shape": [4, 5]})",
+                    R"({"name": "p", "op": "matmul", "inputs": ["x", "w"], "output": "y"})"));
   const auto product = matrix_product(graph, graph.ops[0]);
   REQUIRE(product);
   CHECK(product->m == 12);
@@ -127,9 +127,9 @@ TEST_CASE("columns are folded by strips of a matrix, and merged") {
 }
 
 TEST_CASE("convolutions say why they are left out") {
-  const OpGraph graph = graph_of(list(
-      R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
-      R"({"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "y"})"));
+  const OpGraph graph =
+      graph_of(list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
+                    R"({"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "y"})"));
   std::string reason;
   try {
     generated(graph, {0});
