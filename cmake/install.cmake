@@ -1,5 +1,6 @@
 # What `cmake --install` and the packages hold: a tree that works wherever it is moved to. The GPU
 # module's own rules are in gpu.cmake.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # fusecalc_written is all that is installed, and no test
 install(TARGETS fusecalc)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -18,12 +18,6 @@
 // Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
 // Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
 
-// In elements; a batch's is 0 where it is broadcast.
-struct ContractStrides {
-  i64 a_line, a_inner, a_outer;
-  i64 b_line, b_inner, b_outer;
-};
-
 template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
           class Epilogue>
 struct ContractSm80 {
@@ -174,7 +168,7 @@ struct ContractSm80 {
                                                 int column, const float (&acc)[4][4][4], u8* shared,
                                                 const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int strip = unit * (kTileM / kStripRows) + warp / 4;
+    const int strip = unit * (kTileM / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;
     typedef typename Columns::State ColumnState;
     RowState* const row_folds = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
@@ -182,7 +176,7 @@ struct ContractSm80 {
     const int n = column * kTileN + warp % 4 * 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Piece piece{batch, strip * kStripRows + i * 16, n, shape.m, shape.n};
+      const Piece piece{batch, strip * ContractShape::kStripRows + i * 16, n, shape.m, shape.n};
       float part[16];
 #pragma unroll
       for (int j = 0; j < 16; ++j) part[j] = acc[i][j / 4][j % 4];
@@ -204,7 +198,7 @@ struct ContractSm80 {
       ColumnState state = folds[lane];
 #pragma unroll
       for (int i = 1; i < 4; ++i) state = Columns::merge(state, folds[i * 32 + lane]);
-      if (strip * kStripRows < shape.m && n + lane < shape.n) {
+      if (strip * ContractShape::kStripRows < shape.m && n + lane < shape.n) {
         epilogue.column_done(batch, strip, n + lane, state);
       }
     }

@@ -247,8 +247,9 @@ struct ContractSm90 {
                                                 int column, const float (&acc)[kTileN / 2],
                                                 ColumnState* folds, const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    if (strip * kStripRows >= shape.m) return;
-    const Piece piece{batch, strip * kStripRows + warp * 16, column * kTileN, shape.m, shape.n};
+    if (strip * ContractShape::kStripRows >= shape.m) return;
+    const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
+                      shape.m, shape.n};
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
     run_epilogue<kTileN>(epilogue, piece, acc, rows, folds + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {

@@ -13,7 +13,7 @@
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the fold of the row over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
-//       the fold of a column over one strip's rows (kStripRows of them): a partial, too
+//       the fold of a column over one strip's rows (64 of them): a partial, too
 // row_done and column_done may be left out where the fold is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
@@ -110,6 +110,33 @@ struct LogSumExp {
     return {most, sum};
   }
   static __device__ __forceinline__ float result(State s) { return s.part[0] + logf(s.part[1]); }
+};
+
+// How many values, their mean, and the sum of their squared distances from it: merged so that no
+// large numbers cancel.
+struct Moments {
+  struct State {
+    float part[3];
+  };
+  static constexpr int kParts = 3;
+  static __device__ __forceinline__ State none() { return {0.0f, 0.0f, 0.0f}; }
+  static __device__ __forceinline__ State of(float v) { return {1.0f, v, 0.0f}; }
+  static __device__ __forceinline__ State merge(State a, State b) {
+    const float count = a.part[0] + b.part[0];
+    const float share = count > 0.0f ? __fdividef(b.part[0], count) : 0.0f;
+    const float apart = b.part[1] - a.part[1];
+    return {count, fmaf(apart, share, a.part[1]),
+            a.part[2] + b.part[2] + apart * apart * a.part[0] * share};
+  }
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    const float mean = Sum::of_row(v, valid).part[0] * quick_reciprocal((float)valid);
+    float distances = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) distances += i < valid ? (v[i] - mean) * (v[i] - mean) : 0.0f;
+    return {(float)valid, mean, distances};
+  }
+  static __device__ __forceinline__ float mean(State s) { return s.part[1]; }
+  static __device__ __forceinline__ float variance(State s) { return s.part[2] / s.part[0]; }
 };
 
 template <class Fold>

@@ -53,6 +53,38 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
       : "memory");
 }
 
+// The same two for what plain stores wrote, at the cluster's scope: they wait for the stores, and
+// for the L1 to forget what it held.
+__device__ __forceinline__ void barrier_publish_at(u64* barrier, u32 rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(
+          shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+__device__ __forceinline__ void barrier_wait_published(u64* barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+// To the same place in block `rank` of the cluster.
+__device__ __forceinline__ void store_at(float* to, u32 rank, float value) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.f32 [remote], %2;\n}" ::"r"(shared_address(to)),
+      "r"(rank), "f"(value)
+      : "memory");
+}
+
 __device__ __forceinline__ u32 cluster_rank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

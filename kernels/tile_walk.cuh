@@ -1,9 +1,7 @@
 // The shape of a batched contraction C[m][n] = A B, and the order in which its tiles are taken.
 
-// Rows that one partial of a column covers.
-constexpr int kStripRows = 64;
-
 struct ContractShape {
+  static constexpr int kStripRows = 64;  // that one partial of a column covers
   int m, n, k;
   int outer, inner;      // batches: outer * inner
   int a_outer, a_inner;  // 1 where A has that batch dimension, 0 where it is broadcast
@@ -11,6 +9,12 @@ struct ContractShape {
   // Clusters' row tiles that are walked together before the next columns of B: their A stays in the
   // L2 while B streams through. 8 for large K; more where k is small and A fits.
   int group;
+};
+
+// Of operands that are read by their address. In elements; a batch's is 0 where it is broadcast.
+struct ContractStrides {
+  i64 a_line, a_inner, a_outer;
+  i64 b_line, b_inner, b_outer;
 };
 
 // Deals tiles out to clusters. Batches that share B are rows like any other, so that B is fetched

@@ -32,28 +32,44 @@ bool is_folder(const std::string& path) {
   return path != "-" && fs::is_directory(path, error);
 }
 
-// The .json files of a folder, by their names without it.
-std::map<std::string, std::string> documents_in(const std::string& folder) {
-  std::map<std::string, std::string> paths;
+// Results by the name that pairs them.
+using Results = std::map<std::string, ResultDocument>;
+
+// A file's results. A lone one goes by `name`, those of a list by their own.
+void read_file(const std::string& path, const std::string& name, bool any_version,
+               Results& results) {
+  JsonReader reader(ByteSource::open(path));
+  std::vector<ResultDocument> found = read_results(reader, any_version);
+  const bool lone = found.size() == 1;
+  for (ResultDocument& result : found) {
+    const std::string key = lone ? name : result.name;
+    if (!results.emplace(key, std::move(result)).second) {
+      throw Error(Fault::kBadInput,
+                  fmt::format("{}: another result is called {}, too; give each its own name",
+                              reader.name(), in_quotes(key)));
+    }
+  }
+}
+
+// The .json files of a folder.
+Results read_folder(const std::string& folder, bool any_version) {
+  std::vector<fs::path> paths;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    const fs::path& path = entry->path();
-    if (path.extension() == ".json") paths.emplace(path.stem().string(), path.string());
+    if (entry->path().extension() == ".json") paths.push_back(entry->path());
   }
   if (error) throw Error(Fault::kBadInput, printable(folder) + ": " + error.message());
-  return paths;
+  std::ranges::sort(paths);
+  Results results;
+  for (const fs::path& path : paths) {
+    read_file(path.string(), path.stem().string(), any_version, results);
+  }
+  return results;
 }
 
-ResultDocument read_document(const std::string& path, bool any_version) {
-  JsonReader reader(ByteSource::open(path));
-  return read_result(reader, any_version);
-}
-
-void compare_pair(const CompareCommand& command, const std::string& base, const std::string& fresh,
-                  std::string spec, Comparison& comparison) {
-  const ResultDocument before = read_document(base, command.force);
-  const ResultDocument after = read_document(fresh, command.force);
+void compare_pair(const CompareCommand& command, const ResultDocument& before,
+                  const ResultDocument& after, const std::string& spec, Comparison& comparison) {
   const std::vector<std::string> differences = obstacles(before, after);
   if (!differences.empty() && !command.force) {
     const std::size_t more = differences.size() - 1;
@@ -62,7 +78,6 @@ void compare_pair(const CompareCommand& command, const std::string& base, const 
         fmt::format("{}: {}{}; compare like with like, or all the same with --force", after.path,
                     differences.front(), more == 0 ? "" : fmt::format(" (and {} more)", more)));
   }
-  if (spec.empty()) spec = after.name.empty() ? name_of_document(fresh) : after.name;
   const std::size_t known = comparison.findings.size();
   compare_documents(before, after, spec, comparison);
   if (comparison.findings.size() == known) {
@@ -72,27 +87,53 @@ void compare_pair(const CompareCommand& command, const std::string& base, const 
   }
 }
 
-void compare_folders(const CompareCommand& command, Comparison& comparison) {
-  const std::map<std::string, std::string> before = documents_in(command.base);
-  const std::map<std::string, std::string> after = documents_in(command.fresh);
+void compare_by_name(const CompareCommand& command, const Results& before, const Results& after,
+                     Comparison& comparison) {
   std::size_t pairs = 0;
-  for (const auto& [spec, path] : before) {
+  for (const auto& [spec, result] : before) {
     const auto found = after.find(spec);
     if (found == after.end()) {
       note_lone_document(spec, Change::kRemoved, comparison);
-      continue;
+    } else {
+      compare_pair(command, result, found->second, spec, comparison);
+      ++pairs;
     }
-    compare_pair(command, path, found->second, spec, comparison);
-    ++pairs;
   }
   if (pairs == 0) {
     throw Error(Fault::kBadInput,
-                fmt::format("nothing to compare: no .json file of {} has a namesake in {}",
+                fmt::format("nothing to compare: no result of {} has a namesake in {}",
                             printable(command.base), printable(command.fresh)));
   }
-  for (const auto& [spec, path] : after) {
+  for (const auto& [spec, result] : after) {
     if (!before.contains(spec)) note_lone_document(spec, Change::kAdded, comparison);
   }
+}
+
+// Two lone results are a pair whatever they are called.
+void compare_files(const CompareCommand& command, Comparison& comparison) {
+  const auto read = [&](const std::string& path) {
+    Results results;
+    read_file(path, "", command.force, results);
+    return results;
+  };
+  Results before = read(command.base);
+  Results after = read(command.fresh);
+  const auto is_lone = [](const Results& results) {
+    return results.size() == 1 && results.begin()->first.empty();
+  };
+  if (is_lone(before) && is_lone(after)) {
+    const ResultDocument& result = after.begin()->second;
+    compare_pair(command, before.begin()->second, result,
+                 result.name.empty() ? name_of_document(command.fresh) : result.name, comparison);
+    return;
+  }
+  for (Results* results : {&before, &after}) {
+    if (!is_lone(*results)) continue;
+    auto node = results->extract(results->begin());
+    node.key() = node.mapped().name;
+    results->insert(std::move(node));
+  }
+  compare_by_name(command, before, after, comparison);
 }
 
 Comparison compare(const CompareCommand& command) {
@@ -113,9 +154,10 @@ Comparison compare(const CompareCommand& command) {
                             printable(folder ? command.fresh : command.base)));
   }
   if (folder) {
-    compare_folders(command, comparison);
+    compare_by_name(command, read_folder(command.base, command.force),
+                    read_folder(command.fresh, command.force), comparison);
   } else {
-    compare_pair(command, command.base, command.fresh, "", comparison);
+    compare_files(command, comparison);
   }
   for (const ToleranceRule* rule : comparison.tolerances.unused()) {
     comparison.notes.push_back("no figure here matches the tolerance for " + scope_of(*rule));

@@ -68,7 +68,7 @@ struct GeneratedKernel {
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
-  KnownGaps gaps;
+  KnownGaps gaps{};
   std::vector<FollowingEntry> following{};  // the source's other entries
   // The source's last entry, which runs before all others: it copies an operand into the workspace.
   std::optional<FollowingEntry> packing{};

@@ -26,6 +26,12 @@ void add_to(std::optional<std::uint64_t>& total, const std::optional<std::uint64
   if (!total || !value || !checked_add(*total, *value)) total.reset();
 }
 
+void add_to(std::optional<MeasuredTime>& total, const std::optional<MeasuredTime>& time) {
+  const bool fits = total && time && checked_add(total->median, time->median) &&
+                    checked_add(total->p10, time->p10) && checked_add(total->p90, time->p90);
+  if (!fits) total.reset();
+}
+
 void add_to(TensorBytes& total, const TensorBytes& tensors) {
   for (const auto& [name, bytes] : tensors) {
     if (!checked_add(total[name], bytes)) total[name] = kMaxCount;
@@ -49,16 +55,27 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
     add_to(sum.writes, kernel.writes);
     add_to(sum.measured.read, kernel.measured.read);
     add_to(sum.measured.write, kernel.measured.write);
-    if (kernel.measured.time && sum.measured.time) {
-      sum.measured.time->median += kernel.measured.time->median;
-      sum.measured.time->p10 += kernel.measured.time->p10;
-      sum.measured.time->p90 += kernel.measured.time->p90;
-    } else {
-      sum.measured.time.reset();
-    }
+    add_to(sum.measured.time, kernel.measured.time);
     if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
   }
   return sum;
+}
+
+// "apart at h: the second contraction needs whole rows of the first": why kernels that came out
+// of one are several now.
+std::string why_apart(const std::vector<KernelFigures>& kernels,
+                      const std::vector<std::size_t>& chosen) {
+  for (const std::size_t k : chosen) {
+    for (const BoundaryReason& boundary : kernels[k].boundaries) {
+      const bool inside = std::ranges::any_of(
+          chosen, [&](std::size_t other) { return kernels[other].name == boundary.with; });
+      if (inside) {
+        return fmt::format("apart at {}: {}", printable(boundary.tensor),
+                           printable(boundary.reason));
+      }
+    }
+  }
+  return "";
 }
 
 std::vector<std::size_t> all_of(const std::vector<KernelFigures>& kernels) {
@@ -162,7 +179,10 @@ class DocumentComparer {
       return;
     }
     const std::size_t first = comparison_.findings.size();
-    add_bytes(then.bytes, now.bytes, tensors_in_words(then, now));
+    std::string note = tensors_in_words(then, now);
+    const std::string why = why_apart(after, match.after);
+    if (!note.empty() && !why.empty()) note += "; ";
+    add_bytes(then.bytes, now.bytes, note + why);
     add_measured(then.measured, now.measured, Figure::kDramRead);
     // A kernel that stayed as it was says nothing that its plan does not.
     auto& findings = comparison_.findings;
@@ -309,7 +329,7 @@ Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total
   return rule(before, after, allowed, Ruling::kSame);
 }
 
-Ruling judge_time(const MeasuredFigures::Time& before, const MeasuredFigures::Time& after,
+Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
                   const Tolerance& tolerance) {
   const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
   const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);

@@ -16,7 +16,7 @@ Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& t
 // counters' noise.
 Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
                   const Tolerance& tolerance);
-Ruling judge_time(const MeasuredFigures::Time& before, const MeasuredFigures::Time& after,
+Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
                   const Tolerance& tolerance);
 
 // Why figures of the two documents are not to be set against each other: "dim T is 8192, but 4096

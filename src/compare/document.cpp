@@ -18,6 +18,8 @@ namespace {
 // The schemas in their present versions.
 constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1"};
 
+constexpr std::string_view kTakes = "compare takes what analyze or measure wrote with -o FILE.json";
+
 std::string_view without_version(std::string_view schema) {
   return schema.substr(0, schema.rfind('/'));
 }
@@ -28,9 +30,7 @@ class ResultReader {
 
   ResultDocument read() {
     document_.path = reader_.name();
-    if (reader_.peek() != JsonKind::kObject) {
-      reader_.fail("is no result; compare takes what analyze or measure wrote with -o FILE.json");
-    }
+    if (reader_.peek() != JsonKind::kObject) reader_.fail_type(JsonKind::kObject);
     read_fields({{"schema", [&] { read_schema(); }},
                  {"name", [&] { document_.name = reader_.read_string(); }},
                  {"plan", [&] { document_.plan = reader_.read_string(); }},
@@ -46,11 +46,8 @@ class ResultReader {
                  {"dims", [&] { read_dims(); }},
                  {"inputs", [&] { read_inputs(); }},
                  {"plans", [&] { read_plans(); }}});
-    reader_.expect_end();
     if (document_.schema.empty()) {
-      reader_.fail(
-          "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
-          "-o FILE.json");
+      reader_.fail(fmt::format("has no \"schema\", so it is no result; {}", kTakes));
     }
     return std::move(document_);
   }
@@ -181,6 +178,7 @@ class ResultReader {
                    {"write", [&] { write = bytes_or_null(); }},
                    {"reads", [&] { read_tensors(kernel, kernel.reads); }},
                    {"writes", [&] { read_tensors(kernel, kernel.writes); }},
+                   {"boundary", [&] { read_boundaries(kernel); }},
                    {"measured", [&] { kernel.measured = read_measured(); }}});
       if (kernel.name.empty()) kernel.name = fmt::format("kernel {}", i);
       if (kernel.ops.empty()) {
@@ -214,6 +212,16 @@ class ResultReader {
         [&](const std::string& name) { tensors[name] = reader_.read_count("a number of bytes"); });
   }
 
+  void read_boundaries(KernelFigures& kernel) {
+    reader_.read_array([&](std::size_t) {
+      BoundaryReason boundary;
+      read_fields({{"with", [&] { boundary.with = reader_.read_string(); }},
+                   {"tensor", [&] { boundary.tensor = reader_.read_string(); }},
+                   {"reason", [&] { boundary.reason = reader_.read_string(); }}});
+      kernel.boundaries.push_back(std::move(boundary));
+    });
+  }
+
   MeasuredFigures read_measured() {
     MeasuredFigures figures;
     if (take_null()) return figures;
@@ -224,7 +232,7 @@ class ResultReader {
     return figures;
   }
 
-  std::optional<MeasuredFigures::Time> read_time() {
+  std::optional<MeasuredTime> read_time() {
     if (take_null()) return std::nullopt;
     std::optional<std::uint64_t> median;
     std::optional<std::uint64_t> p10;
@@ -234,7 +242,7 @@ class ResultReader {
                  {"p90", [&] { p90 = time_or_null(); }}});
     if (!median) return std::nullopt;
     // A time without a spread stands for itself.
-    return MeasuredFigures::Time{
+    return MeasuredTime{
         .median = *median, .p10 = p10.value_or(*median), .p90 = p90.value_or(*median)};
   }
 
@@ -252,8 +260,16 @@ class ResultReader {
 
 }  // namespace
 
-ResultDocument read_result(JsonReader& reader, bool any_version) {
-  return ResultReader(reader, any_version).read();
+std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version) {
+  std::vector<ResultDocument> results;
+  if (reader.peek() == JsonKind::kArray) {
+    reader.read_array(
+        [&](std::size_t) { results.push_back(ResultReader(reader, any_version).read()); });
+  } else {
+    results.push_back(ResultReader(reader, any_version).read());
+  }
+  reader.expect_end();
+  return results;
 }
 
 }  // namespace fusecalc

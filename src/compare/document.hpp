@@ -11,21 +11,29 @@
 
 namespace fusecalc {
 
+// In picoseconds: the documents give microseconds with six decimals.
+struct MeasuredTime {
+  std::uint64_t median = 0;
+  std::uint64_t p10 = 0;
+  std::uint64_t p90 = 0;
+};
+
 // What a device said. A figure that was not read, or is null, is empty.
 struct MeasuredFigures {
-  // In picoseconds: the documents give microseconds with six decimals.
-  struct Time {
-    std::uint64_t median = 0;
-    std::uint64_t p10 = 0;
-    std::uint64_t p90 = 0;
-  };
   std::optional<std::uint64_t> read;
   std::optional<std::uint64_t> write;
-  std::optional<Time> time;
+  std::optional<MeasuredTime> time;
   std::string reason;  // why figures are null
 };
 
 using TensorBytes = std::map<std::string, std::uint64_t>;
+
+// Why a kernel and a later one that shares a tensor with it are two.
+struct BoundaryReason {
+  std::string with;  // the other's name
+  std::string tensor;
+  std::string reason;
+};
 
 struct KernelFigures {
   std::string name;
@@ -34,6 +42,7 @@ struct KernelFigures {
   bool lists_tensors = false;
   TensorBytes reads;
   TensorBytes writes;
+  std::vector<BoundaryReason> boundaries;
   MeasuredFigures measured;
 };
 
@@ -62,9 +71,10 @@ struct ResultDocument {
   std::map<std::string, std::string> circumstances;
 };
 
-// Reads a document to its end. What it does not know it passes over, so that keys can be added to
-// the formats. Throws Error where the document is of neither kind, broken, or of another version of
-// its schema; the last is let pass with `any_version`.
-ResultDocument read_result(JsonReader& reader, bool any_version);
+// Reads a document to its end: a result, or a list of them, as `measure` writes for several op
+// lists. What it does not know it passes over, so that keys can be added to the formats. Throws
+// Error where a result is of neither kind, broken, or of another version of its schema; the last is
+// let pass with `any_version`.
+std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version);
 
 }  // namespace fusecalc

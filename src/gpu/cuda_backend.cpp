@@ -82,6 +82,18 @@ CUfunction function_of(const CompiledKernel& kernel) {
   return reinterpret_cast<CUfunction>(static_cast<std::uintptr_t>(kernel.id));
 }
 
+// More shared memory than every kernel may have must be asked for.
+void allow_shared(const Launch& launch) {
+  constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
+  // Static shared memory counts, too.
+  const std::uint64_t bytes = launch.shared_bytes + launch.kernel.resources.shared_bytes;
+  if (launch.shared_bytes == 0 || bytes <= kSharedWithoutAsking) return;
+  check(driver().cuFuncSetAttribute(function_of(launch.kernel),
+                                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                    static_cast<int>(launch.shared_bytes)),
+        "cuFuncSetAttribute");
+}
+
 unsigned threads_of(const Launch& launch) {
   return launch.block.x * launch.block.y * launch.block.z;
 }
@@ -195,6 +207,21 @@ double CudaBackend::occupancy(const Launch& launch) {
   return static_cast<double>(blocks) * threads_of(launch) / most;
 }
 
+unsigned CudaBackend::resident_clusters(const Launch& launch, unsigned blocks) {
+  allow_shared(launch);
+  CUlaunchConfig config{};
+  config.gridDimX = blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = launch.block.x;
+  config.blockDimY = launch.block.y;
+  config.blockDimZ = launch.block.z;
+  config.sharedMemBytes = launch.shared_bytes;
+  int clusters = 0;
+  check(driver().cuOccupancyMaxActiveClusters(&clusters, function_of(launch.kernel), &config),
+        "cuOccupancyMaxActiveClusters");
+  return static_cast<unsigned>(clusters);
+}
+
 Buffer CudaBackend::allocate(std::uint64_t bytes) {
   CUdeviceptr address = 0;
   check(driver().cuMemAlloc(&address, std::max<std::uint64_t>(bytes, 1)), "cuMemAlloc");
@@ -274,16 +301,9 @@ Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtyp
 }
 
 void CudaBackend::launch(const Launch& launch) {
-  constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
   if (holding_ && ++held_launches_ > kQueueDepth) raise_flag();
   CUfunction function = function_of(launch.kernel);
-  // Static shared memory counts, too.
-  if (launch.shared_bytes > 0 &&
-      launch.shared_bytes + launch.kernel.resources.shared_bytes > kSharedWithoutAsking) {
-    check(driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                      static_cast<int>(launch.shared_bytes)),
-          "cuFuncSetAttribute");
-  }
+  allow_shared(launch);
   LaunchArguments arguments(launch.arguments);
   if (launch.cooperative) {
     check(driver().cuLaunchCooperativeKernel(

@@ -26,6 +26,7 @@ class CudaBackend final : public GpuBackend {
 
   std::vector<CompiledKernel> compile(const KernelSource& source) override;
   double occupancy(const Launch& launch) override;
+  unsigned resident_clusters(const Launch& launch, unsigned blocks) override;
 
   Buffer allocate(std::uint64_t bytes) override;
   void release(const Buffer& buffer) noexcept override;

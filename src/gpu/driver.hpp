@@ -45,6 +45,7 @@ namespace fusecalc::gpu {
   X(cuModuleLoadData) \
   X(cuModuleUnload) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  X(cuOccupancyMaxActiveClusters) \
   X(cuStreamCreate) \
   X(cuStreamDestroy) \
   X(cuStreamSynchronize) \

@@ -132,6 +132,10 @@ class GpuBackend {
   virtual std::vector<CompiledKernel> compile(const KernelSource& source) = 0;
   // Resident threads over the most that a multiprocessor holds.
   virtual double occupancy(const Launch& launch) = 0;
+  // How many clusters of the launch's kernel, of so many blocks each, run at once: the grid of a
+  // persistent kernel has no more. (A cluster stays within a group of multiprocessors, and leaves
+  // some of it idle where its size does not divide theirs: 132 hold 39 clusters of 3.)
+  virtual unsigned resident_clusters(const Launch& launch, unsigned blocks) = 0;
 
   virtual Buffer allocate(std::uint64_t bytes) = 0;
   virtual void release(const Buffer& buffer) noexcept = 0;

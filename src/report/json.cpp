@@ -59,6 +59,22 @@ void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const
   }
 }
 
+void write_conditions(JsonWriter& json, const OpGraph& graph) {
+  json.key("dims").begin_object(Layout::kInline);
+  for (const auto& [name, extent] : graph.dims) json.member(name, extent);
+  json.end();
+  json.key("inputs").begin_object();
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.producer != kNone || tensor.view_of != kNone) continue;
+    json.key(tensor.name).begin_object(Layout::kInline);
+    json.member("dtype", name_of(tensor.type.dtype));
+    json.key("shape").begin_array();
+    for (const std::uint64_t extent : tensor.type.shape) json.value(extent);
+    json.end().end();
+  }
+  json.end();
+}
+
 void write_plan_members(JsonWriter& json, const PlanReport& plan) {
   json.member("read", plan.bytes.read);
   json.member("write", plan.bytes.write);
@@ -89,22 +105,6 @@ void write_device(JsonWriter& json, const Device& device) {
 }
 
 }  // namespace
-
-void write_conditions(JsonWriter& json, const OpGraph& graph) {
-  json.key("dims").begin_object(Layout::kInline);
-  for (const auto& [name, extent] : graph.dims) json.member(name, extent);
-  json.end();
-  json.key("inputs").begin_object();
-  for (const Tensor& tensor : graph.tensors) {
-    if (tensor.producer != kNone || tensor.view_of != kNone) continue;
-    json.key(tensor.name).begin_object(Layout::kInline);
-    json.member("dtype", name_of(tensor.type.dtype));
-    json.key("shape").begin_array();
-    for (const std::uint64_t extent : tensor.type.shape) json.value(extent);
-    json.end().end();
-  }
-  json.end();
-}
 
 void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) {
   const Savings savings = analysis.savings();

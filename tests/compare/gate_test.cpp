@@ -281,7 +281,8 @@ TEST_CASE("compare: split and merged kernels are named as such") {
   const json finding = apart.finding("explicit", "bytes", "sum+act -> sum, act");
   CHECK(finding["change"] == "split");
   CHECK(finding["verdict"] == "worse");
-  CHECK(finding["note"] == "h is now written and read (8.000 kB)");
+  CHECK(finding["note"] ==
+        "h is now written and read (8.000 kB); apart at h: could be fused, saving 8.000 kB");
   Gate together(analysis_of(split), analysis_of(fused));
   CHECK(together.run() == 0);
   CHECK(together.finding("explicit", "bytes", "sum, act -> sum+act")["change"] == "merged");
@@ -385,7 +386,12 @@ TEST_CASE("compare: what is no result is refused with its place") {
   refused(
       R"({"schema": "fusecalc.measurement/1", "plans": {"a": {"measured": {"time_us": {"p10": 1e999}}}}})",
       "/plans/a/measured/time_us/p10: must be a time in microseconds, not 1e999");
-  refused(R"([])", "is no result; compare takes what analyze or measure wrote with -o FILE.json");
+  refused(R"("text")", "must be an object, not a string");
+  refused(R"([{"schema": "fusecalc.analysis/1", "dims": []}])",
+          "/0/dims: must be an object, not an array");
+  refused(R"([{"input_size": 1, "output_size": 1}])",
+          "/0: has no \"schema\", so it is no result; compare takes what analyze or measure wrote "
+          "with -o FILE.json");
   refused(kOps,
           "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
           "-o FILE.json");
@@ -432,12 +438,35 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
   const Outcome nothing = run({"base", "empty"});
   CHECK(nothing.exit_code == 2);
   CHECK(nothing.out == "");
-  CHECK(nothing.err ==
-        "fusecalc: nothing to compare: no .json file of base has a namesake in empty\n");
+  CHECK(nothing.err == "fusecalc: nothing to compare: no result of base has a namesake in empty\n");
   CHECK(run({"empty", "empty"}).exit_code == 2);
   CHECK(run({"base", "new/a.json"}).err ==
         "fusecalc: compare: base is a folder and new/a.json is none; give two files or two "
         "folders\n");
+}
+
+TEST_CASE("compare: lists of results are paired by their names") {
+  const auto named = [](const std::string& name) {
+    json result = measurement();
+    result["name"] = name;
+    return result;
+  };
+  Gate gate(json::array({named("a"), named("b")}), json::array({named("b"), named("c")}));
+  CHECK(gate.run() == 1);
+  CHECK(gate.err ==
+        "fusecalc: new.json: worse than base.json: a: removed: new.json has no document "
+        "of that name\n");
+  CHECK(gate.document["specs"] == json({"a", "b", "c"}));
+  Gate one_of_them(json::array({named("a"), named("b")}), named("b"));
+  CHECK(one_of_them.run() == 1);
+  CHECK(one_of_them.document["counts"]["removed"] == 1);
+  Gate lone(named("a"), named("b"));
+  CHECK(lone.run() == 0);  // two files are a pair, whatever they are called
+  Gate none(json::array(), json::array());
+  CHECK(none.run() == 2);
+  Gate twice(json::array({named("a"), named("a")}), named("a"));
+  CHECK(twice.run() == 2);
+  CHECK(contains(twice.err, "base.json: another result is called \"a\", too"));
 }
 
 TEST_CASE("compare: one side may be standard input, and not both") {

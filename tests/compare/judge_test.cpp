@@ -17,7 +17,7 @@ Tolerance parsed(Quantity quantity, std::string_view text) {
   return *tolerance;
 }
 
-MeasuredFigures::Time time(std::uint64_t median, std::uint64_t p10, std::uint64_t p90) {
+MeasuredTime time(std::uint64_t median, std::uint64_t p10, std::uint64_t p90) {
   return {.median = median, .p10 = p10, .p90 = p90};
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("measured bytes: within the share, or lost in the whole") {
 
 TEST_CASE("times: beyond the share, and only where the spreads are apart") {
   constexpr Tolerance kFive{.percent = 5};
-  const MeasuredFigures::Time base = time(100, 98, 103);
+  const MeasuredTime base = time(100, 98, 103);
   CHECK(judge_time(base, time(105, 104, 106), kFive) == Ruling::kSame);
   CHECK(judge_time(base, time(106, 104, 108), kFive) == Ruling::kWorse);
   CHECK(judge_time(base, time(106, 103, 108), kFive) == Ruling::kNoise);  // they touch

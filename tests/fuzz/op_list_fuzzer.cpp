@@ -61,6 +61,7 @@ std::string described(const Outcome& outcome) {
 void write_everywhere(const Analysis& analysis) {
   Output output = Output::file("/dev/null");
   for (const Format& format : formats()) {
+    if (format.write == nullptr) continue;
     for (const bool fancy : {false, true}) {
       try {
         format.write(analysis, Look{.colour = fancy, .explain = fancy}, output);

@@ -189,6 +189,69 @@ TEST_CASE("contractions for sm_80 and later compile and keep their accumulators 
   }
 }
 
+TEST_CASE("contractions of few rows compile and keep their accumulators in registers") {
+  const auto thin = [](const std::string& arguments) {
+    return "typedef ContractThin<bf16, " + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(256)
+    k(const bf16* a, const bf16* b, ContractShape shape, ContractStrides strides, Tail tail) {
+  Contract::run(a, b, shape, strides, tail);
+}
+)";
+  };
+  for (const char* architecture : {"sm_80", "sm_90"}) {
+    for (const std::string& tail : {kPointwise, kColumnMax, kRowLogSumExp}) {
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "tile_walk", "mma", "contract_thin"},
+                    tail + thin("4, 4")),
+          architecture, false);
+    }
+  }
+}
+
+// layer_norm(x + residual).
+const std::string kNorm = R"(
+struct Tail {
+  typedef Moments Rows;
+  bf16* out;
+  const bf16* residual;
+  i64 line;
+  template <class Valid>
+  __device__ void first(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float r[8];
+    load8<8>(residual + row * line + column, valid, r);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] += r[i];
+  }
+  template <class Valid>
+  __device__ void second(int, i64 row, i64 column, float (&v)[8], Valid valid,
+                         Moments::State all) const {
+    const float scale = rsqrtf(Moments::variance(all) + 1e-5f);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = (v[i] - Moments::mean(all)) * scale;
+    store8<8>(out + row * line + column, valid, v);
+  }
+};
+)";
+
+TEST_CASE("contractions with whole rows compile and keep them in registers") {
+  for (const auto& [arguments, cluster] :
+       {std::pair{"192, 4, false, true", "4"}, std::pair{"256, 1, true, false", "1"}}) {
+    const std::string text = kNorm + "typedef ContractRowsSm90<bf16, " + arguments +
+                             R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__()" +
+                             cluster + R"(, 1, 1)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+      const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
+  Contract::run(a, b, shape, tail);
+}
+)";
+    check_compiles(
+        source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "contract_rows_sm90"},
+                  text),
+        "sm_90", true);
+  }
+}
+
 TEST_CASE("the mergers of partials compile") {
   const std::string text = source_of({"elements", "quick", "epilogue"}, kMergers);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {

@@ -53,6 +53,9 @@ class FakeBackend final : public GpuBackend {
     return kernels;
   }
   double occupancy(const Launch& /*launch*/) override { return 0.5; }
+  unsigned resident_clusters(const Launch& /*launch*/, unsigned blocks) override {
+    return info.sm_count / blocks;
+  }
   Buffer allocate(std::uint64_t bytes) override {
     log.push_back("allocate " + std::to_string(bytes));
     memory_left -= bytes;
@@ -103,8 +106,9 @@ class FakeBackend final : public GpuBackend {
   }
   // Recorded as a launch of a kernel of that id.
   void multiply(const PreparedMatmul& product) override {
-    queued_.push_back(
-        {.kernel = {.id = product.id, .resources = {}}, .grid = {}, .block = {}, .arguments = {}});
+    Launch launch{};
+    launch.kernel.id = product.id;
+    queued_.push_back(launch);
   }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}

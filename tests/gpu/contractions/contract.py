@@ -170,6 +170,21 @@ class Problem:
                       self.map_b, self.shape, epilogue)
 
 
+ENTRY_THIN = """
+typedef ContractThin<T, {rows}, {columns}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(256)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
+  Contract::run(a, b, shape, strides, store);
+}}
+"""
+
+
+def source_thin(name, epilogue, rows, columns, element="bf16", align=8):
+    return (cuda.building_blocks(*BLOCKS_80[:-1], "contract_thin") + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", str(align)) +
+            ENTRY_THIN.format(name=name, rows=rows, columns=columns))
+
+
 class Problem80:
     """The same for contract_sm80, without tensor maps."""
 
@@ -188,6 +203,11 @@ class Problem80:
 
     def launch(self, kernel, epilogue):
         kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
+
+    def launch_thin(self, kernel, rows, columns, epilogue):
+        kernel.launch((-(-self.n // (8 * columns)), self.outer * self.inner, 1), 256,
+                      8 * 16 * rows * 8 * columns * 4, *self.operands, self.shape, self.strides,
+                      epilogue)
 
 
 def error_of(got, want):
@@ -282,8 +302,83 @@ def check_sm80():
                 error = error_of(out, want)
                 if not error < worst:
                     worst, where = error, (m, n, k, batch_a, batch_b)
-        limit = 1e-4 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
+        limit = 5e-6 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
         report(worst < limit, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
+
+
+def check_thin():
+    sources = {}
+    for rows in (1, 2, 4):
+        for columns in (1, 2, 4):
+            sources[f"thin_{rows}_{columns}"] = source_thin(f"thin_{rows}_{columns}", STORE, rows,
+                                                            columns, align=1)
+    sources["thin_splade"] = source_thin("thin_splade", SPLADE.replace("LOG1P", "log1pf"), 4, 4)
+    sources["thin_loss"] = source_thin("thin_loss", LOSS, 2, 2)
+    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "epilogue") + MERGE_LOSS
+    kernels = cuda.load(sources)
+    for rows in (1, 2, 4):
+        for columns in (1, 2, 4):
+            worst, where = 0, None
+            for m, n, k in ((1, 1, 8), (16 * rows - 3, 129, 264), (16 * rows, 1000, 4096),
+                            (1, 4097, 1032)):
+                for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (1, 3))):
+                    a = operand(*batch_a, m, k, torch.bfloat16)
+                    b = operand(*batch_b, n, k, torch.bfloat16)
+                    problem = Problem80(a, b)
+                    out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
+                                     device="cuda", dtype=torch.bfloat16)
+                    problem.launch_thin(kernels[f"thin_{rows}_{columns}"], rows, columns,
+                                        cuda.pointer(out) + struct.pack("2i", m, n))
+                    error = error_of(out, a.double() @ b.transpose(2, 3).double())
+                    if not error < worst:
+                        worst, where = error, (m, n, k, batch_a, batch_b)
+            report(worst < 6e-3, f"thin {rows} {columns}: worst error {worst:.2e} at {where}; " +
+                   kernels[f"thin_{rows}_{columns}"].report)
+    m, n, k = 50, 1001, 264
+    a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+    bias, mask = torch.randn(n, device="cuda").bfloat16(), torch.rand(m, device="cuda")
+    most = torch.full((n,), float("nan"), device="cuda")
+    Problem80(a, b).launch_thin(kernels["thin_splade"], 4, 4, cuda.pointer(most) +
+                                cuda.pointer(bias) + cuda.pointer(mask) +
+                                struct.pack("4i", m, n, 1, 0))
+    want = (torch.log1p(torch.relu(a[0, 0].double() @ b[0, 0].double().t() + bias)) *
+            mask[:, None]).amax(0)
+    report(error_of(most, want) < 1e-4, f"thin column max: {error_of(most, want):.2e}")
+    m, tiles = 30, -(-n // 16)
+    a = a[:, :, :m]
+    target = torch.randint(0, n, (m,), device="cuda")
+    partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
+    picked, out = (torch.full((m,), float("nan"), device="cuda") for _ in range(2))
+    Problem80(a, b).launch_thin(kernels["thin_loss"], 2, 2, cuda.pointer(partials) +
+                                cuda.pointer(picked) + cuda.pointer(target) +
+                                struct.pack("4i", m, n, tiles, 0))
+    kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
+    want = torch.nn.functional.cross_entropy(a[0, 0].double() @ b[0, 0].double().t(), target,
+                                             reduction="none")
+    report(error_of(out, want) < 1e-4, f"thin loss: {error_of(out, want):.2e}")
+
+
+def time_thin():
+    sources = {f"thin_{rows}_{columns}": source_thin(f"thin_{rows}_{columns}", STORE, rows, columns)
+               for rows in (1, 4) for columns in (1, 2, 4)}
+    sources["wide"] = source_90("wide", STORE, tile_n=128, cluster=1)
+    kernels = cuda.load(sources)
+    for m, n, k in ((1, 4096, 4096), (1, 14336, 4096), (16, 14336, 4096), (64, 14336, 4096),
+                    (16, 4096, 14336)):
+        a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+        out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        problem = Problem80(a, b)
+        rows = 1 if m <= 16 else 4
+        work = {f"{8 * columns} columns": lambda c=columns: problem.launch_thin(
+            kernels[f"thin_{rows}_{c}"], rows, c, cuda.pointer(out) + struct.pack("2i", m, n))
+            for columns in (1, 2, 4)}
+        wide = Problem(a, b, tile_n=128, cluster=1)
+        work["contract_sm90"] = lambda: wide.launch(
+            kernels["wide"], cuda.pointer(out) + struct.pack("2i", m, n))
+        work["cublas"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0])
+        print(f"thin {m} x {n} x {k}: " + ", ".join(
+            f"{name} {ms * 1e3:.1f} us {n * k * 2 / ms * 1e-6:.0f} GB/s"
+            for name, ms in cuda.medians_ms(work, 21).items()), flush=True)
 
 
 def time_sm80():
@@ -470,7 +565,7 @@ def loss():
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for what in sys.argv[1:] or ("check_plain", "check_sm80", "time_plain", "time_sm80", "splade",
-                                 "loss"):
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "time_plain",
+                                 "time_sm80", "time_thin", "splade", "loss"):
         globals()[what]()
     sys.exit(report.failures > 0)

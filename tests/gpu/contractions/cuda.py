@@ -62,6 +62,17 @@ class Kernel:
             line.split("info    :")[-1].strip() for line in report.splitlines()
             if "registers" in line or "spill" in line)
 
+    def resident_clusters(self, cluster, block, shared):
+        """How many clusters of this kernel run at once: fewer than the multiprocessors would hold,
+        where a cluster does not fit what is left of a group of them."""
+        check(_cuda.cuFuncSetAttribute(self.function, 8, shared), "shared memory")
+        config = struct.pack("7I4xQQI4x", cluster, 1, 1, block, 1, 1, shared, 0, 0, 0)
+        count = ctypes.c_int()
+        check(_cuda.cuOccupancyMaxActiveClusters(
+            ctypes.byref(count), self.function, ctypes.create_string_buffer(config, len(config))),
+            "cuOccupancyMaxActiveClusters")
+        return count.value
+
     def launch(self, grid, block, shared, *arguments):
         if shared > 48 << 10:
             check(_cuda.cuFuncSetAttribute(self.function, 8, shared), "shared memory")

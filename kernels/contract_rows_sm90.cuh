@@ -1,0 +1,298 @@
+// C[m][n] = sum over k of A B, batched, for sm_90a, where what follows needs whole rows of C:
+// softmax or layer_norm of a product's rows. Needs elements.cuh, quick.cuh, epilogue.cuh,
+// tile_walk.cuh and hopper.cuh before it.
+//
+// An Epilogue is a struct that the generator writes:
+//   typedef LogSumExp Rows;  // or Max, Sum, Moments: what is needed of a row
+//   template <class Valid>
+//   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
+//       as operator() of epilogue.cuh; it leaves in v what Rows folds and second() gets
+//   template <class Valid>
+//   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
+//                          Rows::State all) const;
+//       with the fold of the whole row; it stores the outputs
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(ContractRowsSm90<...>::kThreads, 1)
+//       __cluster_dims__(kCluster, 1, 1)
+//       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
+//     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(a, b, shape,
+//                                                                                 Epilogue{...});
+//   }
+// Element, kAlongM, kAlongN, the launch and A's map are those of contract_sm90. kTileN: 256, 192 or
+// 128; kCluster: 1 to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of
+// 64, where B lies as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
+//
+// Traffic: a cluster's blocks lie side by side and hold 128 whole rows in their registers. They
+// share the rows of A, which the first of them fetches for all; what they trade about a row is a
+// few floats, straight into each other's shared memory. C never leaves the multiprocessors.
+
+template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
+struct ContractRowsSm90 {
+  static constexpr int kTileM = 128;
+  static constexpr int kTileK = 64;
+  static constexpr int kConsumers = 2;  // warpgroups, of 64 rows each
+  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr int kStages = 4;
+  static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
+  static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
+  static constexpr u32 kBox = 64 * 64 * sizeof(Element);
+  typedef typename Epilogue::Rows Rows;
+  typedef typename Rows::State State;
+  static constexpr int kParts = Rows::kParts;
+  // Folds of every row by every block, for two tiles in turn.
+  static constexpr u32 kTradeBytes = 2 * kCluster * kTileM * sizeof(State);
+  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kTradeBytes + 128;
+  static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+
+  struct Barriers {
+    u64 full[kStages], empty[kStages];
+    u64 trade[2][kConsumers];
+  };
+
+  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
+                                             const ContractShape& shape, const Epilogue& epilogue) {
+    extern __shared__ __align__(1024) u8 shared[];
+    u8* const tiles_a = shared;
+    u8* const tiles_b = shared + kStages * kBytesA;
+    State* const trade = reinterpret_cast<State*>(tiles_b + kStages * kBytesB);
+    Barriers& barriers = *reinterpret_cast<Barriers*>(tiles_b + kStages * kBytesB + kTradeBytes);
+    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < kStages; ++s) {
+        barrier_init(&barriers.full[s], 1);
+        // The first block's stages are free when all blocks have read A.
+        barrier_init(&barriers.empty[s], rank == 0 ? kConsumers * kCluster : kConsumers);
+      }
+      for (int i = 0; i < 2 * kConsumers; ++i) {
+        barrier_init(&barriers.trade[i / kConsumers][i % kConsumers], kCluster);
+      }
+      barrier_init_done();
+    }
+    if constexpr (kCluster > 1)
+      cluster_sync();
+    else
+      __syncthreads();
+    const int units = (shape.m + kTileM - 1) / kTileM;
+    const int tiles = units * shape.inner * shape.outer;
+    const int steps = (shape.k + kTileK - 1) / kTileK;
+    if (threadIdx.x < 128) {
+      shrink_registers<40>();
+      if (threadIdx.x == 0)
+        produce(a, b, shape, units, tiles, steps, rank, tiles_a, tiles_b, barriers);
+    } else {
+      grow_registers<232>();
+      consume(shape, units, tiles, steps, rank, tiles_a, tiles_b, trade, barriers, epilogue);
+    }
+    if constexpr (kCluster > 1) {
+      __syncwarp();
+      cluster_sync();
+    }
+  }
+
+  static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
+                                                 const ContractShape& shape, int units, int tiles,
+                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
+                                                 Barriers& barriers) {
+    int stage = 0;
+    u32 parity = 1;
+    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
+      const int batch = tile / units, m = tile % units * kTileM, n = (int)rank * kTileN;
+      const int outer = batch / shape.inner, inner = batch % shape.inner;
+      const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
+      const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
+      for (int step = 0; step < steps; ++step) {
+        const int k = step * kTileK;
+        barrier_wait(&barriers.empty[stage], parity);
+        u64* const full = &barriers.full[stage];
+        barrier_expect(full, kBytesA + kBytesB);
+        if (rank == 0) {
+          u8* const to = tiles_a + stage * kBytesA;
+          if constexpr (kAlongM) {
+            fetch_a(to, a, full, m, k, a2, a3);
+            fetch_a(to + kBox, a, full, m + 64, k, a2, a3);
+          } else {
+            fetch_a(to, a, full, k, m, a2, a3);
+          }
+        }
+        u8* const to = tiles_b + stage * kBytesB;
+        if constexpr (kAlongN) {
+#pragma unroll
+          for (int i = 0; i < kTileN / 64; ++i) {
+            copy_box(to + i * kBox, b, full, n + i * 64, k, b2, b3, kEvictNormal);
+          }
+        } else {
+          copy_box(to, b, full, k, n, b2, b3, kEvictNormal);
+        }
+        if (++stage == kStages) stage = 0, parity ^= 1;
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void fetch_a(void* to, const TensorMap& a, u64* barrier, int c0,
+                                                 int c1, int c2, int c3) {
+    if constexpr (kCluster > 1)
+      copy_box_to((1u << kCluster) - 1, to, a, barrier, c0, c1, c2, c3, kEvictNormal);
+    else
+      copy_box(to, a, barrier, c0, c1, c2, c3, kEvictNormal);
+  }
+
+  static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
+                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
+                                                 State* trade, Barriers& barriers,
+                                                 const Epilogue& epilogue) {
+    const int consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
+    const u64 a0 = wgmma_operand(tiles_a + consumer * kBox, kBox);
+    const u64 b0 = wgmma_operand(tiles_b, kBox);
+    constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
+    constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
+    int stage = 0, turn = 0;
+    u32 parity = 0;
+    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster, ++turn) {
+      float acc[kTileN / 2];
+      int before = 0;
+      for (int step = 0; step < steps; ++step) {
+        barrier_wait(&barriers.full[stage], parity);
+        const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
+        const u64 at_b = b0 + (u32)stage * (kBytesB >> 4);
+        pin(acc);
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < kTileK / 16; ++k) {
+          Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
+              acc, at_a + k * kStepA, at_b + k * kStepB, step > 0 || k > 0, Element{});
+        }
+        wgmma_commit();
+        pin(acc);
+        wgmma_wait<1>();
+        if (step > 0) release(barriers, before, thread, rank);
+        before = stage;
+        if (++stage == kStages) stage = 0, parity ^= 1;
+      }
+      wgmma_wait<0>();
+      pin(acc);
+      release(barriers, before, thread, rank);
+      const Piece piece{tile / units, tile % units * kTileM + consumer * 64 + thread / 32 * 16,
+                        (int)rank * kTileN, shape.m, shape.n};
+      finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileM,
+             &barriers.trade[turn % 2][consumer], epilogue);
+    }
+  }
+
+  static __device__ __forceinline__ void release(Barriers& barriers, int stage, int thread,
+                                                 u32 rank) {
+    if (thread == 0) barrier_arrive(&barriers.empty[stage]);
+    if constexpr (kCluster > 1) {
+      if (thread == 1 && rank != 0) barrier_arrive_at(&barriers.empty[stage], 0);
+    }
+  }
+
+  static __device__ __forceinline__ void finish(const Piece& piece, int turn, int consumer,
+                                                u32 rank, float (&acc)[kTileN / 2], State* trade,
+                                                u64* barrier, const Epilogue& epilogue) {
+    const bool whole = piece.row + 16 <= piece.rows && piece.column + kTileN <= piece.columns;
+    State rows[2] = {Rows::none(), Rows::none()};
+    if (whole)
+      pass_first<Eight>(epilogue, piece, acc, rows);
+    else
+      pass_first<int>(epilogue, piece, acc, rows);
+    // Every block of the cluster gets this one's folds of its rows.
+    const int lane = threadIdx.x % 32;
+    const int line = consumer * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
+      State* const slot = trade + rank * kTileM + line + 8 * half;
+      if constexpr (kCluster == 1) {
+        if (lane % 4 == 0) *slot = rows[half];
+      } else {
+        for (int to = lane % 4; to < kCluster; to += 4) {
+#pragma unroll
+          for (int p = 0; p < kParts; ++p) store_at(&slot->part[p], to, rows[half].part[p]);
+        }
+      }
+    }
+    if constexpr (kCluster == 1) {
+      __syncwarp();
+    } else {
+      group_sync(2 + consumer, 128);
+      if (threadIdx.x % 128 < kCluster) barrier_publish_at(barrier, threadIdx.x % 128);
+      barrier_wait_published(barrier, turn / 2 & 1);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      rows[half] = trade[line + 8 * half];
+#pragma unroll
+      for (int from = 1; from < kCluster; ++from) {
+        rows[half] = Rows::merge(rows[half], trade[from * kTileM + line + 8 * half]);
+      }
+    }
+    if (whole)
+      pass_second<Eight>(epilogue, piece, acc, rows);
+    else
+      pass_second<int>(epilogue, piece, acc, rows);
+  }
+
+  // Where the 8 values of a lane's row half lie once they are 8 adjacent columns: where they lay.
+  static __device__ __forceinline__ float& value(float (&acc)[kTileN / 2], int group, int half,
+                                                 int i) {
+    return acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
+  }
+
+  template <class Valid>
+  static __device__ __forceinline__ void pass_first(const Epilogue& epilogue, const Piece& piece,
+                                                    float (&acc)[kTileN / 2], State (&rows)[2]) {
+    constexpr bool kWhole = sizeof(Valid) < sizeof(int);
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int group = 0; group < kTileN / 32; ++group) {
+      const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+        float x[4][2], v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) x[i / 2][i % 2] = value(acc, group, half, i);
+        columns_of_quad(x, v);
+        if constexpr (kWhole) {
+          epilogue.first(piece.batch, row, column, v, Eight{});
+          rows[half] = Rows::merge(rows[half], Rows::of_row(v, 8));
+        } else {
+          const int valid = (int)min((i64)8, piece.columns - column);
+          if (row < piece.rows && valid > 0) {
+            epilogue.first(piece.batch, row, column, v, valid);
+            rows[half] = Rows::merge(rows[half], Rows::of_row(v, valid));
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) value(acc, group, half, i) = v[i];
+      }
+    }
+  }
+
+  template <class Valid>
+  static __device__ __forceinline__ void pass_second(const Epilogue& epilogue, const Piece& piece,
+                                                     float (&acc)[kTileN / 2],
+                                                     const State (&rows)[2]) {
+    constexpr bool kWhole = sizeof(Valid) < sizeof(int);
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int group = 0; group < kTileN / 32; ++group) {
+      const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = value(acc, group, half, i);
+        if constexpr (kWhole) {
+          epilogue.second(piece.batch, row, column, v, Eight{}, rows[half]);
+        } else {
+          const int valid = (int)min((i64)8, piece.columns - column);
+          if (row < piece.rows && valid > 0) {
+            epilogue.second(piece.batch, row, column, v, valid, rows[half]);
+          }
+        }
+      }
+    }
+  }
+};
