@@ -89,6 +89,8 @@ class ContractionWriter {
   void write_sm90();
   void write_sm80();
   void write_vector();
+  bool is_thin() const;
+  void write_thin();
   void write_any();
   void reserve_packed();
   void write_packing();
@@ -236,9 +238,7 @@ void ContractionWriter::write_vector() {
   epilogue_.write(product_, 1);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_sm80", "contract_vector"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
+  result_.source.text += std::string(embedded_kernel("contract_vector")) + "\n";
   result_.source.text +=
       epilogue_.text() + shape(8) + strides() +
       fmt::format("typedef ContractVector<{}, {}, Epilogue> Contract;\n",
@@ -250,6 +250,42 @@ void ContractionWriter::write_vector() {
   result_.threads = 512;
   result_.blocks = product_.m * product_.batches();
   result_.schedule = "a row a block";
+}
+
+constexpr std::uint64_t kManyColumns = 16384;
+
+// So few rows that B is all there is to move.
+bool ContractionWriter::is_thin() const {
+  const DType type = operand_type();
+  const std::uint64_t most_rows = product_.n < kManyColumns ? 32 : 16;
+  return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
+         !product_.a.across && !product_.b.across && product_.k % 8 == 0 &&
+         alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
+         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
+}
+
+void ContractionWriter::write_thin() {
+  const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
+  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
+  const std::uint64_t tile_n = 8 * column_tiles;
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, tile_n);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  for (const char* block : {"mma", "contract_thin"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  result_.source.text +=
+      epilogue_.text() + shape(8) + strides() +
+      fmt::format("typedef ContractThin<{}, {}, {}, Epilogue> Contract;\n", name_of(operand_type()),
+                  row_tiles, column_tiles) +
+      entry("__launch_bounds__(256)", "",
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+  result_.shared_bytes = static_cast<std::uint32_t>(8 * 16 * row_tiles * tile_n * 4);
+  result_.threads = 256;
+  result_.blocks = ceil_div(product_.n, tile_n);
+  result_.blocks_y = static_cast<unsigned>(product_.batches());
+  result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
 }
 
 // The operand's pointer, or that of its copy.
@@ -366,6 +402,8 @@ GeneratedKernel ContractionWriter::write() {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
     write_vector();
+  } else if (is_thin()) {
+    write_thin();
   } else if (fits_copy_engine()) {
     write_sm90();
   } else {

@@ -19,7 +19,7 @@ std::string list(const std::string& tensors, const std::string& ops) {
 }
 
 const std::string kLinear =
-    list(R"("x": {"shape": [2, 3, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
+    list(R"("x": {"shape": [2, 30, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
          R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
        {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
        {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
@@ -37,18 +37,18 @@ TEST_CASE("a linear layer's rows are one matrix, or one for each of the rows ask
   const OpGraph graph = graph_of(kLinear);
   const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);
   REQUIRE(whole);
-  CHECK(whole->m == 6);
+  CHECK(whole->m == 60);
   CHECK(whole->n == 10);
   CHECK(whole->k == 16);
   CHECK(whole->batches() == 1);
   CHECK(whole->a.line == 16);
   CHECK(!whole->a.across);
   CHECK(!whole->b.across);
-  const auto split = matrix_product(graph, graph.ops[op_called(graph, "up")], 3);
+  const auto split = matrix_product(graph, graph.ops[op_called(graph, "up")], 30);
   REQUIRE(split);
-  CHECK(split->m == 3);
+  CHECK(split->m == 30);
   CHECK(split->inner == 2);
-  CHECK(split->a.inner == 3 * 16);
+  CHECK(split->a.inner == 30 * 16);
   CHECK(split->b.inner == 0);
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("a lone product is the library's, a fused one ours") {
   REQUIRE(lone.library);
   CHECK(lone.library->matmul.epilogue == MatmulEpilogue::kBias);
   CHECK(lone.library->matmul.b_transposed);
-  CHECK(lone.library->matmul.m == 6);
+  CHECK(lone.library->matmul.m == 60);
   const GeneratedKernel fused = generated(graph, {0, 1});
   CHECK(!fused.library);
   CHECK(fused.source.architecture_bound);
@@ -119,7 +119,7 @@ TEST_CASE("columns are folded by strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
   CHECK(contains(fused, "typedef Max Columns;"));
-  CHECK(contains(fused, "kShape = {3, 10, 16, 1, 2, 0, 1, 0, 0, 64}"));
+  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64}"));
   CHECK(fused.source.entries.size() == 2);
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.
