@@ -27,9 +27,8 @@ std::uint64_t alignment_of(const MatrixOperand& operand) {
   return bits & (~bits + 1);
 }
 
-constexpr std::array kLibraryTypes = {DType::kF64, DType::kF32,     DType::kTf32,
-                                      DType::kF16, DType::kBf16,    DType::kFp8E4m3,
-                                      DType::kI8,  DType::kFp8E5m2};
+constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
+                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
 
 std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
                                               const MatrixProduct& product) {
@@ -58,10 +57,8 @@ std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op
                                       .result = product.inner * matrix});
   }
   if (product.batches() > 1) {
-    library.matmul.batches.push_back({.count = product.inner,
-                                      .a = product.a.inner,
-                                      .b = product.b.inner,
-                                      .result = matrix});
+    library.matmul.batches.push_back(
+        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
   }
   if (op.operands.size() > 2) {
     const TensorId bias = graph.tensors[op.operands[2].tensor].value;
@@ -91,7 +88,14 @@ class ContractionWriter {
   bool fits_copy_engine() const;
   void write_sm90();
   void write_sm80();
+  void write_vector();
+  bool is_thin() const;
+  void write_thin();
   void write_any();
+  void reserve_packed();
+  void write_packing();
+  std::string pointer_of(const MatrixOperand& operand);
+  std::string strides() const;
   std::string operands_of_any();
   std::string shape(std::uint64_t group) const;
   std::string entry(std::string_view bounds, std::string_view parameters,
@@ -112,8 +116,8 @@ class ContractionWriter {
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
-  const bool known = type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 ||
-                     type == DType::kTf32;
+  const bool known =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
   return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
@@ -126,9 +130,8 @@ bool ContractionWriter::fits_copy_engine() const {
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
   constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(kResident / std::max<std::uint64_t>(
-                                                   1, unit_rows * product.k * bytes),
-                                   8, 64);
+  return std::clamp<std::uint64_t>(
+      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
 }
 
 std::string ContractionWriter::shape(std::uint64_t group) const {
@@ -155,7 +158,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   const auto extent = [](std::uint64_t distance, std::uint64_t count) {
     return distance > 0 ? count : 1;
   };
-  return {.storage = graph_.storage_of(operand.tensor),
+  return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
                       extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
@@ -167,9 +170,10 @@ void ContractionWriter::write_sm90() {
   const std::uint64_t tile_n = product_.k < 2048 || product_.n <= 128 ? 128 : 256;
   const std::uint64_t cluster = product_.m > 128 ? 2 : 1;
   constexpr std::uint64_t kTileM = 128;
-  emitter_.pointer(product_.a.tensor);
-  emitter_.pointer(product_.b.tensor);
+  pointer_of(product_.a);
+  pointer_of(product_.b);
   epilogue_.write(product_, tile_n);
+  reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, kTileM),
                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
   result_.source.architecture_bound = true;
@@ -199,19 +203,17 @@ void ContractionWriter::write_sm90() {
 
 void ContractionWriter::write_sm80() {
   const DType type = operand_type();
-  const std::string a = emitter_.pointer(product_.a.tensor);
-  const std::string b = emitter_.pointer(product_.b.tensor);
   constexpr std::uint64_t kTile = 128;
+  const std::string b = pointer_of(product_.b);
   epilogue_.write(product_, kTile);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
   for (const char* block : {"mma", "contract_sm80"}) {
     result_.source.text += std::string(embedded_kernel(block)) + "\n";
   }
   const std::string_view element = stored_type(type);
   result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) +
-      fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
-                  product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
-                  product_.b.inner, product_.b.outer) +
+      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) + strides() +
       fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
                   type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
                   alignment_of(product_.b), text_of(product_.a.across),
@@ -220,9 +222,110 @@ void ContractionWriter::write_sm80() {
             fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
   result_.shared_bytes = 65536;
   result_.threads = 256;
-  result_.blocks =
-      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "mma, tiles of 128 x 128";
+}
+
+std::string ContractionWriter::strides() const {
+  return fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
+                     product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
+                     product_.b.inner, product_.b.outer);
+}
+
+// A matrix times a vector.
+void ContractionWriter::write_vector() {
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, 1);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  result_.source.text += std::string(embedded_kernel("contract_vector")) + "\n";
+  result_.source.text +=
+      epilogue_.text() + shape(8) + strides() +
+      fmt::format("typedef ContractVector<{}, {}, Epilogue> Contract;\n",
+                  stored_type(operand_type()),
+                  std::min(alignment_of(product_.a),
+                           alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}))) +
+      entry("__launch_bounds__(512)", "",
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+  result_.threads = 512;
+  result_.blocks = product_.m * product_.batches();
+  result_.schedule = "a row a block";
+}
+
+constexpr std::uint64_t kManyColumns = 16384;
+
+// So few rows that B is all there is to move.
+bool ContractionWriter::is_thin() const {
+  const DType type = operand_type();
+  const std::uint64_t most_rows = product_.n < kManyColumns ? 32 : 16;
+  return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
+         !product_.a.across && !product_.b.across && product_.k % 8 == 0 &&
+         alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
+         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
+}
+
+void ContractionWriter::write_thin() {
+  const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
+  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
+  const std::uint64_t tile_n = 8 * column_tiles;
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, tile_n);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  for (const char* block : {"mma", "contract_thin"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  result_.source.text +=
+      epilogue_.text() + shape(8) + strides() +
+      fmt::format("typedef ContractThin<{}, {}, {}, Epilogue> Contract;\n", name_of(operand_type()),
+                  row_tiles, column_tiles) +
+      entry("__launch_bounds__(256)", "",
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+  result_.shared_bytes = static_cast<std::uint32_t>(8 * 16 * row_tiles * tile_n * 4);
+  result_.threads = 256;
+  result_.blocks = ceil_div(product_.n, tile_n);
+  result_.blocks_y = static_cast<unsigned>(product_.batches());
+  result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
+}
+
+// The operand's pointer, or that of its copy.
+std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
+  if (operand.tensor != kNone) return emitter_.pointer(operand.tensor);
+  return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
+                     result_.packed_at);
+}
+
+void ContractionWriter::reserve_packed() {
+  if (product_.a.tensor != kNone) return;
+  const TensorId tensor = op_.operands[0].tensor;
+  result_.packed_at = epilogue_.reserve(graph_.tensors[tensor].bytes);
+  emitter_.pointer(tensor);
+}
+
+// The entry that puts a in its own order, as frameworks do, where its views leave no strides.
+void ContractionWriter::write_packing() {
+  if (product_.a.tensor != kNone) return;
+  const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
+  const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
+  const unsigned width = tensor.elements % most == 0 ? most : 1;
+  Piece piece{.width = width, .width_text = std::to_string(width)};
+  emitter_.enter(piece, 0);
+  const Index e{.name = "i", .spread = Spread::kUnit};
+  const Value value = emitter_.value(op_.operands[0].tensor, e);
+  const std::string_view type = stored_type(tensor.type.dtype);
+  piece.before += fmt::format("Pack<{}, {}> y;\n", type, width);
+  piece.lanes += fmt::format("store_as(y.v[j], {});\n", value.text);
+  piece.after += fmt::format("store_pack<{}>(reinterpret_cast<{}*>(work + {}) + i, y);\n", width,
+                             type, result_.packed_at);
+  constexpr std::uint64_t kThreads = 256;
+  result_.source.text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__(256) pack({}, u8* work) {{\n"
+      "  const i64 i = ((i64)blockIdx.x * 256 + threadIdx.x) * {};\n  if (i >= {}) return;\n{}}}\n",
+      emitter_.parameters(), width, tensor.elements, piece.text("  "));
+  result_.source.entries.emplace_back("pack");
+  result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
+  result_.gaps.more_reads = result_.gaps.more_writes =
+      "an operand's views leave no strides, so it is copied first, as frameworks do";
 }
 
 // How the elements of both operands are found, by the number of their matrix, line and depth.
@@ -236,10 +339,9 @@ std::string ContractionWriter::operands_of_any() {
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
     Piece piece;
     emitter_.enter(piece, 0);
-    const Index at = emitter_.index(
-        fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}", matrices.text("batch"), order.line,
-                    order.depth),
-        Spread::kUniform, false);
+    const Index at = emitter_.index(fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}",
+                                                matrices.text("batch"), order.line, order.depth),
+                                    Spread::kUniform, false);
     const Value value = emitter_.converted(emitter_.value(op_.operands[which].tensor, at), type);
     functions += fmt::format(
         "  __device__ __forceinline__ {} {}(int batch, int {}, int {}) const {{\n{}{}"
@@ -270,19 +372,20 @@ void ContractionWriter::write_any() {
       entry("__launch_bounds__(256)", "",
             fmt::format("Contract::run(kShape, Operands{{{}}}, {});", pointers, epilogue_.made()));
   result_.threads = 256;
-  result_.blocks =
-      ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
 }
 
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
-  const MatrixProduct whole{.m = op_.matrix.rows,
-                            .n = op_.matrix.columns,
-                            .k = op_.matrix.depth,
-                            .inner = op_.matrix.batch,
-                            .a = {.inner = 1},
-                            .b = {.inner = 1}};
+  if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
+  const MatrixProduct whole{
+      .m = op_.matrix.rows,
+      .n = op_.matrix.columns,
+      .k = op_.matrix.depth,
+      .inner = op_.matrix.batch,
+      .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
+      .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
   product_ = strided_.value_or(whole);
   if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
@@ -295,7 +398,12 @@ GeneratedKernel ContractionWriter::write() {
   result_.source.text = epilogue_.preamble();
   if (!fits_tensor_cores()) {
     product_ = whole;
+    if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
     write_any();
+  } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
+    write_vector();
+  } else if (is_thin()) {
+    write_thin();
   } else if (fits_copy_engine()) {
     write_sm90();
   } else {
@@ -303,6 +411,14 @@ GeneratedKernel ContractionWriter::write() {
   }
   result_.source.entries = {"fused"};
   epilogue_.finish(result_);
+  write_packing();
+  if (result_.gaps.more_reads.empty()) {
+    result_.gaps.more_reads =
+        "operands are fetched again for every wave of tiles, where they do not fit in the L2";
+  }
+  if (epilogue_.folds()) {
+    result_.gaps.more_writes = "blocks leave partial results for each other in memory";
+  }
   result_.storages = emitter_.storages();
   return std::move(result_);
 }

@@ -279,6 +279,7 @@ Value Emitter::value(TensorId tensor, const Index& at) {
   const std::pair key(tensor, index.name);
   const auto known = piece_->values.find(key);
   if (known != piece_->values.end()) return known->second;
+  if (given_ && given_->first == tensor && index.name == loop_.name) return given_->second;
   if (matrix_ && tensor == matrix_->made) {
     return piece_->values.emplace(key, made(index)).first->second;
   }
@@ -436,14 +437,15 @@ Value Emitter::expression(const Op& op, std::string_view device, const std::vect
                           const Index& at, ComputeType computed, ComputeType result) {
   bool uniform = std::ranges::all_of(inputs, &Value::uniform);
   const bool quick = matrix_ && matrix_->quick && computed == ComputeType::kF32;
-  const std::string text = substitute(quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
-    if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
-    if ((found == "s" || found == "$mean" || found == "$rstd") &&
-        (row_lane_ == "j" || inline_rows(op))) {
-      uniform = false;
-    }
-    return word(op, found, inputs, at, computed);
-  });
+  const std::string text = substitute(
+      quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
+        if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
+        if ((found == "s" || found == "$mean" || found == "$rstd") &&
+            (row_lane_ == "j" || inline_rows(op))) {
+          uniform = false;
+        }
+        return word(op, found, inputs, at, computed);
+      });
   return define("v", result, text, uniform);
 }
 

@@ -28,17 +28,20 @@ unsigned alignment_of(std::uint64_t columns) {
 }  // namespace
 
 Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction)
+    : Epilogue(emitter, finder, contraction, false) {}
+
+Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends)
     : emitter_(emitter), graph_(emitter.graph()), contraction_(contraction) {
   const Tensor& made = graph_.tensors[emitter.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
   for (const Operand& operand : emitter.op(contraction).operands) {
     const OpId producer = graph_.value_of(operand.tensor).producer;
-    if (producer != kNone && emitter.contains(producer)) {
+    if (!attends && producer != kNone && emitter.contains(producer)) {
       cannot_generate(emitter.op(contraction), "an operand of it is made in the same kernel");
     }
   }
   roots_ = find_roots(emitter, finder, made.elements);
-  if (!emitter.phases().rows.empty()) find_fold();
+  if (!attends && !emitter.phases().rows.empty()) find_fold();
   if (!roots_.small.empty()) {
     cannot_generate(emitter.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");
@@ -52,7 +55,8 @@ void Epilogue::find_fold() {
     const Op& op = emitter_.op(id);
     const bool full = op.op_class == OpClass::kNormalise && op.row->infer != infer_loss;
     if (full || (emitter_.runs_in(id) > 0 && op.work == space)) {
-      cannot_generate(op, "it needs whole rows of the contraction, whose tiles several blocks have");
+      cannot_generate(op,
+                      "it needs whole rows of the contraction, whose tiles several blocks have");
     }
     if (!emitter_.takes_rows(id)) continue;
     if (folding_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
@@ -120,8 +124,8 @@ void Epilogue::write_picked() {
 
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
-  signature_ = fmt::format("int batch, i64 row, i64 column, {} (&v)[8], Valid valid",
-                           name_of(made_type_));
+  signature_ =
+      fmt::format("int batch, i64 row, i64 column, {} (&v)[8], Valid valid", name_of(made_type_));
   write_elements(product.batches() * product.m, product.n);
   if (!folds()) {
     emitter_.set_matrix(std::nullopt);
@@ -165,9 +169,9 @@ void Epilogue::write_merge() {
   Piece total;
   emitter_.enter(total, 1);
   const bool mean = op.attributes->reduction == LossReduction::kMean;
-  emitter_.store(op.outputs[0], {.name = "0"},
-                 {.text = mean ? fmt::format("sum / {}.0f", results_) : "sum",
-                  .type = ComputeType::kF32});
+  emitter_.store(
+      op.outputs[0], {.name = "0"},
+      {.text = mean ? fmt::format("sum / {}.0f", results_) : "sum", .type = ComputeType::kF32});
   total_body_ = total.text("    ");
 }
 
@@ -187,7 +191,15 @@ std::string Epilogue::pointers() const {
   return text;
 }
 
-std::string Epilogue::workspace_parameter() const { return folds() ? ", u8* work" : ""; }
+std::string Epilogue::workspace_parameter() const {
+  return folds() || reserved_ > 0 ? ", u8* work" : "";
+}
+
+// Behind partials, picked scores and losses.
+std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
+  reserved_ = bytes;
+  return folds() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
+}
 
 std::string Epilogue::made() const {
   return fmt::format("Epilogue{{{}{}}}", pointers(), folds() ? ", work" : "");
@@ -195,17 +207,17 @@ std::string Epilogue::made() const {
 
 std::string Epilogue::text() const {
   const auto fold = [&](bool here) { return here ? fold_->fold : "NoReduction"; };
-  std::string text = fmt::format(
-      "struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}", fold(folds() && !columns_),
-      fold(folds() && columns_), emitter_.members());
+  std::string text =
+      fmt::format("struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
+                  fold(folds() && !columns_), fold(folds() && columns_), emitter_.members());
   if (folds()) text += "  u8* work;\n";
   text += fmt::format(
       "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, row_number_, n_);
   if (folds()) {
-    text += fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n",
-                        partials_);
+    text +=
+        fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);
   }
   text += piece_.text("    ") + "  }\n";
   if (folds() && columns_) {
@@ -232,17 +244,16 @@ std::string Epilogue::merge_entry() const {
       "  float* const losses = reinterpret_cast<float*>(work + {});\n"
       "  const {}::State* const partials = reinterpret_cast<const {}::State*>(work);\n",
       fold_->found, emitter_.parameters(), partials_, partials_ + results_ * 4, fold, fold);
-  const std::string state = fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_,
-                                        fold_->result);
+  const std::string state =
+      fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_, fold_->result);
   if (columns_) {
     text += fmt::format(
         "  merge_columns<{}>(partials, {}, {}, {}, [=](int o, int n, {}::State state) {{\n"
         "    const i64 q = (i64)o * {} + n;\n",
         fold, results_ / n_, strips_, n_, fold, n_);
   } else {
-    text += fmt::format(
-        "  merge_rows<{}>(partials, {}, {}, [=](i64 q, {}::State state) {{\n", fold, results_,
-        merged_, fold);
+    text += fmt::format("  merge_rows<{}>(partials, {}, {}, [=](i64 q, {}::State state) {{\n", fold,
+                        results_, merged_, fold);
   }
   return text + state + merge_body_ + "  });\n}\n";
 }
@@ -254,23 +265,26 @@ std::string Epilogue::total_entry() const {
       "  const float* const losses = reinterpret_cast<const float*>(work + {});\n"
       "  __shared__ float parts[32];\n  float sum = 0;\n"
       "  for (i64 q = threadIdx.x; q < {}; q += 1024) sum += losses[q];\n"
-      "  for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);\n"
+      "  for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, "
+      "mask);\n"
       "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;\n  __syncthreads();\n"
-      "  if (threadIdx.x == 0) {{\n    sum = 0;\n    for (int w = 0; w < 32; ++w) sum += parts[w];\n"
+      "  if (threadIdx.x == 0) {{\n    sum = 0;\n    for (int w = 0; w < 32; ++w) sum += "
+      "parts[w];\n"
       "{}  }}\n}}\n",
       emitter_.parameters(), partials_ + results_ * 4, results_, total_body_);
 }
 
 void Epilogue::finish(GeneratedKernel& kernel) const {
+  kernel.workspace_bytes = reserved_;
   if (!folds()) return;
-  kernel.workspace_bytes = partials_ + results_ * 8;
+  kernel.workspace_bytes += ceil_div(partials_ + results_ * 8, 256) * 256;
   kernel.source.text += merge_entry();
   kernel.source.entries.emplace_back("merge");
   constexpr std::uint64_t kThreads = 256;
   const std::uint64_t threads = columns_ ? results_ : results_ * 32;
-  kernel.following.push_back({.blocks = std::clamp<std::uint64_t>(ceil_div(threads, kThreads), 1,
-                                                                  4096),
-                              .threads = kThreads});
+  kernel.following.push_back(
+      {.blocks = std::clamp<std::uint64_t>(ceil_div(threads, kThreads), 1, 4096),
+       .threads = kThreads});
   kernel.schedule += columns_ ? ", columns folded by strips" : ", rows folded by tiles";
   if (total_body_.empty()) return;
   kernel.source.text += total_entry();

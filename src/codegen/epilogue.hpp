@@ -11,11 +11,11 @@ namespace fusecalc {
 
 // A fold of kernels/epilogue.cuh, and what the op table calls its result.
 struct Fold {
-  std::string_view state;    // in the op table
-  std::string_view fold;     // in epilogue.cuh
-  unsigned parts = 1;        // floats
-  std::string_view found;    // the state's member that device expressions name
-  std::string_view result;   // of the variable `state`
+  std::string_view state;   // in the op table
+  std::string_view fold;    // in epilogue.cuh
+  unsigned parts = 1;       // floats
+  std::string_view found;   // the state's member that device expressions name
+  std::string_view result;  // of the variable `state`
 };
 
 // The Epilogue struct (kernels/epilogue.cuh) for everything in a kernel that follows its
@@ -24,6 +24,10 @@ class Epilogue {
  public:
   // Throws Error where building blocks do not reach: whoever needs a row's fold again, say.
   Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction);
+  // For attention, whose rows and first product are the building block's business.
+  static Epilogue of_attention(Emitter& emitter, PhaseFinder& finder, OpId contraction) {
+    return {emitter, finder, contraction, true};
+  }
 
   // Where columns are folded, the rows of a matrix that each of them runs down; 0 elsewhere.
   std::uint64_t rows_of_matrix() const;
@@ -41,11 +45,14 @@ class Epilogue {
   std::string text() const;                 // the struct
   std::string made() const;                 // one of it, in an entry
   std::string workspace_parameter() const;  // an entry's last parameter, with its comma
+  // Has the workspace hold an operand, too; where it begins.
+  std::uint64_t reserve(std::uint64_t bytes);
   std::string preamble() const;
   // Adds the entries that come after the kernel's, and the memory between them.
   void finish(GeneratedKernel& kernel) const;
 
  private:
+  Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends);
   void find_fold();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   void write_picked();
@@ -66,7 +73,8 @@ class Epilogue {
   std::uint64_t rows_ = 1;     // of all matrices
   std::uint64_t results_ = 0;  // of the fold
   std::uint64_t partials_ = 0;
-  std::uint64_t merged_ = 1;  // partials of a result
+  std::uint64_t merged_ = 1;    // partials of a result
+  std::uint64_t reserved_ = 0;  // bytes
   std::uint64_t n_ = 1;
   std::uint64_t strips_ = 1;
   std::string row_number_;  // of an element

@@ -108,6 +108,10 @@ void store_full(Emitter& emitter, const std::vector<TensorId>& tensors, const In
 
 namespace {
 
+bool is_product(const Op& op) {
+  return op.row->infer == infer_matmul || op.row->infer == infer_linear;
+}
+
 // What makes reads differ whatever the schedule is.
 std::string more_reads(const Emitter& emitter) {
   std::uint64_t space = 0;
@@ -127,10 +131,6 @@ std::string more_reads(const Emitter& emitter) {
     }
   }
   return {};
-}
-
-bool is_product(const Op& op) {
-  return op.row->infer == infer_matmul || op.row->infer == infer_linear;
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
     return generate_contraction(emitter, counter.phases(), contractions[0], target);
   }
   if (!contractions.empty()) {
-    cannot_generate(graph.ops[contractions[0]], "attention is not measured yet");
+    return generate_attention(emitter, counter.phases(), contractions, target);
   }
   GeneratedKernel result = phases.rows.empty() ? generate_map(emitter, counter.phases())
                                                : generate_rows(emitter, counter.phases(),

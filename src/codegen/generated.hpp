@@ -20,17 +20,9 @@ struct KernelSource {
   bool architecture_bound = false;
 };
 
-// Why a kernel may move other bytes than were counted for it, where its code tells; empty parts say
-// that it should not.
-struct KnownGaps {
-  std::string more_reads{};
-  std::string fewer_reads{};
-  std::string more_writes{};
-};
-
 // A tensor that a kernel takes as a map for the copy engine (measure/backend.hpp's TensorMap).
 struct MappedTensor {
-  TensorId storage = kNone;
+  TensorId storage = kNone;  // none: GeneratedKernel::packed_at
   DType dtype = DType::kBf16;
   std::array<std::uint64_t, 4> extents{};
   std::array<std::uint64_t, 3> strides{};  // bytes
@@ -40,7 +32,7 @@ struct MappedTensor {
 // A product that the vendor's library computes, with the memory of these tensors.
 struct LibraryProduct {
   LibraryMatmul matmul;  // but for its addresses
-  TensorId a = kNone;
+  TensorId a = kNone;    // none: GeneratedKernel::packed_at
   TensorId b = kNone;
   TensorId result = kNone;
   TensorId bias = kNone;
@@ -50,6 +42,14 @@ struct LibraryProduct {
 struct FollowingEntry {
   std::uint64_t blocks = 1;
   unsigned threads = 0;
+};
+
+// Why a kernel may move other bytes than were counted for it, where its code tells; empty parts say
+// that it should not.
+struct KnownGaps {
+  std::string more_reads{};
+  std::string fewer_reads{};
+  std::string more_writes{};
 };
 
 // A kernel as text, and how it is launched.
@@ -70,7 +70,10 @@ struct GeneratedKernel {
   bool cooperative = false;        // blocks wait for each other
   KnownGaps gaps{};
   std::vector<FollowingEntry> following{};  // the source's other entries
-  std::string schedule;                     // for people: how the work is spread
+  // The source's last entry, which runs before all others: it copies an operand into the workspace.
+  std::optional<FollowingEntry> packing{};
+  std::uint64_t packed_at = 0;
+  std::string schedule;  // for people: how the work is spread
 };
 
 }  // namespace fusecalc

@@ -63,13 +63,13 @@ std::vector<BatchAxis> merged(const std::vector<BatchAxis>& axes) {
 }
 
 std::optional<MatrixOperand> operand_of(const OpGraph& graph, const Op& op, std::size_t which,
-                                        std::uint64_t lines, std::uint64_t depth) {
+                                        std::uint64_t lines, std::uint64_t depth, bool packed) {
   const TensorId tensor = op.operands[which].tensor;
   const OperandOrder order = operand_order(graph, op, which);
-  const auto line = distance(graph, tensor, lines, order.line);
-  const auto along = distance(graph, tensor, depth, order.depth);
+  const auto line = packed ? order.line : distance(graph, tensor, lines, order.line);
+  const auto along = packed ? order.depth : distance(graph, tensor, depth, order.depth);
   if (!line || !along) return std::nullopt;
-  MatrixOperand operand{.tensor = graph.tensors[tensor].value};
+  MatrixOperand operand{.tensor = packed ? kNone : graph.tensors[tensor].value};
   if (*along == 1 || depth == 1) {
     operand.line = lines == 1 ? depth : *line;
   } else if (*line == 1 || lines == 1) {
@@ -129,8 +129,8 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   const std::uint64_t columns = shape.back();
   const bool linear = op.row->infer == infer_linear;
   // Lines of a run along k, those of b along n, unless it is told to be the other way round.
-  const bool turned = which == 0 ? op.attributes->transpose_a
-                                 : linear || op.attributes->transpose_b;
+  const bool turned =
+      which == 0 ? op.attributes->transpose_a : linear || op.attributes->transpose_b;
   const bool along_depth = rank == 1 || (which == 0) != turned;
   OperandOrder order{.line = along_depth ? columns : 1, .depth = along_depth ? 1 : columns};
   if (linear) return order;
@@ -144,10 +144,10 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   return order;
 }
 
-std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
-                                            std::uint64_t rows) {
-  MatrixProduct product{.m = op.matrix.rows, .n = op.matrix.columns, .k = op.matrix.depth,
-                        .a = {}, .b = {}};
+std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op, std::uint64_t rows,
+                                            bool packed) {
+  MatrixProduct product{
+      .m = op.matrix.rows, .n = op.matrix.columns, .k = op.matrix.depth, .a = {}, .b = {}};
   if (graph.tensors[op.outputs[0]].elements == 0 || product.k == 0) return std::nullopt;
   const std::array operands = {op.operands[0].tensor, op.operands[1].tensor};
   const OperandOrder of_a = operand_order(graph, op, 0);
@@ -155,22 +155,23 @@ std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
   std::vector<BatchAxis> axes;
   const Shape batch = batch_axes(graph, op);
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const auto a = distance(graph, operands[0], batch[i], of_a.batch[i]);
+    const auto a = packed ? of_a.batch[i] : distance(graph, operands[0], batch[i], of_a.batch[i]);
     const auto b = distance(graph, operands[1], batch[i], of_b.batch[i]);
     if (!a || !b) return std::nullopt;
     axes.push_back({batch[i], *a, *b});
   }
   if (op.row->infer == infer_linear && rows != 0 && product.m % rows == 0) {
     const std::uint64_t matrices = product.m / rows;
-    const auto apart = distance(graph, operands[0], matrices, rows * of_a.line);
+    const std::uint64_t own = rows * of_a.line;
+    const auto apart = packed ? own : distance(graph, operands[0], matrices, own);
     if (!apart) return std::nullopt;
     axes.push_back({matrices, *apart, 0});
     product.m = rows;
   }
   axes = merged(axes);
   if (axes.size() > 2) return std::nullopt;
-  const auto a = operand_of(graph, op, 0, product.m, product.k);
-  const auto b = operand_of(graph, op, 1, product.n, product.k);
+  const auto a = operand_of(graph, op, 0, product.m, product.k, packed);
+  const auto b = operand_of(graph, op, 1, product.n, product.k, false);
   if (!a || !b) return std::nullopt;
   product.a = *a;
   product.b = *b;

@@ -11,7 +11,7 @@ namespace fusecalc {
 
 // An operand of a product as it lies in memory; distances in elements.
 struct MatrixOperand {
-  TensorId tensor = kNone;  // the value at the end of the views
+  TensorId tensor = kNone;  // the value at the end of the views; none: a copy of it in order
   bool across = false;      // its lines run along m (or n), not along k
   std::uint64_t line = 0;   // from one to the next
   std::uint64_t inner = 0;  // from one matrix of the inner batch dimension to the next; 0: shared
@@ -33,9 +33,9 @@ struct MatrixProduct {
 
 // The product that a matmul or a linear is, where its operands' views leave lines of neighbours:
 // nothing otherwise. Where `rows` is not 0, a matrix has that many rows; otherwise as many as
-// possible.
+// possible. `packed`: as if a lay in its own order, whatever its views (a.tensor is none then).
 std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
-                                            std::uint64_t rows = 0);
+                                            std::uint64_t rows = 0, bool packed = false);
 
 // The distance between neighbours along one axis of a tensor, in its value's memory; `stride` is
 // what it is in the tensor's own order. Nothing where a view breaks the axis up.
@@ -44,8 +44,8 @@ std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std
 
 // The axes of a contraction's operand in its own order, as if it lay there.
 struct OperandOrder {
-  std::uint64_t line = 0;   // from one m (or n) to the next
-  std::uint64_t depth = 0;  // from one k to the next
+  std::uint64_t line = 0;              // from one m (or n) to the next
+  std::uint64_t depth = 0;             // from one k to the next
   std::vector<std::uint64_t> batch{};  // along the result's batch axes, 0 where repeated
 };
 // Those of the result's axes that count matrices.

@@ -37,5 +37,8 @@ GeneratedKernel generate_rows(Emitter& emitter, PhaseFinder& finder, bool rows_f
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
                                      const Target& target);
+// Its contractions are an attention op, or the two products of the pattern that the planner fuses.
+GeneratedKernel generate_attention(Emitter& emitter, PhaseFinder& finder,
+                                   const std::vector<OpId>& contractions, const Target& target);
 
 }  // namespace fusecalc

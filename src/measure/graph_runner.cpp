@@ -76,8 +76,11 @@ class GraphBench {
   void launch(const PreparedKernel& kernel);
   Verification check_kernels(std::size_t which, const PreparedPlan& plan, const Progress& progress);
   std::vector<TensorId> results() const;
-  std::vector<PreparedStep> launches_of(const GeneratedKernel& code);
-  std::optional<PreparedMatmul> library_product(const GeneratedKernel& code);
+  std::vector<PreparedStep> launches_of(const GeneratedKernel& code, const BufferAt& workspace);
+  Launch entry_of(const GeneratedKernel& code, std::size_t entry, const FollowingEntry& extent,
+                  const BufferAt& workspace);
+  std::optional<PreparedMatmul> library_product(const GeneratedKernel& code,
+                                                const BufferAt& workspace);
   void add_code(PreparedKernel& kernel, const GeneratedKernel& code);
   std::uint64_t largest_intermediate(const DraftedPlan& plan) const;
 
@@ -152,47 +155,51 @@ const std::vector<CompiledKernel>& GraphBench::compile(const KernelSource& sourc
   return compiled_.emplace(source.text, gpu_.compile(source)).first->second;
 }
 
-std::vector<PreparedStep> GraphBench::launches_of(const GeneratedKernel& code) {
-  const std::vector<CompiledKernel>& compiled = compile(code.source);
-  std::vector<Argument> arguments;
-  for (const TensorId id : code.storages) arguments.emplace_back(storages_.at(id).at(0));
-  if (code.workspace_bytes > 0) {
-    DeviceBuffer& memory = workspaces_.emplace_back(gpu_, code.workspace_bytes);
-    gpu_.upload(memory.at(0), std::vector<std::byte>(code.workspace_bytes));
-    arguments.emplace_back(memory.at(0));
-  }
-  Launch first{.kernel = compiled[0],
-               .grid = {static_cast<unsigned>(code.blocks), code.blocks_y, code.blocks_z},
-               .block = {code.threads},
-               .shared_bytes = code.shared_bytes,
-               .arguments = {},
-               .cooperative = code.cooperative};
+Launch GraphBench::entry_of(const GeneratedKernel& code, std::size_t entry,
+                            const FollowingEntry& extent, const BufferAt& workspace) {
+  Launch launch{.kernel = compile(code.source)[entry],
+                .grid = {static_cast<unsigned>(extent.blocks)},
+                .block = {extent.threads},
+                .shared_bytes = 0,
+                .arguments = {}};
+  for (const TensorId id : code.storages) launch.arguments.emplace_back(storages_.at(id).at(0));
+  if (code.workspace_bytes > 0) launch.arguments.emplace_back(workspace);
+  return launch;
+}
+
+std::vector<PreparedStep> GraphBench::launches_of(const GeneratedKernel& code,
+                                                  const BufferAt& workspace) {
+  Launch first = entry_of(code, 0, {code.blocks, code.threads}, workspace);
+  first.grid.y = code.blocks_y;
+  first.grid.z = code.blocks_z;
+  first.shared_bytes = code.shared_bytes;
+  first.cooperative = code.cooperative;
+  std::vector<Argument> maps;
   for (const MappedTensor& map : code.maps) {
-    first.arguments.emplace_back(TensorMap{.at = storages_.at(map.storage).at(0),
-                                           .dtype = map.dtype,
-                                           .extents = map.extents,
-                                           .strides = map.strides,
-                                           .box = map.box});
+    const bool packed = map.storage == kNone;
+    maps.emplace_back(TensorMap{
+        .at = packed ? BufferAt{workspace.buffer, code.packed_at} : storages_.at(map.storage).at(0),
+        .dtype = map.dtype,
+        .extents = map.extents,
+        .strides = map.strides,
+        .box = map.box});
   }
-  first.arguments.insert(first.arguments.end(), arguments.begin(), arguments.end());
+  first.arguments.insert(first.arguments.begin(), maps.begin(), maps.end());
   std::vector<PreparedStep> steps = {std::move(first)};
   for (std::size_t i = 0; i < code.following.size(); ++i) {
-    steps.emplace_back(Launch{.kernel = compiled[i + 1],
-                              .grid = {static_cast<unsigned>(code.following[i].blocks)},
-                              .block = {code.following[i].threads},
-                              .shared_bytes = 0,
-                              .arguments = arguments});
+    steps.emplace_back(entry_of(code, i + 1, code.following[i], workspace));
   }
   return steps;
 }
 
 // Nothing where the library does not take it.
-std::optional<PreparedMatmul> GraphBench::library_product(const GeneratedKernel& code) {
+std::optional<PreparedMatmul> GraphBench::library_product(const GeneratedKernel& code,
+                                                          const BufferAt& workspace) {
   if (!code.library) return std::nullopt;
   const LibraryProduct& product = *code.library;
   const auto place = [&](TensorId id) { return storages_.at(graph_.storage_of(id)).at(0); };
   LibraryMatmul matmul = product.matmul;
-  matmul.a = place(product.a);
+  matmul.a = product.a == kNone ? BufferAt{workspace.buffer, code.packed_at} : place(product.a);
   matmul.b = place(product.b);
   matmul.result = place(product.result);
   if (product.bias != kNone) matmul.bias = place(product.bias);
@@ -205,16 +212,24 @@ std::optional<PreparedMatmul> GraphBench::library_product(const GeneratedKernel&
 }
 
 void GraphBench::add_code(PreparedKernel& kernel, const GeneratedKernel& code) {
-  if (const std::optional<PreparedMatmul> product = library_product(code)) {
-    kernel.steps = {*product};
-    kernel.schedule = product->launches > 1
-                          ? fmt::format("cuBLASLt, {} calls", product->launches)
-                          : "cuBLASLt";
-    return;
+  BufferAt workspace;
+  if (code.workspace_bytes > 0) {
+    workspace = workspaces_.emplace_back(gpu_, code.workspace_bytes).at(0);
+    gpu_.upload(workspace, std::vector<std::byte>(code.workspace_bytes));
   }
-  kernel.steps = launches_of(code);
-  kernel.schedule = code.schedule;
   kernel.gaps = code.gaps;
+  if (const std::optional<PreparedMatmul> product = library_product(code, workspace)) {
+    kernel.steps = {*product};
+    kernel.schedule =
+        product->launches > 1 ? fmt::format("cuBLASLt, {} calls", product->launches) : "cuBLASLt";
+  } else {
+    kernel.steps = launches_of(code, workspace);
+    kernel.schedule = code.schedule;
+  }
+  if (!code.packing) return;
+  kernel.schedule += ", an operand put in order before";
+  kernel.steps.insert(kernel.steps.begin(),
+                      entry_of(code, code.source.entries.size() - 1, *code.packing, workspace));
 }
 
 void GraphBench::keep_sources(const std::string& folder) const {

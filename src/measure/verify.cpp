@@ -234,7 +234,9 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     const BufferAt ours = places(output.tensor);
     const BufferAt theirs = others(output.tensor);
     std::optional<Allowance> allowed = allowance_for(output);
-    if (!output.answer.reason.empty()) {
+    // Samples of a tensor that a scatter patches mostly miss what was computed.
+    const bool patched = graph_.ops[tensor.producer].row->access == Access::kScatter;
+    if (!output.answer.reason.empty() || patched) {
       // Without a reference, what so many roundings may do to the largest elements must do.
       const double largest =
           gpu.compare(ours, theirs, dtype, tensor.elements, {.absolute = 1}).max_magnitude;

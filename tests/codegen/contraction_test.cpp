@@ -1,0 +1,143 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "codegen/generate.hpp"
+#include "codegen/matrix_product.hpp"
+#include "core/error.hpp"
+#include "graph/graph_text.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+using testing::op_called;
+
+std::string list(const std::string& tensors, const std::string& ops) {
+  return R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {)" + tensors +
+         R"(}, "ops": [)" + ops + "]}";
+}
+
+const std::string kLinear =
+    list(R"("x": {"shape": [2, 30, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
+         R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
+       {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
+       {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
+
+GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel, unsigned capability = 90) {
+  TrafficCounter counter(graph, known_devices().front());
+  return generate(counter, kernel, {.capability = capability});
+}
+
+bool contains(const GeneratedKernel& kernel, std::string_view text) {
+  return kernel.source.text.find(text) != std::string::npos;
+}
+
+TEST_CASE("a linear layer's rows are one matrix, or one for each of the rows asked for") {
+  const OpGraph graph = graph_of(kLinear);
+  const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);
+  REQUIRE(whole);
+  CHECK(whole->m == 60);
+  CHECK(whole->n == 10);
+  CHECK(whole->k == 16);
+  CHECK(whole->batches() == 1);
+  CHECK(whole->a.line == 16);
+  CHECK(!whole->a.across);
+  CHECK(!whole->b.across);
+  const auto split = matrix_product(graph, graph.ops[op_called(graph, "up")], 30);
+  REQUIRE(split);
+  CHECK(split->m == 30);
+  CHECK(split->inner == 2);
+  CHECK(split->a.inner == 30 * 16);
+  CHECK(split->b.inner == 0);
+}
+
+// q lies as [2][3][4][8]: batch, row, head, column.
+TEST_CASE("views become strides, where they leave lines of neighbours") {
+  const OpGraph graph = graph_of(list(
+      R"("q": {"shape": [2, 3, 4, 8]}, "k": {"shape": [2, 3, 4, 8]}, "w": {"shape": [5, 32]},
+         "c": {"shape": [2, 4, 3, 8]})",
+      R"({"name": "vq", "op": "permute_view", "inputs": ["q"], "output": "qh", "perm": [0, 2, 1, 3]},
+         {"name": "vk", "op": "permute_view", "inputs": ["k"], "output": "kh", "perm": [0, 2, 1, 3]},
+         {"name": "scores", "op": "matmul", "inputs": ["qh", "kh"], "output": "s",
+          "transpose_b": true},
+         {"name": "vc", "op": "permute_view", "inputs": ["c"], "output": "ct", "perm": [0, 2, 1, 3]},
+         {"name": "vm", "op": "view", "inputs": ["ct"], "output": "cm", "shape": [6, 32]},
+         {"name": "out", "op": "linear", "inputs": ["cm", "w"], "output": "o"})"));
+  const auto scores = matrix_product(graph, graph.ops[op_called(graph, "scores")]);
+  REQUIRE(scores);
+  CHECK(scores->m == 3);
+  CHECK(scores->n == 3);
+  CHECK(scores->k == 8);
+  CHECK(scores->inner == 4);
+  CHECK(scores->outer == 2);
+  CHECK(scores->a.line == 4 * 8);
+  CHECK(scores->a.inner == 8);
+  CHECK(scores->a.outer == 3 * 4 * 8);
+  CHECK(!scores->b.across);
+  // A line of 32 is 4 pieces, 3 * 8 apart: 2 * 3 * 32 elements of 2 bytes are put in order before.
+  CHECK(!matrix_product(graph, graph.ops[op_called(graph, "out")]));
+  const GeneratedKernel out = generated(graph, {op_called(graph, "out")});
+  CHECK(out.workspace_bytes == 384);
+  CHECK(out.source.entries == std::vector<std::string>{"fused", "pack"});
+  REQUIRE(out.library);
+  CHECK(out.library->a == kNone);
+}
+
+TEST_CASE("matrices that share the other operand are one") {
+  const OpGraph graph =
+      graph_of(list(R"("x": {"shape": [2, 6, 4]}, "w": {"shape": [4, 5]})",
+                    R"({"name": "p", "op": "matmul", "inputs": ["x", "w"], "output": "y"})"));
+  const auto product = matrix_product(graph, graph.ops[0]);
+  REQUIRE(product);
+  CHECK(product->m == 12);
+  CHECK(product->batches() == 1);
+  CHECK(product->b.across);
+  CHECK(product->b.line == 5);
+}
+
+TEST_CASE("a lone product is the library's, a fused one ours") {
+  const OpGraph graph = graph_of(kLinear);
+  const GeneratedKernel lone = generated(graph, {0});
+  REQUIRE(lone.library);
+  CHECK(lone.library->matmul.epilogue == MatmulEpilogue::kBias);
+  CHECK(lone.library->matmul.b_transposed);
+  CHECK(lone.library->matmul.m == 60);
+  const GeneratedKernel fused = generated(graph, {0, 1});
+  CHECK(!fused.library);
+  CHECK(fused.source.architecture_bound);
+  CHECK(fused.maps.size() == 2);
+  // Rows of 10 elements begin at multiples of 2.
+  CHECK(contains(fused, "store8<2>("));
+  const GeneratedKernel older = generated(graph, {0, 1}, 80);
+  CHECK(!older.source.architecture_bound);
+  CHECK(older.maps.empty());
+  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+}
+
+TEST_CASE("columns are folded by strips of a matrix, and merged") {
+  const OpGraph graph = graph_of(kLinear);
+  const GeneratedKernel fused = generated(graph, {0, 1, 2});
+  CHECK(contains(fused, "typedef Max Columns;"));
+  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64}"));
+  CHECK(fused.source.entries.size() == 2);
+  CHECK(fused.following.size() == 1);
+  // One strip of two matrices of 10 columns, a float each.
+  CHECK(contains(fused, "merge_columns<Max>(partials, 2, 1, 10,"));
+}
+
+TEST_CASE("convolutions say why they are left out") {
+  const OpGraph graph =
+      graph_of(list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
+                    R"({"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "y"})"));
+  std::string reason;
+  try {
+    generated(graph, {0});
+  } catch (const Error& error) {
+    reason = error.what();
+  }
+  CHECK(reason.find("convolutions are analysed, not measured") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace fusecalc
