@@ -253,7 +253,7 @@ void Definition::define_measure() {
       add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
   app->add_option("FILE", command.documents,
-                  "op lists; @NAME: one of fusecalc specs; -: stdin;\n(default: all specs)")
+                  "op lists; @NAME: a spec; -: stdin (default: all specs)")
       ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
@@ -265,8 +265,7 @@ void Definition::define_measure() {
                       command.options.isolated = mode != "pipeline";
                       command.options.pipeline = mode != "isolated";
                     },
-                    "isolated (each kernel alone, from a cold L2),\n"
-                    "pipeline (back to back) or both (default)")
+                    "isolated (each alone, cold L2), pipeline or both (default)")
                  ->type_name("MODE"),
              Words(kCacheModes.begin(), kCacheModes.end()));
   app->add_option_function<std::string>(
@@ -298,8 +297,7 @@ void Definition::define_measure() {
   add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
       "Examples:\n"
-      "  fusecalc measure @softmax --dim N=8192 --keep-source kernels -o softmax.json\n"
-      "  fusecalc measure sizes.json --timing-only --device-index 1 -o timing.csv\n"
+      "  fusecalc measure @softmax --keep-source kernels -o softmax.json\n"
       "  fusecalc doctor   (where it says that something is missing)");
 }
 

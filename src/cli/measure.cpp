@@ -183,7 +183,7 @@ std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
       if (!suite || error.fault() != Fault::kBadInput) throw;
       line.say("fusecalc: skipped: " + std::string(error.what()));
     }
-    if (reports.back().measurement.interrupted) break;
+    if (!reports.empty() && reports.back().measurement.interrupted) break;
   }
   return reports;
 }

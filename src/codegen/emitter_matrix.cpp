@@ -115,8 +115,8 @@ Value Emitter::load_in_matrix(TensorId tensor, const Index& at) {
                                   at.align, memory, at.name);
     return {.text = name + "[j]", .type = type};
   }
-  return define("v", type,
-                fmt::format("j < valid ? {} : {}", element(at.lane()), literal(0, type)), false);
+  return define("v", type, fmt::format("j < valid ? {} : {}", element(at.lane()), literal(0, type)),
+                false);
 }
 
 void Emitter::store_in_matrix(TensorId tensor, const Index& at, const Value& value) {

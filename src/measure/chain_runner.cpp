@@ -66,13 +66,13 @@ class ChainBench {
     return {.name = std::move(name),
             .operations = operations,
             .analytic = traffic,
-            .steps = {Launch{.kernel = kernel_,
-                             .grid = {static_cast<unsigned>(
-                                 std::clamp<std::uint64_t>(blocks, 1, kMostBlocks))},
-                             .block = {kBlockThreads},
-                             .shared_bytes = 0,
-                             .arguments = {tensors_[from].at(0), traffic.read, tensors_[to].at(0),
-                                           traffic.write, std::uint32_t{0x5bd1e995}}}},
+            .steps = {Launch{
+                .kernel = kernel_,
+                .grid = {static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, kMostBlocks))},
+                .block = {kBlockThreads},
+                .shared_bytes = 0,
+                .arguments = {tensors_[from].at(0), traffic.read, tensors_[to].at(0), traffic.write,
+                              std::uint32_t{0x5bd1e995}}}},
             .schedule = "stream"};
   }
 

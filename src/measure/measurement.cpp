@@ -11,6 +11,18 @@ std::optional<double> Measurement::measured_speedup() const {
   return std::nullopt;
 }
 
+std::optional<double> Measurement::payback_runs() const {
+  const std::optional<double> speedup = measured_speedup();
+  const Observed& seen = fused.pipeline.time ? fused.pipeline : fused.isolated;
+  if (!speedup || *speedup <= 1 || !seen.time) return std::nullopt;
+  double compile_s = 0;
+  for (const KernelMeasurement& kernel : fused.kernels) {
+    if (kernel.cached) return std::nullopt;
+    compile_s += kernel.compile_seconds;
+  }
+  return compile_s / (seen.time->median * (*speedup - 1));
+}
+
 std::optional<double> error_percent(std::uint64_t measured, std::uint64_t analytic) {
   if (analytic == 0) return std::nullopt;
   return (static_cast<double>(measured) / static_cast<double>(analytic) - 1) * 100;

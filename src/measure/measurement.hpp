@@ -69,6 +69,9 @@ struct Measurement {
   PlanMeasurement fused{};
 
   Savings savings() const { return {unfused.analytic.total(), fused.analytic.total()}; }
+  // Runs after which the fused plan's gain has paid for its compilation; nothing where that was
+  // read from the cache, or there is no gain.
+  std::optional<double> payback_runs() const;
   // By time, unfused over fused: back to back, or each kernel alone where that was not measured.
   std::optional<double> measured_speedup() const;
 };

@@ -176,6 +176,7 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   json.member("savings_pct", savings.percent());
   json.member("speedup_estimate", savings.speedup());
   member_or_null(json, "speedup_measured", measurement.measured_speedup());
+  member_or_null(json, "payback_runs", measurement.payback_runs());
   json.member("synthetic", measurement.synthetic);
   if (measurement.interrupted) json.member("interrupted", true);
   json.member("seed", measurement.seed);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "core/format.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
@@ -156,6 +158,11 @@ std::vector<std::string> measurement_notes(const Measurement& measurement) {
     }
   }
   const std::optional<double> speedup = measurement.measured_speedup();
+  if (const std::optional<double> runs = measurement.payback_runs();
+      runs && !measurement.synthetic) {
+    notes.push_back(fmt::format("compiling {} has paid for itself after {:.0f} runs",
+                                measurement.fused.key, std::ceil(*runs)));
+  }
   if (speedup && *speedup < 0.98 && measurement.savings().bytes() > 0) {
     notes.emplace_back("fusion saves bytes here and loses time");
   }

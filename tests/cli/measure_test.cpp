@@ -70,14 +70,20 @@ TEST_CASE("where measuring is not possible, one line says why and what to mend")
   CHECK(measure.text.find('\n') == measure.text.size() - 1);
 }
 
-TEST_CASE("a graph is not measured yet, and that is said in one line") {
+TEST_CASE("what is wrong with a graph, or asked of it, is said before a GPU is") {
   const Document list(
-      R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [4]}},
+      R"({"format": "fusecalc.ops/1", "dims": {"N": 4}, "tensors": {"x": {"shape": ["N"]}},
           "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})");
-  const Finished measure = run("measure " + list.path());
-  CHECK(measure.code == 3);
-  CHECK(measure.text.find("this version measures lists of sizes only, not graphs") !=
-        std::string::npos);
+  const Finished limit = run("measure --plan limit " + list.path());
+  CHECK(limit.code == 2);
+  CHECK(limit.text.find("has no kernels to run") != std::string::npos);
+  CHECK(run("measure --plan unfused " + list.path()).code == 2);
+  const Finished dim = run("measure --dim M=8 " + list.path());
+  CHECK(dim.code == 2);
+  CHECK(dim.text.find("M") != std::string::npos);
+  CHECK(run("measure @no_such_spec").code == 2);
+  const Document empty(R"({"format": "fusecalc.ops/1", "tensors": {}, "ops": []})");
+  CHECK(run("measure " + empty.path()).text.find("nothing to measure") != std::string::npos);
 }
 
 TEST_CASE("nothing to measure, too much, and no such format are bad input") {
