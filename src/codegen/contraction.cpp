@@ -75,7 +75,6 @@ class ContractionWriter {
   ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
       : emitter_(emitter),
         graph_(emitter.graph()),
-        id_(id),
         op_(emitter.op(id)),
         target_(target),
         epilogue_(emitter, finder, id) {}
@@ -105,7 +104,6 @@ class ContractionWriter {
 
   Emitter& emitter_;
   const OpGraph& graph_;
-  OpId id_;
   const Op& op_;
   const Target& target_;
   Epilogue epilogue_;
@@ -190,7 +188,7 @@ void ContractionWriter::write_sm90() {
             "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
             fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
   const std::uint64_t stages = tile_n == 256 ? 4 : 6;
-  const std::uint64_t folds = epilogue_.column_parts() * 4 * 4 * 2 * tile_n;
+  const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   result_.shared_bytes =
       static_cast<std::uint32_t>(stages * (kTileM + tile_n) * 128 + folds + 16 * stages);
   result_.threads = 384;
@@ -281,7 +279,7 @@ void ContractionWriter::write_thin() {
                   row_tiles, column_tiles) +
       entry("__launch_bounds__(256)", "",
             fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
-  result_.shared_bytes = static_cast<std::uint32_t>(8 * 16 * row_tiles * tile_n * 4);
+  result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
   result_.threads = 256;
   result_.blocks = ceil_div(product_.n, tile_n);
   result_.blocks_y = static_cast<unsigned>(product_.batches());

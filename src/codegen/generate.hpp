@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace fusecalc {
 // What a schedule needs to know of the GPU.
 struct Target {
   unsigned multiprocessors = 132;
-  std::uint64_t shared_bytes_per_block = 227 * 1024;
+  std::uint64_t shared_bytes_per_block = std::uint64_t{227} * 1024;
   unsigned capability = 90;  // 10 major + minor
 };
 
