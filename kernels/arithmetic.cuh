@@ -37,7 +37,8 @@ __device__ __forceinline__ T power(T a, T b) {
   return result;
 }
 
-// exp(x) = 2^(x log2 e): the product is taken in two parts, so that nothing is lost to its rounding.
+// exp(x) = 2^(x log2 e): the product is taken in two parts, so that nothing is lost to its
+// rounding.
 __device__ __forceinline__ float exp_quick(float x) {
   const float high = x * 1.4426950408889634f;
   const float low = fmaf(x, 1.4426950408889634f, -high);

@@ -147,7 +147,8 @@ __device__ __forceinline__ float fetch(const fp4_e2m1* tensor, u64 i) {
   const u32 bits = nibble(reinterpret_cast<const u8*>(tensor), i);
   const u32 magnitude = bits & 7u;
   // 0 0.5 1 1.5 2 3 4 6: from 1 on the bits of an f32, but for its bias.
-  const float value = magnitude < 2 ? 0.5f * magnitude : __uint_as_float((magnitude << 22) + (126u << 23));
+  const float value =
+      magnitude < 2 ? 0.5f * magnitude : __uint_as_float((magnitude << 22) + (126u << 23));
   return bits & 8u ? -value : value;
 }
 

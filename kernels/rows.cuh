@@ -5,23 +5,41 @@
 template <typename T>
 __device__ __forceinline__ T lowest();
 template <>
-__device__ __forceinline__ float lowest<float>() { return -__int_as_float(0x7f800000); }
+__device__ __forceinline__ float lowest<float>() {
+  return -__int_as_float(0x7f800000);
+}
 template <>
-__device__ __forceinline__ double lowest<double>() { return -__longlong_as_double(0x7ff0000000000000ll); }
+__device__ __forceinline__ double lowest<double>() {
+  return -__longlong_as_double(0x7ff0000000000000ll);
+}
 template <>
-__device__ __forceinline__ int lowest<int>() { return -2147483647 - 1; }
+__device__ __forceinline__ int lowest<int>() {
+  return -2147483647 - 1;
+}
 template <>
-__device__ __forceinline__ i64 lowest<i64>() { return -9223372036854775807ll - 1; }
+__device__ __forceinline__ i64 lowest<i64>() {
+  return -9223372036854775807ll - 1;
+}
 template <>
-__device__ __forceinline__ bool lowest<bool>() { return false; }
+__device__ __forceinline__ bool lowest<bool>() {
+  return false;
+}
 template <typename T>
-__device__ __forceinline__ T highest() { return -lowest<T>(); }
+__device__ __forceinline__ T highest() {
+  return -lowest<T>();
+}
 template <>
-__device__ __forceinline__ int highest<int>() { return 2147483647; }
+__device__ __forceinline__ int highest<int>() {
+  return 2147483647;
+}
 template <>
-__device__ __forceinline__ i64 highest<i64>() { return 9223372036854775807ll; }
+__device__ __forceinline__ i64 highest<i64>() {
+  return 9223372036854775807ll;
+}
 template <>
-__device__ __forceinline__ bool highest<bool>() { return true; }
+__device__ __forceinline__ bool highest<bool>() {
+  return true;
+}
 
 // Bytes that the largest of several uses takes.
 template <int n>
@@ -67,7 +85,9 @@ struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) LargestMagnitude {
   static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
   __device__ __forceinline__ void reset() { value = T(0); }
   __device__ __forceinline__ void add(T x, u64) { value = larger(magnitude(x), value); }
-  __device__ __forceinline__ void merge(const LargestMagnitude& o) { value = larger(o.value, value); }
+  __device__ __forceinline__ void merge(const LargestMagnitude& o) {
+    value = larger(o.value, value);
+  }
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
@@ -76,7 +96,8 @@ template <typename T>
 struct LargestPlace {
   T value = lowest<T>();
   i64 place = 0x7fffffffffffffffll;
-  static constexpr int kMerged = (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
+  static constexpr int kMerged =
+      (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
   __device__ __forceinline__ void reset() { *this = LargestPlace(); }
   __device__ __forceinline__ void take(T x, i64 at) {
     const bool wins = x > value || (x != x && value == value);
@@ -94,7 +115,7 @@ struct LargestPlace {
 template <typename T>
 struct SquareSum {
   T sum = 0;
-  T scale;  // 1 / sqrt(mean + eps)
+  T scale;                                       // 1 / sqrt(mean + eps)
   static constexpr int kMerged = sizeof(T) / 4;  // words, from the first on
   __device__ __forceinline__ void reset() { sum = 0; }
   __device__ __forceinline__ void add(T x, u64) { sum += x * x; }
@@ -113,7 +134,7 @@ struct Moments {
   T pivot;
   T mean;
   T variance;
-  T rstd;  // 1 / sqrt(variance + eps)
+  T rstd;                                        // 1 / sqrt(variance + eps)
   static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
   __device__ __forceinline__ void reset() { sum = squares = 0; }
   __device__ __forceinline__ void add(T x, u64) {
@@ -140,8 +161,8 @@ template <typename T>
 struct ExponentialSum {
   T most = lowest<T>();
   T sum = 0;
-  T inverse;  // 1 / sum
-  T log;      // of the sum of all exponentials
+  T inverse;                                     // 1 / sum
+  T log;                                         // of the sum of all exponentials
   static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
   __device__ __forceinline__ void reset() { *this = ExponentialSum(); }
   // exp(x - top), and 0 for minus infinity whatever the top.

@@ -296,9 +296,8 @@ void Definition::define_measure() {
       ->type_name("FOLDER");
   add_output_options(app, command.format, command.outputs, measurement_format_names());
   app->footer(
-      "Examples:\n"
-      "  fusecalc measure @softmax --keep-source kernels -o softmax.json\n"
-      "  fusecalc doctor   (where it says that something is missing)");
+      "Example:\n"
+      "  fusecalc measure @softmax --keep-source kernels -o softmax.json");
 }
 
 void Definition::define_compare() {
