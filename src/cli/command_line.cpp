@@ -252,8 +252,7 @@ void Definition::define_measure() {
   CLI::App* app =
       add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
-  app->add_option("FILE", command.documents,
-                  "op lists; @NAME: a spec; -: stdin (default: all specs)")
+  app->add_option("FILE", command.documents, "op lists; @NAME: a spec; -: stdin (none: all specs)")
       ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
@@ -265,7 +264,7 @@ void Definition::define_measure() {
                       command.options.isolated = mode != "pipeline";
                       command.options.pipeline = mode != "isolated";
                     },
-                    "isolated (each alone, cold L2), pipeline or both (default)")
+                    "isolated (cold L2), pipeline or both (default)")
                  ->type_name("MODE"),
              Words(kCacheModes.begin(), kCacheModes.end()));
   app->add_option_function<std::string>(

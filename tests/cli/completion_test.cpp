@@ -150,5 +150,6 @@ TEST_CASE("fish completes subcommands, options, choices and files") {
   CHECK(offers("fusecalc analyze --format m") == Words{"markdown", "mermaid"});
   CHECK(offers("fusecalc analyze op") == Words{"ops.json"});
   CHECK(offers("fusecalc analyze --dtype-bytes ") == Words{});
-  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "measurement", "ops", "sizes", "tolerances"});
+  CHECK(offers("fusecalc schema ") ==
+        Words{"analysis", "comparison", "measurement", "ops", "sizes", "tolerances"});
 }
