@@ -1,0 +1,107 @@
+#include "codegen/generate.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/error.hpp"
+#include "graph/graph_text.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+
+GeneratedKernel generated(const OpGraph& graph) {
+  TrafficCounter counter(graph, known_devices().front());
+  Kernel all;
+  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
+  return generate(counter, all, {});
+}
+
+bool contains(const GeneratedKernel& kernel, std::string_view text) {
+  return kernel.source.text.find(text) != std::string::npos;
+}
+
+TEST_CASE("a chain moves 16 bytes a thread, and nothing of it but its ends") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [1000]}},
+      "ops": [{"op": "add", "inputs": ["x", 1], "output": "a"},
+              {"op": "relu", "inputs": ["a"], "output": "y"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(kernel.storages.size() == 2);
+  CHECK(kernel.threads == 256);
+  CHECK(kernel.blocks == 1);  // 250 groups of 4
+  CHECK(contains(kernel, "load_pack<kV>(p0 + i)"));
+  CHECK(contains(kernel, "store_pack<kV>(p1 + i"));
+  CHECK(kernel.workspace_bytes == 0);
+}
+
+TEST_CASE("no name of the op list reaches the source") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "name": "zzname",
+      "tensors": {"zztensor": {"shape": [64], "dtype": "f32"}},
+      "ops": [{"name": "zzop", "op": "exp", "inputs": ["zztensor"], "output": "zzresult"}]})");
+  CHECK(!contains(generated(graph), "zz"));
+}
+
+TEST_CASE("a row that is needed again stays on chip where it fits, and is read again where not") {
+  const auto softmax = [](const std::string& length) {
+    return graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+        "tensors": {"x": {"shape": [512, )" +
+                    length + R"(]}},
+        "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})");
+  };
+  const GeneratedKernel small = generated(softmax("4096"));
+  CHECK(small.schedule.find("held in registers") != std::string::npos);
+  CHECK(small.gaps.fewer_reads.empty());
+  const GeneratedKernel large = generated(softmax("1000000"));
+  CHECK(large.schedule.find("held") == std::string::npos);
+  CHECK(!large.gaps.fewer_reads.empty());
+}
+
+TEST_CASE("one long row is shared by many blocks, which leave room for partial results") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [100000000]}},
+      "ops": [{"op": "sum", "inputs": ["x"], "output": "y"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(kernel.blocks > 132);
+  CHECK(kernel.workspace_bytes > 0);
+  CHECK(!kernel.gaps.more_writes.empty());
+}
+
+TEST_CASE("more than 2^31 elements are counted in 64 bits") {
+  const auto copy = [](const std::string& rows) {
+    return graph_of(R"({"format": "fusecalc.ops/1", "dtype": "i8",
+        "tensors": {"x": {"shape": [)" +
+                    rows + R"(, 1024]}},
+        "ops": [{"op": "neg", "inputs": ["x"], "output": "y"}]})");
+  };
+  CHECK(contains(generated(copy("1024")), "typedef u32 idx;"));
+  CHECK(contains(generated(copy("2097153")), "typedef u64 idx;"));
+}
+
+TEST_CASE("a transposition goes through tiles on chip") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [512, 256]}},
+      "ops": [{"op": "transpose", "inputs": ["x"], "output": "y"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(kernel.schedule.find("transposed on chip") != std::string::npos);
+  CHECK(kernel.blocks == 4 * 8);
+}
+
+TEST_CASE("what has no code says so") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [8]}, "y": {"shape": [8]}},
+      "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "outputs": ["y"]}]})");
+  try {
+    generated(graph);
+    FAIL("generated");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::kUnavailable);
+    CHECK(std::string(error.what()).find("\"mine\" (custom) cannot be generated") !=
+          std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace fusecalc
