@@ -1,0 +1,101 @@
+#include "measure/graph_runner.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/error.hpp"
+#include "graph/graph_text.hpp"
+#include "support/fake_backend.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+
+// Its kernels write nothing, so every result is 0.
+Measurement measured(FakeBackend& gpu, const OpGraph& graph, const MeasureOptions& options) {
+  TrafficCounter counter(graph, known_devices().front());
+  NamedPlan unfused{.key = "unfused", .kernels = unfused_plan(graph).kernels, .names = {}};
+  for (const Kernel& kernel : unfused.kernels) unfused.names.push_back(graph.ops[kernel[0]].name);
+  NamedPlan fused{.key = "auto", .kernels = {{}}, .names = {"all"}};
+  for (OpId id = 0; id < graph.ops.size(); ++id) fused.kernels[0].push_back(id);
+  return measure_graph(gpu, counter, unfused, fused, options, std::nullopt,
+                       [](const std::string&) {});
+}
+
+const char* const kChain = R"({"format": "fusecalc.ops/1", "dtype": "f32",
+    "tensors": {"x": {"shape": [1024]}},
+    "ops": [{"name": "a", "op": "add", "inputs": ["x", 3], "output": "s"},
+            {"name": "b", "op": "square", "inputs": ["s"], "output": "y"}]})";
+
+TEST_CASE("a kernel that writes the wrong numbers is caught, in both plans") {
+  FakeBackend gpu;
+  const OpGraph graph = graph_of(kChain);
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  // (x + 3)^2 is at least 4, and the device says 0.
+  REQUIRE(result.unfused.verified);
+  CHECK(!result.unfused.verified->ok);
+  REQUIRE(result.fused.verified);
+  CHECK(!result.fused.verified->ok);
+  CHECK(result.fused.verified->worst.find("y[") != std::string::npos);
+  CHECK(gpu.live_buffers == 0);
+}
+
+TEST_CASE("a result that is right passes") {
+  FakeBackend gpu;
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [64]}},
+      "ops": [{"name": "a", "op": "mul", "inputs": ["x", 0], "output": "z"},
+              {"name": "b", "op": "abs", "inputs": ["z"], "output": "y"}]})");
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  REQUIRE(result.fused.verified);
+  CHECK(result.fused.verified->ok);
+}
+
+TEST_CASE("both plans are counted and timed, kernel by kernel and back to back") {
+  FakeBackend gpu;
+  gpu.counted = [](const FakeBackend::Launches& launches) {
+    return Bytes{.read = 4096 * launches.size(), .write = 4096 * launches.size()};
+  };
+  const Measurement result = measured(gpu, graph_of(kChain), {.runs = 10});
+  CHECK(result.unfused.analytic.total() == 4 * 4096);
+  CHECK(result.unfused.isolated.dram->total() == 4 * 4096);
+  CHECK(result.unfused.pipeline.dram->total() == 4 * 4096);
+  CHECK(result.fused.analytic.total() == 2 * 4096);
+  CHECK(result.fused.isolated.dram->total() == 2 * 4096);
+  CHECK(!result.synthetic);
+}
+
+TEST_CASE("a kernel without code is left out with its reason, and the others are measured") {
+  FakeBackend gpu;
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [1, 4, 8, 8]}, "w": {"shape": [4, 4, 3, 3]}},
+      "ops": [{"name": "conv", "op": "conv2d", "inputs": ["x", "w"], "output": "c"},
+              {"name": "act", "op": "relu", "inputs": ["c"], "output": "y"}]})");
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  const std::vector<KernelMeasurement>& kernels = result.unfused.kernels;
+  CHECK(!kernels[0].observed.time);
+  CHECK(kernels[0].observed.reason.find("\"conv\" (conv2d)") != std::string::npos);
+  CHECK(kernels[1].observed.time);
+  CHECK(!result.unfused.isolated.time);
+  CHECK(result.unfused.isolated.reason.find("1 of its 2 kernels has no code") != std::string::npos);
+  CHECK(!result.measured_speedup());
+}
+
+TEST_CASE("tensors that do not fit are refused with what they need") {
+  FakeBackend gpu;
+  gpu.memory_left = (std::uint64_t{256} << 20U) + 12000;  // the reserve, and less than 4 tensors
+  try {
+    measured(gpu, graph_of(kChain), {.runs = 10});
+    FAIL("measured");
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::kBadInput);
+    // x, s, y and a second y.
+    CHECK(std::string(error.what()).find("need 16.38 kB") != std::string::npos);
+  }
+  CHECK(gpu.live_buffers == 0);
+}
+
+}  // namespace
+}  // namespace fusecalc
