@@ -281,8 +281,10 @@ void GraphBench::check(const PreparedPlan& unfused, const PreparedPlan& fused,
                        std::vector<PlanMeasurement>& measured, const Progress& progress) {
   const auto record = [&](std::size_t plan, const Verification& found) {
     if (found.checked == 0) {
-      measured[plan].verified_reason =
-          found.unchecked.empty() ? "it has no results" : found.unchecked.front();
+      const bool runs = std::ranges::any_of((plan == 0 ? unfused : fused).kernels, launches);
+      measured[plan].verified_reason = !runs                     ? "none of its kernels has code"
+                                       : found.unchecked.empty() ? "it has no results"
+                                                                 : found.unchecked.front();
       return;
     }
     measured[plan].verified = Verified{.max_rel_err = found.max_rel_err,
