@@ -76,26 +76,49 @@ std::optional<Transposition> find_transposition(const Emitter& emitter, std::uin
   return std::nullopt;
 }
 
+// Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
+struct TilePlace {
+  Step loop;
+  Step tensor;
+  std::uint64_t loop_across = 1;  // elements of the loop from one row of the tile to the next
+};
+
+TilePlace place_of(const Transposition& found, std::uint64_t space) {
+  const std::vector<Step::Axis>& axes = found.step.axes;
+  TilePlace place;
+  place.tensor.offset = found.step.offset;
+  std::uint64_t stride = space;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    stride /= axes[axis].extent;
+    if (axis == found.across) place.loop_across = stride;
+    if (axis == found.across || axis == found.along) continue;
+    place.loop.append(axes[axis].extent, stride);
+    place.tensor.append(axes[axis].extent, axes[axis].stride);
+  }
+  return place;
+}
+
+// Deals a tile out to the threads of a block in groups along `first`; the body knows b and c, its
+// place in the tile.
+std::string tile_loop(const Transposition& found, unsigned width, std::string_view first,
+                      std::string_view second, std::string_view body) {
+  return fmt::format(
+      "#pragma unroll\n  for (u32 n = 0; n < {0}; ++n) {{\n"
+      "    const u32 k = n * {1} + threadIdx.x;\n"
+      "    const u32 {2} = k % {3} * {4};\n    const u32 {5} = k / {3};\n"
+      "    if (b0 + b < {6} && c0 + c < {7}) {{\n{8}    }}\n  }}\n",
+      kTile * kTile / width / kThreads, kThreads, first, kTile / width, width, second,
+      found.step.axes[found.across].extent, found.step.axes[found.along].extent, body);
+}
+
 // Blocks of 64 by 64: each transposed tensor's tile is read along its own rows, and taken out of
 // shared memory along the loop's. A row of the tile takes one element more, so that neither way
 // meets the same bank over and over.
 GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Transposition& found,
                                std::uint64_t space, unsigned width) {
-  const std::vector<Step::Axis>& axes = found.step.axes;
-  const std::uint64_t rows = axes[found.across].extent;
-  const std::uint64_t columns = axes[found.along].extent;
-  Step loop_base;    // from a block to its first element in the loop,
-  Step tensor_base;  // and in the tensors
-  tensor_base.offset = found.step.offset;
-  std::uint64_t loop_across = 1;
-  std::uint64_t stride = space;
-  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    stride /= axes[axis].extent;
-    if (axis == found.across) loop_across = stride;
-    if (axis == found.across || axis == found.along) continue;
-    loop_base.append(axes[axis].extent, stride);
-    tensor_base.append(axes[axis].extent, axes[axis].stride);
-  }
+  const std::uint64_t rows = found.step.axes[found.across].extent;
+  const std::uint64_t columns = found.step.axes[found.along].extent;
+  const TilePlace place = place_of(found, space);
   std::map<TensorId, std::string> tiles;
   for (const TensorId tensor : found.tensors) tiles[tensor] = fmt::format("tile{}", tensor);
   emitter.set_tile(found.step, tiles);
@@ -109,7 +132,8 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
         "      const Pack<{0}, {1}> x_{2} = load_pack<{1}>({3} + from + (c0 + c) * {4} + b0 + b);\n"
         "#pragma unroll\n      for (int j = 0; j < {1}; ++j) {{\n"
         "        {2}[c * kPitch + b + j] = to_compute(x_{2}.v[j]);\n      }}\n",
-        stored_type(dtype), width, name, emitter.pointer(tensor), axes[found.along].stride);
+        stored_type(dtype), width, name, emitter.pointer(tensor),
+        found.step.axes[found.along].stride);
   }
   Piece piece{.width = width, .width_text = std::to_string(width)};
   emitter.enter(piece, 0);
@@ -118,15 +142,6 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
   store_full(emitter, roots.full, e, "");
   const std::uint64_t row_tiles = (rows + kTile - 1) / kTile;
   const std::uint64_t column_tiles = (columns + kTile - 1) / kTile;
-  const auto loop = [&](std::string_view first, std::string_view second, std::string_view body) {
-    return fmt::format(
-        "#pragma unroll\n  for (u32 n = 0; n < {0}; ++n) {{\n"
-        "    const u32 k = n * {1} + threadIdx.x;\n"
-        "    const u32 {2} = k % {3} * {4};\n    const u32 {5} = k / {3};\n"
-        "    if (b0 + b < {6} && c0 + c < {7}) {{\n{8}    }}\n  }}\n",
-        kTile * kTile / width / kThreads, kThreads, first, kTile / width, width, second, rows,
-        columns, body);
-  };
   GeneratedKernel result;
   std::string& text = result.source.text;
   text = preamble(emitter.graph(), space);
@@ -137,12 +152,12 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
       "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
       "  const idx from = {};\n",
       kThreads, emitter.parameters(), kTile + 1, declarations, column_tiles, kTile, column_tiles,
-      row_tiles, kTile, row_tiles, tensor_base.text("outer"));
-  text += loop("b", "c", fill) + "  __syncthreads();\n";
-  text += loop("c", "b",
-               fmt::format("      const idx i = {} + (b0 + b) * {} + c0 + c;\n",
-                           loop_base.text("outer"), loop_across) +
-                   piece.text("      "));
+      row_tiles, kTile, row_tiles, place.tensor.text("outer"));
+  text += tile_loop(found, width, "b", "c", fill) + "  __syncthreads();\n";
+  text += tile_loop(found, width, "c", "b",
+                    fmt::format("      const idx i = {} + (b0 + b) * {} + c0 + c;\n",
+                                place.loop.text("outer"), place.loop_across) +
+                        piece.text("      "));
   text += "}\n";
   result.source.entries = {"fused"};
   result.storages = emitter.storages();

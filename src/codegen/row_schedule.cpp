@@ -15,14 +15,14 @@ constexpr unsigned kThreads = 256;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
 // Static shared memory, that states pass through.
-constexpr std::uint64_t kScratchBytes = 48 * 1024;
+constexpr std::uint64_t kScratchBytes = std::uint64_t{48} << 10U;
 
 std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 // Holds where there is room for it.
 void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
   if (!work.holds) return;
-  const std::uint64_t per_thread = schedule.looks * schedule.width * work.held_bytes;
+  const std::uint64_t per_thread = std::uint64_t{schedule.looks} * schedule.width * work.held_bytes;
   const std::uint64_t scratch = std::min(
       kScratchBytes, work.state_bytes * (schedule.columns ? schedule.threads / 2 * schedule.width
                                                           : schedule.threads / kWarp) +
