@@ -167,8 +167,8 @@ double Bench::worst_error() {
                                    out = values_of(gpu_, out_);
   double worst = 0;
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
-    for (std::uint64_t m = 0; m < kM; m += m % 64 == 63 ? 1 : 21) {
-      for (std::uint64_t n = 0; n < kN; n += n % 8 == 7 ? 1 : 7) {
+    for (std::uint64_t m = 0; m < kM; m += m % 64 == 63 ? 1U : 21U) {
+      for (std::uint64_t n = 0; n < kN; n += n % 8 == 7 ? 1U : 7U) {
         double sum = 0;
         for (std::uint64_t k = 0; k < kK; ++k) {
           sum += value_of(a[operands_.a_at(batch, m, k)]) * value_of(b[operands_.b_at(k, n)]);
