@@ -105,7 +105,8 @@ void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& 
 void Emitter::set_row(const Index& q, unsigned width, std::string lane) {
   row_ = q;
   row_width_ = width;
-  row_lane_ = std::move(lane);
+  // Of one row, all is uniform, and uniform code stands outside the loop over j.
+  row_lane_ = width == 1 ? "0" : std::move(lane);
 }
 
 std::string Emitter::take_row_code() { return std::exchange(row_code_, {}); }
