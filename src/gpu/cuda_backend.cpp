@@ -178,7 +178,9 @@ std::vector<CompiledKernel> CudaBackend::compile(const KernelSource& source) {
                           .resources = resources_of(function),
                           .compile_seconds = seconds,
                           .cached = compiled.cached};
-    kernel.resources.spill_bytes = spill_bytes(compiled.log, entry);
+    if (const auto report = report_of(compiled.log, entry)) {
+      kernel.resources.spill_bytes = report->spill_bytes;
+    }
     kernels.push_back(kernel);
   }
   return kernels;
