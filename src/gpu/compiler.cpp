@@ -92,12 +92,17 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::string_vi
   return value;
 }
 
+// Major and minor.
+std::pair<int, int> version() {
+  std::pair<int, int> version;
+  check(nvrtcVersion(&version.first, &version.second), "nvrtcVersion");
+  return version;
+}
+
 }  // namespace
 
 std::string compiler_version() {
-  int major = 0;
-  int minor = 0;
-  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  const auto [major, minor] = version();
   return fmt::format("{}.{}", major, minor);
 }
 
@@ -121,6 +126,8 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   const std::string architecture = architecture_name + (source.architecture_bound ? "a" : "");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17",
                                       "--ptxas-options=-v"};
+  // Since 12.9 NVRTC has a cache of its own, out of which images come without ptxas's report.
+  if (version() >= std::pair(12, 9)) options.emplace_back("--no-cache");
   options.insert(options.end(), source.options.begin(), source.options.end());
   const std::string key =
       fmt::format("nvrtc {}\n{}\n{}", compiler_version(), fmt::join(options, "\n"), source.text);
