@@ -280,7 +280,6 @@ Value Emitter::value(TensorId tensor, const Index& at) {
   const std::pair key(tensor, index.name);
   const auto known = piece_->values.find(key);
   if (known != piece_->values.end()) return known->second;
-  if (given_ && given_->first == tensor && index.name == loop_.name) return given_->second;
   if (matrix_ && tensor == matrix_->made) {
     return piece_->values.emplace(key, made(index)).first->second;
   }

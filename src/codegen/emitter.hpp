@@ -132,8 +132,6 @@ class Emitter {
 
   // Contractions.
   void set_matrix(const std::optional<MatrixLoop>& matrix) { matrix_ = matrix; }
-  // A tensor whose element at the loop's own number the code has already.
-  void set_given(TensorId tensor, const Value& value) { given_ = std::pair(tensor, value); }
   // The score that a loss picks in each row, where the kernel has put it aside.
   void set_picked(OpId id, const std::string& text) { picked_[id] = text; }
 
@@ -193,7 +191,6 @@ class Emitter {
   std::map<TensorId, std::string> tiles_;
 
   std::optional<MatrixLoop> matrix_;
-  std::optional<std::pair<TensorId, Value>> given_;
   std::map<OpId, std::string> picked_;
 
   Index row_;
