@@ -278,6 +278,40 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
 }
 
+// Copies from memory to shared memory that pass by the registers, so that all of a row's can be under
+// way at once. A thread waits for its own alone, until no more than the last kLeft groups of them
+// are missing.
+template <typename P, typename T>
+__device__ __forceinline__ void copy_async(P& to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 place = (u32)__cvta_generic_to_shared(&to);
+  if (sizeof(P) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from),
+                 "n"(sizeof(P))
+                 : "memory");
+  }
+#else
+  to = *reinterpret_cast<const P*>(from);
+#endif
+}
+template <typename P, typename T>
+__device__ __forceinline__ void copy_now(P& to, const T* from) {
+  to = *reinterpret_cast<const P*>(from);
+}
+__device__ __forceinline__ void end_copy_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+#endif
+}
+
 // Several blocks share a row.
 
 // All blocks of the grid wait for each other; they must be resident together. The top bit of `gate`

@@ -47,7 +47,7 @@ std::string in_quick_functions(std::string_view device, const Op& op) {
     return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "$gelu(a)";
   }
   constexpr std::array kQuick = {
-      std::pair{"exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
+      std::pair{"$exp(a)", "quick_exp(a)"},        std::pair{"log(a)", "quick_log(a)"},
       std::pair{"log1p(a)", "quick_log1p(a)"},     std::pair{"tanh(a)", "quick_tanh(a)"},
       std::pair{"sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
   };
@@ -90,11 +90,6 @@ Emitter::Emitter(const OpGraph& graph, PhaseFinder& finder, const Kernel& kernel
 void Emitter::enter(Piece& piece, std::uint8_t phase) {
   piece_ = &piece;
   phase_ = phase;
-}
-
-void Emitter::set_loop(const Index& e, std::string slot) {
-  loop_ = e;
-  slot_ = std::move(slot);
 }
 
 void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& tiles) {
@@ -220,16 +215,23 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   }
   const std::string loaded =
       fmt::format("load_pack<{}>({} + {})", piece_->width_text, memory, at.name);
-  if (Held* held = held_at(tensor, at)) {
+  Held* const held = held_at(tensor, at);
+  if (held != nullptr && held->copied) {
     held->since = phase_;
-    piece_->before += fmt::format("{}[{}] = {};\n", held->name, slot_, loaded);
+    piece_->copies += fmt::format("copy({}, {} + {});\n", place_of(*held), memory, at.name);
     return from_held(tensor, *held);
   }
   const std::string name = fresh("x");
   piece_->before += fmt::format("const Pack<{}, {}> {} = {};\n", stored_type(dtype),
                                 piece_->width_text, name, loaded);
-  return define("v", type, fmt::format("to_compute({}.v[j])", name), false);
+  if (held != nullptr) {
+    held->since = phase_;
+    piece_->before += fmt::format("{} = {};\n", place_of(*held), name);
+  }
+  return define("v", type, fmt::format("{}.get(j)", name), false);
 }
+
+std::string Emitter::place_of(const Held& held) { return held.name + kPlace; }
 
 Held* Emitter::held_at(TensorId tensor, const Index& at) {
   const auto found = held_.find(tensor);
@@ -237,9 +239,10 @@ Held* Emitter::held_at(TensorId tensor, const Index& at) {
 }
 
 Value Emitter::from_held(TensorId tensor, const Held& held) {
-  const std::string element = fmt::format("{}[{}].v[j]", held.name, slot_);
+  const std::string name = fresh("x");
+  piece_->before += fmt::format("const auto {} = {};\n", name, place_of(held));
   return define("v", compute_type(graph_.tensors[tensor].type.dtype),
-                held.computed ? element : fmt::format("to_compute({})", element), false);
+                fmt::format("{}.get(j)", name), false);
 }
 
 void Emitter::store(TensorId tensor, const Index& at, const Value& value, std::string_view guard) {
@@ -296,9 +299,13 @@ Value Emitter::value(TensorId tensor, const Index& at) {
     result = compute(producer, k, index);
     if (held != nullptr) {
       held->since = phase_;
-      const std::string element = fmt::format("{}[{}].v[j]", held->name, slot_);
-      piece_->lanes += held->computed ? fmt::format("{} = {};\n", element, result.text)
-                                      : fmt::format("store_as({}, {});\n", element, result.text);
+      const DType dtype = graph_.tensors[tensor].type.dtype;
+      const std::string name = fresh("x");
+      piece_->before +=
+          fmt::format("Pack<{}, {}> {};\n", held->computed ? "f32" : stored_type(dtype),
+                      piece_->width_text, name);
+      piece_->lanes += fmt::format("store_as({}.v[j], {});\n", name, result.text);
+      piece_->after += fmt::format("{} = {};\n", place_of(*held), name);
     }
   } else {
     result = load(tensor, index);
@@ -422,6 +429,7 @@ std::string Emitter::word(const Op& op, std::string_view word, const std::vector
   // What is stored in 16 bits or less need not be worked out to more.
   const bool narrow = bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= 2;
   if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
+  if (word == "$exp") return narrow && computed == ComputeType::kF32 ? "exp_narrow" : "exp";
   if (word == "$gelu") {
     if (attributes.approximate == GeluKind::kExact) return "gelu_exact";
     return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
@@ -547,7 +555,7 @@ Value Emitter::concat(const Op& op, const Index& at) {
 
 Value Emitter::picked(const Op& op, const Index& at) {
   const auto known = picked_.find(static_cast<OpId>(&op - graph_.ops.data()));
-  if (known != picked_.end()) return {.text = known->second, .type = ComputeType::kF32};
+  if (known != picked_.end()) return known->second;
   const Shape& shape = graph_.tensors[op.operands[0].tensor].type.shape;
   Step rows;
   rows.append(graph_.tensors[op.operands[1].tensor].elements, shape.back());

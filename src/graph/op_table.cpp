@@ -70,7 +70,7 @@ constexpr std::array kRows = {
     pointwise("pow", 2, "a to the power b", "power(a, b)"),
     pointwise("neg", 1, "-x", "-a"),
     pointwise("abs", 1, "|x|", "magnitude(a)"),
-    pointwise("exp", 1, "e to the power x", "exp(a)", TypeRule::kFloat),
+    pointwise("exp", 1, "e to the power x", "$exp(a)", TypeRule::kFloat),
     pointwise("log", 1, "natural logarithm", "log(a)", TypeRule::kFloat),
     pointwise("log1p", 1, "log(1 + x)", "log1p(a)", TypeRule::kFloat, 2),
     pointwise("sqrt", 1, "square root", "sqrt(a)", TypeRule::kFloat),
