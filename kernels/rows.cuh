@@ -278,9 +278,9 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
 }
 
-// Copies from memory to shared memory that pass by the registers, so that all of a row's can be under
-// way at once. A thread waits for its own alone, until no more than the last kLeft groups of them
-// are missing.
+// Copies from memory to shared memory that pass by the registers, so that all of a row's can be
+// under way at once. A thread waits for its own alone, until no more than the last kLeft groups of
+// them are missing.
 template <typename P, typename T>
 __device__ __forceinline__ void copy_async(P& to, const T* from) {
 #if __CUDA_ARCH__ >= 800
@@ -288,8 +288,7 @@ __device__ __forceinline__ void copy_async(P& to, const T* from) {
   if (sizeof(P) == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from),
-                 "n"(sizeof(P))
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(P))
                  : "memory");
   }
 #else

@@ -51,7 +51,8 @@ struct Piece {
   std::string text(std::string_view indent) const;
 };
 
-// Stands for the place of a held group in the code of a loop, until the loop's schedule fills it in.
+// Stands for the place of a held group in the code of a loop, until the loop's schedule fills it
+// in.
 constexpr char kPlace = '@';
 
 // A value that stays on chip from one look at the row to the next.

@@ -14,8 +14,8 @@ std::vector<TensorId> find_held(const Emitter& emitter, std::uint64_t space, std
 // Whether the kernel makes the value itself.
 bool made_inside(const Emitter& emitter, TensorId id);
 
-// What a held value takes per element: in registers values made here are kept as they were computed,
-// in shared memory as they would be stored.
+// What a held value takes per element: in registers values made here are kept as they were
+// computed, in shared memory as they would be stored.
 std::uint64_t register_bytes(const Emitter& emitter, TensorId id);
 std::uint64_t stored_bytes(const Emitter& emitter, TensorId id);
 

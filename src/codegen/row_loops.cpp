@@ -9,12 +9,12 @@
 namespace fusecalc {
 namespace {
 
-// Rounds of a loop that are in flight together: of one that reads rows from memory all, where they
-// are few, else as many as leave none over.
-std::uint64_t unrolled(std::uint64_t rounds, bool reads_rows) {
+// Rounds of a loop that are in flight together: of one that does little else than read all, where
+// they are few, else as many as leave none over.
+std::uint64_t unrolled(std::uint64_t rounds, bool light) {
   constexpr std::uint64_t kShort = 8;
   constexpr std::uint64_t kUsual = 4;
-  if (reads_rows && rounds <= kShort) return rounds;
+  if (light && rounds <= kShort) return rounds;
   for (const std::uint64_t together : {kUsual, kUsual + 1, kUsual - 1}) {
     if (rounds % together == 0) return together;
   }
@@ -133,7 +133,7 @@ void RowWriter::write_loops(const std::string& inside, const std::string& copies
       body_ += fmt::format("  wait_for_copies<{}>();\n", groups - 1 - i);
     }
     // What stores results as large as the rows has registers for fewer rounds at once.
-    write_loop(stretches[i], inside, roots_.full.empty() && (phase == 0 || !schedule_.holds()));
+    write_loop(stretches[i], inside, roots_.full.empty());
   }
 }
 
@@ -146,14 +146,14 @@ std::uint64_t RowWriter::whole_rounds() const {
   return length > before ? std::min<std::uint64_t>(schedule_.looks, (length - before) / round) : 0;
 }
 
-void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool reads_rows) {
+void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
   const std::string placed = with_places(text, stretch.in_registers);
   const std::uint64_t whole = whole_rounds();
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers cannot be told apart by a number: all rounds are spelt out.
     const bool named = stretch.in_registers && schedule_.in_registers > 0;
-    const std::uint64_t together = named ? end - begin : unrolled(end - begin, reads_rows);
+    const std::uint64_t together = named ? end - begin : unrolled(end - begin, light);
     write_rounds({.begin = begin, .end = end}, together, guarded, placed);
   };
   rounds(stretch.begin, std::min(stretch.end, whole), false);
@@ -177,9 +177,8 @@ std::string RowWriter::with_places(std::string text, bool in_registers) const {
   for (const TensorId id : held_) {
     const std::string& name = emitter_.held()[id].name;
     replace_all(text, name + kPlace,
-                in_registers
-                    ? fmt::format("{}_own[k - {}]", name, schedule_.in_shared)
-                    : fmt::format("{}[k * {} + threadIdx.x]", name, schedule_.threads));
+                in_registers ? fmt::format("{}_own[k - {}]", name, schedule_.in_shared)
+                             : fmt::format("{}[k * {} + threadIdx.x]", name, schedule_.threads));
   }
   replace_all(text, "copy(", in_registers ? "copy_now(" : "copy_async(");
   return text;

@@ -46,10 +46,9 @@ void RowWriter::merge_states(std::uint8_t phase) {
   if (ops.empty()) return;
   if (schedule_.splits > 1) merge_blocks(ops, loops_after(phase));
   for (const OpId id : ops) {
-    body_ +=
-        fmt::format("#pragma unroll\n  for (int j = 0; j < {}; ++j) {}[j].finish({}, {:.17g});\n",
-                    lanes(), emitter_.state_of(id), rows_.row_length(),
-                    emitter_.op(id).attributes->eps);
+    body_ += fmt::format(
+        "#pragma unroll\n  for (int j = 0; j < {}; ++j) {}[j].finish({}, {:.17g});\n", lanes(),
+        emitter_.state_of(id), rows_.row_length(), emitter_.op(id).attributes->eps);
   }
 }
 
@@ -155,12 +154,11 @@ void RowWriter::write_loss(OpId id) {
   const std::string type = fmt::format("Sum<{}>", name_of(loss.type));
   Piece final;
   emitter_.enter(final, last_);
-  const Value sum{
-      .text = op.attributes->reduction == LossReduction::kMean
-                  ? fmt::format("{}.sum / {}", total,
-                                literal(static_cast<double>(rows_.rows()), loss.type))
-                  : total + ".sum",
-      .type = loss.type};
+  const Value sum{.text = op.attributes->reduction == LossReduction::kMean
+                              ? fmt::format("{}.sum / {}", total,
+                                            literal(static_cast<double>(rows_.rows()), loss.type))
+                              : total + ".sum",
+                  .type = loss.type};
   emitter_.store(op.outputs[0], {.name = "0"}, sum);
   body_ += emitter_.take_row_code();
   scratch_users_.push_back(

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 
 namespace fusecalc {
 namespace {
@@ -16,6 +15,8 @@ constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kThreads = 256;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
+// What the hardware copies to shared memory at once, at least.
+constexpr std::uint64_t kLeastCopy = 4;
 // Of a state in 32 bits; wider ones come with wider arithmetic.
 constexpr std::uint64_t kNarrowStateBytes = 28;
 // Static shared memory, that states pass through.
@@ -30,39 +31,45 @@ std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
   return std::min(kScratchBytes, work.state_bytes * states) + kOther;
 }
 
-bool fits_registers(const RowSchedule& schedule, const RowWork& work) {
+bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
   const unsigned most = schedule.threads < kMostThreads ? 128 : 64;
-  return std::uint64_t{schedule.looks} * schedule.width * work.held_bytes <= most;
+  const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
+  if (groups * work.stored_bytes > most) return false;
+  schedule.in_registers = schedule.looks;
+  schedule.as_stored = groups * work.held_bytes > most;
+  return true;
 }
 
 // Holds where there is room for it.
 void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
+  if (hold_in_registers(schedule, work)) return;
   const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
-  if (fits_registers(schedule, work)) {
-    schedule.in_registers = schedule.looks;
-  } else if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) <=
-             target.shared_bytes_per_block) {
-    schedule.in_shared = schedule.looks;
+  if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
+      target.shared_bytes_per_block) {
+    return;
   }
+  schedule.in_shared = schedule.looks;
+  schedule.as_stored = true;
 }
 
-// Rows too long for the registers of a small block: as many blocks to a multiprocessor as may be, so
-// that one reads while another reduces or writes. What is too much for a block's part of the shared
-// memory stays in registers.
+// Rows too long for the registers of a small block: as many blocks to a multiprocessor as may be,
+// so that one reads while another reduces or writes. What is too much for a block's part of the
+// shared memory stays in registers.
 void place_long(RowSchedule& schedule, const RowWork& work, const Target& target) {
   struct Choice {
     unsigned resident;
     unsigned threads;
     unsigned register_bytes;  // that a thread can spare
   };
-  constexpr std::array kChoices = {Choice{3, 512, 32}, Choice{2, 512, 64},
+  constexpr std::array kChoices = {Choice{3, 512, 0}, Choice{2, 512, 64},
                                    Choice{1, kMostThreads, 64}};
   constexpr std::uint64_t kReserved = 1024;  // of each block
   const std::uint64_t groups = work.rows.row_length() / schedule.width;
   const std::uint64_t group_bytes = schedule.width * work.stored_bytes;
   const unsigned wanted = schedule.team;
   for (const Choice& choice : kChoices) {
+    // Wide arithmetic takes more registers than three blocks leave.
     if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) continue;
     schedule.team = schedule.threads = std::min(choice.threads, wanted);
     schedule.resident = choice.resident * choice.threads / schedule.threads;
@@ -76,7 +83,8 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Target& target
     if (in_registers * group_bytes > choice.register_bytes) continue;
     schedule.in_shared = in_shared;
     schedule.in_registers = in_registers;
-    schedule.copies = work.writes;
+    schedule.as_stored = true;
+    schedule.copies = work.writes && work.plain && group_bytes >= kLeastCopy;
     return;
   }
   schedule.resident = 0;
@@ -121,16 +129,23 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
   };
   spread(kMostThreads);
   if (work.holds) {
+    // What is copied on chip past the registers needs none to be under way.
+    const bool copied = work.plain && schedule.team >= kMostThreads / 2;
     if (schedule.team <= kWarp) {
       place_held(schedule, work, target);
-    } else if (schedule.team < kMostThreads && fits_registers(schedule, work)) {
-      schedule.in_registers = schedule.looks;
-    } else {
+    } else if (copied || !hold_in_registers(schedule, work)) {
       place_long(schedule, work, target);
     }
   }
   if (!schedule.holds()) {
-    spread(work.adds_up ? kThreads : kMostThreads / 2);
+    // The end of a row takes longer than a look at it: where rows add up to something, teams are
+    // small enough for many looks.
+    constexpr std::uint64_t kLooks = 15;
+    spread(kMostThreads / 2);
+    if (work.adds_up) {
+      const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kLooks));
+      spread(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
+    }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), target);
   }
   if (work.adds_up && schedule.splits == 1) stay(schedule, work, target);

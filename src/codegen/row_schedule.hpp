@@ -21,6 +21,7 @@ struct RowSchedule {
   // where nothing is held.
   unsigned in_shared = 0;
   unsigned in_registers = 0;
+  bool as_stored = false;  // it is rounded to what it would be in memory
   // What goes to shared memory is copied there past the registers, all of it at once.
   bool copies = false;
   unsigned resident = 0;    // blocks that must fit a multiprocessor at once; 0: as it comes
@@ -33,14 +34,15 @@ struct RowSchedule {
 // What there is to spread.
 struct RowWork {
   const RowLayout& rows;
-  unsigned widest_bytes = 4;        // of an element that is moved in full
-  std::uint64_t held_bytes = 0;     // per element, over all values that stay on chip
-  std::uint64_t stored_bytes = 0;   // the same, as they would be stored in memory
-  bool holds = false;               // whether they may
-  std::uint64_t state_bytes = 0;    // of the largest state, per row
-  bool waits = false;               // blocks that share a row wait for each other in between
-  bool writes = false;              // something as large as the rows
-  bool adds_up = false;             // what rows come to, over all of them
+  unsigned widest_bytes = 4;       // of an element that is moved in full
+  std::uint64_t held_bytes = 0;    // per element, over all values that stay on chip
+  std::uint64_t stored_bytes = 0;  // the same, as they would be stored in memory
+  bool holds = false;              // whether they may
+  bool plain = false;              // all of them come from memory as they are
+  std::uint64_t state_bytes = 0;   // of the largest state, per row
+  bool waits = false;              // blocks that share a row wait for each other in between
+  bool writes = false;             // something as large as the rows
+  bool adds_up = false;            // what rows come to, over all of them
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Target& target);

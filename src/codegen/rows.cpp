@@ -59,9 +59,11 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty()};
+  work.plain = true;
   for (const TensorId id : held_) {
     work.held_bytes += register_bytes(emitter_, id);
     work.stored_bytes += stored_bytes(emitter_, id);
+    work.plain = work.plain && !made_inside(emitter_, id);
   }
   for (const OpId id : emitter_.kernel()) {
     if (!emitter_.takes_rows(id)) continue;
@@ -70,15 +72,12 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
   }
   schedule_ = schedule_rows(work, target);
   if (!schedule_.holds()) held_.clear();
-  constexpr std::uint64_t kLeastCopy = 4;
   for (const TensorId id : held_) {
-    const bool inside = made_inside(emitter_, id);
-    const std::uint64_t stored = schedule_.width * stored_bytes(emitter_, id);
     const ComputeType type = compute_type(emitter_.graph().tensors[id].type.dtype);
-    emitter_.held()[id] = {
-        .name = fmt::format("h{}", id),
-        .computed = inside && type == ComputeType::kF32 && schedule_.in_shared == 0,
-        .copied = !inside && schedule_.copies && stored >= kLeastCopy};
+    const bool computed = made_inside(emitter_, id) && type == ComputeType::kF32;
+    emitter_.held()[id] = {.name = fmt::format("h{}", id),
+                           .computed = computed && !schedule_.as_stored,
+                           .copied = schedule_.copies};
   }
 }
 
@@ -112,8 +111,8 @@ std::string RowWriter::prologue() const {
                                              : fmt::format("threadIdx.x / {}", schedule_.team);
   std::string block = schedule_.stays > 0 ? "block" : "blockIdx.x";
   if (schedule_.splits > 1) block += fmt::format(" / {}", schedule_.splits);
-  const std::string unit =
-      wide == 1 ? fmt::format("(idx)({})", block) : fmt::format("(idx)({}) * {} + {}", block, wide, team);
+  const std::string unit = wide == 1 ? fmt::format("(idx)({})", block)
+                                     : fmt::format("(idx)({}) * {} + {}", block, wide, team);
   std::string text;
   if (units % wide == 0) {
     text += fmt::format("  const bool active = true;\n  const idx unit = {};\n", unit);
@@ -205,12 +204,14 @@ GeneratedKernel RowWriter::write() {
     result.workspace_bytes = gate_bytes + partial_bytes_;
     parameters += ", u32* gates";
   }
-  const unsigned resident = waits_ ? 2 : schedule_.resident;
+  // Where the compiler must be told how many blocks are to fit a multiprocessor.
+  const bool tight = schedule_.stays > 0 || (schedule_.in_shared > 0 && schedule_.in_registers > 0);
+  const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
   text = preamble(emitter_.graph(), space_);
-  text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) fused({}) {{\n",
-                      schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "",
-                      parameters);
+  text +=
+      fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) fused({}) {{\n",
+                  schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "", parameters);
   if (partial_bytes_ > 0) {
     text += fmt::format("  u8* const partials = reinterpret_cast<u8*>(gates) + {};\n", gate_bytes);
   }

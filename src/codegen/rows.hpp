@@ -31,13 +31,14 @@ class RowWriter {
   unsigned lanes() const { return schedule_.columns ? schedule_.width : 1; }
   // The number of a row, or of the first of a group of columns.
   Index row_index() const;
-  // From the number of a row to its first element, and from that of an element of a row to its place.
+  // From the number of a row to its first element, and from that of an element of a row to its
+  // place.
   Step row_step(bool reduced) const;
 
   void write_phase(std::uint8_t phase);
   void write_pivots(std::uint8_t phase);
   void write_loops(const std::string& inside, const std::string& copies, std::uint8_t phase);
-  void write_loop(const Stretch& stretch, const std::string& text, bool reads_rows);
+  void write_loop(const Stretch& stretch, const std::string& text, bool light);
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
   // What a round of a phase does; `copies`: what is copied on chip for it.
