@@ -16,6 +16,8 @@
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
+//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, box {64, 128, 1, 1}; a_piece is a
+//     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
@@ -24,7 +26,8 @@
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
-// One warp copies, two warpgroups multiply, accumulators in registers. They take tiles in turns, so
+// Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
+// multiply, accumulators in registers. They take tiles in turns, so
 // that one's epilogue runs while the other multiplies. It is not for nothing: each instruction on
 // the FMA pipe costs the tensor cores about a cycle (measured: adding 512 of them to a tile's
 // epilogue makes its turn 600 cycles longer). Hence kInOrder: wgmma leaves a lane two of eight
@@ -96,10 +99,11 @@ struct ContractSm90 {
     const TileWalk walk(shape, kTileM * kCluster, kTileN);
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x / 128 == 0) {
-      shrink_registers<24>();
-      if (threadIdx.x == 0) produce(a, b, shape, walk, steps, rank, tiles_a, tiles_b, full, empty);
+      shrink_registers<40>();
+      if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, tiles_a, full, empty);
+      if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, tiles_b, full, empty);
     } else {
-      grow_registers<240>();
+      grow_registers<232>();
       consume(shape, walk, steps, rank, tiles_a, tiles_b, full, empty, folds, epilogue);
     }
     // No block may leave while another's copies and arrivals are on their way to it.
@@ -109,60 +113,72 @@ struct ContractSm90 {
     }
   }
 
-  static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
-                                                 const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
-                                                 u64* full, u64* empty) {
-    constexpr u32 kAll = (1u << kCluster) - 1;
+  // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
+  template <bool kOfA>
+  static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
+                                                 const TileWalk& walk, int steps, u32 rank,
+                                                 u8* tiles, u64* full, u64* empty) {
     int stage = 0;
     u32 parity = 1;  // the first round finds every stage empty
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
-      const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
-      const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
-      const int m = (unit * kCluster + (int)rank) * kTileM;
-      const int n = column * kTileN;
+      const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
+      const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       for (int step = 0; step < steps; ++step) {
-        const int k = step * kTileK;
         barrier_wait(&empty[stage], parity);
-        barrier_expect(&full[stage], kBytesA + kBytesB);
-        u8* const to_a = tiles_a + stage * kBytesA;
-        u8* const to_b = tiles_b + stage * kBytesB;
-        if constexpr (kAlongM) {
-#pragma unroll
-          for (int i = 0; i < kTileM / 64; ++i) {
-            copy_box(to_a + i * kBox, a, &full[stage], m + i * 64, k, a2, a3, kEvictNormal);
-          }
+        if constexpr (kOfA) {
+          barrier_expect(&full[stage], kBytesA + kBytesB);
+          int k = step * kTileK, piece = c2;
+          if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
+          fetch_a(tiles + stage * kBytesA, map, &full[stage], k,
+                  (unit * kCluster + (int)rank) * kTileM, piece, c3);
         } else {
-          copy_box(to_a, a, &full[stage], k, m, a2, a3, kEvictNormal);
-        }
-        if constexpr (kAlongN) {
-#pragma unroll
-          for (int i = 0; i < kTileN / 64; ++i) {
-            if (i % kCluster != rank) continue;
-            fetch_b(kAll, to_b + i * kBox, b, &full[stage], n + i * 64, k, b2, b3);
-          }
-        } else if constexpr (kInOrder) {
-#pragma unroll
-          for (int i = 0; i < kTileN / 32; ++i) {
-            if (i % kCluster != rank) continue;
-            fetch_b(kAll, to_b + i * kBox / 2, b, &full[stage], k, 0, n / 8 + i * 4, 0);
-          }
-        } else {
-          fetch_b(kAll, to_b + rank * (kBytesB / kCluster), b, &full[stage], k,
-                  n + (int)rank * (kTileN / kCluster), b2, b3);
+          fetch_b(tiles + stage * kBytesB, map, &full[stage], step * kTileK, column * kTileN, c2, c3,
+                  rank);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
     }
   }
 
-  static __device__ __forceinline__ void fetch_b(u32 all, void* to, const TensorMap& b,
-                                                 u64* barrier, int c0, int c1, int c2, int c3) {
+  static __device__ __forceinline__ void fetch_a(u8* to, const TensorMap& a, u64* barrier, int k,
+                                                 int m, int c2, int c3) {
+    if constexpr (kAlongM) {
+#pragma unroll
+      for (int i = 0; i < kTileM / 64; ++i) {
+        copy_box(to + i * kBox, a, barrier, m + i * 64, k, c2, c3, kEvictNormal);
+      }
+    } else {
+      copy_box(to, a, barrier, k, m, c2, c3, kEvictNormal);
+    }
+  }
+
+  // This block's share of the tile, to all blocks of the cluster.
+  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, u64* barrier, int k,
+                                                 int n, int c2, int c3, u32 rank) {
+    if constexpr (kAlongN) {
+#pragma unroll
+      for (int i = 0; i < kTileN / 64; ++i) {
+        if (i % kCluster == rank) share(to + i * kBox, b, barrier, n + i * 64, k, c2, c3);
+      }
+    } else if constexpr (kInOrder) {
+#pragma unroll
+      for (int i = 0; i < kTileN / 32; ++i) {
+        if (i % kCluster == rank) share(to + i * (kBox / 2), b, barrier, k, 0, n / 8 + i * 4, 0);
+      }
+    } else {
+      constexpr int kOwnN = kTileN / kCluster;
+      share(to + rank * (kBytesB / kCluster), b, barrier, k, n + (int)rank * kOwnN, c2, c3);
+    }
+  }
+
+  static __device__ __forceinline__ void share(void* to, const TensorMap& b, u64* barrier, int c0,
+                                               int c1, int c2, int c3) {
+    constexpr u32 kAll = (1u << kCluster) - 1;
     if constexpr (kCluster > 1)
-      copy_box_to(all, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
+      copy_box_to(kAll, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
     else
       copy_box(to, b, barrier, c0, c1, c2, c3, kEvictNormal);
   }

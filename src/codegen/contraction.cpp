@@ -23,7 +23,7 @@ const char* text_of(bool value) { return value ? "true" : "false"; }
 
 // The largest power of two, up to 8, that all lines begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand) {
-  const std::uint64_t bits = operand.line | operand.inner | operand.outer | 8;
+  const std::uint64_t bits = operand.line | operand.inner | operand.outer | operand.jump | 8;
   return bits & (~bits + 1);
 }
 
@@ -86,7 +86,8 @@ class ContractionWriter {
  private:
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   bool fits_tensor_cores() const;
-  bool fits_copy_engine() const;
+  bool fits_copy_engine(const MatrixProduct& product) const;
+  std::optional<MatrixProduct> in_pieces() const;
   std::uint64_t width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
@@ -125,10 +126,11 @@ bool ContractionWriter::fits_tensor_cores() const {
   return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
-bool ContractionWriter::fits_copy_engine() const {
+bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const DType type = operand_type();
   if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
-  return alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8;
+  return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
+         alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
 }
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
@@ -141,9 +143,10 @@ std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, st
 std::string ContractionWriter::shape(std::uint64_t group) const {
   const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
   return fmt::format(
-      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
+      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
       product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
-      steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group);
+      steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group,
+      product_.a.piece);
 }
 
 std::string ContractionWriter::entry(std::string_view bounds, std::string_view parameters,
@@ -162,6 +165,14 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   const auto extent = [](std::uint64_t distance, std::uint64_t count) {
     return distance > 0 ? count : 1;
   };
+  if (operand.piece != 0) {
+    return {.storage = graph_.storage_of(operand.tensor),
+            .dtype = operand_type(),
+            .extents = {operand.piece, lines, product_.k / operand.piece,
+                        extent(operand.outer, product_.outer)},
+            .strides = {bytes(operand.line), bytes(operand.jump), bytes(operand.outer)},
+            .box = {64, box_lines, 1, 1}};
+  }
   return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
@@ -327,17 +338,17 @@ constexpr std::uint64_t kManyColumns = 16384;
 // So few rows that B is all there is to move.
 bool ContractionWriter::is_thin() const {
   const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine()           ? 64
+  const std::uint64_t most_rows = fits_copy_engine(product_)           ? 64
                                   : product_.n < kManyColumns ? 32
                                                               : 16;
   return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
-         !product_.a.across && (!product_.b.across || fits_copy_engine()) &&
+         !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
          product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
          epilogue_.column_parts() == 0 && product_.batches() <= 65535;
 }
 
 void ContractionWriter::write_thin() {
-  if (fits_copy_engine()) {
+  if (fits_copy_engine(product_)) {
     write_thin_sm90();
   } else {
     write_thin_sm80();
@@ -498,8 +509,20 @@ void ContractionWriter::write_any() {
   result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
 }
 
+// Lines in pieces are the copy engine's to put together.
+std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
+  constexpr std::uint64_t kBoxColumns = 64;
+  const auto product = product_of_pieces(graph_, op_, kBoxColumns);
+  constexpr std::uint64_t kMostThinRows = 64;
+  const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
+                    fits_copy_engine(*product);
+  return fits ? product : std::nullopt;
+}
+
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
+  // Alone it is the library's, which has no use for pieces.
+  if (!strided_ && emitter_.kernel().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   const MatrixProduct whole{
       .m = op_.matrix.rows,
@@ -526,7 +549,7 @@ GeneratedKernel ContractionWriter::write() {
     write_vector();
   } else if (is_thin()) {
     write_thin();
-  } else if (fits_copy_engine()) {
+  } else if (fits_copy_engine(product_)) {
     write_sm90();
   } else {
     write_sm80();

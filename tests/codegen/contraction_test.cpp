@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <string>
 
 #include "codegen/generate.hpp"
@@ -173,7 +174,7 @@ TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of 
 // their parts and a count in memory.
 TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
   const GeneratedKernel one = product_with_relu("1", "1", "134217728", "f32");
-  CHECK(contains(one, "ContractVector<f32, 4, 512, 264, Epilogue>"));
+  CHECK(contains(one, "ContractVector<f32, 8, 512, 264, Epilogue>"));
   CHECK(one.blocks == 264);
   CHECK(one.workspace_bytes == 265 * 4);
   const GeneratedKernel many = product_with_relu("16384", "1", "16384");
@@ -187,7 +188,7 @@ TEST_CASE("columns are folded by strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
   CHECK(contains(fused, "typedef Max Columns;"));
-  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64}"));
+  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64, 0}"));
   CHECK(fused.source.entries.size() == 2);
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.

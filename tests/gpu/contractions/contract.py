@@ -151,8 +151,8 @@ class Problem:
         self.k = k_of_a
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
         if tb == 2:
             line = b.stride(2)
@@ -248,8 +248,8 @@ class Problem80:
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
         self.operands = (a, b)
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.strides = struct.pack("6q", *[
             t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
             for t in (a, b) for d in (2, 1, 0)])
