@@ -9,7 +9,7 @@
 //     ContractSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 128 or 160 (not where B lies across). kCluster: 2 where a batch has
+// Element: bf16 or f16. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has
 // more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads
 // threads, kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and
 // kCluster * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
@@ -27,18 +27,21 @@
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
-// multiply, accumulators in registers. They take tiles in turns, so
-// that one's epilogue runs while the other multiplies. It is not for nothing: each instruction on
-// the FMA pipe costs the tensor cores about a cycle (measured: adding 512 of them to a tile's
-// epilogue makes its turn 600 cycles longer). Hence kInOrder: wgmma leaves a lane two of eight
-// columns, and shuffling eight neighbours together takes five instructions an element; but which
-// line of B is which column is the copy engine's to decide. Of 32 lines, it puts line 8q + 2j + e at
-// 8j + 2q + e, whose column's sums lane q of a quad has at j and e.
+// multiply, accumulators in registers. Tiles of 128 x 256 they share, 64 rows each, the second some
+// steps behind the first; narrower ones they take in turns, so that one's epilogue runs while the
+// other multiplies: better where k is small or the epilogue long. Even then it is not for nothing:
+// each instruction on the FMA pipe costs the tensor cores about a cycle, those on the ALU's and the
+// special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
+// cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
+// leaves a lane two of eight columns, and shuffling eight neighbours together takes five
+// instructions an element; but which line of B is which column is the copy engine's to decide. Of 32
+// lines, it puts line 8q + 2j + e at 8j + 2q + e, whose column's sums lane q of a quad has at j, e.
 //
 // Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
-// fetches half and multicasts it, so that a block reads 24 KiB from the L2 for 128 x 128 x 64
-// multiplications rather than 32: without that the L2's bandwidth is the limit. Tiles of 160 columns
-// read 26 for a quarter more.
+// fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
+// columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
+// 160. A large product runs at the power limit, and these bytes take their part of it: plain
+// products of 8192^3, each alone, take 7 % longer with 128 columns than with 256, and 4 % with 160.
 
 // How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
 // accumulators of a lane are neighbours.
@@ -54,8 +57,12 @@ struct ContractSm90 {
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  static constexpr int kStrips = 2;  // of 64 rows, that a tile has
-  static constexpr int kStages = 6;
+  // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
+  static constexpr bool kAlternate = kTileN < 256;
+  static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
+  // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
+  static constexpr int kLead = 2;
+  static constexpr int kStages = kAlternate ? 6 : 4;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
@@ -65,10 +72,12 @@ struct ContractSm90 {
   static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kFoldBytes + 16 * kStages;
   static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
-  static_assert(kTileN == 128 || kTileN == 160 && !kAlongN, "boxes of 64 columns");
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
+                "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
+  static constexpr int kStaggerBarrier = 8;
 
   // 64 x 64: what an MN-major operand's tile is made of, and half of A's rows.
   static constexpr u32 kBox = 64 * 64 * sizeof(Element);
@@ -84,7 +93,7 @@ struct ContractSm90 {
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
         barrier_init(&full[s], 1);
-        barrier_init(&empty[s], kCluster);
+        barrier_init(&empty[s], (kAlternate ? 1 : kConsumers) * kCluster);
       }
       barrier_init_done();
       prefetch_map(a);
@@ -189,7 +198,7 @@ struct ContractSm90 {
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    const u64 a0 = wgmma_operand(tiles_a, kBox);
+    const u64 a0 = wgmma_operand(tiles_a + (kAlternate ? 0 : consumer) * kBox, kBox);
     const u64 b0 = wgmma_operand(tiles_b, kBox);
     // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
     constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
@@ -203,16 +212,22 @@ struct ContractSm90 {
     };
     const int stride = gridDim.x / kCluster;
     int tile = blockIdx.x / kCluster;
-    if (consumer == 1) {
-      tile += stride, skip(steps);
-      group_arrive(kTurnBarrier, 256);
+    bool first = !kAlternate;
+    const int lead = min(kLead, steps) - 1;
+    if constexpr (kAlternate) {
+      if (consumer == 1) {
+        tile += stride, skip(steps);
+        group_arrive(kTurnBarrier, 256);
+      }
+    } else if (consumer == 1 && tile < walk.total) {
+      group_sync(kStaggerBarrier, 256);
     }
     for (; tile < walk.total; tile += kStrips * stride) {
       float acc[kStrips][kTileN / 2];
       int before = 0;
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
       // the next, but not from the one after that.
-      group_sync(kTurnBarrier + consumer, 256);
+      if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       for (int step = 0; step < steps; ++step) {
         barrier_wait(&full[stage], parity);
         const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
@@ -232,24 +247,28 @@ struct ContractSm90 {
         wgmma_commit();
 #pragma unroll
         for (int i = 0; i < kStrips; ++i) pin(acc[i]);
+        if (first && consumer == 0 && step == lead) {
+          group_arrive(kStaggerBarrier, 256);
+          first = false;
+        }
         // The products of the step before are done: its stage may be filled again.
         wgmma_wait<1>();
         if (step > 0) release(&empty[before], thread);
         before = stage;
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
-      group_arrive(kTurnBarrier + (consumer ^ 1), 256);
+      if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
       release(&empty[before], thread);
-      const int strip = (unit * kCluster + (int)rank) * kStrips;
+      const int strip = (unit * kCluster + (int)rank) * 2 + (kAlternate ? 0 : consumer);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
         finish(shape, batch, strip + i, column, acc[i], folds + consumer * 4 * kTileN, epilogue);
       }
-      skip(steps);  // the other warpgroup's tile
+      if constexpr (kAlternate) skip(steps);  // the other warpgroup's tile
     }
   }
 

@@ -71,6 +71,18 @@ std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op
 
 constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
 
+// A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
+struct TileWidth {
+  std::uint64_t columns;
+  std::uint64_t stages;
+  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
+  // tiles fetch more bytes, which are paid for with the clock.
+  std::uint64_t step;
+  std::uint64_t beside;  // cycles, to start and end it: all of the epilogue where tiles are shared
+};
+constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300}, TileWidth{160, 6, 420, 900},
+                                    TileWidth{256, 4, 400, 4500}};
+
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
@@ -88,7 +100,7 @@ class ContractionWriter {
   bool fits_tensor_cores() const;
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
-  std::uint64_t width_of_tiles(std::uint64_t cluster) const;
+  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
   void write_sm80();
@@ -181,24 +193,20 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .box = {64, operand.across ? 64U : box_lines, 1, 1}};
 }
 
-// The columns of contract_sm90's tiles. Its blocks work in rounds, all on a tile at a time, and the
-// last round is seldom full: the width that needs the least time in rounds, each of which costs the
-// products and what starting and ending a tile takes. B as [k][n] comes in boxes of 64 columns.
-std::uint64_t ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
-  struct Width {
-    std::uint64_t columns;
-    std::uint64_t cycles;  // of a round beside its products
-  };
-  constexpr std::array kWidths = {Width{128, 1300}, Width{160, 900}};  // as measured
-  constexpr std::uint64_t kCyclesOfStep = 4;  // for 64 of k, 128 rows and a column
+// Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
+// takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
+const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
   const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
-  const auto cycles = [&](const Width& width) {
+  const std::uint64_t steps = ceil_div(product_.k, 64);
+  const auto cycles = [&](const TileWidth& width) {
+    if (product_.b.across && width.columns % 64 != 0) {
+      return std::numeric_limits<std::uint64_t>::max();
+    }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (ceil_div(product_.k, 64) * kCyclesOfStep * width.columns + width.cycles);
+    return rounds * (steps * width.step * width.columns / 100 + width.beside);
   };
-  if (product_.b.across || cycles(kWidths[0]) <= cycles(kWidths[1])) return kWidths[0].columns;
-  return kWidths[1].columns;
+  return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
 
 // B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
@@ -214,7 +222,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const std::uint64_t tile_n = width_of_tiles(cluster);
+  const TileWidth& width = width_of_tiles(cluster);
+  const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   pointer_of(product_.a);
@@ -240,10 +249,9 @@ void ContractionWriter::write_sm90() {
                         cluster),
             "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
             fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  constexpr std::uint64_t kStages = 6;
   const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   result_.shared_bytes =
-      static_cast<std::uint32_t>(kStages * (kTileRows + tile_n) * 128 + folds + 16 * kStages);
+      static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
   result_.threads = 384;
   const std::uint64_t clusters =
       ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
