@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "codegen/epilogue.hpp"
+#include "codegen/library.hpp"
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
@@ -27,53 +27,12 @@ std::uint64_t alignment_of(const MatrixOperand& operand) {
   return bits & (~bits + 1);
 }
 
-constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
-                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
-
-std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
-                                              const MatrixProduct& product) {
-  const DType operand = graph.tensors[op.operands[0].tensor].type.dtype;
-  const DType outcome = graph.tensors[op.outputs[0]].type.dtype;
-  if (graph.tensors[op.operands[1].tensor].type.dtype != operand) return std::nullopt;
-  if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
-  LibraryProduct library{.matmul = {.operand = operand,
-                                    .outcome = outcome,
-                                    .m = product.m,
-                                    .n = product.n,
-                                    .k = product.k,
-                                    .a_transposed = product.a.across,
-                                    .b_transposed = !product.b.across,
-                                    .a_line = product.a.line,
-                                    .b_line = product.b.line,
-                                    .result_line = product.n},
-                         .a = product.a.tensor,
-                         .b = product.b.tensor,
-                         .result = op.outputs[0]};
-  const std::uint64_t matrix = product.m * product.n;
-  if (product.outer > 1) {
-    library.matmul.batches.push_back({.count = product.outer,
-                                      .a = product.a.outer,
-                                      .b = product.b.outer,
-                                      .result = product.inner * matrix});
-  }
-  if (product.batches() > 1) {
-    library.matmul.batches.push_back(
-        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
-  }
-  if (op.operands.size() > 2) {
-    const TensorId bias = graph.tensors[op.operands[2].tensor].value;
-    if (graph.tensors[bias].type.dtype != outcome) return std::nullopt;
-    library.bias = bias;
-    library.matmul.epilogue = MatmulEpilogue::kBias;
-  }
-  return library;
-}
-
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
   ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
       : emitter_(emitter),
+        finder_(finder),
         graph_(emitter.graph()),
         op_(emitter.op(id)),
         target_(target),
@@ -103,6 +62,7 @@ class ContractionWriter {
                       std::uint32_t box_lines) const;
 
   Emitter& emitter_;
+  PhaseFinder& finder_;
   const OpGraph& graph_;
   const Op& op_;
   const Target& target_;
@@ -390,9 +350,7 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
   }
-  if (strided_ && emitter_.kernel().size() == 1) {
-    result_.library = library_product(graph_, op_, product_);
-  }
+  if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
   result_.source.text = epilogue_.preamble();
   if (!fits_tensor_cores()) {
     product_ = whole;

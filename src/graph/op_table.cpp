@@ -25,6 +25,11 @@ constexpr OpRow pointwise(std::string_view name, std::uint8_t inputs, std::strin
           .device = device};
 }
 
+constexpr OpRow in_library(OpRow row, LibraryStep step) {
+  row.library = step;
+  return row;
+}
+
 constexpr OpRow reduction(std::string_view name, std::string_view summary, std::string_view state,
                           std::string_view device, TypeRule types, std::uint8_t flops = 1) {
   return {.name = name,
@@ -61,7 +66,7 @@ constexpr OpRow view(std::string_view name, Access access, AttributeSet attribut
 // Plain additions and multiplications count 1 FLOP, so does a call of a special function; moves,
 // comparisons and selections count none.
 constexpr std::array kRows = {
-    pointwise("add", 2, "a + b", "a + b"),
+    in_library(pointwise("add", 2, "a + b", "a + b"), LibraryStep::kBias),
     pointwise("sub", 2, "a - b", "a - b"),
     pointwise("mul", 2, "a * b", "a * b"),
     pointwise("div", 2, "a / b", "a / b", TypeRule::kFloat),
@@ -80,7 +85,7 @@ constexpr std::array kRows = {
     pointwise("cos", 1, "cosine", "cos(a)", TypeRule::kFloat),
     pointwise("tanh", 1, "hyperbolic tangent", "tanh(a)", TypeRule::kFloat),
     pointwise("sigmoid", 1, "1 / (1 + exp(-x))", "$sigmoid(a)", TypeRule::kFloat, 3),
-    pointwise("relu", 1, "max(x, 0)", "a < $zero ? $zero : a"),
+    in_library(pointwise("relu", 1, "max(x, 0)", "a < $zero ? $zero : a"), LibraryStep::kRelu),
     OpRow{.name = "gelu",
           .op_class = kPointwise,
           .flops = 5,
@@ -88,7 +93,8 @@ constexpr std::array kRows = {
           .attributes = only(kApproximate),
           .infer = infer_pointwise,
           .summary = "x times the normal distribution at x, exact or by tanh",
-          .device = "$gelu(a)"},
+          .device = "$gelu(a)",
+          .library = LibraryStep::kGelu},
     pointwise("silu", 1, "x * sigmoid(x)", "a * $sigmoid(a)", TypeRule::kFloat, 4),
     pointwise("square", 1, "x * x", "a * a"),
     OpRow{.name = "clamp",

@@ -39,6 +39,9 @@ enum class TypeRule : std::uint8_t {
   kIndex,  // i64
 };
 
+// What a vendor's matrix product can do on the way, besides the product: its epilogues.
+enum class LibraryStep : std::uint8_t { kNone, kBias, kRelu, kGelu };
+
 // All that differs from op to op. Adding an op means adding a row.
 struct OpRow {
   std::string_view name;
@@ -65,6 +68,7 @@ struct OpRow {
   // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
   std::string_view state{};
   bool per_channel = false;  // the inputs after the first lie along axis 1
+  LibraryStep library = LibraryStep::kNone;
 };
 
 std::span<const OpRow> op_table();
