@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/epilogue.hpp"
+#include "codegen/contraction_writer.hpp"
 #include "codegen/library.hpp"
-#include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
@@ -27,50 +26,14 @@ std::uint64_t alignment_of(const MatrixOperand& operand) {
   return bits & (~bits + 1);
 }
 
-// Writes one kernel around a product.
-class ContractionWriter {
- public:
-  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
-      : emitter_(emitter),
-        finder_(finder),
-        graph_(emitter.graph()),
-        op_(emitter.op(id)),
-        target_(target),
-        epilogue_(emitter, finder, id) {}
+// Row units that are walked together: their part of A stays in the L2 while B streams through.
+std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
+  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
+  return std::clamp<std::uint64_t>(
+      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
+}
 
-  GeneratedKernel write();
-
- private:
-  DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
-  bool fits_tensor_cores() const;
-  bool fits_copy_engine() const;
-  void write_sm90();
-  void write_sm80();
-  void write_vector();
-  bool is_thin() const;
-  void write_thin();
-  void write_any();
-  void reserve_packed();
-  void write_packing();
-  std::string pointer_of(const MatrixOperand& operand);
-  std::string strides() const;
-  std::string operands_of_any();
-  std::string shape(std::uint64_t group) const;
-  std::string entry(std::string_view bounds, std::string_view parameters,
-                    std::string_view call) const;
-  MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
-                      std::uint32_t box_lines) const;
-
-  Emitter& emitter_;
-  PhaseFinder& finder_;
-  const OpGraph& graph_;
-  const Op& op_;
-  const Target& target_;
-  Epilogue epilogue_;
-  MatrixProduct product_;
-  std::optional<MatrixProduct> strided_;
-  GeneratedKernel result_;
-};
+}  // namespace
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
@@ -83,13 +46,6 @@ bool ContractionWriter::fits_copy_engine() const {
   const DType type = operand_type();
   if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
   return alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8;
-}
-
-// Row units that are walked together: their part of A stays in the L2 while B streams through.
-std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
-  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(
-      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
 }
 
 std::string ContractionWriter::shape(std::uint64_t group) const {
@@ -352,7 +308,9 @@ GeneratedKernel ContractionWriter::write() {
   }
   if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
   result_.source.text = epilogue_.preamble();
-  if (!fits_tensor_cores()) {
+  if (epilogue_.holds_rows()) {
+    write_rows();
+  } else if (!fits_tensor_cores()) {
     product_ = whole;
     if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
     write_any();
@@ -372,14 +330,13 @@ GeneratedKernel ContractionWriter::write() {
     result_.gaps.more_reads =
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";
   }
-  if (epilogue_.folds()) {
+  if (epilogue_.folds() && !epilogue_.holds_rows()) {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
   result_.storages = emitter_.storages();
+  if (epilogue_.holds_rows()) tile_rows();
   return std::move(result_);
 }
-
-}  // namespace
 
 GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
                                      const Target& target) {

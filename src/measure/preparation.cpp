@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/interrupt.hpp"
 
 namespace fusecalc {
 namespace {
@@ -88,6 +89,7 @@ void Preparation::compile(const Progress& progress) {
   }
   if (sources.empty()) return;
   const auto tell = [&](std::size_t done) {
+    stop_if_interrupted();
     progress(fmt::format("compiling kernels, {} of {} done", done, sources.size()));
   };
   tell(0);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "core/embedded.hpp"
@@ -65,6 +67,22 @@ TEST_CASE("a source that does not compile is refused with the compiler's reason"
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("nonsense") != std::string::npos);
   }
+}
+
+TEST_CASE("what comes from the cache says how long compiling it took then") {
+  std::string folder = (std::filesystem::temp_directory_path() / "fusecalc-test.XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const KernelCache cache(folder + "/kernels");
+  const KernelSource source{std::string(embedded_kernel("stream")), {"stream"}};
+  const CompiledImage first = compile_image(source, "sm_90", cache);
+  CHECK(!first.cached);
+  CHECK(first.seconds > 1e-3);
+  const CompiledImage second = compile_image(source, "sm_90", cache);
+  CHECK(second.cached);
+  CHECK(second.seconds == doctest::Approx(first.seconds));
+  CHECK(second.image == first.image);
+  CHECK(second.log == first.log);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a device is compiled for as itself, or through the newest PTX below it") {
