@@ -42,7 +42,8 @@ struct Verified {
   double max_rel_err = 0;
   double tolerance = 0;
   bool ok = false;
-  std::string worst{};  // the place, for people
+  std::string worst{};                   // the place, for people
+  std::vector<std::string> unchecked{};  // what was not, or not exactly, and why
 };
 
 struct PlanMeasurement {

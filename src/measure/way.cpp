@@ -19,6 +19,7 @@ constexpr std::size_t kWarmUps = 2;
 std::string comparison(double seconds, double next_seconds, const std::string& next) {
   const double percent = std::round((next_seconds / seconds - 1) * 100);
   if (percent < 1) return "as fast as " + next;
+  if (percent >= 100) return fmt::format("{:.1f} times as fast as {}", 1 + percent / 100, next);
   return fmt::format("{:.0f} % faster than {}", percent, next);
 }
 

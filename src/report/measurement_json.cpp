@@ -119,6 +119,11 @@ void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
     json.member("tolerance", plan.verified->tolerance);
     json.member("ok", plan.verified->ok);
     if (!plan.verified->worst.empty()) json.member("worst", plan.verified->worst);
+    if (!plan.verified->unchecked.empty()) {
+      json.key("unchecked").begin_array();
+      for (const std::string& text : plan.verified->unchecked) json.value(text);
+      json.end();
+    }
     json.end();
   } else {
     json.null();

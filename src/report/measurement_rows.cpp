@@ -174,13 +174,17 @@ std::vector<std::string> measurement_notes(const Measurement& measurement) {
     add_kernel_notes(notes, *plan);
     add_choices(notes, *plan);
     if (!measurement.synthetic) notes.push_back(verdict_sentence(*plan));
+    if (plan->verified && !plan->verified->unchecked.empty()) {
+      notes.push_back(fmt::format("{}: not all results were checked in full: {}", plan->key,
+                                  fmt::join(plan->verified->unchecked, "; ")));
+    }
     if (throttled(plan->isolated) || throttled(plan->pipeline)) {
       notes.push_back(plan->key + ": the GPU held its clocks down during some timed runs");
     }
   }
   const std::optional<double> speedup = measurement.measured_speedup();
   if (const std::optional<double> runs = measurement.payback_runs();
-      runs && !measurement.synthetic) {
+      runs && *runs > 0 && !measurement.synthetic) {
     const bool cached = std::ranges::any_of(measurement.fused.kernels, &KernelMeasurement::cached);
     notes.push_back(fmt::format("compiling {} has paid for itself after {:.0f} runs{}",
                                 measurement.fused.key, std::ceil(*runs),
