@@ -32,19 +32,21 @@
 // L2 for 2 x 128 x 256 x 64 multiplications rather than 96: without that the L2's bandwidth is the
 // limit.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
+template <typename Element, int kTileN, int kCluster, bool kAlongM, int kLinesB, class Epilogue>
 struct ContractSm90 {
   static constexpr int kTileM = 128;
+  static constexpr bool kAlongN = kLinesB == 1;
+  static constexpr bool kInOrder = kLinesB == 2;
   static constexpr int kTileK = 64;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
-  static constexpr bool kAlternate = kTileN <= 128;
+  static constexpr bool kAlternate = kTileN <= 192;
   static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
   // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileN == 256 ? 4 : 6;
+  static constexpr int kStages = kTileN > 160 ? (kTileN > 192 ? 4 : 5) : kTileN > 96 ? 6 : 7;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
@@ -88,10 +90,10 @@ struct ContractSm90 {
     const TileWalk walk(shape, kTileM * kCluster, kTileN);
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x / 128 == 0) {
-      shrink_registers<40>();
+      shrink_registers<kTileN == 192 ? 24 : 40>();
       if (threadIdx.x == 0) produce(a, b, shape, walk, steps, rank, tiles_a, tiles_b, full, empty);
     } else {
-      grow_registers<232>();
+      grow_registers<kTileN == 192 ? 240 : 232>();
       consume(shape, walk, steps, rank, tiles_a, tiles_b, full, empty, folds, epilogue);
     }
     // No block may leave while another's copies and arrivals are on their way to it.
@@ -116,13 +118,13 @@ struct ContractSm90 {
       const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
       const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
       const int m = (unit * kCluster + (int)rank) * kTileM;
-      const int n = column * kTileN + (int)rank * kOwnN;
+      const int n = column * kTileN;
       for (int step = 0; step < steps; ++step) {
         const int k = step * kTileK;
         barrier_wait(&empty[stage], parity);
         barrier_expect(&full[stage], kBytesA + kBytesB);
         u8* const to_a = tiles_a + stage * kBytesA;
-        u8* const to_b = tiles_b + stage * kBytesB + rank * (kBytesB / kCluster);
+        u8* const to_b = tiles_b + stage * kBytesB;
         if constexpr (kAlongM) {
 #pragma unroll
           for (int i = 0; i < kTileM / 64; ++i) {
@@ -133,11 +135,19 @@ struct ContractSm90 {
         }
         if constexpr (kAlongN) {
 #pragma unroll
-          for (int i = 0; i < kOwnN / 64; ++i) {
+          for (int i = 0; i < kTileN / 64; ++i) {
+            if (i % kCluster != rank) continue;
             fetch_b(kAll, to_b + i * kBox, b, &full[stage], n + i * 64, k, b2, b3);
           }
+        } else if constexpr (kInOrder) {
+#pragma unroll
+          for (int i = 0; i < kTileN / 32; ++i) {
+            if (i % kCluster != rank) continue;
+            fetch_b(kAll, to_b + i * kBox / 2, b, &full[stage], k, 0, n / 8 + i * 4, 0);
+          }
         } else {
-          fetch_b(kAll, to_b, b, &full[stage], k, n, b2, b3);
+          fetch_b(kAll, to_b + rank * (kBytesB / kCluster), b, &full[stage], k,
+                  n + (int)rank * kOwnN, b2, b3);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
@@ -251,7 +261,7 @@ struct ContractSm90 {
     const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
                       shape.m, shape.n};
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
-    run_epilogue<kTileN>(epilogue, piece, acc, rows, folds + warp * kTileN);
+    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, folds + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -304,7 +304,7 @@ struct Piece {
 // 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_folded are the
 // folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
 // warp leaves its columns' folds.
-template <int kColumns, class Valid, class Epilogue>
+template <int kColumns, bool kInOrder, class Valid, class Epilogue>
 __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
                                            const float (&acc)[kColumns / 2],
                                            typename Epilogue::Rows::State (&rows_folded)[2],
@@ -325,7 +325,12 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
       for (int i = 0; i < 8; ++i) {
         x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
       }
-      columns_of_quad(x, v);
+      if constexpr (kInOrder) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = x[i / 2][i % 2];
+      } else {
+        columns_of_quad(x, v);
+      }
       bool inside = true;
       if constexpr (kWhole) {
         epilogue(piece.batch, row, column, v, Eight{});
@@ -359,15 +364,15 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 // A piece that lies wholly inside takes a path without a branch: only there can the compiler
 // overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
 // latency alone.
-template <int kColumns, class Epilogue>
+template <int kColumns, bool kInOrder = false, class Epilogue>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
                                              typename Epilogue::Rows::State (&rows_folded)[2],
                                              typename Epilogue::Columns::State* columns_folded) {
   if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
-    run_groups<kColumns, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
   } else {
-    run_groups<kColumns, int>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_folded, columns_folded);
   }
 }
 

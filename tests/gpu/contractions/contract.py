@@ -114,8 +114,7 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
 def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False, align=8):
     return (cuda.building_blocks(*BLOCKS_90) +
             f"typedef {element} T;\n" + epilogue.replace("ALIGN", str(align)) +
-            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=str(ta).lower(),
-                         tb=str(tb).lower()))
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=int(ta), tb=int(tb)))
 
 
 ENTRY_80 = """
@@ -136,25 +135,31 @@ def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=Non
 
 
 def shared_bytes(tile_n, column_parts=0):
-    stages = 4 if tile_n == 256 else 6
+    stages = 4 if tile_n == 256 else 5 if tile_n == 192 else 6 if tile_n > 96 else 7
     return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
 
 
 class Problem:
-    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n]; views may broadcast."""
+    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n] where tb is 1; views may
+    broadcast. tb = 2: [n, k], its lines fetched in the order in which lanes hold columns."""
 
     def __init__(self, a, b, ta=False, tb=False, tile_n=256, cluster=2, group=8):
         self.ta, self.tb, self.tile_n, self.cluster = ta, tb, tile_n, cluster
         k_of_a = a.shape[2] if ta else a.shape[3]
         self.m = a.shape[3] if ta else a.shape[2]
-        self.n = b.shape[3] if tb else b.shape[2]
+        self.n = b.shape[3] if tb == 1 else b.shape[2]
         self.k = k_of_a
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
         self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
                                  group)
         self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
-        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n // cluster))
+        if tb == 2:
+            line = b.stride(2)
+            self.map_b = cuda.tensor_map(b, [self.k, 2, self.n // 8, 4], [line, 8 * line, 2 * line],
+                                         [64, 2, 4, 4])
+        else:
+            self.map_b = self.map_of(b, (64, 64) if tb == 1 else (64, tile_n // cluster))
         units = -(-self.m // (128 * cluster)) * -(-self.n // tile_n) * self.outer * self.inner
         self.grid = min(torch.cuda.get_device_properties(0).multi_processor_count // cluster,
                         units) * cluster
@@ -185,6 +190,55 @@ def source_thin(name, epilogue, rows, columns, element="bf16", align=8):
             ENTRY_THIN.format(name=name, rows=rows, columns=columns))
 
 
+BLOCKS_THIN_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_thin_sm90")
+ENTRY_THIN_90 = """
+typedef ContractThinSm90<T, {rows}, {tile_n}, {split}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads) __cluster_dims__({split}, 1, 1)
+    {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+           const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
+  Contract::run(a, b, shape, store);
+}}
+"""
+
+
+def source_thin_90(name, epilogue, rows, tile_n, split, tb=0, element="bf16", align=8):
+    return (cuda.building_blocks(*BLOCKS_THIN_90) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", str(align)) +
+            ENTRY_THIN_90.format(name=name, rows=rows, tile_n=tile_n, split=split, tb=tb))
+
+
+class ProblemThin90(Problem):
+    def __init__(self, a, b, rows, tile_n, split, tb=0):
+        super().__init__(a, b, tb=tb, tile_n=128, cluster=1)
+        self.map_a = self.map_of(a, (64, rows))
+        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n))
+        self.grid = (-(-self.n // tile_n) * split, self.outer * self.inner, 1)
+        self.threads = 2 * tile_n + 32
+        stage = (rows + tile_n) * 128
+        self.shared = ((104 << 10) // stage) * (stage + 16)
+
+    def launch(self, kernel, epilogue):
+        kernel.launch(self.grid, self.threads, self.shared, self.map_a, self.map_b, self.shape,
+                      epilogue)
+
+
+BLOCKS_VECTOR = ("elements", "quick", "epilogue", "tile_walk", "contract_vector")
+ENTRY_VECTOR = """
+typedef ContractVector<T, {align}, {lanes}, {split}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(512)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store,
+           u8* work) {{
+  Contract::run(a, b, shape, strides, store, work);
+}}
+"""
+
+
+def source_vector(name, epilogue, lanes, split, element="bf16", align=8):
+    return (cuda.building_blocks(*BLOCKS_VECTOR) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", "1") +
+            ENTRY_VECTOR.format(name=name, align=align, lanes=lanes, split=split))
+
+
 class Problem80:
     """The same for contract_sm80, without tensor maps."""
 
@@ -203,6 +257,12 @@ class Problem80:
 
     def launch(self, kernel, epilogue):
         kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
+
+    def launch_vector(self, kernel, lanes, split, epilogue, work):
+        """b: [outer, inner, 1, k]; work: zeros, (split + 1) floats a row."""
+        rows = self.m * self.outer * self.inner
+        kernel.launch(-(-rows * lanes // 512) * split, 512, 0, *self.operands, self.shape,
+                      self.strides, epilogue, work)
 
     def launch_thin(self, kernel, rows, columns, epilogue):
         kernel.launch((-(-self.n // (8 * columns)), self.outer * self.inner, 1), 256,
@@ -304,6 +364,82 @@ def check_sm80():
                     worst, where = error, (m, n, k, batch_a, batch_b)
         limit = 5e-6 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
         report(worst < limit, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
+
+
+def check_thin_90():
+    cases = {f"thin90_{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
+             for rows in (16, 32, 64) for tile_n in (64, 128) for split in (1, 2, 4, 8)
+             for tb in (0, 1)}
+    sources = {name: source_thin_90(name, STORE, *case, align=1) for name, case in cases.items()}
+    sources["thin90_loss"] = source_thin_90("thin90_loss", LOSS, 32, 64, 4)
+    sources["thin90_f16"] = source_thin_90("thin90_f16", STORE, 16, 64, 2, element="f16", align=1)
+    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "epilogue") + MERGE_LOSS
+    kernels = cuda.load(sources)
+    cases["thin90_f16"] = (16, 64, 2, 0)
+    for name, (rows, tile_n, split, tb) in cases.items():
+        worst, where = 0, None
+        dtype = torch.float16 if name.endswith("f16") else torch.bfloat16
+        for m, n, k in ((1, 1, 8), (rows - 3, 129, 264), (rows, 1000, 4096), (1, 4097, 1032),
+                        (min(rows, 31), 257, 4104)):
+            for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (1, 3))):
+                a = operand(*batch_a, m, k, dtype)
+                b = operand(*batch_b, k, n, dtype, -n % 8) if tb else operand(*batch_b, n, k, dtype)
+                problem = ProblemThin90(a, b, rows, tile_n, split, tb)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"), device="cuda",
+                                 dtype=dtype)
+                problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))
+                error = error_of(out, a.double() @ (b if tb else b.transpose(2, 3)).double())
+                if not error <= worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        report(worst < 6e-3, f"{name}: worst error {worst:.2e} at {where}; " +
+               kernels[name].report)
+    m, n, k = 30, 1001, 264
+    a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+    tiles = -(-n // 64)
+    target = torch.randint(0, n, (m,), device="cuda")
+    partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
+    picked, out = (torch.full((m,), float("nan"), device="cuda") for _ in range(2))
+    ProblemThin90(a, b, 32, 64, 4).launch(kernels["thin90_loss"], cuda.pointer(partials) +
+                                          cuda.pointer(picked) + cuda.pointer(target) +
+                                          struct.pack("4i", m, n, tiles, 0))
+    kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
+    want = torch.nn.functional.cross_entropy(a[0, 0].double() @ b[0, 0].double().t(), target,
+                                             reduction="none")
+    report(error_of(out, want) < 1e-4, f"thin90 loss: {error_of(out, want):.2e}")
+
+
+def check_vector():
+    cases = {f"vector_{lanes}_{split}_{align}_{element}": (lanes, split, align, element)
+             for lanes, split in ((8, 1), (32, 1), (512, 1), (512, 3), (512, 64))
+             for align, element in ((8, "bf16"), (1, "bf16"), (4, "f32"), (1, "f32"))}
+    kernels = cuda.load({name: source_vector(name, STORE, lanes, split, element, align)
+                         for name, (lanes, split, align, element) in cases.items()})
+    for name, (lanes, split, align, element) in cases.items():
+        dtype = dict(bf16=torch.bfloat16, f32=torch.float32)[element]
+        worst, where = 0, None
+        for m, k in ((1, 1), (1, 31), (31, 129), (129, 257), (257, 4097), (4097, 40), (1, 1000001)):
+            for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 3))):
+                a = operand(*batch_a, m, k, dtype, -k % align)
+                b = operand(*batch_b, 1, k, dtype, -k % align)
+                problem = Problem80(a, b)
+                rows = m * problem.outer * problem.inner
+                work = torch.zeros(rows * (split + 1), device="cuda")
+                for again in range(2):
+                    out = torch.full((problem.outer, problem.inner, m, 1), float("nan"),
+                                     device="cuda", dtype=dtype)
+                    problem.launch_vector(kernels[name], lanes, split,
+                                          cuda.pointer(out) + struct.pack("2i", m, 1), work)
+                    # Sums of many products that cancel: beside the size of what is added.
+                    want = a.double() @ b.transpose(2, 3).double()
+                    size = a.double().norm() * b.double().norm() / max(1, m * k)**0.5
+                    error = (((out.double() - want).norm() / torch.maximum(want.norm(), size)).item())
+                    if again and not torch.equal(out, before):
+                        error = float("nan")
+                    before = out
+                if not error <= worst:
+                    worst, where = error, (m, k, batch_a, batch_b)
+        report(worst < (6e-3 if element == "bf16" else 2e-6),
+               f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
 
 
 def check_thin():

@@ -55,6 +55,7 @@ def compile_source(text, architecture):
 
 class Kernel:
     def __init__(self, module, name, log):
+        self.module = module
         self.function = ctypes.c_void_p()
         check(_cuda.cuModuleGetFunction(ctypes.byref(self.function), module, name.encode()), name)
         report = log.split(f"'{name}'", 1)[-1].split("Compiling entry", 1)[0]
