@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/interrupt.hpp"
+#include "measure/timing.hpp"
 
 namespace fusecalc {
 namespace {
-
-// Odd, so that a median is a run.
-constexpr std::size_t kRounds = 7;
-constexpr std::size_t kWarmUps = 2;
 
 std::string comparison(double seconds, double next_seconds, const std::string& next) {
   const double percent = std::round((next_seconds / seconds - 1) * 100);
@@ -26,19 +24,14 @@ std::string comparison(double seconds, double next_seconds, const std::string& n
 }  // namespace
 
 Choice fastest_of(GpuBackend& gpu, std::span<const Way> ways) {
-  std::vector<std::vector<double>> seconds(ways.size());
-  for (std::size_t round = 0; round < kWarmUps + kRounds; ++round) {
-    stop_if_interrupted();
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      const TimedRun run = gpu.time_once([&] { enqueue(gpu, ways[i].steps); });
-      if (round >= kWarmUps) seconds[i].push_back(run.seconds);
-    }
-  }
+  constexpr std::size_t kRuns = 7;  // odd, so that a median is a run
+  std::vector<Work> works;
+  for (const Way& way : ways) works.emplace_back([&] { enqueue(gpu, way.steps); });
+  const std::vector<std::optional<TimeSpread>> times =
+      time_by_turns(gpu, works, {.min_samples = kRuns, .max_samples = kRuns});
+  stop_if_interrupted();
   std::vector<std::pair<double, std::size_t>> order;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    std::ranges::sort(seconds[i]);
-    order.emplace_back(seconds[i][kRounds / 2], i);
-  }
+  for (std::size_t i = 0; i < times.size(); ++i) order.emplace_back(times[i].value().median, i);
   std::ranges::sort(order);
   if (order.size() < 2) return {};
   return {.fastest = order[0].second,
