@@ -24,11 +24,11 @@
 // where B lies as [k][n]). Clusters of work: a batch's tiles of 128 * kRowBlocks rows, times the
 // batches.
 //
-// Traffic: the blocks side by side hold 128 whole rows in their registers. They share the rows of A,
-// which the first of them fetches for all; what they trade about a row is a few floats, straight
-// into each other's shared memory. C never leaves the multiprocessors. Every cluster reads all of B:
-// two rows of blocks, each of which fetches half for both, do so half as often, and it is the L2's
-// speed that long products wait for.
+// Traffic: the blocks side by side hold 128 whole rows in their registers. They share the rows of
+// A, which the first of them fetches for all; what they trade about a row is a few floats, straight
+// into each other's shared memory. C never leaves the multiprocessors. Every cluster reads all of
+// B: two rows of blocks, each of which fetches half for both, do so half as often, and it is the
+// L2's speed that long products wait for.
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue,
           int kRowBlocks = 1>
@@ -66,8 +66,8 @@ struct ContractRowsSm90 {
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
         barrier_init(&barriers.full[s], 1);
-        // Free when all that it is filled for have read it: B those one below the other, A those side
-        // by side, and it is the first of these that fetches it.
+        // Free when all that it is filled for have read it: B those one below the other, A those
+        // side by side, and it is the first of these that fetches it.
         const int others = rank % kCluster == 0 ? kCluster - 1 : 0;
         barrier_init(&barriers.empty[s], kConsumers * (kRowBlocks + others));
       }

@@ -90,11 +90,10 @@ void ContractionWriter::tile_rows() {
     kernel.shared_bytes =
         static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 128);
     kernel.persistent_cluster = static_cast<unsigned>(tiling.blocks());
-    kernel.blocks = tiling.blocks() * ((product_.m + tiling.rows() - 1) / tiling.rows()) *
-                    product_.batches();
-    kernel.schedule =
-        fmt::format("wgmma, whole rows in tiles of {} x {}, {} x {} a cluster", kTileM,
-                    tiling.tile_n, tiling.row_blocks, tiling.cluster);
+    kernel.blocks =
+        tiling.blocks() * ((product_.m + tiling.rows() - 1) / tiling.rows()) * product_.batches();
+    kernel.schedule = fmt::format("wgmma, whole rows in tiles of {} x {}, {} x {} a cluster",
+                                  kTileM, tiling.tile_n, tiling.row_blocks, tiling.cluster);
   }
   result_ = std::move(kernels.front());
   result_.others.assign(kernels.begin() + 1, kernels.end());

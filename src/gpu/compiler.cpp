@@ -150,17 +150,15 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   const Clock::time_point begin = Clock::now();
   Program program(source.text);
   program.compile(arguments);
-  CompiledImage compiled{
-      .image = program.image(architecture.starts_with("sm_")),
-      .log = program.log(),
-      .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+  CompiledImage compiled{.image = program.image(architecture.starts_with("sm_")),
+                         .log = program.log(),
+                         .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
   cache.store(key, pack(compiled));
   return compiled;
 }
 
 std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
-                                          const std::string& architecture,
-                                          const KernelCache& cache,
+                                          const std::string& architecture, const KernelCache& cache,
                                           const std::function<void(std::size_t)>& tell) {
   constexpr std::chrono::milliseconds kBetweenTellings(20);
   std::vector<CompiledImage> images(sources.size());

@@ -33,8 +33,7 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
 // The same for several sources, a thread for each processor. Calls `tell` over and over with how
 // many are done; when it throws, those that are being compiled are finished and no others begun.
 std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
-                                          const std::string& architecture,
-                                          const KernelCache& cache,
+                                          const std::string& architecture, const KernelCache& cache,
                                           const std::function<void(std::size_t)>& tell);
 
 // Bytes of register spills of an entry, stores and loads, in ptxas's verbose report.

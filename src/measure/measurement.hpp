@@ -29,7 +29,7 @@ struct KernelMeasurement {
   Observed observed;  // alone, from a cold L2
   KernelResources resources;
   std::string
-      schedule{};  // how its work is spread; empty: it has no code, observed.reason tells why
+      schedule{};        // how its work is spread; empty: it has no code, observed.reason tells why
   std::string choice{};  // why it runs this way, where there was another
   KnownGaps gaps{};
   double occupancy = 0;

@@ -139,8 +139,8 @@ void Preparation::add_packing(Way& way, const Added& added) {
   const GeneratedKernel& code = *added.code;
   if (!code.packing) return;
   way.schedule += ", an operand put in order before";
-  way.steps.insert(way.steps.begin(), entry_of(code, code.source.entries.size() - 1, *code.packing,
-                                               added.workspace));
+  way.steps.insert(way.steps.begin(),
+                   entry_of(code, code.source.entries.size() - 1, *code.packing, added.workspace));
 }
 
 Launch Preparation::entry_of(const GeneratedKernel& code, std::size_t entry,
@@ -164,12 +164,12 @@ Launch Preparation::first_entry(const GeneratedKernel& code, const BufferAt& wor
   std::vector<Argument> maps;
   for (const MappedTensor& map : code.maps) {
     const bool packed = map.storage == kNone;
-    maps.emplace_back(
-        TensorMap{.at = packed ? BufferAt{workspace.buffer, code.packed_at} : memory_.at(map.storage),
-                  .dtype = map.dtype,
-                  .extents = map.extents,
-                  .strides = map.strides,
-                  .box = map.box});
+    maps.emplace_back(TensorMap{
+        .at = packed ? BufferAt{workspace.buffer, code.packed_at} : memory_.at(map.storage),
+        .dtype = map.dtype,
+        .extents = map.extents,
+        .strides = map.strides,
+        .box = map.box});
   }
   launch.arguments.insert(launch.arguments.begin(), maps.begin(), maps.end());
   if (const unsigned cluster = code.persistent_cluster; cluster > 0) {

@@ -13,8 +13,8 @@ namespace fusecalc {
 std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
                                       std::uint64_t count);
 
-// Whether samples of a result see what its op does: of a tensor that a scatter patches they do where
-// the inputs name the rows.
+// Whether samples of a result see what its op does: of a tensor that a scatter patches they do
+// where the inputs name the rows.
 bool samples_tell(const OpGraph& graph, TensorId result, std::span<const GraphInput> inputs);
 
 // The same for a result of a graph: half of those of a tensor that a scatter patches lie in rows

@@ -206,8 +206,8 @@ std::optional<Allowance> Verifier::allowance_for(const ExpectedOutput& output) c
   return Allowance{.absolute = kSlack * absolute, .relative = std::isfinite(typical) ? typical : 0};
 }
 
-// Without a reference, what so many roundings may do to the largest elements must do. Both plans are
-// asked for those: what one of them makes too large by mistake is no measure.
+// Without a reference, what so many roundings may do to the largest elements must do. Both plans
+// are asked for those: what one of them makes too large by mistake is no measure.
 Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& output,
                                      const BufferAt& ours, const BufferAt& theirs) const {
   constexpr double kMost = 0.5;  // of the largest, be the type ever so narrow
@@ -231,7 +231,8 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     const BufferAt ours = places(output.tensor);
     const BufferAt theirs = others(output.tensor);
     std::optional<Allowance> allowed = allowance_for(output);
-    if (!output.answer.reason.empty() || !output.telling) allowed = coarse_allowance(gpu, output, ours, theirs);
+    if (!output.answer.reason.empty() || !output.telling)
+      allowed = coarse_allowance(gpu, output, ours, theirs);
     if (!allowed) {
       result.unchecked.push_back(printable(tensor.name) + ": some elements may overflow");
       continue;
@@ -240,9 +241,9 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     Difference difference = gpu.compare(ours, theirs, dtype, tensor.elements, *allowed);
     const double mine = read_element(gpu, ours, dtype, difference.worst);
     const double other = read_element(gpu, theirs, dtype, difference.worst);
-    const bool jumped = output.may_jump && std::isnan(mine) == std::isnan(other) &&
-                        static_cast<double>(difference.beyond) <=
-                            kMayJump * static_cast<double>(tensor.elements);
+    const bool jumped =
+        output.may_jump && std::isnan(mine) == std::isnan(other) &&
+        static_cast<double>(difference.beyond) <= kMayJump * static_cast<double>(tensor.elements);
     if (jumped) difference.excess = std::min(difference.excess, 1.0);
     note(result, difference.excess, dtype, [&] {
       return fmt::format("{} is {:.9g}, and {:.9g} unfused ({} of {} elements differ too much)",

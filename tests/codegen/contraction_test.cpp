@@ -185,9 +185,9 @@ std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capabil
 TEST_CASE("whole rows that no kernel holds say why") {
   CHECK(refusal(graph_of(kNorm), {0, 1, 2}, 80).find("compute capability 9.0") !=
         std::string::npos);
-  const OpGraph twice = graph_of(
-      list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
-           R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+  const OpGraph twice =
+      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
+                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
               {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
   CHECK(refusal(twice, {0, 1, 2}, 90).find("a second reduction") != std::string::npos);

@@ -31,8 +31,8 @@ const std::string kBias = R"({"op": "linear", "inputs": ["x", "w", "b"], "output
 
 std::string then(const std::string& op, const std::string& inputs, const std::string& output,
                  const std::string& more = "") {
-  return R"(, {"op": ")" + op + R"(", "inputs": [)" + inputs + R"(], "output": ")" + output +
-         "\"" + more + "}";
+  return R"(, {"op": ")" + op + R"(", "inputs": [)" + inputs + R"(], "output": ")" + output + "\"" +
+         more + "}";
 }
 
 MatmulEpilogue epilogue_of(const std::optional<LibraryProduct>& product) {
@@ -48,13 +48,11 @@ TEST_CASE("a product with a bias and an activation is one call of the library") 
   CHECK(epilogue_of(call(kBare + then("relu", R"("h")", "y"))) == MatmulEpilogue::kRelu);
   CHECK(epilogue_of(call(kBias + then("relu", R"("h")", "y"))) == MatmulEpilogue::kReluBias);
   CHECK(epilogue_of(call(kBare + then("gelu", R"("h")", "y", kTanh))) == MatmulEpilogue::kGelu);
-  CHECK(epilogue_of(call(kBias + then("gelu", R"("h")", "y", kTanh))) ==
-        MatmulEpilogue::kGeluBias);
+  CHECK(epilogue_of(call(kBias + then("gelu", R"("h")", "y", kTanh))) == MatmulEpilogue::kGeluBias);
 }
 
 TEST_CASE("an addition of one number a column is a bias, from either side") {
-  const auto product =
-      call(kBare + then("add", R"("b", "h")", "g") + then("relu", R"("g")", "y"));
+  const auto product = call(kBare + then("add", R"("b", "h")", "g") + then("relu", R"("g")", "y"));
   CHECK(epilogue_of(product) == MatmulEpilogue::kReluBias);
   CHECK(product->matmul.n == 32);
   CHECK(epilogue_of(call(kBare + then("add", R"("h", "b")", "g"))) == MatmulEpilogue::kBias);
@@ -86,10 +84,10 @@ TEST_CASE("a result on the way that somebody else needs keeps the group from the
 
 TEST_CASE("types that the library would not round to keep the group from it") {
   // h is bf16 and the sum f32; a call would never round to bf16.
-  CHECK(!call(kBare + then("add", R"("h", "c")", "y"),
-              R"(, "c": {"shape": [32], "dtype": "f32"})"));
-  CHECK(!call(kBare + then("cast", R"("h")", "g", R"(, "to": "f32")") +
-              then("relu", R"("g")", "y")));
+  CHECK(
+      !call(kBare + then("add", R"("h", "c")", "y"), R"(, "c": {"shape": [32], "dtype": "f32"})"));
+  CHECK(
+      !call(kBare + then("cast", R"("h")", "g", R"(, "to": "f32")") + then("relu", R"("g")", "y")));
 }
 
 }  // namespace

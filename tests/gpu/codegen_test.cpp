@@ -117,8 +117,8 @@ TEST_CASE("several sources compile side by side, in their order, and tell how fa
   std::vector<KernelSource> sources;
   for (int i = 0; i < 5; ++i) {
     const std::string name = fmt::format("k{}", i);
-    sources.push_back({.text = fmt::format("extern \"C\" __global__ void {}() {{}}", name),
-                       .entries = {name}});
+    sources.push_back(
+        {.text = fmt::format("extern \"C\" __global__ void {}() {{}}", name), .entries = {name}});
   }
   std::size_t told = 0;
   const std::vector<CompiledImage> images =
@@ -139,8 +139,8 @@ TEST_CASE("several sources compile side by side, in their order, and tell how fa
 TEST_CASE("whoever is told how far the compiler is may end it") {
   std::vector<KernelSource> sources(64);
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    sources[i].text = fmt::format(
-        "extern \"C\" __global__ void k(float* p) {{ p[0] = sinf(p[{}]); }}", i);
+    sources[i].text =
+        fmt::format("extern \"C\" __global__ void k(float* p) {{ p[0] = sinf(p[{}]); }}", i);
     sources[i].entries = {"k"};
   }
   std::size_t told = 0;

@@ -146,7 +146,8 @@ TEST_CASE("whole rows of a product come in several tilings, of which the fastest
       "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"op": "softmax", "inputs": ["h"], "output": "y"}]})");
   const Measurement result = measured(gpu, graph, {.runs = 10});
-  CHECK(result.fused.kernels[0].schedule == "wgmma, whole rows in tiles of 128 x 192, 1 x 4 a cluster");
+  CHECK(result.fused.kernels[0].schedule ==
+        "wgmma, whole rows in tiles of 128 x 192, 1 x 4 a cluster");
   CHECK(result.fused.kernels[0].choice == "2.0 times as fast as the generated kernel");
 }
 

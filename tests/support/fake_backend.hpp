@@ -97,7 +97,8 @@ class FakeBackend final : public GpuBackend {
     for (std::uint64_t i = 0; i < elements; ++i) {
       const double x = decode(dtype, left, i);
       const double y = decode(dtype, right, i);
-      if (std::isfinite(x)) difference.max_magnitude = std::max(difference.max_magnitude, std::abs(x));
+      if (std::isfinite(x))
+        difference.max_magnitude = std::max(difference.max_magnitude, std::abs(x));
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
       const double most = std::max(std::abs(x), std::abs(y));
       const double apart = std::abs(x - y);
