@@ -13,31 +13,25 @@
 //       with the fold of the whole row; it stores the outputs
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractRowsSm90<...>::kThreads, 1)
-//       __cluster_dims__(kCluster * kRowBlocks, 1, 1)
+//       __cluster_dims__(kCluster, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue, kRowBlocks>::run(
-//         a, b, shape, Epilogue{...});
+//     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(a, b, shape,
+//                                                                                 Epilogue{...});
 //   }
 // Element, kAlongM, kAlongN, the launch and A's map are those of contract_sm90. kTileN: 256, 192 or
-// 128; kCluster: blocks side by side, so that kTileN * kCluster is at least n; kRowBlocks: 1 or 2,
-// one below the other; 8 blocks at most together. B's map has boxes of kTileN / kRowBlocks (of 64,
-// where B lies as [k][n]). Clusters of work: a batch's tiles of 128 * kRowBlocks rows, times the
-// batches.
+// 128; kCluster: 1 to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of
+// 64, where B lies as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
 //
-// Traffic: the blocks side by side hold 128 whole rows in their registers. They share the rows of
-// A, which the first of them fetches for all; what they trade about a row is a few floats, straight
-// into each other's shared memory. C never leaves the multiprocessors. Every cluster reads all of
-// B: two rows of blocks, each of which fetches half for both, do so half as often, and it is the
-// L2's speed that long products wait for.
+// Traffic: a cluster's blocks lie side by side and hold 128 whole rows in their registers. They
+// share the rows of A, which the first of them fetches for all; what they trade about a row is a
+// few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue,
-          int kRowBlocks = 1>
+template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
 struct ContractRowsSm90 {
   static constexpr int kTileM = 128;
   static constexpr int kTileK = 64;
   static constexpr int kConsumers = 2;  // warpgroups, of 64 rows each
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  static constexpr int kBlocks = kCluster * kRowBlocks;
   static constexpr int kStages = 4;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
@@ -62,25 +56,23 @@ struct ContractRowsSm90 {
     u8* const tiles_b = shared + kStages * kBytesA;
     State* const trade = reinterpret_cast<State*>(tiles_b + kStages * kBytesB);
     Barriers& barriers = *reinterpret_cast<Barriers*>(tiles_b + kStages * kBytesB + kTradeBytes);
-    const u32 rank = kBlocks > 1 ? cluster_rank() : 0;
+    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
         barrier_init(&barriers.full[s], 1);
-        // Free when all that it is filled for have read it: B those one below the other, A those
-        // side by side, and it is the first of these that fetches it.
-        const int others = rank % kCluster == 0 ? kCluster - 1 : 0;
-        barrier_init(&barriers.empty[s], kConsumers * (kRowBlocks + others));
+        // The first block's stages are free when all blocks have read A.
+        barrier_init(&barriers.empty[s], rank == 0 ? kConsumers * kCluster : kConsumers);
       }
       for (int i = 0; i < 2 * kConsumers; ++i) {
         barrier_init(&barriers.trade[i / kConsumers][i % kConsumers], kCluster);
       }
       barrier_init_done();
     }
-    if constexpr (kBlocks > 1)
+    if constexpr (kCluster > 1)
       cluster_sync();
     else
       __syncthreads();
-    const int units = (shape.m + kTileM * kRowBlocks - 1) / (kTileM * kRowBlocks);
+    const int units = (shape.m + kTileM - 1) / kTileM;
     const int tiles = units * shape.inner * shape.outer;
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x < 128) {
@@ -91,7 +83,7 @@ struct ContractRowsSm90 {
       grow_registers<232>();
       consume(shape, units, tiles, steps, rank, tiles_a, tiles_b, trade, barriers, epilogue);
     }
-    if constexpr (kBlocks > 1) {
+    if constexpr (kCluster > 1) {
       __syncwarp();
       cluster_sync();
     }
@@ -101,12 +93,10 @@ struct ContractRowsSm90 {
                                                  const ContractShape& shape, int units, int tiles,
                                                  int steps, u32 rank, u8* tiles_a, u8* tiles_b,
                                                  Barriers& barriers) {
-    const u32 row = rank / kCluster, column = rank % kCluster;
     int stage = 0;
     u32 parity = 1;
-    for (int tile = blockIdx.x / kBlocks; tile < tiles; tile += gridDim.x / kBlocks) {
-      const int batch = tile / units, n = (int)column * kTileN;
-      const int m = (tile % units * kRowBlocks + (int)row) * kTileM;
+    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
+      const int batch = tile / units, m = tile % units * kTileM, n = (int)rank * kTileN;
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
       const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
@@ -115,41 +105,35 @@ struct ContractRowsSm90 {
         barrier_wait(&barriers.empty[stage], parity);
         u64* const full = &barriers.full[stage];
         barrier_expect(full, kBytesA + kBytesB);
-        if (column == 0) {
-          constexpr u32 kSide = (1u << kCluster) - 1;
-          const u32 all = kCluster > 1 ? kSide << (row * kCluster) : 0;
+        if (rank == 0) {
           u8* const to = tiles_a + stage * kBytesA;
           if constexpr (kAlongM) {
-            fetch<(kCluster > 1)>(all, to, a, full, m, k, a2, a3);
-            fetch<(kCluster > 1)>(all, to + kBox, a, full, m + 64, k, a2, a3);
+            fetch_a(to, a, full, m, k, a2, a3);
+            fetch_a(to + kBox, a, full, m + 64, k, a2, a3);
           } else {
-            fetch<(kCluster > 1)>(all, to, a, full, k, m, a2, a3);
+            fetch_a(to, a, full, k, m, a2, a3);
           }
         }
-        const u32 both = 1u << column | 1u << (column + kCluster);
         u8* const to = tiles_b + stage * kBytesB;
         if constexpr (kAlongN) {
-          for (int i = (int)row; i < kTileN / 64; i += kRowBlocks) {
-            fetch<(kRowBlocks > 1)>(both, to + i * kBox, b, full, n + i * 64, k, b2, b3);
+#pragma unroll
+          for (int i = 0; i < kTileN / 64; ++i) {
+            copy_box(to + i * kBox, b, full, n + i * 64, k, b2, b3, kEvictNormal);
           }
         } else {
-          constexpr int kLines = kTileN / kRowBlocks;
-          fetch<(kRowBlocks > 1)>(both, to + row * (kBytesB / kRowBlocks), b, full, k,
-                                  n + (int)row * kLines, b2, b3);
+          copy_box(to, b, full, k, n, b2, b3, kEvictNormal);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
     }
   }
 
-  // Into the same place of all blocks that the mask names, or of this one.
-  template <bool kToOthers>
-  static __device__ __forceinline__ void fetch(u32 mask, void* to, const TensorMap& map,
-                                               u64* barrier, int c0, int c1, int c2, int c3) {
-    if constexpr (kToOthers)
-      copy_box_to(mask, to, map, barrier, c0, c1, c2, c3, kEvictNormal);
+  static __device__ __forceinline__ void fetch_a(void* to, const TensorMap& a, u64* barrier, int c0,
+                                                 int c1, int c2, int c3) {
+    if constexpr (kCluster > 1)
+      copy_box_to((1u << kCluster) - 1, to, a, barrier, c0, c1, c2, c3, kEvictNormal);
     else
-      copy_box(to, map, barrier, c0, c1, c2, c3, kEvictNormal);
+      copy_box(to, a, barrier, c0, c1, c2, c3, kEvictNormal);
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
@@ -163,7 +147,7 @@ struct ContractRowsSm90 {
     constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
     int stage = 0, turn = 0;
     u32 parity = 0;
-    for (int tile = blockIdx.x / kBlocks; tile < tiles; tile += gridDim.x / kBlocks, ++turn) {
+    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster, ++turn) {
       float acc[kTileN / 2];
       int before = 0;
       for (int step = 0; step < steps; ++step) {
@@ -187,9 +171,8 @@ struct ContractRowsSm90 {
       wgmma_wait<0>();
       pin(acc);
       release(barriers, before, thread, rank);
-      const int m = (tile % units * kRowBlocks + (int)rank / kCluster) * kTileM;
-      const Piece piece{tile / units, m + consumer * 64 + thread / 32 * 16,
-                        (int)rank % kCluster * kTileN, shape.m, shape.n};
+      const Piece piece{tile / units, tile % units * kTileM + consumer * 64 + thread / 32 * 16,
+                        (int)rank * kTileN, shape.m, shape.n};
       finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileM,
              &barriers.trade[turn % 2][consumer], epilogue);
     }
@@ -199,11 +182,7 @@ struct ContractRowsSm90 {
                                                  u32 rank) {
     if (thread == 0) barrier_arrive(&barriers.empty[stage]);
     if constexpr (kCluster > 1) {
-      const u32 first = rank / kCluster * kCluster;
-      if (thread == 1 && rank != first) barrier_arrive_at(&barriers.empty[stage], first);
-    }
-    if constexpr (kRowBlocks > 1) {
-      if (thread == 2) barrier_arrive_at(&barriers.empty[stage], (rank + kCluster) % kBlocks);
+      if (thread == 1 && rank != 0) barrier_arrive_at(&barriers.empty[stage], 0);
     }
   }
 
@@ -216,20 +195,19 @@ struct ContractRowsSm90 {
       pass_first<Eight>(epilogue, piece, acc, rows);
     else
       pass_first<int>(epilogue, piece, acc, rows);
-    // Every block beside this one gets its folds of the rows.
-    const u32 first = rank / kCluster * kCluster;
+    // Every block of the cluster gets this one's folds of its rows.
     const int lane = threadIdx.x % 32;
     const int line = consumer * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
-      State* const slot = trade + (rank - first) * kTileM + line + 8 * half;
+      State* const slot = trade + rank * kTileM + line + 8 * half;
       if constexpr (kCluster == 1) {
         if (lane % 4 == 0) *slot = rows[half];
       } else {
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
-          for (int p = 0; p < kParts; ++p) store_at(&slot->part[p], first + to, rows[half].part[p]);
+          for (int p = 0; p < kParts; ++p) store_at(&slot->part[p], to, rows[half].part[p]);
         }
       }
     }
@@ -237,7 +215,7 @@ struct ContractRowsSm90 {
       __syncwarp();
     } else {
       group_sync(2 + consumer, 128);
-      if (threadIdx.x % 128 < kCluster) barrier_publish_at(barrier, first + threadIdx.x % 128);
+      if (threadIdx.x % 128 < kCluster) barrier_publish_at(barrier, threadIdx.x % 128);
       barrier_wait_published(barrier, turn / 2 & 1);
     }
 #pragma unroll

@@ -13,20 +13,17 @@ namespace fusecalc {
 namespace {
 
 constexpr std::uint64_t kTileM = 128;
-constexpr std::uint64_t kMostBlocks = 4;  // side by side
+constexpr std::uint64_t kMostBlocks = 4;
 
 struct Tiling {
   std::uint64_t tile_n = 0;
-  std::uint64_t cluster = 0;     // blocks side by side
-  std::uint64_t row_blocks = 1;  // one below the other
+  std::uint64_t cluster = 0;
 
   std::uint64_t columns() const { return tile_n * cluster; }
-  std::uint64_t blocks() const { return cluster * row_blocks; }
-  std::uint64_t rows() const { return kTileM * row_blocks; }
 };
 
 // Those that hold a row, the two that waste least of what they hold first.
-std::vector<Tiling> tilings_of(std::uint64_t rows, std::uint64_t columns) {
+std::vector<Tiling> tilings_of(std::uint64_t columns) {
   std::vector<Tiling> tilings;
   for (const std::uint64_t tile_n : {256U, 192U, 128U}) {
     const Tiling tiling{tile_n, (columns + tile_n - 1) / tile_n};
@@ -37,10 +34,6 @@ std::vector<Tiling> tilings_of(std::uint64_t rows, std::uint64_t columns) {
   std::ranges::stable_sort(tilings, {}, &Tiling::columns);
   constexpr std::size_t kTried = 2;
   if (tilings.size() > kTried) tilings.resize(kTried);
-  if (rows <= kTileM) return tilings;
-  for (std::size_t i = 0, count = tilings.size(); i < count; ++i) {
-    tilings.push_back({tilings[i].tile_n, tilings[i].cluster, 2});
-  }
   return tilings;
 }
 
@@ -52,7 +45,7 @@ void ContractionWriter::write_rows() {
                     "what follows needs whole rows of it, which only kernels for compute "
                     "capability 9.0, of 16-bit operands in whole 16 bytes, keep on chip");
   }
-  if (tilings_of(product_.m, product_.n).empty()) {
+  if (tilings_of(product_.n).empty()) {
     cannot_generate(op_, fmt::format("what follows needs whole rows of it, and those of {} columns "
                                      "are more than four blocks hold",
                                      product_.n));
@@ -72,28 +65,26 @@ void ContractionWriter::write_rows() {
 void ContractionWriter::tile_rows() {
   const GeneratedKernel untiled = std::move(result_);
   std::vector<GeneratedKernel> kernels;
-  for (const Tiling& tiling : tilings_of(product_.m, product_.n)) {
+  for (const Tiling& tiling : tilings_of(product_.n)) {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
     kernel.maps = {map_of(product_.a, product_.m, kTileM),
-                   map_of(product_.b, product_.n,
-                          static_cast<std::uint32_t>(tiling.tile_n / tiling.row_blocks))};
+                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};
     kernel.source.text +=
-        fmt::format("typedef ContractRowsSm90<{}, {}, {}, {}, {}, Epilogue, {}> Contract;\n",
+        fmt::format("typedef ContractRowsSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
                     name_of(operand_type()), tiling.tile_n, tiling.cluster, product_.a.across,
-                    product_.b.across, tiling.row_blocks) +
+                    product_.b.across) +
         entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
-                          tiling.blocks()),
+                          tiling.cluster),
               "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
               fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
     constexpr std::uint64_t kStages = 4;
     const std::uint64_t trade = 2 * tiling.cluster * kTileM * 4 * epilogue_.row_parts();
     kernel.shared_bytes =
         static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 128);
-    kernel.persistent_cluster = static_cast<unsigned>(tiling.blocks());
-    kernel.blocks =
-        tiling.blocks() * ((product_.m + tiling.rows() - 1) / tiling.rows()) * product_.batches();
-    kernel.schedule = fmt::format("wgmma, whole rows in tiles of {} x {}, {} x {} a cluster",
-                                  kTileM, tiling.tile_n, tiling.row_blocks, tiling.cluster);
+    kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);
+    kernel.blocks = tiling.cluster * ((product_.m + kTileM - 1) / kTileM) * product_.batches();
+    kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileM, tiling.tile_n,
+                                  tiling.cluster);
   }
   result_ = std::move(kernels.front());
   result_.others.assign(kernels.begin() + 1, kernels.end());

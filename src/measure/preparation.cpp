@@ -104,7 +104,7 @@ std::vector<Way> Preparation::ways_of(const Added& added) {
   if (!added.product || !added.lone()) {
     ways.push_back(own_way(*added.code, added));
     for (const GeneratedKernel& other : added.code->others) ways.push_back(own_way(other, added));
-    ways.front().name = "the generated kernel";
+    if (ways.size() == 1) ways.front().name = "the generated kernel";
   }
   if (added.product) ways.push_back(library_way(added));
   return ways;

@@ -58,9 +58,8 @@ struct Tail {
 };
 """
 ENTRY = """
-typedef ContractRowsSm90<T, {tile_n}, {cluster}, false, {along_n}, Tail, {row_blocks}> Contract;
-extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1)
-    __cluster_dims__(Contract::kBlocks, 1, 1)
+typedef ContractRowsSm90<T, {tile_n}, {cluster}, false, {along_n}, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
     {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
            const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {{
   Contract::run(a, b, shape, tail);
@@ -69,18 +68,17 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1)
 BLOCKS = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_rows_sm90")
 
 
-def source(name, tail, tile_n, cluster, row_blocks, along_n, align=8):
+def source(name, tail, tile_n, cluster, along_n, align=8):
     return (cuda.building_blocks(*BLOCKS) + "typedef bf16 T;\n" + tail.replace("ALIGN", str(align)) +
-            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, row_blocks=row_blocks,
-                         along_n=str(along_n).lower()))
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, along_n=str(along_n).lower()))
 
 
 class RowsProblem(Problem):
-    def __init__(self, a, b, tile_n, cluster, row_blocks, along_n, parts):
-        super().__init__(a, b, tb=along_n, tile_n=tile_n, cluster=row_blocks)
+    def __init__(self, a, b, tile_n, cluster, along_n, parts):
+        super().__init__(a, b, tb=along_n, tile_n=tile_n, cluster=1)
         self.shared = (4 * (128 + tile_n) * 128 + 2 * cluster * 128 * parts * 4 + 128)
-        self.cluster = cluster * row_blocks
-        self.units = -(-self.m // (128 * row_blocks)) * self.outer * self.inner
+        self.cluster = cluster
+        self.units = -(-self.m // 128) * self.outer * self.inner
 
     def run(self, kernel, tail):
         if not hasattr(kernel, "resident"):
@@ -90,17 +88,14 @@ class RowsProblem(Problem):
 
 def check():
     cases = {}
-    for tile_n, cluster, row_blocks, n in (
-            (256, 3, 1, 768), (192, 4, 1, 768), (256, 1, 1, 256), (256, 2, 1, 504),
-            (128, 8, 1, 1000), (256, 4, 1, 1024), (256, 3, 2, 768), (192, 4, 2, 768),
-            (256, 1, 2, 256), (128, 4, 2, 504), (256, 4, 2, 1000)):
-        cases[f"norm_{tile_n}_{cluster}_{row_blocks}_{n}"] = (tile_n, cluster, row_blocks, n)
+    for tile_n, cluster, n in ((256, 3, 768), (192, 4, 768), (256, 1, 256), (256, 2, 504),
+                               (128, 8, 1000), (256, 4, 1024)):
+        cases[f"norm_{tile_n}_{cluster}_{n}"] = (tile_n, cluster, n)
     kernels = cuda.load(
-        {name: source(name, NORM, *case[:3], True) for name, case in cases.items()} |
-        {name.replace("norm", "softmax"): source(name.replace("norm", "softmax"), SOFTMAX,
-                                                 *case[:3], False, 1)
-         for name, case in cases.items()})
-    for name, (tile_n, cluster, row_blocks, n) in cases.items():
+        {name: source(name, NORM, t, c, True) for name, (t, c, _) in cases.items()} |
+        {name.replace("norm", "softmax"): source(name.replace("norm", "softmax"), SOFTMAX, t, c,
+                                                 False, 1) for name, (t, c, _) in cases.items()})
+    for name, (tile_n, cluster, n) in cases.items():
         worst_norm = worst_softmax = 0
         for m, k, batches in ((1, 64, 1), (300, 264, 3), (129, 2048, 2), (4097, 136, 1),
                               (512, 64, 100)):
@@ -108,7 +103,7 @@ def check():
             residual = torch.randn(batches, m, n, device="cuda").bfloat16()
             weight, bias = (torch.randn(n, device="cuda").bfloat16() for _ in range(2))
             out = torch.full((batches, m, n), float("nan"), device="cuda").bfloat16()
-            RowsProblem(a, b, tile_n, cluster, row_blocks, True, 3).run(
+            RowsProblem(a, b, tile_n, cluster, True, 3).run(
                 kernels[name], cuda.pointer(out) + cuda.pointer(residual) + cuda.pointer(weight) +
                 cuda.pointer(bias) + struct.pack("2i", m, n))
             want = F.layer_norm(a[0].double() @ b[0].double() + residual.double(), (n,),
@@ -117,7 +112,7 @@ def check():
             n2 = n - 3
             b = operand(1, batches, n2, k, torch.bfloat16)
             out = torch.full((batches, m, n2), float("nan"), device="cuda").bfloat16()
-            RowsProblem(a, b, tile_n, cluster, row_blocks, False, 2).run(
+            RowsProblem(a, b, tile_n, cluster, False, 2).run(
                 kernels[name.replace("norm", "softmax")],
                 cuda.pointer(out) + struct.pack("2i", m, n2))
             want = torch.softmax(a[0].double() @ b[0].double().transpose(1, 2) * 0.125, -1)
@@ -128,9 +123,7 @@ def check():
 
 def time():
     batches, m, n = 32, 2048, 768
-    tilings = [(t, 768 // t, r) for t in (256, 192) for r in (1, 2)]
-    kernels = cuda.load({f"t{t}_{r}": source(f"t{t}_{r}", NORM, t, c, r, True)
-                         for t, c, r in tilings})
+    kernels = cuda.load({f"t{t}": source(f"t{t}", NORM, t, 768 // t, True) for t in (256, 192)})
     a, b = operand(1, batches, m, m, torch.bfloat16), operand(1, batches, m, n, torch.bfloat16)
     residual = torch.randn(batches, m, n, device="cuda").bfloat16()
     weight, bias = (torch.randn(n, device="cuda").bfloat16() for _ in range(2))
@@ -143,10 +136,9 @@ def time():
 
     compiled = torch.compile(plain)
     work = {}
-    for t, c, r in tilings:
-        problem = RowsProblem(a, b, t, c, r, True, 3)
-        work[f"tiles of {t}, {r} x {c}"] = (
-            lambda p=problem, f=kernels[f"t{t}_{r}"]: p.run(f, tail))
+    for t in (256, 192):
+        problem = RowsProblem(a, b, t, 768 // t, True, 3)
+        work[f"rows of {t}"] = lambda p=problem, f=kernels[f"t{t}"]: p.run(f, tail)
     work["torch.compile"] = lambda: compiled(a[0], b[0], residual, weight, bias)
     work["eager"] = lambda: plain(a[0], b[0], residual, weight, bias)
     work["bare matmul"] = lambda: a[0] @ b[0]
