@@ -6,47 +6,53 @@
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
 //       __cluster_dims__(kCluster, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(
+//     ContractSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 256 or 128 (below). kCluster: 2
-// where a batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m.
-// kAlongN: B lies as [k][n]; otherwise as [n][k], the layout of a linear layer's weight. Launch:
-// kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
-// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
-// persistent; any number works).
+// Element: bf16 or f16. kTileN: 128 or 160 (not where B lies across). kCluster: 2 where a batch has
+// more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads
+// threads, kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and
+// kCluster * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
-//   B [n][k]: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
-//   B [k][n]: extents {n, k, inner, outer}, box {64, 64, 1, 1}
+//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
+//   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
+//   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a multiple
+//     of 8, and all batches share B
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
-// One warp copies, two warpgroups multiply, accumulators in registers. Tiles of 128 x 256 they
-// share, 64 rows each, the second some steps behind the first; tiles of 128 x 128 they take in
-// turns, so that one's epilogue runs while the other multiplies: better where k is small (below
-// 2048, say) or the epilogue long. Traffic: a cluster's two blocks take tiles above each other and
-// share the columns of B; each fetches half and multicasts it, so that a pair reads 64 KiB from the
-// L2 for 2 x 128 x 256 x 64 multiplications rather than 96: without that the L2's bandwidth is the
-// limit.
+// One warp copies, two warpgroups multiply, accumulators in registers. They take tiles in turns, so
+// that one's epilogue runs while the other multiplies. It is not for nothing: each instruction on
+// the FMA pipe costs the tensor cores about a cycle (measured: adding 512 of them to a tile's
+// epilogue makes its turn 600 cycles longer). Hence kInOrder: wgmma leaves a lane two of eight
+// columns, and shuffling eight neighbours together takes five instructions an element; but which
+// line of B is which column is the copy engine's to decide. Of 32 lines, it puts line 8q + 2j + e at
+// 8j + 2q + e, whose column's sums lane q of a quad has at j and e.
+//
+// Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
+// fetches half and multicasts it, so that a block reads 24 KiB from the L2 for 128 x 128 x 64
+// multiplications rather than 32: without that the L2's bandwidth is the limit. Tiles of 160 columns
+// read 26 for a quarter more.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, int kLinesB, class Epilogue>
+// How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
+// accumulators of a lane are neighbours.
+enum class LinesOfB { kAlong, kAcross, kInOrder };
+
+template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
+          class Epilogue>
 struct ContractSm90 {
   static constexpr int kTileM = 128;
-  static constexpr bool kAlongN = kLinesB == 1;
-  static constexpr bool kInOrder = kLinesB == 2;
+  static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
+  static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   static constexpr int kTileK = 64;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
-  static constexpr bool kAlternate = kTileN <= 192;
-  static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
-  // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
-  static constexpr int kLead = 2;
-  static constexpr int kStages = kTileN > 160 ? (kTileN > 192 ? 4 : 5) : kTileN > 96 ? 6 : 7;
+  static constexpr int kStrips = 2;  // of 64 rows, that a tile has
+  static constexpr int kStages = 6;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
@@ -56,12 +62,12 @@ struct ContractSm90 {
   static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kFoldBytes + 16 * kStages;
   static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+  static_assert(kTileN == 128 || kTileN == 160 && !kAlongN, "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
-  static constexpr int kStaggerBarrier = 8;
 
-  // Boxes of 64 x 64 that an MN-major operand's tile is made of.
+  // 64 x 64: what an MN-major operand's tile is made of, and half of A's rows.
   static constexpr u32 kBox = 64 * 64 * sizeof(Element);
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
@@ -75,7 +81,7 @@ struct ContractSm90 {
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages; ++s) {
         barrier_init(&full[s], 1);
-        barrier_init(&empty[s], (kAlternate ? 1 : kConsumers) * kCluster);
+        barrier_init(&empty[s], kCluster);
       }
       barrier_init_done();
       prefetch_map(a);
@@ -90,10 +96,10 @@ struct ContractSm90 {
     const TileWalk walk(shape, kTileM * kCluster, kTileN);
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x / 128 == 0) {
-      shrink_registers<kTileN == 192 ? 24 : 40>();
+      shrink_registers<24>();
       if (threadIdx.x == 0) produce(a, b, shape, walk, steps, rank, tiles_a, tiles_b, full, empty);
     } else {
-      grow_registers<kTileN == 192 ? 240 : 232>();
+      grow_registers<240>();
       consume(shape, walk, steps, rank, tiles_a, tiles_b, full, empty, folds, epilogue);
     }
     // No block may leave while another's copies and arrivals are on their way to it.
@@ -108,7 +114,6 @@ struct ContractSm90 {
                                                  int steps, u32 rank, u8* tiles_a, u8* tiles_b,
                                                  u64* full, u64* empty) {
     constexpr u32 kAll = (1u << kCluster) - 1;
-    constexpr int kOwnN = kTileN / kCluster;  // columns of B that this block fetches
     int stage = 0;
     u32 parity = 1;  // the first round finds every stage empty
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
@@ -147,7 +152,7 @@ struct ContractSm90 {
           }
         } else {
           fetch_b(kAll, to_b + rank * (kBytesB / kCluster), b, &full[stage], k,
-                  n + (int)rank * kOwnN, b2, b3);
+                  n + (int)rank * (kTileN / kCluster), b2, b3);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
@@ -168,8 +173,7 @@ struct ContractSm90 {
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    // K-major: 64 rows of A further on are 64 * 128 bytes further. MN-major: the next box is.
-    const u64 a0 = wgmma_operand(tiles_a + (kAlternate ? 0 : consumer) * kBox, kBox);
+    const u64 a0 = wgmma_operand(tiles_a, kBox);
     const u64 b0 = wgmma_operand(tiles_b, kBox);
     // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
     constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
@@ -183,22 +187,16 @@ struct ContractSm90 {
     };
     const int stride = gridDim.x / kCluster;
     int tile = blockIdx.x / kCluster;
-    bool first = !kAlternate;
-    const int lead = min(kLead, steps) - 1;
-    if constexpr (kAlternate) {
-      if (consumer == 1) {
-        tile += stride, skip(steps);
-        group_arrive(kTurnBarrier, 256);
-      }
-    } else if (consumer == 1 && tile < walk.total) {
-      group_sync(kStaggerBarrier, 256);
+    if (consumer == 1) {
+      tile += stride, skip(steps);
+      group_arrive(kTurnBarrier, 256);
     }
     for (; tile < walk.total; tile += kStrips * stride) {
       float acc[kStrips][kTileN / 2];
       int before = 0;
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
       // the next, but not from the one after that.
-      if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
+      group_sync(kTurnBarrier + consumer, 256);
       for (int step = 0; step < steps; ++step) {
         barrier_wait(&full[stage], parity);
         const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
@@ -218,28 +216,24 @@ struct ContractSm90 {
         wgmma_commit();
 #pragma unroll
         for (int i = 0; i < kStrips; ++i) pin(acc[i]);
-        if (first && consumer == 0 && step == lead) {
-          group_arrive(kStaggerBarrier, 256);
-          first = false;
-        }
         // The products of the step before are done: its stage may be filled again.
         wgmma_wait<1>();
         if (step > 0) release(&empty[before], thread);
         before = stage;
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
-      if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
+      group_arrive(kTurnBarrier + (consumer ^ 1), 256);
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
       release(&empty[before], thread);
-      const int strip = (unit * kCluster + (int)rank) * 2 + (kAlternate ? 0 : consumer);
+      const int strip = (unit * kCluster + (int)rank) * kStrips;
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
         finish(shape, batch, strip + i, column, acc[i], folds + consumer * 4 * kTileN, epilogue);
       }
-      if constexpr (kAlternate) skip(steps);  // the other warpgroup's tile
+      skip(steps);  // the other warpgroup's tile
     }
   }
 

@@ -12,15 +12,15 @@
 
 template <typename Element, int kAlign, int kLanes, int kSplit, class Epilogue>
 struct ContractVector {
-  static constexpr int kThreads = 512;
+  static constexpr int kThreads = kLanes > 32 ? 512 : 256;
   static constexpr int kRows = kThreads / kLanes;  // of a block
   static constexpr int kMost = 16 / sizeof(Element);
   static constexpr int kPack = kAlign < kMost ? kAlign : kMost;
-  static_assert(kSplit == 1 || kLanes == kThreads, "only a block's row is shared");
+  static_assert(kLanes == kThreads || (kLanes <= 32 && kSplit == 1), "only blocks share a row");
 
-  // This thread's part of packs [begin, end) and, where the row ends here, of what is left of it.
-  static __device__ __forceinline__ float sum_of(const Element* a, const Element* b, int begin,
-                                                 int end, int k) {
+  // This thread's part of packs [begin, end), and of the `rest` elements behind them.
+  static __device__ __forceinline__ float sum(const Element* a, const Element* b, int begin,
+                                              int end, int rest) {
     const int lane = threadIdx.x % kLanes;
     float sums[kPack] = {};
 #pragma unroll 4
@@ -35,10 +35,8 @@ struct ContractVector {
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kPack; ++j) sum += sums[j];
-    if (end == k / kPack) {
-      for (int i = end * kPack + lane; i < k; i += kLanes) {
-        sum = fmaf((float)to_compute(a[i]), (float)to_compute(b[i]), sum);
-      }
+    for (int i = end * kPack + lane; i < end * kPack + rest; i += kLanes) {
+      sum = fmaf((float)to_compute(a[i]), (float)to_compute(b[i]), sum);
     }
     return sum;
   }
@@ -88,18 +86,20 @@ struct ContractVector {
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue, u8* work = nullptr) {
-    const i64 rows = (i64)shape.m * shape.inner * shape.outer;
+    const int batches = shape.inner * shape.outer;
+    const i64 rows = (i64)shape.m * batches;
     const i64 found = (i64)(blockIdx.x / kSplit) * kRows + threadIdx.x / kLanes;
-    const i64 row = found < rows ? found : rows - 1;  // shuffles want whole warps
+    const i64 row = found < rows ? found : 0;  // shuffles want whole warps
     const int part = blockIdx.x % kSplit;
-    const int batch = (int)(row / shape.m), m = (int)(row % shape.m);
+    const int batch = batches == 1 ? 0 : (int)(row / shape.m);
+    const int m = (int)(row - (i64)batch * shape.m);
     const int outer = batch / shape.inner, inner = batch % shape.inner;
     a += outer * strides.a_outer + inner * strides.a_inner + m * strides.a_line;
     b += outer * strides.b_outer + inner * strides.b_inner;
     const i64 packs = shape.k / kPack;
     float v[8] = {};
-    v[0] = sum_over_lanes(sum_of(a, b, (int)(packs * part / kSplit),
-                                 (int)(packs * (part + 1) / kSplit), shape.k));
+    v[0] = sum_over_lanes(sum(a, b, (int)(packs * part / kSplit), (int)(packs * (part + 1) / kSplit),
+                              part == kSplit - 1 ? shape.k % kPack : 0));
     if constexpr (kSplit > 1) {
       if (!sum_over_blocks(v[0], row, rows, part, work)) return;
     }

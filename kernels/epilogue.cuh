@@ -198,6 +198,22 @@ __device__ __forceinline__ T load_input(const T* at) {
   return result;
 }
 
+template <typename T>
+__device__ __forceinline__ constexpr bool is_bf16(T) {
+  return false;
+}
+__device__ __forceinline__ constexpr bool is_bf16(bf16) { return true; }
+
+// Two bf16 of a word, by what the ALU does: the compiler would have half of it multiplied, and each
+// instruction on the FMA pipe takes a cycle from the tensor cores of the next tile
+// (contract_sm90.cuh).
+__device__ __forceinline__ void split(u32 word, float& first, float& second) {
+  u32 low;
+  asm("prmt.b32 %0, %1, 0, 0x1044;" : "=r"(low) : "r"(word));
+  first = __uint_as_float(low);
+  second = __uint_as_float(word & 0xffff0000u);
+}
+
 // Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
 // 8). Beyond `valid` nothing is touched, and 0 is read.
 template <int kAlign, typename T, class Valid>
@@ -208,8 +224,15 @@ __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
   for (int i = 0; i < 8; i += kPack) {
     if (i + kPack <= valid) {
       const Pack<T, kPack> pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+      if constexpr (is_bf16(T{}) && kPack > 1) {
+        u32 words[kPack / 2];
+        memcpy(words, &pack, sizeof(words));
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+        for (int j = 0; j < kPack; j += 2) split(words[j / 2], v[i + j], v[i + j + 1]);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+      }
     } else {
 #pragma unroll
       for (int j = i; j < i + kPack; ++j) {

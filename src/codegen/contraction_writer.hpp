@@ -28,6 +28,8 @@ class ContractionWriter {
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   bool fits_tensor_cores() const;
   bool fits_copy_engine() const;
+  std::uint64_t width_of_tiles(std::uint64_t cluster) const;
+  MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
@@ -37,6 +39,8 @@ class ContractionWriter {
   void write_vector();
   bool is_thin() const;
   void write_thin();
+  void write_thin_sm90();
+  void write_thin_sm80();
   void write_any();
   void reserve_packed();
   void write_packing();

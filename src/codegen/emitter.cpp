@@ -44,7 +44,7 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
 std::string in_quick_functions(std::string_view device, const Op& op) {
   if (device == "a * sigmoid(a)") return "quick_silu(a)";
   if (device == "$gelu(a)") {
-    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "$gelu(a)";
+    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "quick_gelu(a)";
   }
   constexpr std::array kQuick = {
       std::pair{"exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},

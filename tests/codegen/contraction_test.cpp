@@ -114,6 +114,74 @@ TEST_CASE("a fused product has code of ours, for the architecture at hand") {
   CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
 }
 
+// m x k times [n][k], then relu, for 132 multiprocessors.
+GeneratedKernel product_with_relu(const std::string& m, const std::string& n, const std::string& k,
+                                  const std::string& type = "bf16") {
+  const OpGraph graph = graph_of(list(
+      R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type + R"("}, "w": {"shape": [)" +
+          n + ", " + k + R"(], "dtype": ")" + type + R"("})",
+      R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+         {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
+  TrafficCounter counter(graph, known_devices().front());
+  return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
+}
+
+// 66 clusters of two blocks. 4096 x 4096: 512 pairs of 128 columns are 8 rounds, 416 of 160 are 7;
+// 8 x 128 columns are fewer than 7 x 160. 8192 x 16384: 4096 pairs are 63 rounds, 3296 are 50;
+// 63 x 128 columns are more than 50 x 160.
+TEST_CASE("tiles are as wide as takes the least time in rounds") {
+  const GeneratedKernel narrow = product_with_relu("4096", "4096", "4096");
+  CHECK(contains(narrow, "ContractSm90<bf16, 128, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(narrow.blocks == 132);
+  CHECK(narrow.shared_bytes == 6 * (16384 + 16384 + 16));
+  const GeneratedKernel wide = product_with_relu("8192", "16384", "4096");
+  CHECK(contains(wide, "ContractSm90<bf16, 160, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(wide.shared_bytes == 6 * (16384 + 20480 + 16));
+}
+
+TEST_CASE("the lines of the second operand are fetched in the order in which lanes hold columns") {
+  const GeneratedKernel ordered = product_with_relu("200", "72", "64");
+  REQUIRE(ordered.maps.size() == 2);
+  CHECK(ordered.maps[1].extents == std::array<std::uint64_t, 4>{64, 2, 9, 4});
+  CHECK(ordered.maps[1].strides == std::array<std::uint64_t, 3>{128, 1024, 256});
+  CHECK(ordered.maps[1].box == std::array<std::uint32_t, 4>{64, 2, 4, 4});
+  // 70 lines are no whole groups of eight.
+  const GeneratedKernel other = product_with_relu("200", "70", "64");
+  CHECK(contains(other, "LinesOfB::kAlong"));
+  CHECK(other.maps[1].extents == std::array<std::uint64_t, 4>{64, 70, 1, 1});
+}
+
+// 14336 columns are 112 blocks of 128; 4096 are 64 of 64, which leave room for two parts of k; 1024
+// are 16 of 64, for eight.
+TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of k") {
+  const GeneratedKernel wide = product_with_relu("32", "14336", "4096");
+  CHECK(contains(wide, "ContractThinSm90<bf16, 32, 128, 1, false, Epilogue>"));
+  CHECK(wide.blocks == 112);
+  CHECK(wide.threads == 288);
+  CHECK(wide.shared_bytes == 5 * (20480 + 16));
+  const GeneratedKernel two = product_with_relu("1", "4096", "4096");
+  CHECK(contains(two, "ContractThinSm90<bf16, 16, 64, 2, false, Epilogue>"));
+  CHECK(two.blocks == 128);
+  const GeneratedKernel eight = product_with_relu("64", "1024", "4096");
+  CHECK(contains(eight, "ContractThinSm90<bf16, 64, 64, 8, false, Epilogue>"));
+  CHECK(eight.blocks == 128);
+  CHECK(contains(product_with_relu("65", "4096", "4096"), "ContractSm90<"));
+}
+
+// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and leave
+// their parts and a count in memory.
+TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
+  const GeneratedKernel one = product_with_relu("1", "1", "134217728", "f32");
+  CHECK(contains(one, "ContractVector<f32, 4, 512, 264, Epilogue>"));
+  CHECK(one.blocks == 264);
+  CHECK(one.workspace_bytes == 265 * 4);
+  const GeneratedKernel many = product_with_relu("16384", "1", "16384");
+  CHECK(contains(many, "ContractVector<bf16, 8, 32, 1, Epilogue>"));
+  CHECK(many.blocks == 2048);
+  CHECK(many.workspace_bytes == 0);
+  CHECK(product_with_relu("1000", "1", "64").blocks == 32);
+}
+
 TEST_CASE("columns are folded by strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
