@@ -22,18 +22,21 @@ struct Tiling {
   std::uint64_t columns() const { return tile_n * cluster; }
 };
 
-// Those that hold a row, the two that waste least of what they hold first.
+// Those that hold a row, the one that wastes least of what it holds first. A tile of 256 columns
+// leaves its threads few registers beside the sums: it is for rows that no other holds.
 std::vector<Tiling> tilings_of(std::uint64_t columns) {
   std::vector<Tiling> tilings;
-  for (const std::uint64_t tile_n : {256U, 192U, 128U}) {
+  for (const std::uint64_t tile_n : {192U, 128U}) {
     const Tiling tiling{tile_n, (columns + tile_n - 1) / tile_n};
     // A wider tile of no fewer blocks holds nothing more.
     if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
     if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
   }
   std::ranges::stable_sort(tilings, {}, &Tiling::columns);
-  constexpr std::size_t kTried = 2;
-  if (tilings.size() > kTried) tilings.resize(kTried);
+  constexpr std::uint64_t kWidest = 256;
+  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
+    tilings.push_back({kWidest, (columns + kWidest - 1) / kWidest});
+  }
   return tilings;
 }
 

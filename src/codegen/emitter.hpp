@@ -156,6 +156,7 @@ class Emitter {
   Value pointwise(const Op& op, std::size_t k, const Index& at);
   Value movement(const Op& op, const Index& at);
   Value concat(const Op& op, const Index& at);
+  void keep_inline(OpId id, const Value& element);
   Value expression(const Op& op, std::string_view device, const std::vector<Value>& inputs,
                    const Index& at, ComputeType computed, ComputeType result);
   std::string word(const Op& op, std::string_view word, const std::vector<Value>& inputs,

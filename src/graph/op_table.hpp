@@ -42,6 +42,13 @@ enum class TypeRule : std::uint8_t {
 // What a vendor's matrix product can do on the way, besides the product: its epilogues.
 enum class LibraryStep : std::uint8_t { kNone, kBias, kRelu, kGelu };
 
+// What an op computes, in exact arithmetic, as a function of numbers:
+//   pointwise ops   of one element of each input, in order
+//   reductions      of a whole row (argmax: the index within it)
+//   softmaxes       of x, the row's maximum, and the row's sum of exp(x - maximum)
+//   norms           of x, the mean, the variance and epsilon, before weight and bias
+using ReferenceFunction = double (*)(std::span<const double> inputs, const Attributes& attributes);
+
 // All that differs from op to op. Adding an op means adding a row.
 struct OpRow {
   std::string_view name;
@@ -69,6 +76,9 @@ struct OpRow {
   std::string_view state{};
   bool per_channel = false;  // the inputs after the first lie along axis 1
   LibraryStep library = LibraryStep::kNone;
+  // Null where an op moves or sums up elements and has no function of its own (movement, products,
+  // losses, dropout), and for custom.
+  ReferenceFunction reference = nullptr;
 };
 
 std::span<const OpRow> op_table();

@@ -117,10 +117,10 @@ TEST_CASE("a fused product has code of ours, for the architecture at hand") {
 // m x k times [n][k], then relu, for 132 multiprocessors.
 GeneratedKernel product_with_relu(const std::string& m, const std::string& n, const std::string& k,
                                   const std::string& type = "bf16") {
-  const OpGraph graph = graph_of(list(
-      R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type + R"("}, "w": {"shape": [)" +
-          n + ", " + k + R"(], "dtype": ")" + type + R"("})",
-      R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+  const OpGraph graph = graph_of(
+      list(R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type +
+               R"("}, "w": {"shape": [)" + n + ", " + k + R"(], "dtype": ")" + type + R"("})",
+           R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
   TrafficCounter counter(graph, known_devices().front());
   return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
@@ -168,8 +168,8 @@ TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of 
   CHECK(contains(product_with_relu("65", "4096", "4096"), "ContractSm90<"));
 }
 
-// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and leave
-// their parts and a count in memory.
+// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and
+// leave their parts and a count in memory.
 TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
   const GeneratedKernel one = product_with_relu("1", "1", "134217728", "f32");
   CHECK(contains(one, "ContractVector<f32, 4, 512, 264, Epilogue>"));
@@ -194,8 +194,8 @@ TEST_CASE("columns are folded by strips of a matrix, and merged") {
 }
 
 const std::string kNorm =
-    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [768, 64]}, "r": {"shape": [300, 768]},
-            "g": {"shape": [768]})",
+    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
+            "g": {"shape": [384]})",
          R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
             {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
             {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
@@ -203,18 +203,18 @@ const std::string kNorm =
 TEST_CASE("whole rows stay in the registers of a cluster, in the tilings that waste least") {
   const OpGraph graph = graph_of(kNorm);
   const GeneratedKernel kernel = generated(graph, {0, 1, 2});
-  CHECK(contains(kernel, "ContractRowsSm90<bf16, 256, 3, false, false, Epilogue>"));
+  CHECK(contains(kernel, "ContractRowsSm90<bf16, 192, 2, false, false, Epilogue>"));
   CHECK(contains(kernel, "typedef Moments Rows;"));
-  CHECK(kernel.persistent_cluster == 3);
-  CHECK(kernel.blocks == 9);  // 300 rows are three pieces of 128
-  // Four stages of 128 + 256 lines of 128 bytes; three floats of 128 rows from 3 blocks, twice.
-  CHECK(kernel.shared_bytes == 4 * 384 * 128 + 2 * 3 * 128 * 12 + 128);
+  CHECK(kernel.persistent_cluster == 2);
+  CHECK(kernel.blocks == 6);  // 300 rows are three pieces of 128
+  // Four stages of 128 + 192 lines of 128 bytes; three floats of 128 rows from 2 blocks, twice.
+  CHECK(kernel.shared_bytes == 4 * 320 * 128 + 2 * 2 * 128 * 12 + 128);
   CHECK(kernel.workspace_bytes == 0);
   CHECK(kernel.maps.size() == 2);
-  CHECK(kernel.maps[1].box[1] == 256);
+  CHECK(kernel.maps[1].box[1] == 192);
   REQUIRE(kernel.others.size() == 1);
-  CHECK(contains(kernel.others[0], "ContractRowsSm90<bf16, 192, 4, false, false, Epilogue>"));
-  CHECK(kernel.others[0].maps[1].box[1] == 192);
+  CHECK(contains(kernel.others[0], "ContractRowsSm90<bf16, 128, 3, false, false, Epilogue>"));
+  CHECK(kernel.others[0].maps[1].box[1] == 128);
   CHECK(kernel.others[0].storages == kernel.storages);
 }
 

@@ -1,10 +1,12 @@
 #include "gpu/compiler.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/embedded.hpp"
 #include "core/error.hpp"
@@ -35,9 +37,10 @@ TEST_CASE("every built-in kernel compiles for each architecture, lean and withou
                                      "ELF"));
       for (const std::string& entry : entries) {
         CAPTURE(compiled.log);
-        REQUIRE(register_count(compiled.log, entry));
-        CHECK(*register_count(compiled.log, entry) <= 64);
-        CHECK(spill_bytes(compiled.log, entry) == 0);
+        const std::optional<EntryReport> report = report_of(compiled.log, entry);
+        REQUIRE(report);
+        CHECK(report->registers <= 64);
+        CHECK(report->spill_bytes == 0);
       }
     }
   }
@@ -56,8 +59,11 @@ TEST_CASE("a kernel that keeps too much spills, and the report says how much") {
       "}\n";
   const CompiledImage compiled = compile_image({text, {"fat"}}, "sm_90", kNoCache);
   CAPTURE(compiled.log);
-  CHECK(register_count(compiled.log, "fat").value() <= 32);
-  CHECK(spill_bytes(compiled.log, "fat") > 0);
+  const EntryReport report = report_of(compiled.log, "fat").value();
+  CHECK(report.registers <= 32);
+  CHECK(report.spill_bytes > 0);
+  CHECK(report.stack_bytes > 0);
+  CHECK_FALSE(report_of(compiled.log, "lean"));
 }
 
 TEST_CASE("a source that does not compile is refused with the compiler's reason") {
@@ -83,6 +89,45 @@ TEST_CASE("what comes from the cache says how long compiling it took then") {
   CHECK(second.image == first.image);
   CHECK(second.log == first.log);
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("several sources compile side by side, in their order, and tell how far they are") {
+  std::vector<KernelSource> sources;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = fmt::format("k{}", i);
+    sources.push_back(
+        {.text = fmt::format("extern \"C\" __global__ void {}() {{}}", name), .entries = {name}});
+  }
+  std::size_t told = 0;
+  const std::vector<CompiledImage> images =
+      compile_images(sources, "sm_90", kNoCache, [&](std::size_t done) {
+        CHECK(done >= told);
+        told = done;
+      });
+  REQUIRE(images.size() == 5);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    CHECK(images[i].log.find(fmt::format("'k{}'", i)) != std::string::npos);
+    CHECK(images[i].seconds > 0);
+  }
+  sources[3].text = "nonsense";
+  CHECK_THROWS_WITH_AS(compile_images(sources, "sm_90", kNoCache, [](std::size_t) {}),
+                       doctest::Contains("nonsense"), Error);
+}
+
+TEST_CASE("whoever is told how far the compiler is may end it") {
+  std::vector<KernelSource> sources(64);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    sources[i].text =
+        fmt::format("extern \"C\" __global__ void k(float* p) {{ p[0] = sinf(p[{}]); }}", i);
+    sources[i].entries = {"k"};
+  }
+  std::size_t told = 0;
+  const auto stop = [&](std::size_t done) {
+    told = done;
+    throw Error(Fault::kInterrupted, "interrupted");
+  };
+  CHECK_THROWS_WITH_AS(compile_images(sources, "sm_90", kNoCache, stop), "interrupted", Error);
+  CHECK(told < 64);
 }
 
 TEST_CASE("a device is compiled for as itself, or through the newest PTX below it") {

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "gpu/cuda_backend.hpp"
 #include "measure/device_buffer.hpp"
+#include "skip.hpp"
 
 namespace fusecalc::gpu {
 namespace {
@@ -91,9 +92,9 @@ const std::string kShape =
 std::string flag(bool value) { return value ? "true" : "false"; }
 
 void Bench::run_sm90() {
-  const std::string text = kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " +
-                           flag(operands_.along_m) + ", LinesOfB::" +
-                           (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
+  const std::string text =
+      kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
       i64 line) {
@@ -197,7 +198,9 @@ void check_layouts(void (Bench::*run)()) {
 }
 
 TEST_CASE("contraction with TMA and wgmma, batched, b shared, in every layout") {
-  if (timing_gpu().device().compute_capability != "9.0") return;
+  if (timing_gpu().device().compute_capability != "9.0") {
+    return skip("wgmma needs compute capability 9.0");
+  }
   check_layouts(&Bench::run_sm90);
 }
 
