@@ -23,7 +23,7 @@ const char* text_of(bool value) { return value ? "true" : "false"; }
 
 // The largest power of two, up to 8, that all lines begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand) {
-  const std::uint64_t bits = operand.line | operand.inner | operand.outer | 8;
+  const std::uint64_t bits = operand.line | operand.inner | operand.outer | operand.jump | 8;
   return bits & (~bits + 1);
 }
 
@@ -35,6 +35,22 @@ std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, st
 }
 
 constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+
+}  // namespace
+
+// A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
+struct TileWidth {
+  std::uint64_t columns;
+  std::uint64_t stages;
+  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
+  // tiles fetch more bytes, which are paid for with the clock.
+  std::uint64_t step;
+  std::uint64_t beside;  // cycles, to start and end it: all of the epilogue where tiles are shared
+};
+constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300}, TileWidth{160, 6, 420, 900},
+                                    TileWidth{256, 4, 400, 4500}};
+
+namespace {
 
 // How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
 struct VectorShares {
@@ -61,18 +77,20 @@ bool ContractionWriter::fits_tensor_cores() const {
   return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
-bool ContractionWriter::fits_copy_engine() const {
+bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const DType type = operand_type();
   if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
-  return alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8;
+  return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
+         alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
 }
 
 std::string ContractionWriter::shape(std::uint64_t group) const {
   const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
   return fmt::format(
-      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
-      product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
-      steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group);
+      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
+      product_.m, product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
+      steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group,
+      product_.a.piece);
 }
 
 std::string ContractionWriter::entry(std::string_view bounds, std::string_view parameters,
@@ -91,6 +109,14 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   const auto extent = [](std::uint64_t distance, std::uint64_t count) {
     return distance > 0 ? count : 1;
   };
+  if (operand.piece != 0) {
+    return {.storage = graph_.storage_of(operand.tensor),
+            .dtype = operand_type(),
+            .extents = {operand.piece, lines, product_.k / operand.piece,
+                        extent(operand.outer, product_.outer)},
+            .strides = {bytes(operand.line), bytes(operand.jump), bytes(operand.outer)},
+            .box = {64, box_lines, 1, 1}};
+  }
   return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
@@ -99,24 +125,20 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .box = {64, operand.across ? 64U : box_lines, 1, 1}};
 }
 
-// The columns of contract_sm90's tiles. Its blocks work in rounds, all on a tile at a time, and the
-// last round is seldom full: the width that needs the least time in rounds, each of which costs the
-// products and what starting and ending a tile takes. B as [k][n] comes in boxes of 64 columns.
-std::uint64_t ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
-  struct Width {
-    std::uint64_t columns;
-    std::uint64_t cycles;  // of a round beside its products
-  };
-  constexpr std::array kWidths = {Width{128, 1300}, Width{160, 900}};  // as measured
-  constexpr std::uint64_t kCyclesOfStep = 4;  // for 64 of k, 128 rows and a column
+// Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
+// takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
+const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
   const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
-  const auto cycles = [&](const Width& width) {
+  const std::uint64_t steps = ceil_div(product_.k, 64);
+  const auto cycles = [&](const TileWidth& width) {
+    if (product_.b.across && width.columns % 64 != 0) {
+      return std::numeric_limits<std::uint64_t>::max();
+    }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (ceil_div(product_.k, 64) * kCyclesOfStep * width.columns + width.cycles);
+    return rounds * (steps * width.step * width.columns / 100 + width.beside);
   };
-  if (product_.b.across || cycles(kWidths[0]) <= cycles(kWidths[1])) return kWidths[0].columns;
-  return kWidths[1].columns;
+  return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
 
 // B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
@@ -132,7 +154,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const std::uint64_t tile_n = width_of_tiles(cluster);
+  const TileWidth& width = width_of_tiles(cluster);
+  const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   pointer_of(product_.a);
@@ -158,10 +181,9 @@ void ContractionWriter::write_sm90() {
                         cluster),
             "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
             fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  constexpr std::uint64_t kStages = 6;
   const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   result_.shared_bytes =
-      static_cast<std::uint32_t>(kStages * (kTileRows + tile_n) * 128 + folds + 16 * kStages);
+      static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
   result_.threads = 384;
   const std::uint64_t clusters =
       ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
@@ -239,15 +261,17 @@ constexpr std::uint64_t kManyColumns = 16384;
 // So few rows that B is all there is to move.
 bool ContractionWriter::is_thin() const {
   const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine() ? 64 : product_.n < kManyColumns ? 32 : 16;
+  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
+                                  : product_.n < kManyColumns ? 32
+                                                              : 16;
   return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
-         !product_.a.across && (!product_.b.across || fits_copy_engine()) && product_.k % 8 == 0 &&
-         alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
+         !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
+         product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
          epilogue_.column_parts() == 0 && product_.batches() <= 65535;
 }
 
 void ContractionWriter::write_thin() {
-  if (fits_copy_engine()) {
+  if (fits_copy_engine(product_)) {
     write_thin_sm90();
   } else {
     write_thin_sm80();
@@ -408,8 +432,20 @@ void ContractionWriter::write_any() {
   result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
 }
 
+// Lines in pieces are the copy engine's to put together.
+std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
+  constexpr std::uint64_t kBoxColumns = 64;
+  const auto product = product_of_pieces(graph_, op_, kBoxColumns);
+  constexpr std::uint64_t kMostThinRows = 64;
+  const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
+                    !epilogue_.holds_rows() && fits_copy_engine(*product);
+  return fits ? product : std::nullopt;
+}
+
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
+  // Alone it is the library's, which has no use for pieces.
+  if (!strided_ && emitter_.kernel().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   const MatrixProduct whole{
       .m = op_.matrix.rows,
@@ -436,7 +472,7 @@ GeneratedKernel ContractionWriter::write() {
     write_vector();
   } else if (is_thin()) {
     write_thin();
-  } else if (fits_copy_engine()) {
+  } else if (fits_copy_engine(product_)) {
     write_sm90();
   } else {
     write_sm80();

@@ -43,7 +43,7 @@ std::vector<Tiling> tilings_of(std::uint64_t columns) {
 }  // namespace
 
 void ContractionWriter::write_rows() {
-  if (!fits_tensor_cores() || !fits_copy_engine()) {
+  if (!fits_tensor_cores() || !fits_copy_engine(product_)) {
     cannot_generate(op_,
                     "what follows needs whole rows of it, which only kernels for compute "
                     "capability 9.0, of 16-bit operands in whole 16 bytes, keep on chip");

@@ -11,6 +11,8 @@
 
 namespace fusecalc {
 
+struct TileWidth;
+
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
@@ -27,8 +29,9 @@ class ContractionWriter {
  private:
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   bool fits_tensor_cores() const;
-  bool fits_copy_engine() const;
-  std::uint64_t width_of_tiles(std::uint64_t cluster) const;
+  bool fits_copy_engine(const MatrixProduct& product) const;
+  std::optional<MatrixProduct> in_pieces() const;
+  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all

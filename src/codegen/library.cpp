@@ -159,6 +159,7 @@ std::optional<LibraryProduct> library_product(const Emitter& emitter, const Phas
   const DType operand = graph.tensors[contraction.operands[0].tensor].type.dtype;
   if (graph.tensors[contraction.operands[1].tensor].type.dtype != operand) return std::nullopt;
   if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
+  if (product.a.piece != 0) return std::nullopt;
   LibraryMatch match(emitter, finder, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
   LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),

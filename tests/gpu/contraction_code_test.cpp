@@ -163,6 +163,7 @@ void check_compiles(const std::string& text, const std::string& architecture, bo
 TEST_CASE("contractions for sm_90a compile and keep their accumulators in registers") {
   const std::vector<std::vector<std::string>> cases = {
       {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
+      {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "f16, 128, 1, true, LinesOfB::kAcross"},
       {kColumnMax, "bf16, 128, 2, false, LinesOfB::kAlong"},
       {kColumnMax, "bf16, 160, 2, false, LinesOfB::kInOrder"},

@@ -135,7 +135,7 @@ def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=Non
 
 
 def shared_bytes(tile_n, column_parts=0):
-    stages = 6
+    stages = 4 if tile_n == 256 else 6
     return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
 
 
@@ -151,8 +151,8 @@ class Problem:
         self.k = k_of_a
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
         if tb == 2:
             line = b.stride(2)
@@ -248,8 +248,8 @@ class Problem80:
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
         self.operands = (a, b)
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.strides = struct.pack("6q", *[
             t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
             for t in (a, b) for d in (2, 1, 0)])
@@ -293,7 +293,7 @@ def operand(outer, inner, rows, columns, dtype, pad=0):
 def check_plain():
     cases = {f"plain_{int(ta)}{tb}_{tile_n}_{cluster}": dict(tile_n=tile_n, cluster=cluster, ta=ta,
                                                             tb=tb)
-             for ta in (False, True) for tb in (0, 1, 2) for tile_n in (128, 160)
+             for ta in (False, True) for tb in (0, 1, 2) for tile_n in (128, 160, 256)
              for cluster in (1, 2) if (tb, tile_n) != (1, 160)}
     cases["plain_f16"] = dict(tile_n=160, cluster=2, element="f16", tb=2)
     kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
@@ -494,26 +494,48 @@ def check_thin():
 
 
 def time_thin():
-    sources = {f"thin_{rows}_{columns}": source_thin(f"thin_{rows}_{columns}", STORE, rows, columns)
-               for rows in (1, 4) for columns in (1, 2, 4)}
-    sources["wide"] = source_90("wide", STORE, tile_n=128, cluster=1)
-    kernels = cuda.load(sources)
-    for m, n, k in ((1, 4096, 4096), (1, 14336, 4096), (16, 14336, 4096), (64, 14336, 4096),
-                    (16, 4096, 14336)):
+    cases = {}
+    for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (1024, 4096), (32000, 4096)):
+        tile_n = 128 if -(-n // 128) * 2 >= 132 else 64
+        split = 1
+        while split < 8 and -(-n // tile_n) * split * 2 <= 132 and k // (2 * split) >= 256:
+            split *= 2
+        for m in (1, 16, 32, 64):
+            cases[m, n, k] = (max(16, m), tile_n, split)
+    kernels = cuda.load({"thin_%d_%d_%d" % c: source_thin_90("thin_%d_%d_%d" % c, STORE, *c)
+                         for c in set(cases.values())})
+    for (m, n, k), case in cases.items():
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        problem = Problem80(a, b)
-        rows = 1 if m <= 16 else 4
-        work = {f"{8 * columns} columns": lambda c=columns: problem.launch_thin(
-            kernels[f"thin_{rows}_{c}"], rows, c, cuda.pointer(out) + struct.pack("2i", m, n))
-            for columns in (1, 2, 4)}
-        wide = Problem(a, b, tile_n=128, cluster=1)
-        work["contract_sm90"] = lambda: wide.launch(
-            kernels["wide"], cuda.pointer(out) + struct.pack("2i", m, n))
-        work["cublas"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0])
+        problem = ProblemThin90(a, b, *case)
+        work = {"ours": lambda: problem.launch(kernels["thin_%d_%d_%d" % case],
+                                               cuda.pointer(out) + struct.pack("2i", m, n)),
+                "cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out),
+                "silu alone": lambda: torch.nn.functional.silu(out)}
         print(f"thin {m} x {n} x {k}: " + ", ".join(
-            f"{name} {ms * 1e3:.1f} us {n * k * 2 / ms * 1e-6:.0f} GB/s"
-            for name, ms in cuda.medians_ms(work, 21).items()), flush=True)
+            f"{name} {ms * 1e3:.1f} us" for name, ms in
+            cuda.medians_ms(work, 15, pause_cycles=60000).items()), flush=True)
+
+
+def time_vector():
+    for m, k, element in ((1, 1 << 27, "f32"), (8, 1 << 20, "f32"), (16384, 16384, "bf16"),
+                          (4096, 4096, "bf16"), (1000000, 64, "bf16"), (300000, 256, "bf16")):
+        dtype = dict(bf16=torch.bfloat16, f32=torch.float32)[element]
+        packs = k * dtype.itemsize // 16
+        lanes = 8 if packs <= 64 else 32 if m * 32 >= 132 * 512 else 512
+        split = max(1, min(264 // m, packs // 2048)) if lanes == 512 else 1
+        kernel = cuda.load({"vector": source_vector("vector", STORE, lanes, split, element)})["vector"]
+        a, b = (operand(1, 1, rows, k, dtype) for rows in (m, 1))
+        out = torch.empty(m, device="cuda", dtype=dtype)
+        partials = torch.zeros(m * (split + 1), device="cuda")
+        work = {"ours": lambda: Problem80(a, b).launch_vector(
+                    kernel, lanes, split, cuda.pointer(out) + struct.pack("2i", m, 1), partials),
+                "torch": (lambda: torch.dot(a.view(-1), b.view(-1))) if m == 1 else
+                         (lambda: torch.mv(a[0, 0], b.view(-1))),
+                "relu alone": lambda: torch.relu(out)}
+        print(f"vector {m} x {k} {element}: " + ", ".join(
+            f"{name} {ms * 1e3:.1f} us" for name, ms in
+            cuda.medians_ms(work, 9, pause_cycles=60000).items()), flush=True)
 
 
 def time_sm80():
@@ -543,29 +565,52 @@ def tflops(m, n, k, ms):
     return 2 * m * n * k / ms * 1e-9
 
 
-def time_plain():
-    specs = {f"{name}_{tile_n}_{cluster}": dict(epilogue=epilogue, cluster=cluster, tile_n=tile_n)
-             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
-             for tile_n, cluster in ((256, 2), (128, 2))}
-    kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
-    for name, kernel in kernels.items():
-        print(name, kernel.report)
-        kernel.arguments = 16 if name.startswith("store") else 24
-    for m, n, k in ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096),
-                    (16384, 4096, 1024)):
+BIAS_RESIDUAL = BIAS_RELU.replace("fmaxf(v[i] + w[i], 0.0f)", "v[i] + w[i] + r[i]").replace(
+    "const T* bias;", "const T* bias;\n  const T* residual;").replace("float w[8];", """float w[8], r[8];
+    load8<8>(residual + (batch * (i64)m + row) * n + column, valid, r);""")
+BIAS_GELU_EXACT = BIAS_GELU.replace("quick_gelu_tanh(", "quick_gelu(")
+SHAPES = ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096), (16384, 4096, 1024),
+          (16384, 16384, 2048), (8192, 4096, 4096), (8192, 14336, 4096), (8192, 4096, 14336),
+          (16384, 8192, 2048), (16384, 2048, 8192), (16384, 2048, 2048))
+
+
+def group_of(k):
+    """As src/codegen/contraction.cpp has it, for clusters of two."""
+    return min(64, max(8, (16 << 20) // (512 * k)))
+
+
+def time_plain(pause_cycles=3000000):
+    """By turns, with pauses: a product alone meets a cooler GPU than one among many."""
+    specs = {f"{name} {tile_n}": dict(epilogue=epilogue, tile_n=tile_n, tb=2)
+             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu tanh", BIAS_GELU),
+                                    ("gelu", BIAS_GELU_EXACT), ("residual", BIAS_RESIDUAL))
+             for tile_n in (128, 160, 256)}
+    kernels = cuda.load({name.replace(" ", "_"): source_90(name.replace(" ", "_"), **s)
+                         for name, s in specs.items()})
+    for m, n, k in SHAPES:
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         bias = torch.randn(n, device="cuda").bfloat16()
+        residual = torch.randn(m, n, device="cuda").bfloat16()
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
         work = {"cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out)}
         for name, spec in specs.items():
-            problem = Problem(a, b, group=4, cluster=spec["cluster"], tile_n=spec["tile_n"])
-            work[name] = lambda p=problem, f=kernels[name]: p.launch(f, tail[:f.arguments])
-        work["cublas linear"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0], bias)
-        row = cuda.medians_ms(work)
-        print(f"{m} x {n} x {k}: " + ", ".join(
-            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f} TFLOP/s"
-            for name, ms in row.items()), flush=True)
+            problem = Problem(a, b, tb=2, group=group_of(k), tile_n=spec["tile_n"])
+            tail = cuda.pointer(out) + struct.pack("2i", m, n)
+            if not name.startswith("store"):
+                tail += cuda.pointer(bias)
+            if name.startswith("residual"):
+                tail += cuda.pointer(residual)
+            work[name] = lambda p=problem, f=kernels[name.replace(" ", "_")], t=tail: p.launch(f, t)
+        row = cuda.medians_ms(work, 9, pause_cycles=pause_cycles)
+        whole = row.pop("cublas")
+        print(f"{m} x {n} x {k}: cublas {whole * 1e3:.0f} us {tflops(m, n, k, whole):.0f} TFLOP/s; " +
+              ", ".join(f"{name} {(ms / whole - 1) * 100:+.1f}%" for name, ms in row.items()),
+              flush=True)
+
+
+def time_hot():
+    """The same without pauses: all candidates share the clock that all of them come to."""
+    time_plain(0)
 
 
 def splade():
@@ -702,7 +747,7 @@ def loss():
 def small():
     """For compute-sanitizer: every mode once, on blocks few enough that each has many tiles."""
     tiled = {f"s{tile_n}_{tb}_{cluster}": (tile_n, tb, cluster)
-             for tile_n in (128, 160) for tb in (0, 1, 2) for cluster in (1, 2)
+             for tile_n in (128, 160, 256) for tb in (0, 1, 2) for cluster in (1, 2)
              if (tb, tile_n) != (1, 160)}
     thin = {f"n{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
             for rows, tile_n, split, tb in ((16, 64, 8, 0), (32, 128, 1, 1), (64, 128, 4, 0))}
@@ -740,7 +785,8 @@ def small():
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "time_plain",
-                                 "time_sm80", "time_thin", "splade", "loss"):
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "check_thin_90", "check_vector",
+                                 "time_plain", "time_hot",
+                                 "time_sm80", "time_thin", "time_vector", "splade", "loss"):
         globals()[what]()
     sys.exit(report.failures > 0)
