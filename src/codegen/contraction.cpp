@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/epilogue.hpp"
-#include "codegen/matrix_product.hpp"
+#include "codegen/contraction_writer.hpp"
+#include "codegen/library.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
@@ -27,49 +27,16 @@ std::uint64_t alignment_of(const MatrixOperand& operand) {
   return bits & (~bits + 1);
 }
 
-constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
-                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
-
-std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
-                                              const MatrixProduct& product) {
-  const DType operand = graph.tensors[op.operands[0].tensor].type.dtype;
-  const DType outcome = graph.tensors[op.outputs[0]].type.dtype;
-  if (graph.tensors[op.operands[1].tensor].type.dtype != operand) return std::nullopt;
-  if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
-  LibraryProduct library{.matmul = {.operand = operand,
-                                    .outcome = outcome,
-                                    .m = product.m,
-                                    .n = product.n,
-                                    .k = product.k,
-                                    .a_transposed = product.a.across,
-                                    .b_transposed = !product.b.across,
-                                    .a_line = product.a.line,
-                                    .b_line = product.b.line,
-                                    .result_line = product.n},
-                         .a = product.a.tensor,
-                         .b = product.b.tensor,
-                         .result = op.outputs[0]};
-  const std::uint64_t matrix = product.m * product.n;
-  if (product.outer > 1) {
-    library.matmul.batches.push_back({.count = product.outer,
-                                      .a = product.a.outer,
-                                      .b = product.b.outer,
-                                      .result = product.inner * matrix});
-  }
-  if (product.batches() > 1) {
-    library.matmul.batches.push_back(
-        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
-  }
-  if (op.operands.size() > 2) {
-    const TensorId bias = graph.tensors[op.operands[2].tensor].value;
-    if (graph.tensors[bias].type.dtype != outcome) return std::nullopt;
-    library.bias = bias;
-    library.matmul.epilogue = MatmulEpilogue::kBias;
-  }
-  return library;
+// Row units that are walked together: their part of A stays in the L2 while B streams through.
+std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
+  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
+  return std::clamp<std::uint64_t>(
+      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
 }
 
 constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+
+}  // namespace
 
 // A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
 struct TileWidth {
@@ -83,53 +50,25 @@ struct TileWidth {
 constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300}, TileWidth{160, 6, 420, 900},
                                     TileWidth{256, 4, 400, 4500}};
 
-// Writes one kernel around a product.
-class ContractionWriter {
- public:
-  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
-      : emitter_(emitter),
-        graph_(emitter.graph()),
-        op_(emitter.op(id)),
-        target_(target),
-        epilogue_(emitter, finder, id) {}
+namespace {
 
-  GeneratedKernel write();
-
- private:
-  DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
-  bool fits_tensor_cores() const;
-  bool fits_copy_engine(const MatrixProduct& product) const;
-  std::optional<MatrixProduct> in_pieces() const;
-  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
-  MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
-  void write_sm90();
-  void write_sm80();
-  void write_vector();
-  bool is_thin() const;
-  void write_thin();
-  void write_thin_sm90();
-  void write_thin_sm80();
-  void write_any();
-  void reserve_packed();
-  void write_packing();
-  std::string pointer_of(const MatrixOperand& operand);
-  std::string strides() const;
-  std::string operands_of_any();
-  std::string shape(std::uint64_t group) const;
-  std::string entry(std::string_view bounds, std::string_view parameters,
-                    std::string_view call) const;
-  MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
-                      std::uint32_t box_lines) const;
-
-  Emitter& emitter_;
-  const OpGraph& graph_;
-  const Op& op_;
-  const Target& target_;
-  Epilogue epilogue_;
-  MatrixProduct product_;
-  std::optional<MatrixProduct> strided_;
-  GeneratedKernel result_;
+// How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
+struct VectorShares {
+  std::uint64_t threads = 512;
+  std::uint64_t lanes = 512;
+  std::uint64_t split = 1;
 };
+
+// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
+VectorShares vector_shares(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
+  if (packs <= 64) return {.threads = 256, .lanes = 8};
+  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
+  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
+  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
+  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
+}
+
+}  // namespace
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
@@ -145,18 +84,11 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
          alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
 }
 
-// Row units that are walked together: their part of A stays in the L2 while B streams through.
-std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
-  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(
-      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
-}
-
 std::string ContractionWriter::shape(std::uint64_t group) const {
   const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
   return fmt::format(
-      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
-      product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
+      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
+      product_.m, product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
       steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group,
       product_.a.piece);
 }
@@ -291,22 +223,6 @@ std::string ContractionWriter::strides() const {
                      product_.b.inner, product_.b.outer);
 }
 
-// How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
-struct VectorShares {
-  std::uint64_t threads = 512;
-  std::uint64_t lanes = 512;
-  std::uint64_t split = 1;
-};
-
-// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
-VectorShares vector_shares(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
-  if (packs <= 64) return {.threads = 256, .lanes = 8};
-  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
-  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
-  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
-  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
-}
-
 // A matrix times a vector.
 void ContractionWriter::write_vector() {
   const std::string b = pointer_of(product_.b);
@@ -335,10 +251,9 @@ void ContractionWriter::write_vector() {
   if (shares.split > 1) {
     result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
   }
-  result_.schedule = shares.split > 1
-                         ? fmt::format("{} blocks a row", shares.split)
-                         : shares.lanes == 512 ? "a row a block"
-                                               : fmt::format("{} threads a row", shares.lanes);
+  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
+                     : shares.lanes == 512 ? "a row a block"
+                                           : fmt::format("{} threads a row", shares.lanes);
 }
 
 constexpr std::uint64_t kManyColumns = 16384;
@@ -346,7 +261,7 @@ constexpr std::uint64_t kManyColumns = 16384;
 // So few rows that B is all there is to move.
 bool ContractionWriter::is_thin() const {
   const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine(product_)           ? 64
+  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
                                   : product_.n < kManyColumns ? 32
                                                               : 16;
   return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
@@ -523,7 +438,7 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   const auto product = product_of_pieces(graph_, op_, kBoxColumns);
   constexpr std::uint64_t kMostThinRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
-                    fits_copy_engine(*product);
+                    !epilogue_.holds_rows() && fits_copy_engine(*product);
   return fits ? product : std::nullopt;
 }
 
@@ -545,11 +460,11 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
   }
-  if (strided_ && emitter_.kernel().size() == 1) {
-    result_.library = library_product(graph_, op_, product_);
-  }
+  if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
   result_.source.text = epilogue_.preamble();
-  if (!fits_tensor_cores()) {
+  if (epilogue_.holds_rows()) {
+    write_rows();
+  } else if (!fits_tensor_cores()) {
     product_ = whole;
     if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
     write_any();
@@ -569,14 +484,13 @@ GeneratedKernel ContractionWriter::write() {
     result_.gaps.more_reads =
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";
   }
-  if (epilogue_.folds()) {
+  if (epilogue_.folds() && !epilogue_.holds_rows()) {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
   result_.storages = emitter_.storages();
+  if (epilogue_.holds_rows()) tile_rows();
   return std::move(result_);
 }
-
-}  // namespace
 
 GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
                                      const Target& target) {
