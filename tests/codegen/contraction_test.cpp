@@ -127,8 +127,10 @@ GeneratedKernel product_with_relu(const std::string& m, const std::string& n, co
   return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
 }
 
-// 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16 * 4.28
-// * 128 + 1300 cycles, 1664 of 160 are 26 of 16 * 4.2 * 160 + 900, 1024 of 256 are 16 of 16 * 4 * 256
+// 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16
+// * 4.28
+// * 128 + 1300 cycles, 1664 of 160 are 26 of 16 * 4.2 * 160 + 900, 1024 of 256 are 16 of 16 * 4 *
+// 256
 // + 4500: 322k, 303k and 334k. 8192 x 8192 x 8192: 32 rounds, 26 and 16: 2286k, 2259k, 2169k.
 TEST_CASE("tiles are as wide as takes the least time in rounds") {
   const GeneratedKernel narrow = product_with_relu("16384", "4096", "1024");
