@@ -123,7 +123,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   piece_ = Piece{.width = 8, .width_text = "8"};
   emitter_.enter(piece_, 0);
   const Index e = element(columns);
-  emitter_.set_loop(e, "");
+  emitter_.set_loop(e);
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
   store_full(emitter_, stored, e, "");
@@ -166,8 +166,6 @@ void Epilogue::write_rows(const MatrixProduct& product) {
   write_elements(product.batches() * product.m, product.n);
   const Op& op = emitter_.op(folding_);
   set_matrix(kNone, rows_, n_);
-  emitter_.set_given(graph_.tensors[op.operands[0].tensor].value,
-                     {.text = "v[j]", .type = ComputeType::kF32});
   const Index q{.name = "q", .path = std::nullopt};
   emitter_.set_row(q, 1, "0");
   state_ = emitter_.state_of(folding_);
@@ -179,7 +177,9 @@ void Epilogue::write_rows(const MatrixProduct& product) {
   Piece piece{.width = 8, .width_text = "8"};
   emitter_.enter(piece, 1);
   const Index e = element(n_);
-  emitter_.set_loop(e, "");
+  emitter_.set_loop(e);
+  piece.values.emplace(std::pair(graph_.tensors[op.operands[0].tensor].value, e.name),
+                       Value{.text = "v[j]", .type = ComputeType::kF32});
   std::vector<TensorId> stored = roots_.full;
   std::erase_if(stored, [&](TensorId id) { return stored_first(id); });
   store_full(emitter_, stored, e, "");
@@ -204,7 +204,7 @@ void Epilogue::write_merge() {
   emitter_.set_matrix(std::nullopt);
   const Index q{.name = "q", .path = std::nullopt};
   emitter_.set_row(q, 1, "0");
-  emitter_.set_picked(folding_, "picked[q]");
+  emitter_.set_picked(folding_, {.text = "picked[q]"});
   state_ = emitter_.state_of(folding_);
   Piece piece;
   emitter_.enter(piece, 1);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include "codegen/generate.hpp"
 #include "codegen/matrix_product.hpp"
@@ -155,6 +156,27 @@ TEST_CASE("the lines of the second operand are fetched in the order in which lan
 }
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
+TEST_CASE("epilogues on tensor cores use the quick functions of whatever has one") {
+  for (const auto& [op, quick] : {std::pair{"exp", "quick_exp("},
+                                  {"log", "quick_log("},
+                                  {"log1p", "quick_log1p("},
+                                  {"tanh", "quick_tanh("},
+                                  {"sigmoid", "quick_sigmoid("},
+                                  {"silu", "quick_silu("},
+                                  {"gelu", "quick_gelu("}}) {
+    const OpGraph graph =
+        graph_of(list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
+                      R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+                {"name": "f", "op": ")" +
+                          std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
+    CAPTURE(op);
+    const std::string text =
+        generated(graph, {op_called(graph, "l"), op_called(graph, "f")}).source.text;
+    // In the epilogue, behind what quick.cuh itself says.
+    CHECK(text.find(quick, text.find("struct Epilogue")) != std::string::npos);
+  }
+}
+
 TEST_CASE("lines in pieces are put together by the copy engine, where something is fused") {
   const OpGraph graph = graph_of(list(
       R"("c": {"shape": [2, 3, 100, 64]}, "w": {"shape": [72, 192]})",

@@ -23,15 +23,16 @@ struct KnownSpills {
   std::string_view why;
 };
 constexpr std::array kKnownSpills = {
-    KnownSpills{"held in registers", 2560,
-                "30 values a thread and ops that need many more: 1024 threads have 64 registers"},
-    KnownSpills{"mma, tiles", 640,
+    KnownSpills{"1024 threads, held in registers", 2560,
+                "30 values a thread, and ops that need many more, share 64 registers or fewer"},
+    KnownSpills{"mma, tiles", 256,
                 "two blocks a multiprocessor leave 128 registers beside 64 sums"},
     KnownSpills{
         "rows of 128 x 256", 640,
         "128 sums a thread beside what is done with them, and no narrower tile holds the row"},
     KnownSpills{"wgmma", 128, "what the copying warps park; accumulators would be kilobytes"},
-    KnownSpills{"", 256, "ptxas gives up some words for one more block on the multiprocessor"},
+    KnownSpills{"16 elements a thread", 256, "the places of 16 single bytes, worked out at once"},
+    KnownSpills{"", 128, "ptxas gives up some words for one more block on the multiprocessor"},
 };
 
 std::uint64_t spills_known_of(std::string_view schedule) {

@@ -2,14 +2,18 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdlib>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "codegen/random_groups.hpp"
 #include "codegen/random_ops.hpp"
+#include "graph/graph_text.hpp"
 #include "graph/inference.hpp"
 #include "kernel_checks.hpp"
+#include "strategy/plans.hpp"
 
 namespace fusecalc::gpu {
 namespace {
@@ -80,6 +84,43 @@ TEST_CASE("each op alone compiles, and each type") {
     }
     // Two to a byte is read, and not written.
     CHECK(types.size() == dtype_names().size() - 3);
+  }
+}
+
+// What random lists found, as short as it can be said.
+constexpr std::array kOnceBroken = {
+    // A row's result after an inline number.
+    R"({"tensors": {"x": {"shape": [96, 16]}},
+        "ops": [{"op": "max", "inputs": ["x"], "output": "m", "axes": [1]},
+                {"op": "sub", "inputs": [1, "m"], "output": "y"}], "fuse": [["op#0", "op#1"]]})",
+    // A loss of one class, and the same row's state in two places.
+    R"({"tensors": {"x": {"shape": [1]}, "t": {"shape": [], "dtype": "i32"}},
+        "ops": [{"op": "logsumexp", "inputs": ["x"], "output": "l", "axes": [0], "keepdim": true},
+                {"op": "cross_entropy", "inputs": ["l", "t"], "output": "c"},
+                {"op": "softmax", "inputs": ["l"], "output": "s"}],
+        "fuse": [["op#0", "op#1", "op#2"]]})",
+    // Columns of single elements.
+    R"({"tensors": {"x": {"shape": [3, 4, 3]}},
+        "ops": [{"op": "min", "inputs": ["x"], "output": "m", "axes": [1]},
+                {"op": "abs", "inputs": ["m"], "output": "y"}], "fuse": [["op#0", "op#1"]]})",
+    // A bound that is not given, behind a contraction.
+    R"({"tensors": {"q": {"shape": [2, 4, 128, 64], "dtype": "bf16"}},
+        "ops": [{"op": "attention", "inputs": ["q", "q", "q"], "output": "a"},
+                {"op": "clamp", "inputs": ["a"], "output": "y", "min": 0}],
+        "fuse": [["op#0", "op#1"]]})",
+};
+
+TEST_CASE("what random lists found stays mended") {
+  for (const Architecture& architecture : kArchitectures) {
+    KernelChecks checks(architecture);
+    for (const char* text : kOnceBroken) {
+      CAPTURE(std::string(text));
+      const OpGraph graph = testing::graph_of(text);
+      TrafficCounter counter = checks.counter_of(graph);
+      checks.check(counter, explicit_plan(graph).kernels);
+    }
+    CHECK(checks.compiled() == kOnceBroken.size());
+    CHECK(checks.left_out() == 0);
   }
 }
 
