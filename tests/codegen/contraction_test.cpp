@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include "codegen/generate.hpp"
 #include "codegen/matrix_product.hpp"
@@ -119,17 +120,19 @@ TEST_CASE("a lone product is the library's, a fused one ours") {
 // m x k times [n][k], then relu, for 132 multiprocessors.
 GeneratedKernel product_with_relu(const std::string& m, const std::string& n, const std::string& k,
                                   const std::string& type = "bf16") {
-  const OpGraph graph = graph_of(list(
-      R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type + R"("}, "w": {"shape": [)" +
-          n + ", " + k + R"(], "dtype": ")" + type + R"("})",
-      R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+  const OpGraph graph = graph_of(
+      list(R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type +
+               R"("}, "w": {"shape": [)" + n + ", " + k + R"(], "dtype": ")" + type + R"("})",
+           R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
   TrafficCounter counter(graph, known_devices().front());
   return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
 }
 
-// 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16 * 4.28
-// * 128 + 1300 cycles, 1664 of 160 are 26 of 16 * 4.2 * 160 + 900, 1024 of 256 are 16 of 16 * 4 * 256
+// 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16
+// * 4.28
+// * 128 + 1300 cycles, 1664 of 160 are 26 of 16 * 4.2 * 160 + 900, 1024 of 256 are 16 of 16 * 4 *
+// 256
 // + 4500: 322k, 303k and 334k. 8192 x 8192 x 8192: 32 rounds, 26 and 16: 2286k, 2259k, 2169k.
 TEST_CASE("tiles are as wide as takes the least time in rounds") {
   const GeneratedKernel narrow = product_with_relu("16384", "4096", "1024");
@@ -167,6 +170,27 @@ TEST_CASE("the lines of the second operand are fetched in the order in which lan
 }
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
+TEST_CASE("epilogues on tensor cores use the quick functions of whatever has one") {
+  for (const auto& [op, quick] : {std::pair{"exp", "quick_exp("},
+                                  {"log", "quick_log("},
+                                  {"log1p", "quick_log1p("},
+                                  {"tanh", "quick_tanh("},
+                                  {"sigmoid", "quick_sigmoid("},
+                                  {"silu", "quick_silu("},
+                                  {"gelu", "quick_gelu("}}) {
+    const OpGraph graph =
+        graph_of(list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
+                      R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+                {"name": "f", "op": ")" +
+                          std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
+    CAPTURE(op);
+    const std::string text =
+        generated(graph, {op_called(graph, "l"), op_called(graph, "f")}).source.text;
+    // In the epilogue, behind what quick.cuh itself says.
+    CHECK(text.find(quick, text.find("struct Epilogue")) != std::string::npos);
+  }
+}
+
 TEST_CASE("lines in pieces are put together by the copy engine, where something is fused") {
   const OpGraph graph = graph_of(list(
       R"("c": {"shape": [2, 3, 100, 64]}, "w": {"shape": [72, 192]})",
@@ -202,8 +226,8 @@ TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of 
   CHECK(contains(product_with_relu("65", "4096", "4096"), "ContractSm90<"));
 }
 
-// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and leave
-// their parts and a count in memory.
+// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and
+// leave their parts and a count in memory.
 TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
   const GeneratedKernel one = product_with_relu("1", "1", "134217728", "f32");
   CHECK(contains(one, "ContractVector<f32, 8, 512, 264, Epilogue>"));
