@@ -199,8 +199,8 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_LIST128 \
   FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define FUSECALC_LIST160                                                             \
-  FUSECALC_LIST128                                                                   \
+#define FUSECALC_LIST160 \
+  FUSECALC_LIST128       \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define FUSECALC_LIST192                                                             \
   FUSECALC_LIST128                                                                   \

@@ -78,8 +78,8 @@ struct TileWidth {
   // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
   // tiles fetch more bytes, which are paid for with the clock.
   std::uint64_t step;
-  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the epilogue
-  // reads a tensor as large as the result.
+  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
+  // epilogue reads a tensor as large as the result.
   std::uint64_t beside;
   std::uint64_t beside_reading;
 };
@@ -160,8 +160,8 @@ std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, st
 std::string ContractionWriter::shape(std::uint64_t group) const {
   const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
   return fmt::format(
-      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", product_.m,
-      product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
+      "constexpr ContractShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
+      product_.m, product_.n, product_.k, product_.outer, product_.inner, steps(product_.a.outer),
       steps(product_.a.inner), steps(product_.b.outer), steps(product_.b.inner), group,
       product_.a.piece);
 }
@@ -202,7 +202,8 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
 bool ContractionWriter::reads_elsewhere() const {
   const std::uint64_t elements = graph_.tensors[op_.outputs[0]].elements;
   const auto comes_from_memory = [&](const Operand& operand) {
-    if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements) return false;
+    if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
+      return false;
     const OpId producer = graph_.value_of(operand.tensor).producer;
     return producer == kNone || !emitter_.contains(producer);
   };
@@ -356,10 +357,9 @@ void ContractionWriter::write_vector() {
   if (shares.split > 1) {
     result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
   }
-  result_.schedule = shares.split > 1
-                         ? fmt::format("{} blocks a row", shares.split)
-                         : shares.lanes == 512 ? "a row a block"
-                                               : fmt::format("{} threads a row", shares.lanes);
+  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
+                     : shares.lanes == 512 ? "a row a block"
+                                           : fmt::format("{} threads a row", shares.lanes);
 }
 
 constexpr std::uint64_t kManyColumns = 16384;
@@ -367,7 +367,7 @@ constexpr std::uint64_t kManyColumns = 16384;
 // So few rows that B is all there is to move.
 bool ContractionWriter::is_thin() const {
   const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine(product_)           ? 64
+  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
                                   : product_.n < kManyColumns ? 32
                                                               : 16;
   return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&

@@ -92,9 +92,9 @@ const std::string kShape =
 std::string flag(bool value) { return value ? "true" : "false"; }
 
 void Bench::run_sm90() {
-  const std::string text = kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " +
-                           flag(operands_.along_m) + ", LinesOfB::" +
-                           (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
+  const std::string text =
+      kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
       i64 line) {
