@@ -45,10 +45,14 @@ struct TileWidth {
   // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
   // tiles fetch more bytes, which are paid for with the clock.
   std::uint64_t step;
-  std::uint64_t beside;  // cycles, to start and end it: all of the epilogue where tiles are shared
+  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
+  // epilogue reads a tensor as large as the result.
+  std::uint64_t beside;
+  std::uint64_t beside_reading;
 };
-constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300}, TileWidth{160, 6, 420, 900},
-                                    TileWidth{256, 4, 400, 4500}};
+constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
+                                    TileWidth{160, 6, 420, 900, 1850},
+                                    TileWidth{256, 4, 400, 4500, 6000}};
 
 namespace {
 
@@ -125,18 +129,35 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .box = {64, operand.across ? 64U : box_lines, 1, 1}};
 }
 
+// Whether what follows the product reads a tensor from memory that is as large as the result.
+bool ContractionWriter::reads_elsewhere() const {
+  const std::uint64_t elements = graph_.tensors[op_.outputs[0]].elements;
+  const auto comes_from_memory = [&](const Operand& operand) {
+    if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
+      return false;
+    const OpId producer = graph_.value_of(operand.tensor).producer;
+    return producer == kNone || !emitter_.contains(producer);
+  };
+  return std::ranges::any_of(emitter_.kernel(), [&](OpId id) {
+    const Op& op = emitter_.op(id);
+    return &op != &op_ && std::ranges::any_of(op.operands, comes_from_memory);
+  });
+}
+
 // Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
 // takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
 const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
   const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
   const std::uint64_t steps = ceil_div(product_.k, 64);
+  const bool reading = reads_elsewhere();
   const auto cycles = [&](const TileWidth& width) {
     if (product_.b.across && width.columns % 64 != 0) {
       return std::numeric_limits<std::uint64_t>::max();
     }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 + width.beside);
+    return rounds * (steps * width.step * width.columns / 100 +
+                     (reading ? width.beside_reading : width.beside));
   };
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }

@@ -31,6 +31,7 @@ class ContractionWriter {
   bool fits_tensor_cores() const;
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
+  bool reads_elsewhere() const;
   const TileWidth& width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
