@@ -11,7 +11,12 @@
 
 namespace fusecalc {
 
-struct TileWidth;
+inline std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// The largest power of two, up to 8, that all lines of an operand begin at multiples of.
+std::uint64_t alignment_of(const MatrixOperand& operand);
+
+struct TileWidth;  // of contract_sm90's tiles
 
 // Writes one kernel around a product.
 class ContractionWriter {
