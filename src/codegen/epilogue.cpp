@@ -178,8 +178,8 @@ void Epilogue::write_rows(const MatrixProduct& product) {
   emitter_.enter(piece, 1);
   const Index e = element(n_);
   emitter_.set_loop(e);
-  piece.values.emplace(std::pair(graph_.tensors[op.operands[0].tensor].value, e.name),
-                       Value{.text = "v[j]", .type = ComputeType::kF32});
+  piece.values[{graph_.tensors[op.operands[0].tensor].value, e.name}] = {.text = "v[j]",
+                                                                         .type = ComputeType::kF32};
   std::vector<TensorId> stored = roots_.full;
   std::erase_if(stored, [&](TensorId id) { return stored_first(id); });
   store_full(emitter_, stored, e, "");
