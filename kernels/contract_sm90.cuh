@@ -9,10 +9,11 @@
 //     ContractSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has
-// more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads
-// threads, kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and
-// kCluster * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
+// Element: bf16 or f16. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a
+// batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch:
+// kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
+// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
+// persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
@@ -21,7 +22,8 @@
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
-//   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a multiple
+//   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
+//   multiple
 //     of 8, and all batches share B
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
@@ -34,8 +36,9 @@
 // special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
 // cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
 // leaves a lane two of eight columns, and shuffling eight neighbours together takes five
-// instructions an element; but which line of B is which column is the copy engine's to decide. Of 32
-// lines, it puts line 8q + 2j + e at 8j + 2q + e, whose column's sums lane q of a quad has at j, e.
+// instructions an element; but which line of B is which column is the copy engine's to decide. Of
+// 32 lines, it puts line 8q + 2j + e at 8j + 2q + e, whose column's sums lane q of a quad has at j,
+// e.
 //
 // Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
 // fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
@@ -144,8 +147,8 @@ struct ContractSm90 {
           fetch_a(tiles + stage * kBytesA, map, &full[stage], k,
                   (unit * kCluster + (int)rank) * kTileM, piece, c3);
         } else {
-          fetch_b(tiles + stage * kBytesB, map, &full[stage], step * kTileK, column * kTileN, c2, c3,
-                  rank);
+          fetch_b(tiles + stage * kBytesB, map, &full[stage], step * kTileK, column * kTileN, c2,
+                  c3, rank);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }

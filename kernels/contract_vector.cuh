@@ -98,8 +98,9 @@ struct ContractVector {
     b += outer * strides.b_outer + inner * strides.b_inner;
     const i64 packs = shape.k / kPack;
     float v[8] = {};
-    v[0] = sum_over_lanes(sum(a, b, (int)(packs * part / kSplit), (int)(packs * (part + 1) / kSplit),
-                              part == kSplit - 1 ? shape.k % kPack : 0));
+    v[0] =
+        sum_over_lanes(sum(a, b, (int)(packs * part / kSplit), (int)(packs * (part + 1) / kSplit),
+                           part == kSplit - 1 ? shape.k % kPack : 0));
     if constexpr (kSplit > 1) {
       if (!sum_over_blocks(v[0], row, rows, part, work)) return;
     }

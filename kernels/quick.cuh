@@ -1,8 +1,8 @@
 // Pointwise functions for epilogues, in a few instructions each: right to about 1e-5 of the result
-// (gelu's exact form: 3e-4), inside what bf16 and f16 can tell apart. The precise ones of arithmetic.cuh would take longer
-// than the tensor cores take for the tile; even so, a 128 x 256 tile needs 2048 cycles for every
-// use of a special function (a multiprocessor does 16 a cycle). Subnormal numbers count as 0:
-// minding them doubles the instructions.
+// (gelu's exact form: 3e-4), inside what bf16 and f16 can tell apart. The precise ones of
+// arithmetic.cuh would take longer than the tensor cores take for the tile; even so, a 128 x 256
+// tile needs 2048 cycles for every use of a special function (a multiprocessor does 16 a cycle).
+// Subnormal numbers count as 0: minding them doubles the instructions.
 
 __device__ __forceinline__ float quick_exp2(float x) {
   float result;
@@ -46,9 +46,9 @@ __device__ __forceinline__ float quick_gelu_tanh(float x) {
   constexpr float kLinear = -1.5957691216057307f * kLog2E;
   return x * quick_reciprocal(1.0f + quick_exp2(x * fmaf(0.044715f * kLinear, x * x, kLinear)));
 }
-// x Phi(x). The logit of Phi is odd and smooth, and grows as x |x| / 2: log(Phi(x) / Phi(-x)) = x q,
-// q = 0.63624 + 0.46619 w^(1/2) - 2.20861 w^(-1/2) + 3.81031 / w with w = x^2 + 7.25, to within 3e-4
-// up to 5, and so the result; beyond, where -5e-6 is left of it, less well.
+// x Phi(x). The logit of Phi is odd and smooth, and grows as x |x| / 2: log(Phi(x) / Phi(-x)) = x
+// q, q = 0.63624 + 0.46619 w^(1/2) - 2.20861 w^(-1/2) + 3.81031 / w with w = x^2 + 7.25, to within
+// 3e-4 up to 5, and so the result; beyond, where -5e-6 is left of it, less well.
 __device__ __forceinline__ float quick_gelu(float x) {
   const float w = fminf(fmaf(x, x, 7.25f), 1e30f);
   float r;

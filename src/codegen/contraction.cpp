@@ -1,10 +1,10 @@
 // Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue that
-// the emitter writes, or the vendor's library for a product that stands alone.
+// the emitter writes, or the vendor's library. Which one, what all of them share, and the one that
+// takes any operands.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -15,60 +15,11 @@
 #include "core/embedded.hpp"
 
 namespace fusecalc {
-namespace {
 
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
-
-const char* text_of(bool value) { return value ? "true" : "false"; }
-
-// The largest power of two, up to 8, that all lines begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand) {
   const std::uint64_t bits = operand.line | operand.inner | operand.outer | operand.jump | 8;
   return bits & (~bits + 1);
 }
-
-// Row units that are walked together: their part of A stays in the L2 while B streams through.
-std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
-  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(
-      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
-}
-
-constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
-
-}  // namespace
-
-// A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
-struct TileWidth {
-  std::uint64_t columns;
-  std::uint64_t stages;
-  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
-  // tiles fetch more bytes, which are paid for with the clock.
-  std::uint64_t step;
-  std::uint64_t beside;  // cycles, to start and end it: all of the epilogue where tiles are shared
-};
-constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300}, TileWidth{160, 6, 420, 900},
-                                    TileWidth{256, 4, 400, 4500}};
-
-namespace {
-
-// How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
-struct VectorShares {
-  std::uint64_t threads = 512;
-  std::uint64_t lanes = 512;
-  std::uint64_t split = 1;
-};
-
-// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
-VectorShares vector_shares(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
-  if (packs <= 64) return {.threads = 256, .lanes = 8};
-  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
-  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
-  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
-  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
-}
-
-}  // namespace
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
@@ -125,223 +76,10 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .box = {64, operand.across ? 64U : box_lines, 1, 1}};
 }
 
-// Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
-// takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
-const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
-  const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
-  const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
-  const std::uint64_t steps = ceil_div(product_.k, 64);
-  const auto cycles = [&](const TileWidth& width) {
-    if (product_.b.across && width.columns % 64 != 0) {
-      return std::numeric_limits<std::uint64_t>::max();
-    }
-    const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 + width.beside);
-  };
-  return *std::ranges::min_element(kTileWidths, {}, cycles);
-}
-
-// B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
-MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
-                                             std::uint64_t lines) const {
-  MappedTensor map = map_of(operand, lines, 0);
-  const std::uint64_t line = map.strides[0];
-  map.extents = {product_.k, 2, lines / 8, 4};
-  map.strides = {line, 8 * line, 2 * line};
-  map.box = {64, 2, 4, 4};
-  return map;
-}
-
-void ContractionWriter::write_sm90() {
-  const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width = width_of_tiles(cluster);
-  const std::uint64_t tile_n = width.columns;
-  const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
-  const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
-  pointer_of(product_.a);
-  pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  result_.maps = {
-      map_of(product_.a, product_.m, kTileRows),
-      in_order ? map_in_order(product_.b, product_.n)
-               : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
-  result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTileRows * cluster, 2)) +
-      fmt::format("typedef ContractSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), tile_n, cluster, text_of(product_.a.across),
-                  product_.b.across ? "LinesOfB::kAcross"
-                  : in_order        ? "LinesOfB::kInOrder"
-                                    : "LinesOfB::kAlong") +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
-                        cluster),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
-  result_.shared_bytes =
-      static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
-  result_.threads = 384;
-  const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
-  result_.blocks =
-      cluster * std::min(std::max<std::uint64_t>(1, target_.multiprocessors / cluster), clusters);
-  result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
-}
-
-void ContractionWriter::write_sm80() {
-  const DType type = operand_type();
-  constexpr std::uint64_t kTile = 128;
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, kTile);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_sm80"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  const std::string_view element = stored_type(type);
-  result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) + strides() +
-      fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
-                  type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
-                  alignment_of(product_.b), text_of(product_.a.across),
-                  text_of(product_.b.across)) +
-      entry("__launch_bounds__(256, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
-  result_.shared_bytes = 65536;
-  result_.threads = 256;
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = "mma, tiles of 128 x 128";
-}
-
 std::string ContractionWriter::strides() const {
   return fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
                      product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
                      product_.b.inner, product_.b.outer);
-}
-
-// A matrix times a vector.
-void ContractionWriter::write_vector() {
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, 1);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  const std::uint64_t align =
-      std::min(alignment_of(product_.a),
-               alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}));
-  const std::uint64_t pack = std::min(align, 16 / bytes_of(operand_type(), 1));
-  const std::uint64_t rows = product_.m * product_.batches();
-  VectorShares shares =
-      vector_shares(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
-  if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
-  if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
-  result_.source.text += std::string(embedded_kernel("contract_vector")) + "\n";
-  result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractVector<{}, {}, {}, {}, Epilogue> Contract;\n",
-                  stored_type(operand_type()), align, shares.lanes, shares.split) +
-      entry(fmt::format("__launch_bounds__({})", shares.threads), "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
-                        shares.split > 1 ? ", work" : ""));
-  result_.threads = static_cast<unsigned>(shares.threads);
-  result_.blocks = ceil_div(rows, shares.threads / shares.lanes) * shares.split;
-  if (shares.split > 1) {
-    result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
-  }
-  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
-                     : shares.lanes == 512 ? "a row a block"
-                                           : fmt::format("{} threads a row", shares.lanes);
-}
-
-constexpr std::uint64_t kManyColumns = 16384;
-
-// So few rows that B is all there is to move.
-bool ContractionWriter::is_thin() const {
-  const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
-                                  : product_.n < kManyColumns ? 32
-                                                              : 16;
-  return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
-         !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
-         product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
-         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
-}
-
-void ContractionWriter::write_thin() {
-  if (fits_copy_engine(product_)) {
-    write_thin_sm90();
-  } else {
-    write_thin_sm80();
-  }
-}
-
-// About as many blocks as multiprocessors, all at work at once: of 128 columns where these are
-// enough, else of 64, with k in as many parts as there is room for.
-void ContractionWriter::write_thin_sm90() {
-  const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
-  const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const bool wide = ceil_div(product_.n, 128) * product_.batches() * 2 >= multiprocessors;
-  const std::uint64_t tile_n = wide ? 128 : 64;
-  const std::uint64_t tiles = ceil_div(product_.n, tile_n);
-  constexpr std::uint64_t kMostSplit = 8;  // blocks of a cluster
-  constexpr std::uint64_t kLeastDepth = 256;
-  std::uint64_t split = 1;
-  while (split < kMostSplit && tiles * product_.batches() * split * 2 <= multiprocessors &&
-         product_.k / (2 * split) >= kLeastDepth) {
-    split *= 2;
-  }
-  pointer_of(product_.a);
-  pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
-                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
-  result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_thin_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(8) +
-      fmt::format("typedef ContractThinSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), rows, tile_n, split, text_of(product_.b.across)) +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)", split),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
-  const std::uint64_t stage = (rows + tile_n) * 128;
-  result_.shared_bytes = static_cast<std::uint32_t>(kStagedBytes / stage * (stage + 16));
-  result_.threads = static_cast<unsigned>(2 * tile_n + 32);
-  result_.blocks = tiles * split;
-  result_.blocks_y = static_cast<unsigned>(product_.batches());
-  result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, tile_n);
-  if (split > 1) result_.schedule += fmt::format(", k in {} parts", split);
-}
-
-void ContractionWriter::write_thin_sm80() {
-  const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
-  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
-  const std::uint64_t tile_n = 8 * column_tiles;
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_thin"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractThin<{}, {}, {}, Epilogue> Contract;\n", name_of(operand_type()),
-                  row_tiles, column_tiles) +
-      entry("__launch_bounds__(256)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
-  result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
-  result_.threads = 256;
-  result_.blocks = ceil_div(product_.n, tile_n);
-  result_.blocks_y = static_cast<unsigned>(product_.batches());
-  result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
 }
 
 // The operand's pointer, or that of its copy.

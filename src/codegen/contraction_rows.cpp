@@ -27,7 +27,7 @@ struct Tiling {
 std::vector<Tiling> tilings_of(std::uint64_t columns) {
   std::vector<Tiling> tilings;
   for (const std::uint64_t tile_n : {192U, 128U}) {
-    const Tiling tiling{tile_n, (columns + tile_n - 1) / tile_n};
+    const Tiling tiling{tile_n, ceil_div(columns, tile_n)};
     // A wider tile of no fewer blocks holds nothing more.
     if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
     if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
@@ -35,7 +35,7 @@ std::vector<Tiling> tilings_of(std::uint64_t columns) {
   std::ranges::stable_sort(tilings, {}, &Tiling::columns);
   constexpr std::uint64_t kWidest = 256;
   if (tilings.empty() && columns <= kWidest * kMostBlocks) {
-    tilings.push_back({kWidest, (columns + kWidest - 1) / kWidest});
+    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
   }
   return tilings;
 }
@@ -85,7 +85,7 @@ void ContractionWriter::tile_rows() {
     kernel.shared_bytes =
         static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 128);
     kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);
-    kernel.blocks = tiling.cluster * ((product_.m + kTileM - 1) / kTileM) * product_.batches();
+    kernel.blocks = tiling.cluster * (ceil_div(product_.m, kTileM)) * product_.batches();
     kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileM, tiling.tile_n,
                                   tiling.cluster);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nvrtc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +11,6 @@
 #include <future>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "measure/gpu_fault.hpp"
@@ -109,6 +109,15 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::string_vi
   return value;
 }
 
+// Compilations at a time: as many as there are processors that this process may use (more would
+// only delay the end after a Ctrl-C), and not so many that they need all of a machine's memory.
+std::size_t compilations() {
+  constexpr int kMost = 16;
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return 1;
+  return static_cast<std::size_t>(std::clamp(CPU_COUNT(&usable), 1, kMost));
+}
+
 // Major and minor.
 std::pair<int, int> version() {
   std::pair<int, int> version;
@@ -184,8 +193,7 @@ std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
     std::size_t end;
     ~Stop() { next = end; }
   } const stop{next, sources.size()};
-  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  for (std::size_t i = 0; i < std::min(processors, sources.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(compilations(), sources.size()); ++i) {
     threads.push_back(std::async(std::launch::async, compile_some));
   }
   for (std::future<void>& thread : threads) {
