@@ -11,13 +11,12 @@
 
 #include "codegen/epilogue.hpp"
 #include "codegen/matrix_product.hpp"
+#include "codegen/product_shares.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
 namespace {
-
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 const char* text_of(bool value) { return value ? "true" : "false"; }
 
@@ -69,24 +68,6 @@ std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op
   return library;
 }
 
-constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
-
-// A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
-struct TileWidth {
-  std::uint64_t columns;
-  std::uint64_t stages;
-  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
-  // tiles fetch more bytes, which are paid for with the clock.
-  std::uint64_t step;
-  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
-  // epilogue reads a tensor as large as the result.
-  std::uint64_t beside;
-  std::uint64_t beside_reading;
-};
-constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
-                                    TileWidth{160, 6, 420, 900, 1850},
-                                    TileWidth{256, 4, 400, 4500, 6000}};
-
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
@@ -105,7 +86,6 @@ class ContractionWriter {
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
   bool reads_elsewhere() const;
-  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
   void write_sm80();
@@ -148,13 +128,6 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
   return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
          alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
-}
-
-// Row units that are walked together: their part of A stays in the L2 while B streams through.
-std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
-  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(
-      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
 }
 
 std::string ContractionWriter::shape(std::uint64_t group) const {
@@ -213,24 +186,6 @@ bool ContractionWriter::reads_elsewhere() const {
   });
 }
 
-// Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
-// takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
-const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
-  const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
-  const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
-  const std::uint64_t steps = ceil_div(product_.k, 64);
-  const bool reading = reads_elsewhere();
-  const auto cycles = [&](const TileWidth& width) {
-    if (product_.b.across && width.columns % 64 != 0) {
-      return std::numeric_limits<std::uint64_t>::max();
-    }
-    const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 +
-                     (reading ? width.beside_reading : width.beside));
-  };
-  return *std::ranges::min_element(kTileWidths, {}, cycles);
-}
-
 // B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
 MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
                                              std::uint64_t lines) const {
@@ -244,7 +199,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width = width_of_tiles(cluster);
+  const TileWidth& width =
+      width_of_tiles(product_, cluster, std::max(1U, target_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
@@ -313,22 +269,6 @@ std::string ContractionWriter::strides() const {
                      product_.b.inner, product_.b.outer);
 }
 
-// How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
-struct VectorShares {
-  std::uint64_t threads = 512;
-  std::uint64_t lanes = 512;
-  std::uint64_t split = 1;
-};
-
-// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
-VectorShares vector_shares(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
-  if (packs <= 64) return {.threads = 256, .lanes = 8};
-  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
-  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
-  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
-  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
-}
-
 // A matrix times a vector.
 void ContractionWriter::write_vector() {
   const std::string b = pointer_of(product_.b);
@@ -384,21 +324,11 @@ void ContractionWriter::write_thin() {
   }
 }
 
-// About as many blocks as multiprocessors, all at work at once: of 128 columns where these are
-// enough, else of 64, with k in as many parts as there is room for.
 void ContractionWriter::write_thin_sm90() {
   const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
   const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const bool wide = ceil_div(product_.n, 128) * product_.batches() * 2 >= multiprocessors;
-  const std::uint64_t tile_n = wide ? 128 : 64;
+  const auto [tile_n, split] = thin_shares(product_, multiprocessors);
   const std::uint64_t tiles = ceil_div(product_.n, tile_n);
-  constexpr std::uint64_t kMostSplit = 8;  // blocks of a cluster
-  constexpr std::uint64_t kLeastDepth = 256;
-  std::uint64_t split = 1;
-  while (split < kMostSplit && tiles * product_.batches() * split * 2 <= multiprocessors &&
-         product_.k / (2 * split) >= kLeastDepth) {
-    split *= 2;
-  }
   pointer_of(product_.a);
   pointer_of(product_.b);
   epilogue_.write(product_, tile_n);
