@@ -225,22 +225,19 @@ __device__ __forceinline__ void merge_lanes(S& state) {
   for (int mask = 1; mask < kTeam; mask *= 2) state.merge(shuffled(state, mask));
 }
 
-// All kThreads threads of the block share a row. `scratch` holds the states of each kind, one per
-// warp; the barriers leave it free for the next use.
-template <int kThreads, typename... S>
-__device__ __forceinline__ void merge_block(void* scratch, S&... state) {
+// All kThreads threads of the block share a row. `scratch` holds a state per warp; the barriers
+// leave it free for the next use.
+template <int kThreads, typename S>
+__device__ __forceinline__ void merge_block(S& state, void* scratch) {
   constexpr int kWarps = kThreads / 32;
-  (merge_lanes<32>(state), ...);
+  merge_lanes<32>(state);
   if (kWarps == 1) return;
+  S* states = static_cast<S*>(scratch);
   __syncthreads();
-  u8* place = static_cast<u8*>(scratch);
-  if (threadIdx.x % 32 == 0) {
-    ((reinterpret_cast<S*>(place)[threadIdx.x / 32] = state, place += kWarps * sizeof(S)), ...);
-  }
+  if (threadIdx.x % 32 == 0) states[threadIdx.x / 32] = state;
   __syncthreads();
-  place = static_cast<u8*>(scratch);
-  ((state = reinterpret_cast<S*>(place)[threadIdx.x % kWarps], place += kWarps * sizeof(S)), ...);
-  (merge_lanes<kWarps>(state), ...);
+  state = states[threadIdx.x % kWarps];
+  merge_lanes<kWarps>(state);
 }
 
 // Thread (x, y) of a block, x running first, has kWidth columns and every kTall-th of their

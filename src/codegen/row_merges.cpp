@@ -20,44 +20,30 @@ constexpr std::uint64_t kMostStateBytes = 112;
 
 }  // namespace
 
-// How the threads of a team put the states of some ops together.
-std::string RowWriter::team_merge(const std::vector<OpId>& ops) {
+// How the threads of a team put a state together.
+std::string RowWriter::team_merge(const std::string& state) const {
   if (schedule_.team == 1) return {};
-  std::string text;
-  std::string block = "scratch";
-  for (const OpId id : ops) {
-    const std::string state = emitter_.state_of(id);
-    if (schedule_.columns) {
-      text += fmt::format("  merge_columns<{}, {}, {}>({}, scratch);\n", schedule_.teams(),
-                          schedule_.team, schedule_.width, state);
-    } else if (schedule_.team <= 32) {
-      text += fmt::format("  merge_lanes<{}>({}[0]);\n", schedule_.team, state);
-    } else {
-      block += fmt::format(", {}[0]", state);
-    }
+  if (schedule_.columns) {
+    return fmt::format("  merge_columns<{}, {}, {}>({}, scratch);\n", schedule_.teams(),
+                       schedule_.team, schedule_.width, state);
   }
-  if (!text.empty()) return text;
-  return fmt::format("  merge_block<{}>({});\n", schedule_.threads, block);
+  if (schedule_.team <= 32)
+    return fmt::format("  merge_lanes<{}>({}[0]);\n", schedule_.team, state);
+  return fmt::format("  merge_block<{}>({}[0], scratch);\n", schedule_.threads, state);
 }
 
 void RowWriter::merge_states(std::uint8_t phase) {
   std::vector<OpId> ops;
-  std::vector<std::string> sizes;
   for (const OpId id : emitter_.kernel()) {
     if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
     ops.push_back(id);
+    const std::string type = emitter_.state_class(emitter_.op(id));
     const unsigned states = schedule_.columns ? schedule_.threads / 2 * schedule_.width
                                               : std::max(1U, schedule_.threads / 32);
-    sizes.push_back(fmt::format("sizeof({}) * {}", emitter_.state_class(emitter_.op(id)), states));
+    scratch_users_.push_back(fmt::format("sizeof({}) * {}", type, states));
+    body_ += team_merge(emitter_.state_of(id));
   }
   if (ops.empty()) return;
-  // Columns go one op after the other.
-  if (schedule_.columns) {
-    scratch_users_.insert(scratch_users_.end(), sizes.begin(), sizes.end());
-  } else {
-    scratch_users_.push_back(fmt::format("{}", fmt::join(sizes, " + ")));
-  }
-  body_ += team_merge(ops);
   if (schedule_.splits > 1) merge_blocks(ops, loops_after(phase));
   for (const OpId id : ops) {
     body_ += fmt::format(
@@ -105,8 +91,8 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
         "  }}\n",
         place.state, place.type, schedule_.splits, schedule_.team, lanes(), place.memory,
         rows_.rows());
+    body_ += team_merge(place.state);
   }
-  body_ += team_merge(ops);
 }
 
 // A picked score lies where two numbers lead, one after the other: both are asked for ahead of what
@@ -182,7 +168,7 @@ void RowWriter::write_loss(OpId id) {
                        schedule_.splits > 1 ? " && split == 0" : "", piece.text("    "));
   // Only the first thread of a team has something.
   if (schedule_.teams() > 1 || schedule_.columns) {
-    ending_ += fmt::format("  merge_block<{}>(scratch, {});\n", schedule_.threads, total);
+    ending_ += fmt::format("  merge_block<{}>({}, scratch);\n", schedule_.threads, total);
   }
   const std::string memory = emitter_.fresh("w");
   ending_ += fmt::format(
@@ -190,7 +176,7 @@ void RowWriter::write_loss(OpId id) {
       "  if (threadIdx.x == 0) {3}[blockIdx.x] = {1};\n"
       "  if (last_of(gates + {5}, {6})) {{\n    {1}.reset();\n"
       "    for (u32 i = threadIdx.x; i < {6}; i += {0}) {1}.merge({3}[i]);\n"
-      "    merge_block<{0}>(scratch, {1});\n    if (threadIdx.x == 0) {{\n{7}    }}\n  }}\n",
+      "    merge_block<{0}>({1}, scratch);\n    if (threadIdx.x == 0) {{\n{7}    }}\n  }}\n",
       schedule_.threads, total, type, memory, partial_bytes_, 1, blocks(), final.text("      "));
   partial_bytes_ += room(blocks() * sizeof(double));
 }

@@ -26,8 +26,8 @@ std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / 
 
 std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
   constexpr std::uint64_t kOther = 1024;
-  const std::uint64_t states = schedule.columns ? schedule.threads / 2 * schedule.width
-                                                : schedule.threads / kWarp * work.states;
+  const std::uint64_t states =
+      schedule.columns ? schedule.threads / 2 * schedule.width : schedule.threads / kWarp;
   return std::min(kScratchBytes, work.state_bytes * states) + kOther;
 }
 

@@ -40,7 +40,6 @@ struct RowWork {
   bool holds = false;              // whether they may
   bool plain = false;              // all of them come from memory as they are
   std::uint64_t state_bytes = 0;   // of the largest state, per row
-  unsigned states = 1;             // at the end of a look, at most
   bool waits = false;              // blocks that share a row wait for each other in between
   bool writes = false;             // something as large as the rows
   bool adds_up = false;            // what rows come to, over all of them

@@ -65,10 +65,8 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
     work.stored_bytes += stored_bytes(emitter_, id);
     work.plain = work.plain && !made_inside(emitter_, id);
   }
-  std::vector<unsigned> states(last_ + 1U, 0);
   for (const OpId id : emitter_.kernel()) {
     if (!emitter_.takes_rows(id)) continue;
-    work.states = std::max(work.states, ++states[emitter_.runs_in(id)]);
     const bool wide = emitter_.state_class(emitter_.op(id)).find("64>") != std::string::npos;
     if (wide) work.state_bytes = kWideStateBytes;
   }

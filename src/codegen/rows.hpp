@@ -49,7 +49,7 @@ class RowWriter {
 
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
-  std::string team_merge(const std::vector<OpId>& ops);
+  std::string team_merge(const std::string& state) const;
   // What losses pick out of each row: `scores` from memory, or the numbers of their classes.
   void write_picks(bool scores);
   void write_row_results();
