@@ -48,8 +48,8 @@ __device__ unsigned narrow_float(float value, int exponent_bits, int mantissa_bi
   return shift > 31 ? sign : sign | (mantissa | 0x800000) >> shift;
 }
 
-// How fill() writes an element and compare() reads it. The host has the same list, and
-// src/measure/random.cpp says what each element holds.
+// How fill() writes an element and compare() reads it: bits, then the types in the order that the
+// host has them in (src/core/dtype.hpp). src/measure/random.cpp says what each element holds.
 enum ElementKind {
   kBits64,
   kBits8,

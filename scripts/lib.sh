@@ -47,13 +47,23 @@ apt_install() {
   "${apt[@]}" install "$@"
 }
 
+# Whether a marker is there: a command, or a file of /usr, which a folder of CMAKE_PREFIX_PATH may
+# have in its place.
+present() {
+  local prefix prefixes
+  [[ $1 == /* ]] || { command -v "$1" >/dev/null; return; }
+  IFS=: read -ra prefixes <<<"/usr:${CMAKE_PREFIX_PATH:-}"
+  for prefix in "${prefixes[@]}"; do
+    [[ -n $prefix && -e $prefix${1#/usr} ]] && return
+  done
+  return 1
+}
+
 # install_packages PACKAGE=MARKER...: installs those whose marker is missing.
 install_packages() {
-  local entry marker missing=()
+  local entry missing=()
   for entry in "$@"; do
-    marker=${entry#*=}
-    [[ $marker == /* && -e $marker ]] || command -v "$marker" >/dev/null ||
-      missing+=("${entry%%=*}")
+    present "${entry#*=}" || missing+=("${entry%%=*}")
   done
   ((${#missing[@]} > 0)) || return 0
   if become_root; then
@@ -65,7 +75,7 @@ install_packages() {
   exit 3
 }
 
-# build PRESET TARGET: configures where the preset is newer, then builds what is out of date.
+# build PRESET TARGET...: configures where the preset is newer, then builds what is out of date.
 build() (
   mkdir -p "$root/build"
   exec {lock}>"$root/build/.lock"
@@ -81,5 +91,5 @@ build() (
     fi
     quietly cmake --preset "$1" "${cuda[@]}" || exit 3
   fi
-  quietly cmake --build "build/$1" --target "$2" || exit 3
+  quietly cmake --build "build/$1" --target "${@:2}" || exit 3
 )

@@ -89,7 +89,7 @@ NamedPlan named_plan(const GraphAnalysis& graph, PlanKind kind) {
   NamedPlan plan{.key = std::string(name_of(kind)), .kernels = {}, .names = {}};
   for (const KernelReport& kernel : graph.plan(kind).kernels) {
     plan.kernels.push_back(kernel.ops);
-    plan.names.push_back(kernel_name(graph.graph, kernel.ops));
+    plan.names.push_back(kernel.name);
   }
   return plan;
 }

@@ -51,7 +51,8 @@ void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& 
 void Emitter::set_row(const Index& q, unsigned width, std::string lane) {
   row_ = q;
   row_width_ = width;
-  row_lane_ = std::move(lane);
+  // Of one row, all is uniform, and uniform code stands outside the loop over j.
+  row_lane_ = width == 1 ? "0" : std::move(lane);
 }
 
 std::string Emitter::take_row_code() { return std::exchange(row_code_, {}); }
@@ -122,7 +123,6 @@ Value Emitter::value(TensorId tensor, const Index& at) {
   const std::pair key(tensor, index.name);
   const auto known = piece_->values.find(key);
   if (known != piece_->values.end()) return known->second;
-  if (given_ && given_->first == tensor && index.name == loop_.name) return given_->second;
   if (matrix_ && tensor == matrix_->made) {
     return piece_->values.emplace(key, made(index)).first->second;
   }
@@ -188,27 +188,29 @@ Value Emitter::compute(OpId id, std::size_t k, const Index& at) {
     case OpClass::kNormalise: break;
     default: cannot_generate(op, fmt::format("{} ops have no code yet", name_of(op.op_class)));
   }
+  const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
+  const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
   if (op.row->infer == infer_loss) {
     // One score of each row, each row by itself.
+    if (inline_rows(op)) keep_inline(id, value(op.operands[0].tensor, at));
     const Value score = picked(op, at);
-    return expression(op, op.row->device, {score}, at, score.type, score.type);
+    return expression(op, device, {score}, at, inline_rows(op) ? state_type(op) : score.type, type);
   }
   std::vector<Value> inputs;
   for (std::size_t i = 0; i < op.operands.size(); ++i) inputs.push_back(operand(op, i, at));
-  const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
-  if (inline_rows(op)) {
-    // Rows of one element.
-    const std::string state = state_of(id);
-    const ComputeType inner = state_type(op);
-    const std::string taken = converted(inputs[0], inner).text;
-    piece_->lanes += fmt::format("{} {}[1];\n", state_class(op), state);
-    if (op.row->state == "Moments")
-      piece_->lanes += fmt::format("{}[0].pivot = {};\n", state, taken);
-    piece_->lanes += fmt::format("{0}[0].add({1}, 0);\n{0}[0].finish(1, {2:.17g});\n", state, taken,
-                                 op.attributes->eps);
-  }
-  const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
+  if (inline_rows(op)) keep_inline(id, inputs[0]);
   return expression(op, device, inputs, at, state_type(op), type);
+}
+
+// The state of a row of one element, declared anew wherever one is needed.
+void Emitter::keep_inline(OpId id, const Value& element) {
+  const Op& op = this->op(id);
+  const std::string state = states_[id] = fresh("s");
+  const std::string taken = converted(element, state_type(op)).text;
+  piece_->lanes += fmt::format("{} {}[1];\n", state_class(op), state);
+  if (op.row->state == "Moments") piece_->lanes += fmt::format("{}[0].pivot = {};\n", state, taken);
+  piece_->lanes += fmt::format("{0}[0].add({1}, 0);\n{0}[0].finish(1, {2:.17g});\n", state, taken,
+                               op.attributes->eps);
 }
 
 }  // namespace fusecalc

@@ -138,8 +138,6 @@ class Emitter {
 
   // Contractions.
   void set_matrix(const std::optional<MatrixLoop>& matrix) { matrix_ = matrix; }
-  // A tensor whose element at the loop's own number the code has already.
-  void set_given(TensorId tensor, const Value& value) { given_ = std::pair(tensor, value); }
   // The score that a loss picks in each row, where the kernel has put it aside.
   void set_picked(OpId id, const Value& value) { picked_[id] = value; }
   Value picked(const Op& op, const Index& at);
@@ -166,6 +164,7 @@ class Emitter {
   Value pointwise(const Op& op, std::size_t k, const Index& at);
   Value movement(const Op& op, const Index& at);
   Value concat(const Op& op, const Index& at);
+  void keep_inline(OpId id, const Value& element);
   Value expression(const Op& op, std::string_view device, const std::vector<Value>& inputs,
                    const Index& at, ComputeType computed, ComputeType result);
   std::string word(const Op& op, std::string_view word, const std::vector<Value>& inputs,
@@ -200,7 +199,6 @@ class Emitter {
   std::map<TensorId, std::string> tiles_;
 
   std::optional<MatrixLoop> matrix_;
-  std::optional<std::pair<TensorId, Value>> given_;
   std::map<OpId, Value> picked_;
 
   Index row_;

@@ -64,6 +64,8 @@ Value Emitter::row_input(OpId id, const Index& at) {
 // The k-th result of an op for the row at hand, computed in the present piece.
 Value Emitter::row_result(OpId id, std::size_t k) {
   const Op& op = this->op(id);
+  // Only what keeps a state takes rows in; others may begin with an inline number.
+  if (op.rows.empty() && op.row->infer != infer_loss) return compute(id, k, row_);
   const ComputeType inner = state_type(op);
   const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
@@ -75,8 +77,7 @@ Value Emitter::row_result(OpId id, std::size_t k) {
     if (k > 0) return expression(op, device, {}, row_, inner, type);
     return expression(op, device, {picked(op, row_)}, row_, inner, type);
   }
-  if (!op.rows.empty()) return expression(op, device, {}, row_, inner, type);
-  return compute(id, k, row_);
+  return expression(op, device, {}, row_, inner, type);
 }
 
 Value Emitter::row_loss(OpId id) { return row_result(id, 0); }

@@ -112,6 +112,12 @@ bool is_product(const Op& op) {
   return op.row->infer == infer_matmul || op.row->infer == infer_linear;
 }
 
+bool touches_empty(const OpGraph& graph, const Op& op) {
+  const auto empty = [&](TensorId id) { return id != kNone && graph.tensors[id].elements == 0; };
+  return std::ranges::any_of(op.outputs, empty) ||
+         std::ranges::any_of(op.operands, empty, &Operand::tensor);
+}
+
 // What makes reads differ whatever the schedule is.
 std::string more_reads(const Emitter& emitter) {
   std::uint64_t space = 0;
@@ -141,6 +147,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
   for (const OpId id : kernel) {
     const Op& op = graph.ops[id];
     if (op.op_class == OpClass::kOpaque) cannot_generate(op, "nothing is known of what it does");
+    if (touches_empty(graph, op)) cannot_generate(op, "a tensor that it takes or makes is empty");
     if (op.op_class != OpClass::kContract) continue;
     if (op.row->infer == infer_conv2d) {
       cannot_generate(op, "convolutions are analysed, not measured");

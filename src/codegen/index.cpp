@@ -50,14 +50,6 @@ std::string Step::text(std::string_view index) const {
   return sum.empty() ? "0" : sum;
 }
 
-std::uint64_t Step::apply(std::uint64_t index) const {
-  std::uint64_t result = offset;
-  for (std::size_t i = axes.size(); i-- > 0; index /= axes[i].extent) {
-    result += index % axes[i].extent * axes[i].stride;
-  }
-  return result;
-}
-
 Step broadcast_step(const Shape& from, const Shape& to) {
   const std::vector<std::uint64_t> strides = strides_of(from);
   const std::size_t added = to.size() - from.size();

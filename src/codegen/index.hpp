@@ -35,7 +35,6 @@ struct Step {
   bool aligned(unsigned width) const;
   // In device code, of the number called `index`.
   std::string text(std::string_view index) const;
-  std::uint64_t apply(std::uint64_t index) const;
   bool operator==(const Step&) const = default;
 };
 

@@ -16,8 +16,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
-
 // Where a symbolic link leads, even if there is nothing yet: a rename would replace the link.
 std::string resolve_links(const std::string& path) {
   constexpr int kMostLinks = 40;  // as the kernel has it
@@ -73,11 +71,6 @@ Output::Output(Output&& other) noexcept
 Output::~Output() {
   if (descriptor_ > STDOUT_FILENO) ::close(descriptor_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-void Output::write(std::string_view text) {
-  buffer_ += text;
-  if (buffer_.size() >= kBufferBytes) flush();
 }
 
 void Output::flush() {

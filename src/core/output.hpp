@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -19,11 +20,16 @@ class Output {
   Output& operator=(Output&&) = delete;
   ~Output();
 
-  void write(std::string_view text);
+  void write(std::string_view text) {
+    buffer_ += text;
+    if (buffer_.size() >= kBufferBytes) flush();
+  }
   // Must be called last: only then is everything written and the file in place.
   void finish();
 
  private:
+  static constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
+
   Output(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
 
   void flush();

@@ -73,7 +73,7 @@ std::optional<CompiledImage> unpack(const std::string& entry) {
 }
 
 // The lines of ptxas's report about an entry.
-std::string_view report_of(std::string_view log, const std::string& entry) {
+std::string_view lines_about(std::string_view log, const std::string& entry) {
   const std::size_t begin = log.find(fmt::format("'{}'", entry));
   if (begin == std::string_view::npos) return {};
   constexpr std::string_view kNext = "Compiling entry function";
@@ -92,12 +92,17 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::string_vi
   return value;
 }
 
+// Major and minor.
+std::pair<int, int> version() {
+  std::pair<int, int> version;
+  check(nvrtcVersion(&version.first, &version.second), "nvrtcVersion");
+  return version;
+}
+
 }  // namespace
 
 std::string compiler_version() {
-  int major = 0;
-  int minor = 0;
-  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  const auto [major, minor] = version();
   return fmt::format("{}.{}", major, minor);
 }
 
@@ -121,6 +126,8 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   const std::string architecture = architecture_name + (source.architecture_bound ? "a" : "");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17",
                                       "--ptxas-options=-v"};
+  // Since 12.9 NVRTC has a cache of its own, out of which images come without ptxas's report.
+  if (version() >= std::pair(12, 9)) options.emplace_back("--no-cache");
   options.insert(options.end(), source.options.begin(), source.options.end());
   const std::string key =
       fmt::format("nvrtc {}\n{}\n{}", compiler_version(), fmt::join(options, "\n"), source.text);
@@ -137,16 +144,17 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   return compiled;
 }
 
-std::uint64_t spill_bytes(const std::string& log, const std::string& entry) {
-  const std::string_view report = report_of(log, entry);
-  return number_before(report, " bytes spill stores").value_or(0) +
-         number_before(report, " bytes spill loads").value_or(0);
-}
-
-std::optional<unsigned> register_count(const std::string& log, const std::string& entry) {
-  const auto count = number_before(report_of(log, entry), " registers");
-  if (!count) return std::nullopt;
-  return static_cast<unsigned>(*count);
+std::optional<EntryReport> report_of(const std::string& log, const std::string& entry) {
+  const std::string_view lines = lines_about(log, entry);
+  const auto registers = number_before(lines, " registers");
+  const auto stored = number_before(lines, " bytes spill stores");
+  const auto loaded = number_before(lines, " bytes spill loads");
+  const auto stack = number_before(lines, " bytes stack frame");
+  if (!registers || !stored || !loaded || !stack) return std::nullopt;
+  return EntryReport{.registers = static_cast<unsigned>(*registers),
+                     .spill_bytes = *stored + *loaded,
+                     .stack_bytes = *stack,
+                     .shared_bytes = number_before(lines, " bytes smem").value_or(0)};
 }
 
 }  // namespace fusecalc::gpu

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +28,15 @@ std::string architecture_for(int capability);
 CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
                             const KernelCache& cache);
 
-// Bytes of register spills of an entry, stores and loads, in ptxas's verbose report.
-std::uint64_t spill_bytes(const std::string& log, const std::string& entry);
-// Registers of an entry in the same report; nothing where it does not say.
-std::optional<unsigned> register_count(const std::string& log, const std::string& entry);
+// What ptxas reports of an entry, per thread but for the last.
+struct EntryReport {
+  unsigned registers = 0;
+  std::uint64_t spill_bytes = 0;   // stored and loaded
+  std::uint64_t stack_bytes = 0;   // local memory, spills included
+  std::uint64_t shared_bytes = 0;  // static, per block
+};
+
+// Nothing where the log does not say: the driver, not NVRTC, makes machine code of PTX.
+std::optional<EntryReport> report_of(const std::string& log, const std::string& entry);
 
 }  // namespace fusecalc::gpu

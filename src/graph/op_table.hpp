@@ -39,6 +39,13 @@ enum class TypeRule : std::uint8_t {
   kIndex,  // i64
 };
 
+// What an op computes, in exact arithmetic, as a function of numbers:
+//   pointwise ops   of one element of each input, in order
+//   reductions      of a whole row (argmax: the index within it)
+//   softmaxes       of x, the row's maximum, and the row's sum of exp(x - maximum)
+//   norms           of x, the mean, the variance and epsilon, before weight and bias
+using ReferenceFunction = double (*)(std::span<const double> inputs, const Attributes& attributes);
+
 // All that differs from op to op. Adding an op means adding a row.
 struct OpRow {
   std::string_view name;
@@ -65,6 +72,9 @@ struct OpRow {
   // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
   std::string_view state{};
   bool per_channel = false;  // the inputs after the first lie along axis 1
+  // Null where an op moves or sums up elements and has no function of its own (movement, products,
+  // losses, dropout), and for custom.
+  ReferenceFunction reference = nullptr;
 };
 
 std::span<const OpRow> op_table();

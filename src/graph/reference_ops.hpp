@@ -2,23 +2,27 @@
 
 #include <span>
 
-#include "graph/op_table.hpp"
+#include "graph/attributes.hpp"
 
-namespace fusecalc {
+// What the `reference` column of the op table calls where a function takes more than a line.
+namespace fusecalc::reference {
 
-// What an op computes, in exact arithmetic, as a function of numbers:
-//   pointwise ops   of one element of each input, in order
-//   reductions      of a whole row (argmax: the index within it)
-//   softmaxes       of x, the row's maximum, and the row's sum of exp(x - maximum)
-//   norms           of x, the mean, the variance and epsilon, before weight and bias
-using ReferenceFunction = double (*)(std::span<const double> inputs, const Attributes& attributes);
+double sigmoid(double x);
+// NaN if either is, unlike std::max.
+double larger(double a, double b);
+double smaller(double a, double b);
 
-// Null where an op moves or sums up elements and has no function of its own (movement, products,
-// losses, dropout), and for custom.
-ReferenceFunction reference_of(const OpRow& row);
+double gelu(std::span<const double> in, const Attributes& at);
+// Bounds come as inputs or as attributes.
+double clamp(std::span<const double> in, const Attributes& at);
 
-// Whether a reduction adds up its row or averages it, so that some of the row tell about the rest.
-enum class Adding : std::uint8_t { kNeither, kSum, kMean };
-Adding adding_of(const OpRow& row);
+double sum(std::span<const double> row, const Attributes& at);
+double mean(std::span<const double> row, const Attributes& at);
+double max(std::span<const double> row, const Attributes& at);
+double min(std::span<const double> row, const Attributes& at);
+double amax_abs(std::span<const double> row, const Attributes& at);
+double var(std::span<const double> row, const Attributes& at);
+double argmax(std::span<const double> row, const Attributes& at);
+double logsumexp(std::span<const double> row, const Attributes& at);
 
-}  // namespace fusecalc
+}  // namespace fusecalc::reference

@@ -74,8 +74,10 @@ void JsonWriter::separate() {
 }
 
 void JsonWriter::new_line() {
-  output_.write("\n");
-  for (std::size_t i = 0; i < levels_.size(); ++i) output_.write("  ");
+  constexpr std::string_view kLine = "\n                              ";
+  const std::size_t indent = 2 * levels_.size();
+  output_.write(kLine.substr(0, 1 + indent));
+  for (std::size_t more = kLine.size() - 1; more < indent; more += 2) output_.write("  ");
 }
 
 void JsonWriter::write_string(std::string_view text) {

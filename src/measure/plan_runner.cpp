@@ -90,43 +90,56 @@ std::size_t launches_left_out(const PreparedPlan& plan) {
       plan.kernels, [](const PreparedKernel& kernel) { return kernel.steps.empty(); }));
 }
 
-// One pass over all that is to be observed: every kernel alone, every plan back to back. A plan of
-// one kernel is observed once. `observe` fills its part in.
-void visit(GpuBackend& gpu, std::span<const PreparedPlan> plans,
-           std::vector<PlanMeasurement>& results, const MeasureOptions& options,
-           const Progress& progress, std::string_view doing,
-           const std::function<void(Observed&, const Work&)>& observe) {
+// Something to observe, and where that goes.
+struct Subject {
+  std::string name;  // for people
+  Work work;
+  Observed* observed;
+};
+
+// Every kernel alone, every plan back to back. A plan of one kernel is observed once.
+std::vector<Subject> subjects_of(GpuBackend& gpu, std::span<const PreparedPlan> plans,
+                                 std::vector<PlanMeasurement>& results,
+                                 const MeasureOptions& options) {
+  std::vector<Subject> subjects;
   for (std::size_t p = 0; p < plans.size(); ++p) {
     const PreparedPlan& plan = plans[p];
-    PlanMeasurement& result = results[p];
     const bool single = plan.kernels.size() == 1;
     for (std::size_t k = 0; k < plan.kernels.size() && (options.isolated || single); ++k) {
       if (plan.kernels[k].steps.empty()) continue;
-      progress(fmt::format("{} {}, kernel {} of {}", doing, plan.key, k + 1, plan.kernels.size()));
-      observe(result.kernels[k].observed, kernel_work(gpu, plan.kernels[k]));
+      subjects.push_back({fmt::format("{}, kernel {} of {}", plan.key, k + 1, plan.kernels.size()),
+                          kernel_work(gpu, plan.kernels[k]), &results[p].kernels[k].observed});
     }
     if (options.pipeline && !single && launches_left_out(plan) == 0) {
-      progress(fmt::format("{} {}, back to back", doing, plan.key));
-      observe(result.pipeline, plan_work(gpu, plan));
+      subjects.push_back(
+          {fmt::format("{}, back to back", plan.key), plan_work(gpu, plan), &results[p].pipeline});
     }
   }
+  return subjects;
 }
 
-std::size_t count_of_visits(std::span<const PreparedPlan> plans, const MeasureOptions& options) {
-  std::size_t visits = 0;
-  for (const PreparedPlan& plan : plans) {
-    const bool single = plan.kernels.size() == 1;
-    const std::size_t left_out = launches_left_out(plan);
-    if (options.isolated || single) visits += plan.kernels.size() - left_out;
-    if (options.pipeline && !single && left_out == 0) ++visits;
+void count_each(GpuBackend& gpu, std::span<const Subject> subjects, const Progress& progress) {
+  for (const Subject& subject : subjects) {
+    progress("counting " + subject.name);
+    subject.observed->dram = count_steadily(gpu, subject.work);
   }
-  return std::max<std::size_t>(1, visits);
 }
 
 StoppingRule stopping_rule(const MeasureOptions& options, std::size_t parts) {
   StoppingRule rule{.budget_s = options.time_budget_s / static_cast<double>(parts)};
   if (options.runs) rule.min_samples = rule.max_samples = *options.runs;
   return rule;
+}
+
+void time_all(GpuBackend& gpu, std::span<const Subject> subjects, const MeasureOptions& options,
+              const Progress& progress) {
+  if (subjects.empty()) return;
+  std::vector<Work> works;
+  for (const Subject& subject : subjects) works.push_back(subject.work);
+  const auto times = time_by_turns(
+      gpu, works, stopping_rule(options, works.size()),
+      [&](std::size_t turn) { progress(fmt::format("timing by turns, turn {}", turn + 1)); });
+  for (std::size_t i = 0; i < subjects.size(); ++i) subjects[i].observed->time = times[i];
 }
 
 // Why what is missing of a plan is missing.
@@ -189,16 +202,10 @@ std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const Prepared
     assert(!plan.kernels.empty());
     results.push_back(describe(gpu, plan));
   }
-  const StoppingRule rule = stopping_rule(options, count_of_visits(plans, options));
+  const std::vector<Subject> subjects = subjects_of(gpu, plans, results, options);
   try {
-    if (options.counters) {
-      visit(
-          gpu, plans, results, options, progress, "counting",
-          [&](Observed& observed, const Work& work) { observed.dram = count_steadily(gpu, work); });
-    }
-    visit(
-        gpu, plans, results, options, progress, "timing",
-        [&](Observed& observed, const Work& work) { observed.time = time_work(gpu, work, rule); });
+    if (options.counters) count_each(gpu, subjects, progress);
+    time_all(gpu, subjects, options, progress);
   } catch (const Error& error) {
     // What was measured until then stands.
     if (error.fault() != Fault::kInterrupted) throw;
@@ -217,9 +224,11 @@ std::optional<double> copy_ceiling(GpuBackend& gpu) {
   const DeviceBuffer from(gpu, bytes);
   const DeviceBuffer to(gpu, bytes);
   gpu.fill(from, {.dtype = {}, .seed = bytes});
-  const TimeSpread time = time_work(gpu, [&] { gpu.copy(to.at(0), from.at(0), bytes); },
-                                    {.max_samples = 100, .budget_s = 0.1});
-  return bytes_per_second({.read = bytes, .write = bytes}, time);
+  const std::array<Work, 1> copy{[&] { gpu.copy(to.at(0), from.at(0), bytes); }};
+  const std::optional<TimeSpread> time =
+      time_by_turns(gpu, copy, {.max_samples = 100, .budget_s = 0.1}).front();
+  if (!time) return std::nullopt;
+  return bytes_per_second({.read = bytes, .write = bytes}, *time);
 }
 
 }  // namespace fusecalc

@@ -15,7 +15,7 @@ struct Row {
 };
 
 // Ops whose shapes follow the same rule are evaluated in the same way; what differs among them is
-// their reference_of().
+// their reference column.
 constexpr std::array kRows = {
     Row{infer_pointwise, pointwise_step}, Row{infer_where, pointwise_step},
     Row{infer_cast, pointwise_step},      Row{infer_broadcast_to, pointwise_step},

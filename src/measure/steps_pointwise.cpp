@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "graph/dropout.hpp"
-#include "graph/reference_ops.hpp"
 #include "measure/element.hpp"
 #include "measure/steps.hpp"
 
@@ -15,7 +14,7 @@ namespace {
 class PointwiseStep : public EvaluationStep {
  public:
   PointwiseStep(Evaluation& evaluation, const Op& op)
-      : EvaluationStep(evaluation, op), function_(reference_of(*op.row)) {
+      : EvaluationStep(evaluation, op), function_(op.row->reference) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       tensors_.push_back(i);
@@ -192,7 +191,7 @@ std::size_t axis_of(std::int64_t axis, std::size_t rank) {
 std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op) {
   const OpGraph& graph = evaluation.graph();
   // An op without a function repeats its operand.
-  if (reference_of(*op.row) == nullptr) {
+  if (op.row->reference == nullptr) {
     const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
     return std::make_unique<PointwiseStep>(
         evaluation, op, IndexMap::broadcast(graph.tensor(op.outputs[0]).type.shape, from));

@@ -10,12 +10,20 @@
 namespace fusecalc {
 namespace {
 
+// Whether a reduction adds up its row or averages it, so that some of the row tell about the rest.
+enum class Adding : std::uint8_t { kNeither, kSum, kMean };
+
+Adding adding_of(const OpRow& row) {
+  if (row.reference == reference::sum) return Adding::kSum;
+  return row.reference == reference::mean ? Adding::kMean : Adding::kNeither;
+}
+
 class ReduceStep final : public EvaluationStep {
  public:
   ReduceStep(Evaluation& evaluation, const Op& op)
       : EvaluationStep(evaluation, op),
         rows_(op.rows),
-        function_(reference_of(*op.row)),
+        function_(op.row->reference),
         adding_(adding_of(*op.row)) {}
 
   void ask() override {
@@ -157,7 +165,7 @@ class NormStep final : public EvaluationStep {
   NormStep(Evaluation& evaluation, const Op& op)
       : EvaluationStep(evaluation, op),
         rows_(op.rows),
-        function_(reference_of(*op.row)),
+        function_(op.row->reference),
         softmax_(op.row->infer == infer_softmax),
         given_(op.row->infer == infer_batch_norm &&
                op.attributes->mode == BatchNormMode::kInference) {

@@ -1,23 +1,46 @@
 #include "measure/timing.hpp"
 
 #include <chrono>
-#include <vector>
 
 #include "core/interrupt.hpp"
 
 namespace fusecalc {
+namespace {
 
-TimeSpread time_work(GpuBackend& gpu, const Work& work, const StoppingRule& rule) {
+struct Timed {
+  std::vector<TimedRun> runs{};
+  double elapsed_s = 0;
+};
+
+}  // namespace
+
+std::vector<std::optional<TimeSpread>> time_by_turns(GpuBackend& gpu, std::span<const Work> works,
+                                                     const StoppingRule& rule,
+                                                     const std::function<void(std::size_t)>& turn) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kWarmUps = 3;
-  for (int i = 0; i < kWarmUps; ++i) gpu.time_once(work);
-  const Clock::time_point begin = Clock::now();
-  std::vector<TimedRun> runs;
-  while (!enough(rule, runs, std::chrono::duration<double>(Clock::now() - begin).count())) {
-    stop_if_interrupted();
-    runs.push_back(gpu.time_once(work));
+  constexpr std::size_t kWarmUps = 3;
+  std::vector<Timed> timed(works.size());
+  bool content = false;
+  for (std::size_t turns = 0; !content && !interrupted(); ++turns) {
+    turn(turns);
+    content = true;
+    for (std::size_t i = 0; i < works.size() && !interrupted(); ++i) {
+      if (enough(rule, timed[i].runs, timed[i].elapsed_s)) continue;
+      content = false;
+      const Clock::time_point begin = Clock::now();
+      const TimedRun run = gpu.time_once(works[i]);
+      if (turns < kWarmUps) continue;
+      timed[i].runs.push_back(run);
+      timed[i].elapsed_s += std::chrono::duration<double>(Clock::now() - begin).count();
+    }
   }
-  return summarize(runs, gpu.device().sm_clock_hz);
+  std::vector<std::optional<TimeSpread>> spreads;
+  for (const Timed& one : timed) {
+    spreads.push_back(one.runs.empty()
+                          ? std::nullopt
+                          : std::optional(summarize(one.runs, gpu.device().sm_clock_hz)));
+  }
+  return spreads;
 }
 
 }  // namespace fusecalc

@@ -42,8 +42,8 @@ class Check {
     find_contractions();
     if (const Verdict order = check_contractions(); !order.legal()) return order;
     phases_ = &finder_.find(kernel_);
-    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
+    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
     if (contractions_.empty()) return check_spaces();
     return contractions_.size() == 1 ? check_epilogue_spaces(contractions_[0]) : Verdict{};
@@ -96,20 +96,21 @@ class Check {
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
 bool Check::connected() const {
-  std::vector<std::size_t> root(kernel_.size());
-  for (std::size_t i = 0; i < root.size(); ++i) root[i] = i;
+  std::array<std::uint8_t, kMostOps> root;
+  std::iota(root.begin(), root.end(), std::uint8_t{0});
   const auto find = [&](std::size_t i) {
     while (root[i] != i) i = root[i] = root[root[i]];
     return i;
   };
   // The first op that was seen to read each outside value.
-  std::vector<std::size_t> first_reader(phases_->reads.size(), kernel_.size());
+  std::array<std::size_t, kMostTensors> first_reader;
+  first_reader.fill(kernel_.size());
   std::size_t parts = kernel_.size();
   const auto join = [&](std::size_t a, std::size_t b) {
     a = find(a);
     b = find(b);
     if (a == b) return;
-    root[b] = a;
+    root[b] = static_cast<std::uint8_t>(a);
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {

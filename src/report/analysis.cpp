@@ -27,6 +27,7 @@ void add_kernel(PlanReport& plan, KernelReport kernel, const OpGraph& graph) {
   plan.bytes.read += kernel.traffic.bytes.read;
   plan.bytes.write += kernel.traffic.bytes.write;
   if (!checked_add(plan.flops, kernel.traffic.flops)) plan.flops = kMaxCount;
+  kernel.name = kernel_name(graph, kernel.ops);
   plan.kernels.push_back(std::move(kernel));
 }
 

@@ -16,6 +16,7 @@ namespace fusecalc {
 inline constexpr std::string_view kAnalysisSchema = "fusecalc.analysis/1";
 
 struct KernelReport {
+  std::string name;
   Kernel ops;
   KernelTraffic traffic;
   Verdict launch;  // why our runner could not launch it

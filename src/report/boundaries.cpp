@@ -80,12 +80,13 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both));
   boundary.verdict = check_kernel(counter_.phases(), both, rules_);
   if (!boundary.verdict.legal()) return boundary;
-  const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
-                                               plan_.kernels[b].traffic.bytes.total());
-  boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.count(both).bytes.total());
   if (paths_->way_around(a, b)) {
     boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
+    return boundary;
   }
+  const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
+                                               plan_.kernels[b].traffic.bytes.total());
+  boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both).total());
   return boundary;
 }
 

@@ -27,7 +27,7 @@ void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const Pla
   json.key("boundary").begin_array();
   for (const Boundary& boundary : boundaries) {
     json.begin_object(Layout::kInline);
-    json.member("with", kernel_name(analysis.graph, plan.kernels[boundary.with].ops));
+    json.member("with", plan.kernels[boundary.with].name);
     json.member("tensor", analysis.graph.tensors[boundary.tensor].name);
     json.member("reason", reason_of(analysis, boundary));
     json.end();
@@ -40,7 +40,7 @@ void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const Pla
 void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
                           const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
   const OpGraph& graph = analysis.graph;
-  json.member("name", kernel_name(graph, kernel.ops));
+  json.member("name", kernel.name);
   json.key("ops");
   write_names(json, graph, kernel.ops);
   json.member("read", kernel.traffic.bytes.read);

@@ -35,8 +35,7 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanRepo
                   "|---|---|---|---:|\n",
                   name_of(plan.kind)));
   for (const KernelReport& kernel : plan.kernels) {
-    output.write(fmt::format("| {} | {} | {} | {} |\n",
-                             markdown_text(kernel_name(analysis.graph, kernel.ops)),
+    output.write(fmt::format("| {} | {} | {} | {} |\n", markdown_text(kernel.name),
                              entries_in_words(analysis.graph, kernel.traffic.reads),
                              entries_in_words(analysis.graph, kernel.traffic.writes),
                              human_bytes(kernel.traffic.bytes.total())));
@@ -46,10 +45,8 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanRepo
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
     const KernelReport& kernel = plan.kernels[k];
     for (const Boundary& boundary : boundaries.of(k)) {
-      const Kernel& other = plan.kernels[boundary.with].ops;
-      reasons += fmt::format("- **{}** and **{}**, through {}: {}\n",
-                             markdown_text(kernel_name(analysis.graph, kernel.ops)),
-                             markdown_text(kernel_name(analysis.graph, other)),
+      reasons += fmt::format("- **{}** and **{}**, through {}: {}\n", markdown_text(kernel.name),
+                             markdown_text(plan.kernels[boundary.with].name),
                              markdown_text(analysis.graph.tensors[boundary.tensor].name),
                              markdown_text(boundary_in_words(analysis, boundary)));
     }

@@ -155,7 +155,6 @@ class Table {
   }
 
   void write_kernels() {
-    const OpGraph& graph = analysis_.graph->graph;
     const std::vector<KernelReport>& reports = headline().kernels;
     std::vector<KernelId> kernels(reports.size());
     std::iota(kernels.begin(), kernels.end(), KernelId{0});
@@ -169,7 +168,7 @@ class Table {
     line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
     for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
       const KernelReport& kernel = reports[kernels[i]];
-      line("  {:<32}{:>10}{:>12}  {}", short_name(kernel_name(graph, kernel.ops)),
+      line("  {:<32}{:>10}{:>12}  {}", short_name(kernel.name),
            kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
            human_bytes(kernel.traffic.bytes.total()),
            bar_of(kernel.traffic.bytes.total(), most, kAfter, look_));
@@ -189,7 +188,7 @@ class Table {
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
     for (const Boundary& boundary : boundaries) {
       line("    {} {} through {}: {}", coloured("apart from", kBefore, look_),
-           short_name(kernel_name(details.graph, headline().kernels[boundary.with].ops)),
+           short_name(headline().kernels[boundary.with].name),
            short_name(details.graph.tensors[boundary.tensor].name),
            boundary_in_words(details, boundary));
     }
@@ -212,7 +211,7 @@ class Table {
   void write_doubts() {
     const OpGraph& graph = analysis_.graph->graph;
     for (const KernelReport& kernel : headline().kernels) {
-      const std::string name = short_name(kernel_name(graph, kernel.ops));
+      const std::string name = short_name(kernel.name);
       if (!kernel.launch.legal()) {
         line("\n  {}: cannot be launched: {}", coloured(name, kBefore, look_),
              explain(graph, kernel.launch));

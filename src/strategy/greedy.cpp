@@ -1,20 +1,15 @@
 #include <algorithm>
 #include <optional>
 #include <queue>
-#include <tuple>
 #include <utility>
 
-#include "core/checked.hpp"
 #include "plan/paths.hpp"
+#include "strategy/cuts.hpp"
+#include "strategy/partners.hpp"
 #include "strategy/search.hpp"
 
 namespace fusecalc {
 namespace {
-
-// Readers of one tensor that are considered next to each other.
-constexpr std::ptrdiff_t kSiblingReach = 2;
-// Readers of a tensor that are considered with the op that makes it.
-constexpr std::size_t kMostReaders = 16;
 
 // Kernels that are taken apart to find a better cut, and the work that one search puts into that,
 // in ops looked at.
@@ -98,13 +93,6 @@ class GreedySearch {
     return true;
   }
 
-  static Kernel joined(const Kernel& a, const Kernel& b) {
-    Kernel both;
-    both.reserve(a.size() + b.size());
-    std::ranges::merge(a, b, std::back_inserter(both));
-    return both;
-  }
-
   struct Facts {
     std::uint64_t bytes = 0;
     std::uint32_t version = 0;  // of the kernel, one more with every change
@@ -112,102 +100,10 @@ class GreedySearch {
     std::uint16_t contractions = 0;
   };
 
-  struct Partner {
-    KernelId kernel = 0;
-    std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
-    bool feeds = false;        // one of the two reads what the other makes
-    bool contracts = false;    // as an operand of a contraction
-  };
-
-  // Something that two kernels share.
-  struct Shared {
-    KernelId kernel = 0;
-    TensorId value = 0;
-    std::uint64_t bytes = 0;
-    bool feeds = false;
-    bool contracts = false;
-
-    auto operator<=>(const Shared&) const = default;
-  };
-
-  // The kernels that share a tensor with this one: makers and readers of what it touches, and the
-  // next readers of the same tensor.
-  std::vector<Partner> partners(KernelId k) {
-    shared_.clear();
-    for (const OpId id : kernels_[k]) {
-      for (const Outline::Input& input : outline_.inputs_of(id)) {
-        add_maker(k, input, id);
-        add_siblings(k, input, id);
-      }
-      for (const Outline::Result& result : outline_.results_of(id)) add_readers(k, result);
-    }
-    std::ranges::sort(shared_);
-    std::vector<Partner> found;
-    for (std::size_t i = 0; i < shared_.size(); ++i) {
-      const Shared& shared = shared_[i];
-      const bool next = found.empty() || found.back().kernel != shared.kernel;
-      if (next) found.push_back({.kernel = shared.kernel});
-      found.back().feeds |= shared.feeds;
-      found.back().contracts |= shared.contracts;
-      if (!next && shared_[i - 1].value == shared.value) continue;
-      std::uint64_t& saving = found.back().saving;
-      if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
-    }
-    return found;
-  }
-
-  void add_maker(KernelId k, const Outline::Input& input, OpId op) {
-    if (input.producer == kNone || !is_other(input.producer, k)) return;
-    const KernelId maker = owner_[input.producer];
-    const std::span<const OpId> readers = graph_.readers[input.value];
-    const bool vanishes = !input.output && readers.size() <= kMostReaders &&
-                          std::ranges::all_of(readers, [&](OpId reader) {
-                            return owner_[reader] == k || owner_[reader] == maker;
-                          });
-    shared_.push_back({.kernel = maker,
-                       .value = input.value,
-                       .bytes = vanishes ? twice(input.bytes) : input.bytes,
-                       .feeds = true,
-                       .contracts = outline_[op].contracts()});
-  }
-
-  void add_siblings(KernelId k, const Outline::Input& input, OpId op) {
-    const std::span<const OpId> readers = graph_.readers[input.value];
-    const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
-    const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
-    const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
-    for (auto i = first; i < last; ++i) {
-      const OpId reader = readers[static_cast<std::size_t>(i)];
-      if (!is_other(reader, k)) continue;
-      shared_.push_back({.kernel = owner_[reader], .value = input.value, .bytes = input.bytes});
-    }
-  }
-
-  void add_readers(KernelId k, const Outline::Result& result) {
-    const std::span<const OpId> readers = graph_.readers[result.tensor];
-    const std::size_t count = std::min(readers.size(), kMostReaders);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!is_other(readers[i], k)) continue;
-      const KernelId reader = owner_[readers[i]];
-      const bool vanishes = !result.output && count == readers.size() &&
-                            std::ranges::all_of(readers, [&](OpId other) {
-                              return owner_[other] == k || owner_[other] == reader;
-                            });
-      shared_.push_back({.kernel = reader,
-                         .value = result.tensor,
-                         .bytes = vanishes ? twice(result.bytes) : result.bytes,
-                         .feeds = true,
-                         .contracts = outline_[readers[i]].contracts()});
-    }
-  }
-
-  bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
-  static std::uint64_t twice(std::uint64_t bytes) { return std::min(2 * bytes, kMaxCount); }
-
   // Offers a kernel with its partners, the most promising first: the others wait for their turn.
   void offer_pairs_of(KernelId k, bool later_only) {
     offers_[k].clear();
-    for (const Partner& partner : partners(k)) {
+    for (const Partner& partner : partners_.of(k)) {
       if (later_only && partner.kernel < k) continue;
       const Facts& other = facts_[partner.kernel];
       const auto size = static_cast<std::uint16_t>(facts_[k].size + other.size);
@@ -281,7 +177,7 @@ class GreedySearch {
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
-      for (const Partner& partner : partners(k)) {
+      for (const Partner& partner : partners_.of(k)) {
         const KernelId target = partner.kernel;
         if (!cut(k, target)) continue;
         offer_pairs_of(k, false);
@@ -296,40 +192,6 @@ class GreedySearch {
     }
   }
 
-  // What of a kernel may be cut off: everything that must run after, or before, one of its ops, and
-  // what that leaves. Bits are places in the kernel.
-  struct Part {
-    std::uint32_t mask = 0;
-    bool last = false;  // runs after what it leaves
-  };
-
-  std::vector<Part> parts_of(const Kernel& kernel) const {
-    const std::size_t count = kernel.size();
-    std::vector<std::uint32_t> needs(count, 0);
-    std::vector<std::uint32_t> needed_by(count, 0);
-    for (std::size_t i = 0; i < count; ++i) {
-      needs[i] = std::uint32_t{1} << i;
-      for (const OpId earlier : graph_.before[kernel[i]]) {
-        const auto place = std::ranges::lower_bound(kernel, earlier);
-        if (place != kernel.end() && *place == earlier)
-          needs[i] |= needs[static_cast<std::size_t>(place - kernel.begin())];
-      }
-      for (std::size_t j = 0; j <= i; ++j) {
-        if ((needs[i] >> j & 1U) != 0) needed_by[j] |= std::uint32_t{1} << i;
-      }
-    }
-    const std::uint32_t all = (std::uint32_t{1} << count) - 1;
-    std::vector<Part> parts;
-    for (std::size_t i = 0; i < count; ++i) {
-      parts.push_back({needed_by[i], true});
-      parts.push_back({all & ~needed_by[i], false});
-      parts.push_back({needs[i], false});
-      parts.push_back({all & ~needs[i], true});
-    }
-    std::erase_if(parts, [&](const Part& part) { return part.mask == 0 || part.mask == all; });
-    return parts;
-  }
-
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
   bool cut(KernelId source, KernelId target) {
     const Kernel whole = kernels_[source];
@@ -340,7 +202,7 @@ class GreedySearch {
       std::uint64_t grown = 0;
     };
     std::optional<Cut> best;
-    for (const Part& part : parts_of(whole)) {
+    for (const Part& part : parts_of(graph_, whole)) {
       const auto [moved, left] = split(whole, part.mask);
       if (moved.size() + kernels_[target].size() > kMostOps) continue;
       cut_work_ += whole.size() + kernels_[target].size();
@@ -352,14 +214,6 @@ class GreedySearch {
       if (move(source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
     }
     return best && move(source, target, best->part, best->left, best->grown, true);
-  }
-
-  static std::pair<Kernel, Kernel> split(const Kernel& kernel, std::uint32_t mask) {
-    std::pair<Kernel, Kernel> parts;
-    for (std::size_t i = 0; i < kernel.size(); ++i) {
-      ((mask >> i & 1U) != 0 ? parts.first : parts.second).push_back(kernel[i]);
-    }
-    return parts;
   }
 
   // Does the move, or only says whether it closes no circle.
@@ -398,9 +252,9 @@ class GreedySearch {
   std::vector<KernelId> owner_;
   std::vector<Facts> facts_;  // parallel
   PathFinder paths_{graph_, kernels_, owner_};
+  PartnerFinder partners_{graph_, kernels_, owner_};
   std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
   std::priority_queue<Candidate> queue_;
-  std::vector<Shared> shared_;
   std::size_t cut_work_ = 0;
 };
 

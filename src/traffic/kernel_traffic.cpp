@@ -30,12 +30,25 @@ void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel
 }
 
 const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
-  const OpGraph& graph = this->graph();
-  const Phases& phases = phases_.find(kernel);
-  traffic_.bytes = {};
+  bytes(kernel);
   traffic_.flops = 0;
+  for (const OpId id : kernel) {
+    if (!checked_add(traffic_.flops, graph().ops[id].flops)) traffic_.flops = kMaxCount;
+  }
+  return traffic_;
+}
+
+Bytes TrafficCounter::bytes(const Kernel& kernel) {
+  traffic_.bytes = {};
   traffic_.reads.clear();
   traffic_.writes.clear();
+  count_reads(kernel);
+  count_writes(kernel);
+  return traffic_.bytes;
+}
+
+void TrafficCounter::count_reads(const Kernel& kernel) {
+  const Phases& phases = phases_.find(kernel);
   const bool once = rows_fit(phases);
   for (const Phases::Use& use : phases.reads) {
     const std::uint32_t looks = once ? 1 : use.looks;
@@ -44,11 +57,6 @@ const KernelTraffic& TrafficCounter::count(const Kernel& kernel) {
     add(traffic_.bytes.read, bytes, kernel);
     traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .looks = looks});
   }
-  count_writes(kernel);
-  for (const OpId id : kernel) {
-    if (!checked_add(traffic_.flops, graph.ops[id].flops)) traffic_.flops = kMaxCount;
-  }
-  return traffic_;
 }
 
 void TrafficCounter::count_writes(const Kernel& kernel) {

@@ -37,13 +37,14 @@ class TrafficCounter {
   // Valid until the next call.
   const KernelTraffic& count(const Kernel& kernel);
   // The bytes alone, for comparing plans.
-  Bytes bytes(const Kernel& kernel) { return count(kernel).bytes; }
+  Bytes bytes(const Kernel& kernel);
 
   // Whether the rows that the kernel looks at more than once stay on chip.
   bool rows_fit(const Phases& phases) const;
 
  private:
   void add(std::uint64_t& total, std::uint64_t bytes, const Kernel& kernel) const;
+  void count_reads(const Kernel& kernel);
   void count_writes(const Kernel& kernel);
 
   const Device& device_;

@@ -33,9 +33,10 @@ TEST_CASE("every built-in kernel compiles for each architecture, lean and withou
                                      "ELF"));
       for (const std::string& entry : entries) {
         CAPTURE(compiled.log);
-        REQUIRE(register_count(compiled.log, entry));
-        CHECK(*register_count(compiled.log, entry) <= 64);
-        CHECK(spill_bytes(compiled.log, entry) == 0);
+        const std::optional<EntryReport> report = report_of(compiled.log, entry);
+        REQUIRE(report);
+        CHECK(report->registers <= 64);
+        CHECK(report->spill_bytes == 0);
       }
     }
   }
@@ -54,8 +55,11 @@ TEST_CASE("a kernel that keeps too much spills, and the report says how much") {
       "}\n";
   const CompiledImage compiled = compile_image({text, {"fat"}}, "sm_90", kNoCache);
   CAPTURE(compiled.log);
-  CHECK(register_count(compiled.log, "fat").value() <= 32);
-  CHECK(spill_bytes(compiled.log, "fat") > 0);
+  const EntryReport report = report_of(compiled.log, "fat").value();
+  CHECK(report.registers <= 32);
+  CHECK(report.spill_bytes > 0);
+  CHECK(report.stack_bytes > 0);
+  CHECK_FALSE(report_of(compiled.log, "lean"));
 }
 
 TEST_CASE("a source that does not compile is refused with the compiler's reason") {

@@ -155,7 +155,7 @@ void check_compiles(const std::string& text, const std::string& architecture, bo
       {.text = text, .entries = {"k"}, .architecture_bound = bound}, architecture, kNoCache);
   CAPTURE(image.log);
   // A word that the copying warp parks costs nothing; accumulators would be kilobytes.
-  CHECK(spill_bytes(image.log, "k") <= 16);
+  CHECK(report_of(image.log, "k").value().spill_bytes <= 16);
   // ptxas says so where it makes wgmma wait for each other.
   CHECK(image.log.find("C7510") == std::string::npos);
 }
@@ -257,8 +257,8 @@ TEST_CASE("the mergers of partials compile") {
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     const CompiledImage image =
         compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
-    CHECK(spill_bytes(image.log, "columns") == 0);
-    CHECK(spill_bytes(image.log, "rows") == 0);
+    CHECK(report_of(image.log, "columns").value().spill_bytes == 0);
+    CHECK(report_of(image.log, "rows").value().spill_bytes == 0);
   }
 }
 

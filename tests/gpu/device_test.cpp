@@ -208,7 +208,8 @@ TEST_CASE("the streaming kernel writes every byte of its output and none beyond"
   }
 }
 
-TEST_CASE("an event pair sees the work and not the launches' gaps") {
+TEST_CASE("an event pair sees the work and not the launches' gaps" *
+          doctest::test_suite("undisturbed")) {
   GpuBackend& gpu = timing_gpu();
   const DeviceBuffer from(gpu, std::uint64_t{64} << 20U);
   const DeviceBuffer to(gpu, std::uint64_t{64} << 20U);
@@ -224,7 +225,7 @@ TEST_CASE("an event pair sees the work and not the launches' gaps") {
   CHECK(copies(8) == doctest::Approx(8 * one).epsilon(0.5));
 }
 
-TEST_CASE("more launches than the queue holds end, too") {
+TEST_CASE("more launches than the queue holds end, too" * doctest::test_suite("undisturbed")) {
   GpuBackend& gpu = timing_gpu();
   const CompiledKernel kernel = stream_kernel(gpu);
   const DeviceBuffer buffer(gpu, 16);

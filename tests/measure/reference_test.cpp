@@ -11,7 +11,6 @@
 #include "core/random_bits.hpp"
 #include "graph/dropout.hpp"
 #include "graph/graph_text.hpp"
-#include "graph/reference_ops.hpp"
 #include "measure/element.hpp"
 #include "measure/inputs.hpp"
 
@@ -322,7 +321,7 @@ TEST_CASE("every op that computes has a function") {
     const bool computes = row.op_class == OpClass::kPointwise || row.op_class == OpClass::kReduce;
     if (computes && row.name != "dropout") {
       CAPTURE(row.name);
-      const bool known = reference_of(row) != nullptr;
+      const bool known = row.reference != nullptr;
       CHECK(known);
     }
   }

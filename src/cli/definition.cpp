@@ -1,0 +1,198 @@
+// What the definitions of several subcommands share, and what a command line that does not fit is
+// told.
+
+#include "cli/definition.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+#include "report/listing.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least,
+                          std::uint64_t most) {
+  std::uint64_t count = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  if (!whole || count < least || count > most) {
+    throw CLI::ValidationError(option, fmt::format("must be a whole number from {} to {}, not {}",
+                                                   least, most, in_quotes(text)));
+  }
+  return count;
+}
+
+// "T=4096".
+DimOverride parse_dim(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw CLI::ValidationError("--dim", "must look like T=4096, not " + in_quotes(text));
+  }
+  return {.name = text.substr(0, equals),
+          .extent = parse_count("--dim", text.substr(equals + 1), 0, kMaxCount)};
+}
+
+}  // namespace
+
+CLI::App* Definition::add_command(const std::string& name, const std::string& description,
+                                  Command command) {
+  CLI::App* app = app_.add_subcommand(name, description);
+  app->get_formatter()->column_width(28);
+  commands_.emplace(app, std::make_unique<Command>(std::move(command)));
+  return app;
+}
+
+void Definition::add_choice(CLI::Option* option, Words choices) {
+  option->check(CLI::Validator(
+      [choices](const std::string& value) -> std::string {
+        if (std::ranges::find(choices, value) != choices.end()) return {};
+        const std::string meant = did_you_mean(value, choices);
+        return in_quotes(value) + " is none of " + listed(choices) + meant;
+      },
+      ""));
+  choices_.emplace(option, std::move(choices));
+}
+
+void Definition::add_count(CLI::App* app, const std::string& name, std::uint64_t least,
+                           std::uint64_t most, const std::string& description,
+                           std::function<void(std::uint64_t)> set) {
+  app->add_option_function<std::string>(
+         name,
+         [name, least, most, set = std::move(set)](const std::string& text) {
+           set(parse_count(name, text, least, most));
+         },
+         description)
+      ->type_name("N");
+}
+
+void Definition::add_output_options(CLI::App* app, std::optional<std::string>& format,
+                                    std::vector<std::string>& outputs,
+                                    std::span<const std::string_view> names) {
+  add_choice(app->add_option("-f,--format", format,
+                             listed(names) + "\n(default: table on a terminal, json elsewhere)")
+                 ->type_name("FORMAT"),
+             Words(names.begin(), names.end()));
+  app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes) {
+  add_count(app, "--dtype-bytes", 1, kMaxCount,
+            "sizes: bytes per element (default: the list's, or 2)",
+            [&dtype_bytes](std::uint64_t bytes) { dtype_bytes = bytes; });
+}
+
+void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&dims](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) dims.push_back(parse_dim(text));
+         },
+         "another extent for a dim (repeatable)")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+}
+
+void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
+  add_choice(app->add_option_function<std::string>(
+                    "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
+                    "the plan to set against unfused (default: auto)")
+                 ->type_name("PLAN"),
+             Words(plan_names().begin(), plan_names().end()));
+}
+
+void Definition::add_device_index(CLI::App* app, int& index) {
+  constexpr std::uint64_t kMostDevices = 1023;
+  add_count(app, "--device-index", 0, kMostDevices, "which GPU, as nvidia-smi counts (default: 0)",
+            [&index](std::uint64_t which) { index = static_cast<int>(which); });
+}
+
+void Definition::add_listing_format(CLI::App* app, std::string& format) {
+  format = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  add_choice(app->add_option(
+                    "-f,--format", format,
+                    listed(listing_formats()) + "\n(default: table on a terminal, json elsewhere)")
+                 ->type_name("FORMAT"),
+             listing_formats());
+}
+
+Command Definition::parse(int argc, const char* const* argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return ShowText{app_.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return ShowText{version.what() + std::string("\n")};
+  } catch (const CLI::ParseError& error) {
+    throw Error(Fault::kBadInput, explain(error));
+  }
+  return *commands_.at(app_.get_subcommands().front());
+}
+
+std::string Definition::explain(const CLI::ParseError& error) const {
+  const std::vector<CLI::App*> chosen = app_.get_subcommands();
+  const CLI::App* app = chosen.empty() ? &app_ : chosen.front();
+  const std::string see =
+      "; see " + app_.get_name() + (chosen.empty() ? "" : " " + app->get_name()) + " --help";
+  const std::vector<std::string> rest = app_.remaining(true);
+  std::vector<std::string> words;
+  for (const CLI::App* sub : app->get_subcommands({})) words.push_back(sub->get_name());
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  const Words known(words.begin(), words.end());
+  if (!rest.empty()) {
+    const std::string& word = rest.front();
+    const bool command = chosen.empty() && !word.starts_with('-');
+    const bool option = word.starts_with('-');
+    return fmt::format("{} {}{}{}",
+                       command  ? "unknown command"
+                       : option ? "unknown option"
+                                : "unexpected argument",
+                       in_quotes(word), did_you_mean(word.substr(0, word.find('=')), known), see);
+  }
+  if (chosen.empty()) return "no command given" + see;
+  for (const CLI::Option* option : app->get_options()) {
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) break;
+    const std::string name = option->get_name();
+    if (!std::string_view(error.what()).starts_with(name + ":")) continue;
+    return fmt::format("{}: {} {}{}", app->get_name(), name,
+                       option->count() > 1 ? "is given more than once; keep one"
+                                           : "needs a value, " + option->get_type_name(),
+                       see);
+  }
+  return app->get_name() + ": " + printable(error.what(), 400) + see;
+}
+
+CommandSpec Definition::describe(const CLI::App& app) const {
+  static constexpr std::string_view kFiles[] = {"FILE", "BASE", "NEW"};
+  CommandSpec spec{.name = app.get_name(), .description = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) {
+    CommandSpec::Argument argument{.description = option->get_description()};
+    for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
+    argument.takes_value = option->get_items_expected_max() > 0;
+    argument.names_file = option->get_type_name() == "FILE" ||
+                          std::ranges::find(kFiles, option->get_name()) != std::end(kFiles);
+    const auto choices = choices_.find(option);
+    if (choices != choices_.end()) {
+      argument.choices.assign(choices->second.begin(), choices->second.end());
+    }
+    std::ranges::replace(argument.description, '\n', ' ');
+    spec.arguments.push_back(std::move(argument));
+  }
+  for (const CLI::App* sub : app.get_subcommands({})) spec.subcommands.push_back(describe(*sub));
+  return spec;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/legality.hpp"
+#include "plan/random_graph.hpp"
+#include "traffic/kernel_traffic.hpp"
+
+namespace fusecalc::testing {
+
+// A plan of random groups that can run one after the other: of legal ones, or of any.
+std::vector<Kernel> random_groups(PhaseFinder& phases, const Rules& rules, bool legal, Dice& dice);
+
+// Kernels of every kind of plan: unfused, the compiler's, auto, random legal groups and groups that
+// nobody checked, as an explicit plan may hold.
+std::vector<std::vector<Kernel>> random_plans(TrafficCounter& counter, std::uint64_t seed);
+
+}  // namespace fusecalc::testing

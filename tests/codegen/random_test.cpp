@@ -1,0 +1,77 @@
+// Random groups of random op lists, as far as it goes without a compiler: each becomes source or a
+// reason why not. tests/gpu/random_code_test.cpp compiles such groups.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+
+#include "codegen/generate.hpp"
+#include "codegen/random_groups.hpp"
+#include "codegen/random_ops.hpp"
+#include "core/error.hpp"
+#include "graph/inference.hpp"
+
+namespace fusecalc::testing {
+namespace {
+
+struct Seen {
+  std::set<std::string_view> ops;  // that became code
+  std::set<DType> types;
+  std::map<std::string, int> reasons;  // why others did not
+  int sources = 0;
+};
+
+void generate_one(TrafficCounter& counter, const Kernel& kernel, unsigned capability, Seen& seen) {
+  const OpGraph& graph = counter.graph();
+  try {
+    const GeneratedKernel code = generate(counter, kernel, {.capability = capability});
+    CHECK(code.source.text.find(kNameMark) == std::string::npos);
+    CHECK((capability == 90 || !code.source.architecture_bound));
+    ++seen.sources;
+    for (const OpId id : kernel) seen.ops.insert(graph.ops[id].row->name);
+    for (const TensorId id : code.storages) seen.types.insert(graph.tensors[id].type.dtype);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::kUnavailable) throw;
+    const std::string what = error.what();
+    const std::size_t at = what.find("cannot be generated: ");
+    REQUIRE_MESSAGE(at != std::string::npos, what);
+    ++seen.reasons[what.substr(at)];
+  }
+}
+
+TEST_CASE("random groups become source that holds no name of the input, or a reason") {
+  const char* const longer = std::getenv("FUSECALC_RANDOM_LISTS");
+  const std::size_t lists = longer != nullptr ? std::strtoul(longer, nullptr, 10) : 1000;
+  Seen seen;
+  for (std::uint64_t seed = 0; seed < lists; ++seed) {
+    const RandomOps list = random_ops(seed, 2 + seed % 9);
+    CAPTURE(seed);
+    CAPTURE(list.text);
+    TrafficCounter counter(list.graph, known_devices().front());
+    for (const std::vector<Kernel>& plan : random_plans(counter, seed)) {
+      for (const Kernel& kernel : plan) {
+        for (const unsigned capability : {80U, 90U, 100U}) {
+          generate_one(counter, kernel, capability, seen);
+        }
+      }
+    }
+  }
+  MESSAGE(seen.sources, " sources");
+  for (const OpRow& row : op_table()) {
+    // Views are tensors; the others are what generate() refuses by name.
+    const bool has_code = row.op_class != OpClass::kView && row.infer != infer_conv2d &&
+                          row.op_class != OpClass::kOpaque;
+    CAPTURE(row.name);
+    CHECK(seen.ops.contains(row.name) == has_code);
+  }
+  CHECK(seen.types.size() == dtype_names().size());
+  if (longer == nullptr) return;
+  for (const auto& [reason, count] : seen.reasons) fmt::print("{:6} {}\n", count, reason);
+}
+
+}  // namespace
+}  // namespace fusecalc::testing

@@ -1,0 +1,197 @@
+// What `fusecalc compare` takes and refuses, and what it writes, through the real binary.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "compare/gate.hpp"
+
+using namespace fusecalc::testing;
+
+TEST_CASE("compare: other devices, dims, dtypes and schemas are refused, and let pass by force") {
+  const auto refused = [](const json& base, const json& fresh, const std::string& why) {
+    Gate gate(base, fresh);
+    CHECK(gate.run() == 2);
+    CHECK(gate.out == "");
+    CHECK_MESSAGE(contains(gate.err, why), gate.err);
+    CHECK(contains(gate.err, "--force"));
+    CHECK(gate.run({"--force", "--no-fail"}) == 0);
+    CHECK(contains(gate.document["notes"].dump(), "compared all the same"));
+  };
+  json other = measurement();
+  other["device"]["name"] = "GPU B";
+  refused(measurement(), other, "fusecalc: new.json: device is GPU B, but GPU A in base.json; ");
+  const json ops = json::parse(kOps);
+  refused(analysis_of(ops), analysis_of(ops, {"--dim", "N=2000"}),
+          "dim N is 2000, but 1000 in base.json (and 2 more); ");
+  json half = ops;
+  half["dtype"] = "f16";
+  refused(analysis_of(ops), analysis_of(half), "dtype of r is f16, but f32 in base.json");
+  const json sizes = json::parse(R"([{"input_size": 10, "output_size": 10}])");
+  refused(analysis_of(sizes), analysis_of(sizes, {"--dtype-bytes", "4"}),
+          "dtype_bytes is 4, but 2 in base.json");
+  refused(analysis_of(ops), analysis_of(ops, {"--device", "a100"}),
+          "device is a100, but h200 in base.json");
+  refused(analysis_of(ops), measurement(),
+          "is a \"fusecalc.measurement/1\", but base.json a \"fusecalc.analysis/1\"");
+  json old = analysis_of(ops);
+  old["schema"] = "fusecalc.analysis/0";
+  refused(old, analysis_of(ops),
+          "fusecalc: base.json: /schema: \"fusecalc.analysis/0\" is another");
+  json same_model = measurement();
+  same_model["device"]["uuid"] = "GPU-2";
+  Gate twin(measurement(), same_model);
+  CHECK(twin.run() == 0);
+  CHECK(contains(twin.document["notes"].dump(), "device uuid was GPU-1, and is GPU-2"));
+}
+
+TEST_CASE("compare: what is no result is refused with its place") {
+  const TempDir folder;
+  write_file(folder / "good.json", analysis_of(json::parse(kOps)).dump());
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    write_file(folder / "bad.json", text);
+    for (const Words& pair : {Words{"good.json", "bad.json"}, Words{"bad.json", "good.json"}}) {
+      const Outcome outcome = invoke({"compare", pair[0], pair[1]}).in(folder.path()).outcome();
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.out == "");
+      CHECK(outcome.err == "fusecalc: bad.json: " + why + "\n");
+    }
+  };
+  refused("", "line 1, column 1: not JSON: the document is empty");
+  refused(R"({"schema": "fusecalc.analysis/1", "fused_bytes": NaN})",
+          "line 1, column 50: not JSON: expected a value, found \"NaN\" (NaN and Infinity are not "
+          "JSON)");
+  refused(R"({"schema": "fusecalc.analysis/1", "fused_bytes": -1})",
+          "/fused_bytes: must not be negative, and is -1");
+  refused(R"({"schema": "fusecalc.analysis/1", "plans": {"auto": {"kernels": [{"read": "x"}]}}})",
+          "/plans/auto/kernels/0/read: must be a number of bytes, not a string");
+  refused(
+      R"({"schema": "fusecalc.measurement/1", "plans": {"a": {"measured": {"time_us": {"p10": 1e999}}}}})",
+      "/plans/a/measured/time_us/p10: must be a time in microseconds, not 1e999");
+  refused(R"("text")", "must be an object, not a string");
+  refused(R"([{"schema": "fusecalc.analysis/1", "dims": []}])",
+          "/0/dims: must be an object, not an array");
+  refused(R"([{"input_size": 1, "output_size": 1}])",
+          "/0: has no \"schema\", so it is no result; compare takes what analyze or measure wrote "
+          "with -o FILE.json");
+  refused(kOps,
+          "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
+          "-o FILE.json");
+  refused(R"({"schema": "fusecalc.comparison/1"})",
+          "/schema: \"fusecalc.comparison/1\" is no result; compare takes fusecalc.analysis/1 or "
+          "fusecalc.measurement/1");
+  refused(R"({"x": )" + std::string(100, '[') + std::string(100, ']') + "}", "/x" + [] {
+    std::string zeros;
+    for (int i = 0; i < 14; ++i) zeros += "/0";
+    return zeros;
+  }() + "/0: must not nest more than 16 deep");
+  const Outcome missing = invoke({"compare", "good.json", "gone.json"}).in(folder.path()).outcome();
+  CHECK(missing.exit_code == 2);
+  CHECK(missing.err == "fusecalc: gone.json: No such file or directory\n");
+}
+
+TEST_CASE("compare: folders are paired by file name, and a missing spec fails") {
+  const TempDir folder;
+  const std::string result = analysis_of(json::parse(kOps)).dump();
+  for (const char* name : {"base", "new", "empty"}) {
+    std::filesystem::create_directory(folder / name);
+  }
+  const auto run = [&](Words arguments) {
+    arguments.insert(arguments.begin(), "compare");
+    return invoke(arguments).in(folder.path()).outcome();
+  };
+  write_file(folder / "base/a.json", result);
+  write_file(folder / "base/b.json", result);
+  write_file(folder / "base/README.md", "no result");
+  write_file(folder / "new/a.json", result);
+  write_file(folder / "new/b.json", result);
+  CHECK(run({"base", "new"}).exit_code == 0);
+  write_file(folder / "new/c.json", result);
+  const Outcome added = run({"base", "new", "-f", "table"});
+  CHECK(added.exit_code == 0);
+  CHECK(contains(added.out, "c    "));
+  CHECK(contains(added.out, "passed: 1 added, 8 same"));
+  CHECK(run({"base", "new", "--strict"}).exit_code == 1);
+  std::filesystem::remove(folder / "new/b.json");
+  const Outcome missing = run({"base", "new"});
+  CHECK(missing.exit_code == 1);
+  CHECK(missing.err ==
+        "fusecalc: new: worse than base: b: removed: new has no document of that name\n");
+  const Outcome nothing = run({"base", "empty"});
+  CHECK(nothing.exit_code == 2);
+  CHECK(nothing.out == "");
+  CHECK(nothing.err == "fusecalc: nothing to compare: no result of base has a namesake in empty\n");
+  CHECK(run({"empty", "empty"}).exit_code == 2);
+  CHECK(run({"base", "new/a.json"}).err ==
+        "fusecalc: compare: base is a folder and new/a.json is none; give two files or two "
+        "folders\n");
+}
+
+TEST_CASE("compare: lists of results are paired by their names") {
+  const auto named = [](const std::string& name) {
+    json result = measurement();
+    result["name"] = name;
+    return result;
+  };
+  Gate gate(json::array({named("a"), named("b")}), json::array({named("b"), named("c")}));
+  CHECK(gate.run() == 1);
+  CHECK(gate.err ==
+        "fusecalc: new.json: worse than base.json: a: removed: new.json has no document "
+        "of that name\n");
+  CHECK(gate.document["specs"] == json({"a", "b", "c"}));
+  Gate one_of_them(json::array({named("a"), named("b")}), named("b"));
+  CHECK(one_of_them.run() == 1);
+  CHECK(one_of_them.document["counts"]["removed"] == 1);
+  Gate lone(named("a"), named("b"));
+  CHECK(lone.run() == 0);  // two files are a pair, whatever they are called
+  Gate none(json::array(), json::array());
+  CHECK(none.run() == 2);
+  Gate twice(json::array({named("a"), named("a")}), named("a"));
+  CHECK(twice.run() == 2);
+  CHECK(contains(twice.err, "base.json: another result is called \"a\", too"));
+}
+
+TEST_CASE("compare: one side may be standard input, and not both") {
+  const TempDir folder;
+  const std::string result = analysis_of(json::parse(kOps)).dump();
+  write_file(folder / "base.json", result);
+  const auto run = [&](const std::string& base, const std::string& fresh) {
+    return invoke({"compare", base, fresh}).in(folder.path()).input(result).outcome();
+  };
+  CHECK(run("base.json", "-").exit_code == 0);
+  CHECK(run("-", "base.json").exit_code == 0);
+  const Outcome both = run("-", "-");
+  CHECK(both.exit_code == 2);
+  CHECK(both.out == "");
+}
+
+TEST_CASE("compare: nothing in common is nothing to compare") {
+  Gate gate({{"schema", "fusecalc.analysis/1"}}, {{"schema", "fusecalc.analysis/1"}});
+  CHECK(gate.run() == 2);
+  CHECK(gate.err ==
+        "fusecalc: nothing to compare: base.json and new.json have no figure in common\n");
+}
+
+TEST_CASE("compare: the verdict's files are written even where the gate fails") {
+  const TempDir folder;
+  json ops = json::parse(kOps);
+  write_file(folder / "base.json", analysis_of(ops).dump());
+  ops["outputs"] = {"y", "h"};
+  write_file(folder / "new.json", analysis_of(ops).dump());
+  const Outcome outcome =
+      invoke({"compare", "base.json", "new.json", "-o", "v.json", "-o", "v.xml", "-o", "v.md"})
+          .in(folder.path())
+          .outcome();
+  CHECK(outcome.exit_code == 1);
+  CHECK(json::parse(read_file(folder / "v.json"))["verdict"] == "fail");
+  CHECK(contains(read_file(folder / "v.xml"), "<failure type=\"worse\""));
+  CHECK(contains(read_file(folder / "v.md"), "| **worse** |"));
+  const Outcome unknown =
+      invoke({"compare", "base.json", "new.json", "-o", "v.dot"}).in(folder.path()).outcome();
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.out == "");
+  CHECK(unknown.err ==
+        "fusecalc: -o v.dot: the format follows from the extension; end the name in .txt, .json, "
+        ".csv, .md or .xml\n");
+}
