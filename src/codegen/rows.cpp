@@ -91,7 +91,8 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
 void RowWriter::find_held(std::vector<TensorId>& held, std::uint64_t& bytes) const {
   const auto add = [&](TensorId id, bool inside, std::uint8_t first) {
     const Tensor& value = emitter_.graph().tensors[id];
-    if (value.elements != space_) return;
+    // Two to a byte are looked up again: a place on chip has whole bytes.
+    if (value.elements != space_ || is_packed(value.type.dtype)) return;
     std::uint8_t final = inside ? first : 0;
     for (const OpId reader : emitter_.graph().readers[id]) {
       if (!emitter_.contains(reader)) continue;
