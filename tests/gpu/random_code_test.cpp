@@ -108,7 +108,26 @@ constexpr std::array kOnceBroken = {
         "ops": [{"op": "attention", "inputs": ["q", "q", "q"], "output": "a"},
                 {"op": "clamp", "inputs": ["a"], "output": "y", "min": 0}],
         "fuse": [["op#0", "op#1"]]})",
+    // Four bits, needed in two looks at a row.
+    R"({"tensors": {"x": {"shape": [192, 7], "dtype": "i4"}},
+        "ops": [{"op": "neg", "inputs": ["x"], "output": "n"},
+                {"op": "logsumexp", "inputs": ["n"], "output": "l", "axes": [0], "keepdim": true},
+                {"op": "add", "inputs": ["n", "l"], "output": "y"}],
+        "fuse": [["op#0", "op#1", "op#2"]]})",
 };
+
+TEST_CASE("a reduction of single elements behind a contraction is left out") {
+  KernelChecks checks(kArchitectures[0]);
+  const OpGraph graph = testing::graph_of(
+      R"({"tensors": {"x": {"shape": [4096], "dtype": "bf16"}},
+          "ops": [{"op": "matmul", "inputs": ["x", "x"], "output": "d"},
+                  {"op": "max", "inputs": ["d"], "output": "y"}],
+          "fuse": [["op#0", "op#1"]]})");
+  TrafficCounter counter = checks.counter_of(graph);
+  checks.check(counter, explicit_plan(graph).kernels);
+  CHECK(checks.compiled() == 0);
+  CHECK(checks.left_out() == 1);
+}
 
 TEST_CASE("what random lists found stays mended") {
   for (const Architecture& architecture : kArchitectures) {
