@@ -99,6 +99,11 @@ constexpr std::array kOnceBroken = {
                 {"op": "cross_entropy", "inputs": ["l", "t"], "output": "c"},
                 {"op": "softmax", "inputs": ["l"], "output": "s"}],
         "fuse": [["op#0", "op#1", "op#2"]]})",
+    // The same of a row.
+    R"({"tensors": {"x": {"shape": [64]}, "t": {"shape": [], "dtype": "i32"}},
+        "ops": [{"op": "max", "inputs": ["x"], "output": "m", "axes": [0], "keepdim": true},
+                {"op": "cross_entropy", "inputs": ["m", "t"], "output": "c"}],
+        "fuse": [["op#0", "op#1"]]})",
     // Columns of single elements.
     R"({"tensors": {"x": {"shape": [3, 4, 3]}},
         "ops": [{"op": "min", "inputs": ["x"], "output": "m", "axes": [1]},
