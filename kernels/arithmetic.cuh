@@ -115,6 +115,11 @@ __device__ __forceinline__ T gelu_tanh(T x) {
 }
 
 // The same to about 1e-6, for results that are stored in 16 bits or less.
+__device__ __forceinline__ float exp_narrow(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.4426950408889634f));
+  return result;
+}
 __device__ __forceinline__ float sigmoid_narrow(float x) {
   float power;
   float result;

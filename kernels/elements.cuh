@@ -118,6 +118,17 @@ __device__ __forceinline__ void store_as(bool& to, bool x) { to = x; }
 template <typename T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
   T v[N];
+  __device__ __forceinline__ auto get(int j) const { return to_compute(v[j]); }
+};
+// Two elements are a word, of which one instruction makes either.
+template <int N>
+struct alignas(sizeof(bf16) * N < 16 ? sizeof(bf16) * N : 16) Pack<bf16, N> {
+  bf16 v[N];
+  __device__ __forceinline__ float get(int j) const {
+    if (N == 1) return to_compute(v[0]);
+    const u32 pair = reinterpret_cast<const u32*>(v)[j / 2];
+    return __uint_as_float(j % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+  }
 };
 
 template <int N, typename T>

@@ -20,36 +20,29 @@ struct Sum {
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
-template <typename T>
-struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Largest {
-  T value = lowest<T>();
+// One value out of all: the one to begin with, and which of two is kept.
+template <typename T, T (*kFirst)(), T (*kKept)(T, T)>
+struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Extreme {
+  T value = kFirst();
   static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
-  __device__ __forceinline__ void reset() { value = lowest<T>(); }
-  __device__ __forceinline__ void add(T x, u64) { value = larger(x, value); }
-  __device__ __forceinline__ void merge(const Largest& o) { value = larger(o.value, value); }
+  __device__ __forceinline__ void reset() { value = kFirst(); }
+  __device__ __forceinline__ void add(T x, u64) { value = kKept(x, value); }
+  __device__ __forceinline__ void merge(const Extreme& o) { value = kKept(o.value, value); }
   __device__ __forceinline__ void finish(u64, double) {}
 };
-
 template <typename T>
-struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Smallest {
-  T value = highest<T>();
-  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
-  __device__ __forceinline__ void reset() { value = highest<T>(); }
-  __device__ __forceinline__ void add(T x, u64) { value = smaller(x, value); }
-  __device__ __forceinline__ void merge(const Smallest& o) { value = smaller(o.value, value); }
-  __device__ __forceinline__ void finish(u64, double) {}
-};
-
+__device__ __forceinline__ T zero() {
+  return T(0);
+}
 template <typename T>
-struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) LargestMagnitude {
-  T value = T(0);
-  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
-  __device__ __forceinline__ void reset() { value = T(0); }
-  __device__ __forceinline__ void add(T x, u64) { value = larger(magnitude(x), value); }
-  __device__ __forceinline__ void merge(const LargestMagnitude& o) {
-    value = larger(o.value, value);
+using Largest = Extreme<T, lowest<T>, larger>;
+template <typename T>
+using Smallest = Extreme<T, highest<T>, smaller>;
+template <typename T>
+struct LargestMagnitude : Extreme<T, zero<T>, larger> {
+  __device__ __forceinline__ void add(T x, u64 at) {
+    Extreme<T, zero<T>, larger>::add(magnitude(x), at);
   }
-  __device__ __forceinline__ void finish(u64, double) {}
 };
 
 // The first place of the largest value; NaN is larger than all.
@@ -237,6 +230,39 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
+}
+
+// Copies from memory to shared memory that pass by the registers, so that all of a row's can be
+// under way at once. A thread waits for its own alone, until no more than the last kLeft groups of
+// them are missing.
+template <typename P, typename T>
+__device__ __forceinline__ void copy_async(P& to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 place = (u32)__cvta_generic_to_shared(&to);
+  if (sizeof(P) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(P))
+                 : "memory");
+  }
+#else
+  to = *reinterpret_cast<const P*>(from);
+#endif
+}
+template <typename P, typename T>
+__device__ __forceinline__ void copy_now(P& to, const T* from) {
+  to = *reinterpret_cast<const P*>(from);
+}
+__device__ __forceinline__ void end_copy_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+#endif
 }
 
 // Several blocks share a row.

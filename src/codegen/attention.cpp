@@ -209,7 +209,7 @@ void AttentionWriter::write_scores(TensorId scores, TensorId input) {
   plain_ = false;
   emitter_.enter(scores_, 0);
   const Index s{.name = "s", .path = std::nullopt};
-  emitter_.set_loop(s, "");
+  emitter_.set_loop(s);
   scores_.values[{scores, s.name}] = {.text = "score", .type = ComputeType::kF32, .uniform = true};
   const Value value = emitter_.converted(emitter_.value(input, s), ComputeType::kF32);
   scores_.lanes += fmt::format("result = {};\n", value.text);

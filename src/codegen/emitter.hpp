@@ -44,16 +44,22 @@ struct Piece {
   std::string before{};
   std::string lanes{};
   std::string after{};
+  std::string copies{};  // of values from memory to where they are held, ahead of the loop
   std::map<std::pair<TensorId, std::string>, Value> values{};
   std::map<std::string, Index> indices{};
 
   std::string text(std::string_view indent) const;
 };
 
+// Stands for the place of a held group in the code of a loop, until the loop's schedule fills it
+// in.
+constexpr char kPlace = '@';
+
 // A value that stays on chip from one look at the row to the next.
 struct Held {
   std::string name;
   bool computed = false;                // as it was computed, not as it is stored
+  bool copied = false;                  // ahead of the loop that first needs it
   std::optional<std::uint8_t> since{};  // the phase that first needed it
 };
 
@@ -123,7 +129,7 @@ class Emitter {
   // What one row adds to the loss that the op ends in.
   Value row_loss(OpId id);
   std::map<TensorId, Held>& held() { return held_; }
-  void set_loop(const Index& e, std::string slot);
+  void set_loop(const Index& e) { loop_ = e; }
 
   // Transposed reads: those of large tensors whose elements lie apart along the loop, and how the
   // loop's number leads to them. A schedule brings such a tensor's tile on chip, transposed.
@@ -133,7 +139,10 @@ class Emitter {
   // Contractions.
   void set_matrix(const std::optional<MatrixLoop>& matrix) { matrix_ = matrix; }
   // The score that a loss picks in each row, where the kernel has put it aside.
-  void set_picked(OpId id, const std::string& text) { picked_[id] = text; }
+  void set_picked(OpId id, const Value& value) { picked_[id] = value; }
+  Value picked(const Op& op, const Index& at);
+  // What a tensor with an element for each row has for the row at hand, where the code has it.
+  void set_row_value(TensorId tensor, const Value& value) { row_values_[tensor] = value; }
 
   // Memory that the kernel touches.
   const std::vector<TensorId>& storages() const { return storages_; }
@@ -148,6 +157,7 @@ class Emitter {
   Value load_in_matrix(TensorId tensor, const Index& at);
   void store_in_matrix(TensorId tensor, const Index& at, const Value& value);
   Value load(TensorId tensor, const Index& at);
+  static std::string place_of(const Held& held);
   Value from_held(TensorId tensor, const Held& held);
   // The tensor's place on chip, where its element at this index has one.
   Held* held_at(TensorId tensor, const Index& at);
@@ -161,7 +171,6 @@ class Emitter {
                    const Index& at, ComputeType computed);
   Value operand(const Op& op, std::size_t i, const Index& at);
   Step operand_step(const Op& op, std::size_t i) const;
-  Value picked(const Op& op, const Index& at);
   Value row_result(OpId id, std::size_t k);
   Index looked_up(const Index& rows, const Value& found, std::uint64_t stride, const Index& rest);
   Index gathered(const Op& op, std::size_t table, std::size_t indices, std::size_t axis,
@@ -183,7 +192,6 @@ class Emitter {
   std::set<TensorId> written_;
 
   Index loop_;
-  std::string slot_;
   std::map<TensorId, Held> held_;
 
   std::vector<std::pair<TensorId, Step>> transposed_;
@@ -191,7 +199,7 @@ class Emitter {
   std::map<TensorId, std::string> tiles_;
 
   std::optional<MatrixLoop> matrix_;
-  std::map<OpId, std::string> picked_;
+  std::map<OpId, Value> picked_;
 
   Index row_;
   unsigned row_width_ = 1;

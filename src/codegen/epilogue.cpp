@@ -102,7 +102,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   emitter_.enter(piece_, 0);
   const Index e{
       .name = "i", .spread = Spread::kUnit, .aligned = false, .align = alignment_of(columns)};
-  emitter_.set_loop(e, "");
+  emitter_.set_loop(e);
   store_full(emitter_, roots_.full, e, "");
   if (!folds()) return;
   const Value folded = emitter_.row_input(folding_, e);
@@ -151,7 +151,7 @@ void Epilogue::write_merge() {
   emitter_.set_matrix(std::nullopt);
   const Index q{.name = "q", .path = std::nullopt};
   emitter_.set_row(q, 1, "0");
-  emitter_.set_picked(folding_, "picked[q]");
+  emitter_.set_picked(folding_, {.text = "picked[q]"});
   state_ = emitter_.state_of(folding_);
   Piece piece;
   emitter_.enter(piece, 1);

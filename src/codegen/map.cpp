@@ -138,7 +138,7 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
   Piece piece{.width = width, .width_text = std::to_string(width)};
   emitter.enter(piece, 0);
   const Index e{.name = "i", .spread = Spread::kUnit, .aligned = true};
-  emitter.set_loop(e, "");
+  emitter.set_loop(e);
   store_full(emitter, roots.full, e, "");
   const std::uint64_t row_tiles = (rows + kTile - 1) / kTile;
   const std::uint64_t column_tiles = (columns + kTile - 1) / kTile;
@@ -179,7 +179,7 @@ GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
   std::string body;
   Piece piece{.width = width, .width_text = "kV"};
   emitter.enter(piece, 0);
-  emitter.set_loop(e, "");
+  emitter.set_loop(e);
   store_full(emitter, roots.full, e, "");
   if (const auto found = find_transposition(emitter, space, width); found && roots.small.empty()) {
     Emitter again(emitter.graph(), finder, emitter.kernel());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace fusecalc {
@@ -14,26 +15,79 @@ constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kThreads = 256;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
+// What the hardware copies to shared memory at once, at least.
+constexpr std::uint64_t kLeastCopy = 4;
+// Of a state in 32 bits; wider ones come with wider arithmetic.
+constexpr std::uint64_t kNarrowStateBytes = 28;
 // Static shared memory, that states pass through.
 constexpr std::uint64_t kScratchBytes = std::uint64_t{48} << 10U;
 
 std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
+std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
+  constexpr std::uint64_t kOther = 1024;
+  const std::uint64_t states =
+      schedule.columns ? schedule.threads / 2 * schedule.width : schedule.threads / kWarp;
+  return std::min(kScratchBytes, work.state_bytes * states) + kOther;
+}
+
+bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
+  // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
+  const unsigned most = schedule.threads < kMostThreads ? 128 : 64;
+  const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
+  if (groups * work.stored_bytes > most) return false;
+  schedule.in_registers = schedule.looks;
+  schedule.as_stored = groups * work.held_bytes > most;
+  return true;
+}
+
 // Holds where there is room for it.
 void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
-  if (!work.holds) return;
-  const std::uint64_t per_thread = std::uint64_t{schedule.looks} * schedule.width * work.held_bytes;
-  const std::uint64_t scratch = std::min(
-      kScratchBytes, work.state_bytes * (schedule.columns ? schedule.threads / 2 * schedule.width
-                                                          : schedule.threads / kWarp) +
-                         1024);
-  // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
-  const std::uint64_t in_registers = schedule.threads < kMostThreads ? 128 : 64;
-  if (per_thread <= in_registers) {
-    schedule.keep = RowSchedule::Keep::kRegisters;
-  } else if (per_thread * schedule.threads + scratch <= target.shared_bytes_per_block) {
-    schedule.keep = RowSchedule::Keep::kShared;
+  if (hold_in_registers(schedule, work)) return;
+  const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
+  if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
+      target.shared_bytes_per_block) {
+    return;
   }
+  schedule.in_shared = schedule.looks;
+  schedule.as_stored = true;
+}
+
+// Rows too long for the registers of a small block: as many blocks to a multiprocessor as may be,
+// so that one reads while another reduces or writes. What is too much for a block's part of the
+// shared memory stays in registers.
+void place_long(RowSchedule& schedule, const RowWork& work, const Target& target) {
+  struct Choice {
+    unsigned resident;
+    unsigned threads;
+    unsigned register_bytes;  // that a thread can spare
+  };
+  constexpr std::array kChoices = {Choice{3, 512, 0}, Choice{2, 512, 64},
+                                   Choice{1, kMostThreads, 64}};
+  constexpr std::uint64_t kReserved = 1024;  // of each block
+  const std::uint64_t groups = work.rows.row_length() / schedule.width;
+  const std::uint64_t group_bytes = schedule.width * work.stored_bytes;
+  const unsigned wanted = schedule.team;
+  for (const Choice& choice : kChoices) {
+    // Wide arithmetic takes more registers than three blocks leave.
+    if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) continue;
+    schedule.team = schedule.threads = std::min(choice.threads, wanted);
+    schedule.resident = choice.resident * choice.threads / schedule.threads;
+    schedule.looks = static_cast<unsigned>(ceil_div(groups, schedule.threads));
+    const std::uint64_t share = (target.shared_bytes_per_block + kReserved) / schedule.resident;
+    const std::uint64_t taken = kReserved + scratch_bytes(schedule, work);
+    if (share < taken) continue;
+    const std::uint64_t room = (share - taken) / (schedule.threads * group_bytes);
+    const auto in_shared = static_cast<unsigned>(std::min<std::uint64_t>(schedule.looks, room));
+    const unsigned in_registers = schedule.looks - in_shared;
+    if (in_registers * group_bytes > choice.register_bytes) continue;
+    schedule.in_shared = in_shared;
+    schedule.in_registers = in_registers;
+    schedule.as_stored = true;
+    schedule.copies = work.writes && work.plain && group_bytes >= kLeastCopy;
+    return;
+  }
+  schedule.resident = 0;
 }
 
 // Few long rows: several blocks for each. Blocks that wait for each other must be resident
@@ -48,6 +102,18 @@ void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, con
   schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
 }
 
+// Blocks that add up what their rows come to meet in the end: the fewer there are, the better.
+void stay(RowSchedule& schedule, const RowWork& work, const Target& target) {
+  constexpr unsigned kResidentThreads = 1536;
+  constexpr unsigned kHeavyThreads = 1024;  // that hold much of their own in registers
+  if (schedule.resident == 0) {
+    const bool heavy = schedule.holds() || work.state_bytes > kNarrowStateBytes;
+    schedule.resident = (heavy ? kHeavyThreads : kResidentThreads) / schedule.threads;
+  }
+  const std::uint64_t blocks = std::uint64_t{schedule.resident} * target.multiprocessors;
+  if (blocks < ceil_div(work.rows.rows(), schedule.teams())) schedule.stays = blocks;
+}
+
 RowSchedule along_memory(const RowWork& work, unsigned width, const Target& target) {
   RowSchedule schedule{.columns = false, .width = width};
   const std::uint64_t groups = work.rows.row_length() / width;
@@ -55,16 +121,34 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   const std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
-  schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, kMostThreads));
-  if (!work.holds) schedule.team = std::min(schedule.team, kMostThreads / 2);
-  schedule.threads = std::max(schedule.team, kThreads);
-  if (schedule.team > kWarp) schedule.threads = schedule.team;
-  schedule.looks =
-      static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
-  place_held(schedule, work, target);
-  if (schedule.keep == RowSchedule::Keep::kNothing && schedule.team > kWarp) {
-    split(schedule, work, work.rows.rows(), target);
+  const auto spread = [&](unsigned most) {
+    schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
+    schedule.threads = schedule.team > kWarp ? schedule.team : kThreads;
+    schedule.looks =
+        static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
+  };
+  spread(kMostThreads);
+  if (work.holds) {
+    // What is copied on chip past the registers needs none to be under way.
+    const bool copied = work.plain && schedule.team >= kMostThreads / 2;
+    if (schedule.team <= kWarp) {
+      place_held(schedule, work, target);
+    } else if (copied || !hold_in_registers(schedule, work)) {
+      place_long(schedule, work, target);
+    }
   }
+  if (!schedule.holds()) {
+    // The end of a row takes longer than a look at it: where rows add up to something, teams are
+    // small enough for many looks.
+    constexpr std::uint64_t kLooks = 15;
+    spread(kMostThreads / 2);
+    if (work.adds_up) {
+      const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kLooks));
+      spread(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
+    }
+    if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), target);
+  }
+  if (work.adds_up && schedule.splits == 1) stay(schedule, work, target);
   return schedule;
 }
 
@@ -78,7 +162,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
     schedule.looks =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
     place_held(schedule, work, target);
-    return schedule.keep != RowSchedule::Keep::kNothing;
+    return schedule.holds();
   };
   if (work.holds) {
     const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
@@ -89,7 +173,6 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
       }
     }
   }
-  schedule.keep = RowSchedule::Keep::kNothing;
   unsigned threads = kThreads;
   while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
   schedule.threads = threads;
@@ -115,8 +198,10 @@ std::string describe(const RowSchedule& schedule) {
   std::string text = fmt::format("{} by {} threads", schedule.columns ? "columns" : "rows",
                                  schedule.team * schedule.splits);
   if (schedule.splits > 1) text += fmt::format(" in {} blocks", schedule.splits);
-  if (schedule.keep == RowSchedule::Keep::kRegisters) text += ", held in registers";
-  if (schedule.keep == RowSchedule::Keep::kShared) text += ", held in shared memory";
+  if (schedule.holds()) text += ", held in ";
+  if (schedule.in_shared > 0) text += "shared memory";
+  if (schedule.in_shared > 0 && schedule.in_registers > 0) text += " and ";
+  if (schedule.in_registers > 0) text += "registers";
   return text;
 }
 

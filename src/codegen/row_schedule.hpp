@@ -17,19 +17,32 @@ struct RowSchedule {
   unsigned threads = 1;      // of a block
   unsigned looks = 1;        // how often a thread takes a group of its row: the loop's rounds
   std::uint64_t splits = 1;  // blocks that share a row
-  enum class Keep : std::uint8_t { kNothing, kRegisters, kShared } keep = Keep::kNothing;
+  // Where what is held stays: the first looks in shared memory, the others in registers; both are 0
+  // where nothing is held.
+  unsigned in_shared = 0;
+  unsigned in_registers = 0;
+  bool as_stored = false;  // it is rounded to what it would be in memory
+  // What goes to shared memory is copied there past the registers, all of it at once.
+  bool copies = false;
+  unsigned resident = 0;    // blocks that must fit a multiprocessor at once; 0: as it comes
+  std::uint64_t stays = 0;  // blocks in all, which go on with other rows; 0: a block for each
 
   unsigned teams() const { return threads / team; }
+  bool holds() const { return in_shared + in_registers > 0; }
 };
 
 // What there is to spread.
 struct RowWork {
   const RowLayout& rows;
-  unsigned widest_bytes = 4;      // of an element that is moved in full
-  std::uint64_t held_bytes = 0;   // per element, over all values that stay on chip
-  bool holds = false;             // whether they may
-  std::uint64_t state_bytes = 0;  // of the largest state, per row
-  bool waits = false;             // blocks that share a row wait for each other in between
+  unsigned widest_bytes = 4;       // of an element that is moved in full
+  std::uint64_t held_bytes = 0;    // per element, over all values that stay on chip
+  std::uint64_t stored_bytes = 0;  // the same, as they would be stored in memory
+  bool holds = false;              // whether they may
+  bool plain = false;              // all of them come from memory as they are
+  std::uint64_t state_bytes = 0;   // of the largest state, per row
+  bool waits = false;              // blocks that share a row wait for each other in between
+  bool writes = false;             // something as large as the rows
+  bool adds_up = false;            // what rows come to, over all of them
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Target& target);

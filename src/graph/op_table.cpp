@@ -83,7 +83,7 @@ constexpr std::array kRows = {
     pointwise("neg", 1, kPromote, 1, "-x", "-a", [](In x, At) { return -x[0]; }),
     pointwise("abs", 1, kPromote, 1, "|x|", "magnitude(a)",
               [](In x, At) { return std::abs(x[0]); }),
-    pointwise("exp", 1, kFloat, 1, "e to the power x", "exp(a)",
+    pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
               [](In x, At) { return std::exp(x[0]); }),
     pointwise("log", 1, kFloat, 1, "natural logarithm", "log(a)",
               [](In x, At) { return std::log(x[0]); }),

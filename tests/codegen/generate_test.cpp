@@ -69,6 +69,38 @@ TEST_CASE("one long row is shared by many blocks, which leave room for partial r
   CHECK(!kernel.gaps.more_writes.empty());
 }
 
+TEST_CASE("a long row is copied on chip whole before any of it is looked at") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [4096, 32768]}},
+      "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(kernel.threads == 512);
+  CHECK(kernel.blocks == 4096);
+  CHECK(kernel.shared_bytes == 65536);
+  const std::string& text = kernel.source.text;
+  const std::size_t last_copy = text.rfind("copy_async(h0[k * 512 + threadIdx.x], p0");
+  const std::size_t first_wait = text.find("wait_for_copies<1>();");
+  REQUIRE(last_copy != std::string::npos);
+  REQUIRE(first_wait != std::string::npos);
+  CHECK(last_copy < first_wait);
+  CHECK(!contains(kernel, "@"));  // every place was filled in
+}
+
+TEST_CASE("a sum of losses keeps few blocks at work, and asks for what it picks ahead of it") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [8192, 32000]}, "t": {"shape": [8192], "dtype": "i64"}},
+      "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(kernel.blocks == 792);  // six on each of 132 multiprocessors
+  CHECK(contains(kernel, "for (u32 block = blockIdx.x; block < 8192; block += 792)"));
+  const std::string& text = kernel.source.text;
+  CHECK(text.find("fetch(p0, q)") < text.find("load_pack<8>(p1"));
+  CHECK(text.rfind("fetch(p1, ") < text.find("merge_block<256>(s"));
+  // 15 rounds lie in the row for all threads and do not ask.
+  CHECK(contains(kernel, "for (u32 k = 0; k < 15; ++k)"));
+  CHECK(contains(kernel, "if (r < 32000)"));
+}
+
 TEST_CASE("more than 2^31 elements are counted in 64 bits") {
   const auto copy = [](const std::string& rows) {
     return graph_of(R"({"format": "fusecalc.ops/1", "dtype": "i8",

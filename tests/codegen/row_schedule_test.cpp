@@ -1,0 +1,127 @@
+#include "codegen/row_schedule.hpp"
+
+#include <doctest/doctest.h>
+
+namespace fusecalc {
+namespace {
+
+// An H200: 132 multiprocessors, 227 KiB of shared memory for a block.
+constexpr Target kTarget;
+
+RowLayout rows_of(std::uint64_t rows, std::uint64_t length) {
+  return {{{.extent = rows, .reduced = false}, {.extent = length, .reduced = true}}};
+}
+
+// bf16 rows that are read, looked at again and written.
+RowWork normalisation(const RowLayout& rows) {
+  return {.rows = rows,
+          .widest_bytes = 2,
+          .held_bytes = 2,
+          .stored_bytes = 2,
+          .holds = true,
+          .plain = true,
+          .state_bytes = 28,
+          .waits = true,
+          .writes = true};
+}
+
+TEST_CASE("a short row stays in the registers of its threads") {
+  const RowLayout rows = rows_of(65536, 4096);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  CHECK(schedule.team == 128);  // 512 groups of 16 bytes, four a thread
+  CHECK(schedule.in_registers == 4);
+  CHECK(schedule.in_shared == 0);
+  CHECK(!schedule.copies);
+  CHECK(!schedule.as_stored);
+}
+
+TEST_CASE("a row of 64 KiB is copied on chip, by three blocks to a multiprocessor") {
+  const RowLayout rows = rows_of(4096, 32768);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  CHECK(schedule.threads == 512);
+  CHECK(schedule.looks == 8);  // 4096 groups
+  CHECK(schedule.in_shared == 8);
+  CHECK(schedule.in_registers == 0);
+  CHECK(schedule.copies);
+  CHECK(schedule.resident == 3);
+  CHECK(describe(schedule) == "rows by 512 threads, held in shared memory");
+}
+
+TEST_CASE("what is too much for half of the shared memory stays in registers") {
+  // 128 KiB: 16 looks of 8 KiB. Of the half of 228 KiB, 116736 bytes, a block takes 1024 of its own
+  // and 1024 + 16 * 28 for states; 114240 are left, or 13 looks.
+  const RowLayout rows = rows_of(2048, 65536);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  CHECK(schedule.threads == 512);
+  CHECK(schedule.resident == 2);
+  CHECK(schedule.in_shared == 13);
+  CHECK(schedule.in_registers == 3);
+  CHECK(describe(schedule) == "rows by 512 threads, held in shared memory and registers");
+}
+
+TEST_CASE("the longest rows take a multiprocessor each, longer ones are read again") {
+  const RowLayout longest = rows_of(1000, 114688);  // 224 KiB
+  const RowSchedule alone = schedule_rows(normalisation(longest), kTarget);
+  CHECK(alone.threads == 1024);
+  CHECK(alone.resident == 1);
+  CHECK(alone.in_shared + alone.in_registers == 14);
+  const RowLayout longer = rows_of(1000, 262144);  // 512 KiB
+  RowWork work = normalisation(longer);
+  work.holds = false;
+  const RowSchedule schedule = schedule_rows(work, kTarget);
+  CHECK(!schedule.holds());
+  CHECK(schedule.threads == 512);
+}
+
+TEST_CASE("values that are computed stay in registers as long as their rounded form does") {
+  const RowLayout rows = rows_of(4096, 32768);
+  RowWork work = normalisation(rows);
+  work.plain = false;
+  work.held_bytes = 4;  // 128 bytes a thread, of which 1024 threads spare 64
+  const RowSchedule schedule = schedule_rows(work, kTarget);
+  CHECK(schedule.threads == 1024);
+  CHECK(schedule.in_registers == 4);
+  CHECK(schedule.as_stored);
+  const RowLayout shorter = rows_of(8192, 16384);
+  RowWork half = work;
+  const RowSchedule exact = schedule_rows({.rows = shorter,
+                                           .widest_bytes = 2,
+                                           .held_bytes = 4,
+                                           .stored_bytes = 2,
+                                           .holds = true,
+                                           .state_bytes = half.state_bytes,
+                                           .writes = true},
+                                          kTarget);
+  CHECK(exact.threads == 512);
+  CHECK(exact.in_registers == 4);
+  CHECK(!exact.as_stored);
+}
+
+TEST_CASE("rows that add up to a number are left to few blocks, which go on with others") {
+  const RowLayout rows = rows_of(8192, 32000);
+  const RowWork work{
+      .rows = rows, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true};
+  const RowSchedule schedule = schedule_rows(work, kTarget);
+  CHECK(schedule.threads == 256);  // 4000 groups, 15 looks or more
+  CHECK(schedule.looks == 16);
+  CHECK(schedule.stays == 6 * 132);  // 1536 threads to a multiprocessor
+  const RowLayout few = rows_of(700, 32000);
+  const RowSchedule each = schedule_rows(
+      {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kTarget);
+  CHECK(each.stays == 0);
+}
+
+TEST_CASE("an older GPU's shared memory is shared out, too") {
+  // 163 KiB: a third of 164 KiB holds six looks of 8 KiB, so two blocks have nine or more each.
+  const RowLayout rows = rows_of(4096, 32768);
+  const RowSchedule schedule =
+      schedule_rows(normalisation(rows), {.multiprocessors = 108,
+                                          .shared_bytes_per_block = std::uint64_t{163} * 1024,
+                                          .capability = 80});
+  CHECK(schedule.resident == 2);
+  CHECK(schedule.in_shared == 8);
+  CHECK(schedule.in_registers == 0);
+}
+
+}  // namespace
+}  // namespace fusecalc
