@@ -141,3 +141,43 @@ __device__ __forceinline__ bool dropped(u64 seed, u64 i, u32 limit) {
   z ^= z >> 31;
   return (u32)(z >> 40) < limit;
 }
+
+// The ends of a type's range.
+template <typename T>
+__device__ __forceinline__ T lowest();
+template <>
+__device__ __forceinline__ float lowest<float>() {
+  return -__int_as_float(0x7f800000);
+}
+template <>
+__device__ __forceinline__ double lowest<double>() {
+  return -__longlong_as_double(0x7ff0000000000000ll);
+}
+template <>
+__device__ __forceinline__ int lowest<int>() {
+  return -2147483647 - 1;
+}
+template <>
+__device__ __forceinline__ i64 lowest<i64>() {
+  return -9223372036854775807ll - 1;
+}
+template <>
+__device__ __forceinline__ bool lowest<bool>() {
+  return false;
+}
+template <typename T>
+__device__ __forceinline__ T highest() {
+  return -lowest<T>();
+}
+template <>
+__device__ __forceinline__ int highest<int>() {
+  return 2147483647;
+}
+template <>
+__device__ __forceinline__ i64 highest<i64>() {
+  return 9223372036854775807ll;
+}
+template <>
+__device__ __forceinline__ bool highest<bool>() {
+  return true;
+}

@@ -6,45 +6,63 @@
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
 //       __cluster_dims__(kCluster, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(
+//     ContractSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 256 or 128 (below). kCluster: 2
-// where a batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m.
-// kAlongN: B lies as [k][n]; otherwise as [n][k], the layout of a linear layer's weight. Launch:
-// kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
-// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
-// persistent; any number works).
+// Element: bf16 or f16. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has
+// more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads
+// threads, kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and
+// kCluster * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
+//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, box {64, 128, 1, 1}; a_piece is a
+//     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
-//   B [n][k]: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
-//   B [k][n]: extents {n, k, inner, outer}, box {64, 64, 1, 1}
+//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
+//   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
+//   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a multiple
+//     of 8, and all batches share B
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
-// One warp copies, two warpgroups multiply, accumulators in registers. Tiles of 128 x 256 they
-// share, 64 rows each, the second some steps behind the first; tiles of 128 x 128 they take in
-// turns, so that one's epilogue runs while the other multiplies: better where k is small (below
-// 2048, say) or the epilogue long. Traffic: a cluster's two blocks take tiles above each other and
-// share the columns of B; each fetches half and multicasts it, so that a pair reads 64 KiB from the
-// L2 for 2 x 128 x 256 x 64 multiplications rather than 96: without that the L2's bandwidth is the
-// limit.
+// Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
+// multiply, accumulators in registers. Tiles of 128 x 256 they share, 64 rows each, the second some
+// steps behind the first; narrower ones they take in turns, so that one's epilogue runs while the
+// other multiplies: better where k is small or the epilogue long. Even then it is not for nothing:
+// each instruction on the FMA pipe costs the tensor cores about a cycle, those on the ALU's and the
+// special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
+// cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
+// leaves a lane two of eight columns, and shuffling eight neighbours together takes five
+// instructions an element; but which line of B is which column is the copy engine's to decide. Of 32
+// lines, it puts line 8q + 2j + e at 8j + 2q + e, whose column's sums lane q of a quad has at j, e.
+//
+// Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
+// fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
+// columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
+// 160. A large product runs at the power limit, and these bytes take their part of it: plain
+// products of 8192^3, each alone, take 7 % longer with 128 columns than with 256, and 4 % with 160.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
+// How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
+// accumulators of a lane are neighbours.
+enum class LinesOfB { kAlong, kAcross, kInOrder };
+
+template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
+          class Epilogue>
 struct ContractSm90 {
   static constexpr int kTileM = 128;
+  static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
+  static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   static constexpr int kTileK = 64;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
-  static constexpr bool kAlternate = kTileN <= 128;
+  static constexpr bool kAlternate = kTileN < 256;
   static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
   // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileN == 256 ? 4 : 6;
+  static constexpr int kStages = kAlternate ? 6 : 4;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
   static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
@@ -54,12 +72,14 @@ struct ContractSm90 {
   static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kFoldBytes + 16 * kStages;
   static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
+                "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
   static constexpr int kStaggerBarrier = 8;
 
-  // Boxes of 64 x 64 that an MN-major operand's tile is made of.
+  // 64 x 64: what an MN-major operand's tile is made of, and half of A's rows.
   static constexpr u32 kBox = 64 * 64 * sizeof(Element);
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
@@ -89,7 +109,8 @@ struct ContractSm90 {
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x / 128 == 0) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce(a, b, shape, walk, steps, rank, tiles_a, tiles_b, full, empty);
+      if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, tiles_a, full, empty);
+      if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, tiles_b, full, empty);
     } else {
       grow_registers<232>();
       consume(shape, walk, steps, rank, tiles_a, tiles_b, full, empty, folds, epilogue);
@@ -101,53 +122,72 @@ struct ContractSm90 {
     }
   }
 
-  static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
-                                                 const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
-                                                 u64* full, u64* empty) {
-    constexpr u32 kAll = (1u << kCluster) - 1;
-    constexpr int kOwnN = kTileN / kCluster;  // columns of B that this block fetches
+  // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
+  template <bool kOfA>
+  static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
+                                                 const TileWalk& walk, int steps, u32 rank,
+                                                 u8* tiles, u64* full, u64* empty) {
     int stage = 0;
     u32 parity = 1;  // the first round finds every stage empty
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
-      const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
-      const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
-      const int m = (unit * kCluster + (int)rank) * kTileM;
-      const int n = column * kTileN + (int)rank * kOwnN;
+      const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
+      const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       for (int step = 0; step < steps; ++step) {
-        const int k = step * kTileK;
         barrier_wait(&empty[stage], parity);
-        barrier_expect(&full[stage], kBytesA + kBytesB);
-        u8* const to_a = tiles_a + stage * kBytesA;
-        u8* const to_b = tiles_b + stage * kBytesB + rank * (kBytesB / kCluster);
-        if constexpr (kAlongM) {
-#pragma unroll
-          for (int i = 0; i < kTileM / 64; ++i) {
-            copy_box(to_a + i * kBox, a, &full[stage], m + i * 64, k, a2, a3, kEvictNormal);
-          }
+        if constexpr (kOfA) {
+          barrier_expect(&full[stage], kBytesA + kBytesB);
+          int k = step * kTileK, piece = c2;
+          if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
+          fetch_a(tiles + stage * kBytesA, map, &full[stage], k,
+                  (unit * kCluster + (int)rank) * kTileM, piece, c3);
         } else {
-          copy_box(to_a, a, &full[stage], k, m, a2, a3, kEvictNormal);
-        }
-        if constexpr (kAlongN) {
-#pragma unroll
-          for (int i = 0; i < kOwnN / 64; ++i) {
-            fetch_b(kAll, to_b + i * kBox, b, &full[stage], n + i * 64, k, b2, b3);
-          }
-        } else {
-          fetch_b(kAll, to_b, b, &full[stage], k, n, b2, b3);
+          fetch_b(tiles + stage * kBytesB, map, &full[stage], step * kTileK, column * kTileN, c2, c3,
+                  rank);
         }
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
     }
   }
 
-  static __device__ __forceinline__ void fetch_b(u32 all, void* to, const TensorMap& b,
-                                                 u64* barrier, int c0, int c1, int c2, int c3) {
+  static __device__ __forceinline__ void fetch_a(u8* to, const TensorMap& a, u64* barrier, int k,
+                                                 int m, int c2, int c3) {
+    if constexpr (kAlongM) {
+#pragma unroll
+      for (int i = 0; i < kTileM / 64; ++i) {
+        copy_box(to + i * kBox, a, barrier, m + i * 64, k, c2, c3, kEvictNormal);
+      }
+    } else {
+      copy_box(to, a, barrier, k, m, c2, c3, kEvictNormal);
+    }
+  }
+
+  // This block's share of the tile, to all blocks of the cluster.
+  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, u64* barrier, int k,
+                                                 int n, int c2, int c3, u32 rank) {
+    if constexpr (kAlongN) {
+#pragma unroll
+      for (int i = 0; i < kTileN / 64; ++i) {
+        if (i % kCluster == rank) share(to + i * kBox, b, barrier, n + i * 64, k, c2, c3);
+      }
+    } else if constexpr (kInOrder) {
+#pragma unroll
+      for (int i = 0; i < kTileN / 32; ++i) {
+        if (i % kCluster == rank) share(to + i * (kBox / 2), b, barrier, k, 0, n / 8 + i * 4, 0);
+      }
+    } else {
+      constexpr int kOwnN = kTileN / kCluster;
+      share(to + rank * (kBytesB / kCluster), b, barrier, k, n + (int)rank * kOwnN, c2, c3);
+    }
+  }
+
+  static __device__ __forceinline__ void share(void* to, const TensorMap& b, u64* barrier, int c0,
+                                               int c1, int c2, int c3) {
+    constexpr u32 kAll = (1u << kCluster) - 1;
     if constexpr (kCluster > 1)
-      copy_box_to(all, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
+      copy_box_to(kAll, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
     else
       copy_box(to, b, barrier, c0, c1, c2, c3, kEvictNormal);
   }
@@ -158,7 +198,6 @@ struct ContractSm90 {
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    // K-major: 64 rows of A further on are 64 * 128 bytes further. MN-major: the next box is.
     const u64 a0 = wgmma_operand(tiles_a + (kAlternate ? 0 : consumer) * kBox, kBox);
     const u64 b0 = wgmma_operand(tiles_b, kBox);
     // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
@@ -251,7 +290,7 @@ struct ContractSm90 {
     const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
                       shape.m, shape.n};
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
-    run_epilogue<kTileN>(epilogue, piece, acc, rows, folds + warp * kTileN);
+    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, folds + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -3,21 +3,28 @@
 // before it.
 //
 // kAlign: every line of A, and b, begins at a multiple of that many elements (8, 4, 2 or 1), and of
-// as many bytes in memory. Launch: kThreads threads, a block for each row of each matrix.
+// as many bytes in memory. kLanes: threads that have a row together: 8 or 32 where there are rows
+// enough, else kThreads. kSplit: blocks that share a row, for few and long ones; more than 1 wants
+// kLanes to be kThreads and `work`: 4 * kSplit + 4 bytes for each row, all zero before the first
+// launch. Launch: kThreads threads; ceil(rows / kRows) * kSplit blocks, rows those of all batches.
 //
 // Traffic: A once; b stays in the L2. All threads have several loads of 16 bytes in flight.
 
-template <typename Element, int kAlign, class Epilogue>
+template <typename Element, int kAlign, int kLanes, int kSplit, class Epilogue>
 struct ContractVector {
-  static constexpr int kThreads = 512;
+  static constexpr int kThreads = kLanes > 32 ? 512 : 256;
+  static constexpr int kRows = kThreads / kLanes;  // of a block
   static constexpr int kMost = 16 / sizeof(Element);
   static constexpr int kPack = kAlign < kMost ? kAlign : kMost;
+  static_assert(kLanes == kThreads || (kLanes <= 32 && kSplit == 1), "only blocks share a row");
 
-  static __device__ __forceinline__ float sum_of(const Element* a, const Element* b, int k) {
+  // This thread's part of packs [begin, end), and of the `rest` elements behind them.
+  static __device__ __forceinline__ float sum(const Element* a, const Element* b, int begin,
+                                              int end, int rest) {
+    const int lane = threadIdx.x % kLanes;
     float sums[kPack] = {};
-    const int packs = k / kPack;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < packs; i += kThreads) {
+    for (int i = begin + lane; i < end; i += kLanes) {
       const auto x = load_input(reinterpret_cast<const Pack<Element, kPack>*>(a) + i);
       const auto y = load_input(reinterpret_cast<const Pack<Element, kPack>*>(b) + i);
 #pragma unroll
@@ -28,31 +35,74 @@ struct ContractVector {
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kPack; ++j) sum += sums[j];
-    for (int i = packs * kPack + threadIdx.x; i < k; i += kThreads) {
+    for (int i = end * kPack + lane; i < end * kPack + rest; i += kLanes) {
       sum = fmaf((float)to_compute(a[i]), (float)to_compute(b[i]), sum);
     }
     return sum;
   }
 
+  // The sum over a group of lanes; the first has it.
+  static __device__ __forceinline__ float sum_over_lanes(float sum) {
+    constexpr int kOfWarp = kLanes < 32 ? kLanes : 32;
+#pragma unroll
+    for (int mask = kOfWarp / 2; mask >= 1; mask /= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+    }
+    if constexpr (kLanes == kThreads) {
+      __shared__ float parts[kThreads / 32];
+      if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+      __syncthreads();
+      sum = 0;
+#pragma unroll
+      for (int w = 0; w < kThreads / 32; ++w) sum += parts[w];
+    }
+    return sum;
+  }
+
+  // Whether this block is the last of its row's; then its first warp has the sum of all parts,
+  // added up in their own order, whichever came first.
+  static __device__ __forceinline__ bool sum_over_blocks(float& sum, i64 row, i64 rows, int part,
+                                                         u8* work) {
+    float* const parts = reinterpret_cast<float*>(work) + row * kSplit;
+    u32* const arrived = reinterpret_cast<u32*>(work) + rows * kSplit + row;
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+      parts[part] = sum;
+      __threadfence();
+      last = atomicAdd(arrived, 1u) == kSplit - 1;
+      if (last) *arrived = 0;  // for the next launch
+      __threadfence();
+    }
+    __syncthreads();
+    if (!last || threadIdx.x >= 32) return false;
+    sum = 0;
+    for (int i = threadIdx.x; i < kSplit; i += 32) sum += __ldcg(parts + i);
+#pragma unroll
+    for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+    return true;
+  }
+
   static __device__ __forceinline__ void run(const Element* a, const Element* b,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue) {
-    __shared__ float parts[kThreads / 32];
-    const int row = blockIdx.x % shape.m, batch = blockIdx.x / shape.m;
+                                             const Epilogue& epilogue, u8* work = nullptr) {
+    const int batches = shape.inner * shape.outer;
+    const i64 rows = (i64)shape.m * batches;
+    const i64 found = (i64)(blockIdx.x / kSplit) * kRows + threadIdx.x / kLanes;
+    const i64 row = found < rows ? found : 0;  // shuffles want whole warps
+    const int part = blockIdx.x % kSplit;
+    const int batch = batches == 1 ? 0 : (int)(row / shape.m);
+    const int m = (int)(row - (i64)batch * shape.m);
     const int outer = batch / shape.inner, inner = batch % shape.inner;
-    a += outer * strides.a_outer + inner * strides.a_inner + row * strides.a_line;
+    a += outer * strides.a_outer + inner * strides.a_inner + m * strides.a_line;
     b += outer * strides.b_outer + inner * strides.b_inner;
-    float sum = sum_of(a, b, shape.k);
-#pragma unroll
-    for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      float v[8] = {};
-#pragma unroll
-      for (int w = 0; w < kThreads / 32; ++w) v[0] += parts[w];
-      epilogue(batch, (i64)row, (i64)0, v, 1);
+    const i64 packs = shape.k / kPack;
+    float v[8] = {};
+    v[0] = sum_over_lanes(sum(a, b, (int)(packs * part / kSplit), (int)(packs * (part + 1) / kSplit),
+                              part == kSplit - 1 ? shape.k % kPack : 0));
+    if constexpr (kSplit > 1) {
+      if (!sum_over_blocks(v[0], row, rows, part, work)) return;
     }
+    if (found < rows && threadIdx.x % kLanes == 0) epilogue(batch, (i64)m, (i64)0, v, 1);
   }
 };

@@ -80,6 +80,21 @@ struct Sum {
   }
 };
 
+// The sum of squares.
+struct Squares {
+  typedef Sum::State State;
+  static constexpr int kParts = 1;
+  static __device__ __forceinline__ State none() { return {0.0f}; }
+  static __device__ __forceinline__ State of(float v) { return {v * v}; }
+  static __device__ __forceinline__ State merge(State a, State b) { return Sum::merge(a, b); }
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = i < valid ? fmaf(v[i], v[i], sum) : sum;
+    return {sum};
+  }
+};
+
 // The largest value so far, and the sum of exp(value - largest).
 struct LogSumExp {
   struct State {
@@ -183,6 +198,22 @@ __device__ __forceinline__ T load_input(const T* at) {
   return result;
 }
 
+template <typename T>
+__device__ __forceinline__ constexpr bool is_bf16(T) {
+  return false;
+}
+__device__ __forceinline__ constexpr bool is_bf16(bf16) { return true; }
+
+// Two bf16 of a word, by what the ALU does: the compiler would have half of it multiplied, and each
+// instruction on the FMA pipe takes a cycle from the tensor cores of the next tile
+// (contract_sm90.cuh).
+__device__ __forceinline__ void split(u32 word, float& first, float& second) {
+  u32 low;
+  asm("prmt.b32 %0, %1, 0, 0x1044;" : "=r"(low) : "r"(word));
+  first = __uint_as_float(low);
+  second = __uint_as_float(word & 0xffff0000u);
+}
+
 // Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
 // 8). Beyond `valid` nothing is touched, and 0 is read.
 template <int kAlign, typename T, class Valid>
@@ -193,8 +224,15 @@ __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
   for (int i = 0; i < 8; i += kPack) {
     if (i + kPack <= valid) {
       const Pack<T, kPack> pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+      if constexpr (is_bf16(T{}) && kPack > 1) {
+        u32 words[kPack / 2];
+        memcpy(words, &pack, sizeof(words));
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+        for (int j = 0; j < kPack; j += 2) split(words[j / 2], v[i + j], v[i + j + 1]);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
+      }
     } else {
 #pragma unroll
       for (int j = i; j < i + kPack; ++j) {
@@ -289,7 +327,7 @@ struct Piece {
 // 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_folded are the
 // folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
 // warp leaves its columns' folds.
-template <int kColumns, class Valid, class Epilogue>
+template <int kColumns, bool kInOrder, class Valid, class Epilogue>
 __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
                                            const float (&acc)[kColumns / 2],
                                            typename Epilogue::Rows::State (&rows_folded)[2],
@@ -310,7 +348,12 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
       for (int i = 0; i < 8; ++i) {
         x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
       }
-      columns_of_quad(x, v);
+      if constexpr (kInOrder) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = x[i / 2][i % 2];
+      } else {
+        columns_of_quad(x, v);
+      }
       bool inside = true;
       if constexpr (kWhole) {
         epilogue(piece.batch, row, column, v, Eight{});
@@ -344,15 +387,15 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 // A piece that lies wholly inside takes a path without a branch: only there can the compiler
 // overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
 // latency alone.
-template <int kColumns, class Epilogue>
+template <int kColumns, bool kInOrder = false, class Epilogue>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
                                              typename Epilogue::Rows::State (&rows_folded)[2],
                                              typename Epilogue::Columns::State* columns_folded) {
   if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
-    run_groups<kColumns, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
   } else {
-    run_groups<kColumns, int>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_folded, columns_folded);
   }
 }
 

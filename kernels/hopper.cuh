@@ -115,6 +115,7 @@ __device__ __forceinline__ void grow_registers() {
 // the L2's policy for it.
 
 constexpr u64 kEvictNormal = 0x1000000000000000ull;
+constexpr u64 kEvictFirst = 0x12f0000000000000ull;
 
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
@@ -175,12 +176,17 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define FUSECALC_ACC32(i) \
   FUSECALC_ACC8(i), FUSECALC_ACC8(i + 8), FUSECALC_ACC8(i + 16), FUSECALC_ACC8(i + 24)
+#define FUSECALC_ACC_16 FUSECALC_ACC8(0)
+#define FUSECALC_ACC_32 FUSECALC_ACC8(0), FUSECALC_ACC8(8)
 #define FUSECALC_ACC_64 FUSECALC_ACC32(0)
 #define FUSECALC_ACC_80 FUSECALC_ACC_64, FUSECALC_ACC8(32)
 #define FUSECALC_ACC_96 FUSECALC_ACC_80, FUSECALC_ACC8(40)
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
+#define FUSECALC_ACC_160 FUSECALC_ACC_128, FUSECALC_ACC8(64), FUSECALC_ACC8(72)
 #define FUSECALC_ACC_192 FUSECALC_ACC_128, FUSECALC_ACC32(64)
 #define FUSECALC_ACC_256 FUSECALC_ACC_192, FUSECALC_ACC32(96)
+#define FUSECALC_LIST16 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define FUSECALC_LIST32 FUSECALC_LIST16 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define FUSECALC_LIST64                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -193,6 +199,9 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_LIST128 \
   FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define FUSECALC_LIST160 \
+  FUSECALC_LIST128       \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define FUSECALC_LIST192                                                             \
   FUSECALC_LIST128                                                                   \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
@@ -235,9 +244,12 @@ struct Wgmma;
     FUSECALC_WGMMA(kN, bf16, __VA_ARGS__) \
     FUSECALC_WGMMA(kN, f16, __VA_ARGS__)  \
   };
+FUSECALC_WGMMA_BOTH(16, 8, 9, 10, 11, 12, 13, 14)
+FUSECALC_WGMMA_BOTH(32, 16, 17, 18, 19, 20, 21, 22)
 FUSECALC_WGMMA_BOTH(64, 32, 33, 34, 35, 36, 37, 38)
 FUSECALC_WGMMA_BOTH(80, 40, 41, 42, 43, 44, 45, 46)
 FUSECALC_WGMMA_BOTH(96, 48, 49, 50, 51, 52, 53, 54)
 FUSECALC_WGMMA_BOTH(128, 64, 65, 66, 67, 68, 69, 70)
+FUSECALC_WGMMA_BOTH(160, 80, 81, 82, 83, 84, 85, 86)
 FUSECALC_WGMMA_BOTH(192, 96, 97, 98, 99, 100, 101, 102)
 FUSECALC_WGMMA_BOTH(256, 128, 129, 130, 131, 132, 133, 134)

@@ -9,6 +9,9 @@ struct ContractShape {
   // Clusters' row tiles that are walked together before the next columns of B: their A stays in the
   // L2 while B streams through. 8 for large K; more where k is small and A fits.
   int group;
+  // Where A's lines are in pieces along k (ContractSm90 alone): elements of one, which is then the
+  // extent of the map's first dimension, and the inner batch dimension counts pieces.
+  int a_piece;
 };
 
 // Of operands that are read by their address. In elements; a batch's is 0 where it is broadcast.

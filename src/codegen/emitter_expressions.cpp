@@ -15,14 +15,14 @@ namespace {
 
 // The device column of an op in the functions of quick.cuh, where they have it.
 std::string in_quick_functions(std::string_view device, const Op& op) {
-  if (device == "a * sigmoid(a)") return "quick_silu(a)";
+  if (device == "a * $sigmoid(a)") return "quick_silu(a)";
   if (device == "$gelu(a)") {
-    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "$gelu(a)";
+    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "quick_gelu(a)";
   }
   constexpr std::array kQuick = {
-      std::pair{"$exp(a)", "quick_exp(a)"},        std::pair{"log(a)", "quick_log(a)"},
-      std::pair{"log1p(a)", "quick_log1p(a)"},     std::pair{"tanh(a)", "quick_tanh(a)"},
-      std::pair{"sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
+      std::pair{"$exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
+      std::pair{"log1p(a)", "quick_log1p(a)"},      std::pair{"tanh(a)", "quick_tanh(a)"},
+      std::pair{"$sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
   };
   for (const auto& [precise, quick] : kQuick) {
     if (device == precise) return quick;

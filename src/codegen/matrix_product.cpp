@@ -41,6 +41,21 @@ std::optional<Digits> through(const Digits& digits, const Step& step) {
   return result;
 }
 
+// Counting along one axis of a tensor, as counting through its value's memory.
+std::optional<Digits> digits_of(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
+                                std::uint64_t stride) {
+  Digits digits = {{extent, stride}};
+  while (graph.tensors[tensor].view_of != kNone) {
+    const Tensor& view = graph.tensors[tensor];
+    tensor = view.view_of;
+    if (view.view_perm.empty()) continue;
+    auto next = through(digits, permute_step(graph.tensors[tensor].type.shape, view.view_perm));
+    if (!next) return std::nullopt;
+    digits = *std::move(next);
+  }
+  return digits;
+}
+
 struct BatchAxis {
   std::uint64_t extent = 1;
   std::uint64_t a = 0;
@@ -100,16 +115,34 @@ void join_rows(MatrixProduct& product) {
 std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
                                       std::uint64_t stride) {
   if (extent <= 1 || stride == 0) return stride;
-  Digits digits = {{extent, stride}};
-  while (graph.tensors[tensor].view_of != kNone) {
-    const Tensor& view = graph.tensors[tensor];
-    tensor = view.view_of;
-    if (view.view_perm.empty()) continue;
-    auto next = through(digits, permute_step(graph.tensors[tensor].type.shape, view.view_perm));
-    if (!next) return std::nullopt;
-    digits = *std::move(next);
+  const auto digits = digits_of(graph, tensor, extent, stride);
+  return digits && digits->size() == 1 ? std::optional(digits->front().stride) : std::nullopt;
+}
+
+std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& op,
+                                               std::uint64_t unit) {
+  const TensorId tensor = op.operands[0].tensor;
+  const OperandOrder order = operand_order(graph, op, 0);
+  const auto b = operand_of(graph, op, 1, op.matrix.columns, op.matrix.depth, false);
+  if (!b || order.depth != 1 || op.matrix.batch > 1 || op.matrix.rows < 2) return std::nullopt;
+  const auto depth = digits_of(graph, tensor, op.matrix.depth, 1);
+  const auto lines = digits_of(graph, tensor, op.matrix.rows, order.line);
+  if (!depth || depth->size() != 2 || !lines || lines->size() > 2) return std::nullopt;
+  const Step::Axis& along = depth->back();
+  if (along.stride != 1 || along.extent % unit != 0) return std::nullopt;
+  MatrixProduct product{.m = lines->back().extent,
+                        .n = op.matrix.columns,
+                        .k = op.matrix.depth,
+                        .a = {.tensor = graph.tensors[tensor].value,
+                              .line = lines->back().stride,
+                              .piece = along.extent,
+                              .jump = depth->front().stride},
+                        .b = *b};
+  if (lines->size() == 2) {
+    product.outer = lines->front().extent;
+    product.a.outer = lines->front().stride;
   }
-  return digits.size() == 1 ? std::optional(digits[0].stride) : std::nullopt;
+  return product;
 }
 
 Shape batch_axes(const OpGraph& graph, const Op& op) {

@@ -16,6 +16,9 @@ struct MatrixOperand {
   std::uint64_t line = 0;   // from one to the next
   std::uint64_t inner = 0;  // from one matrix of the inner batch dimension to the next; 0: shared
   std::uint64_t outer = 0;
+  // Where its lines are in pieces along k: elements of one, and the distance to the next.
+  std::uint64_t piece = 0;
+  std::uint64_t jump = 0;
 };
 
 // result[outer][inner][m][n] = sum over k of a[m][k] b[k][n]. The result lies in that order.
@@ -36,6 +39,11 @@ struct MatrixProduct {
 // possible. `packed`: as if a lay in its own order, whatever its views (a.tensor is none then).
 std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
                                             std::uint64_t rows = 0, bool packed = false);
+
+// The same for an a whose lines are in pieces of a multiple of `unit` elements, and b one matrix:
+// heads side by side that were apart. All batches are in `outer`.
+std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& op,
+                                               std::uint64_t unit);
 
 // The distance between neighbours along one axis of a tensor, in its value's memory; `stride` is
 // what it is in the tensor's own order. Nothing where a view breaks the axis up.

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <string>
+#include <utility>
 
 #include "codegen/generate.hpp"
 #include "codegen/matrix_product.hpp"
@@ -96,7 +98,7 @@ TEST_CASE("matrices that share the other operand are one") {
   CHECK(product->b.line == 5);
 }
 
-TEST_CASE("a lone product is the library's, a fused one ours") {
+TEST_CASE("a fused product has code of ours, for the architecture at hand") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel lone = generated(graph, {0});
   REQUIRE(lone.library);
@@ -104,7 +106,6 @@ TEST_CASE("a lone product is the library's, a fused one ours") {
   CHECK(lone.library->matmul.b_transposed);
   CHECK(lone.library->matmul.m == 60);
   const GeneratedKernel fused = generated(graph, {0, 1});
-  CHECK(!fused.library);
   CHECK(fused.source.architecture_bound);
   CHECK(fused.maps.size() == 2);
   // Rows of 10 elements begin at multiples of 2.
@@ -115,15 +116,186 @@ TEST_CASE("a lone product is the library's, a fused one ours") {
   CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
 }
 
+// m x k times [n][k], then relu, for 132 multiprocessors.
+GeneratedKernel product_with_relu(const std::string& m, const std::string& n, const std::string& k,
+                                  const std::string& type = "bf16") {
+  const OpGraph graph = graph_of(
+      list(R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type +
+               R"("}, "w": {"shape": [)" + n + ", " + k + R"(], "dtype": ")" + type + R"("})",
+           R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+         {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
+  TrafficCounter counter(graph, known_devices().front());
+  return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
+}
+
+// 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16
+// * 4.28
+// * 128 + 1300 cycles, 1664 of 160 are 26 of 16 * 4.2 * 160 + 900, 1024 of 256 are 16 of 16 * 4 *
+// 256
+// + 4500: 322k, 303k and 334k. 8192 x 8192 x 8192: 32 rounds, 26 and 16: 2286k, 2259k, 2169k.
+TEST_CASE("tiles are as wide as takes the least time in rounds") {
+  const GeneratedKernel narrow = product_with_relu("16384", "4096", "1024");
+  CHECK(contains(narrow, "ContractSm90<bf16, 160, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(narrow.blocks == 132);
+  CHECK(narrow.shared_bytes == 6 * (16384 + 20480 + 16));
+  const GeneratedKernel wide = product_with_relu("8192", "8192", "8192");
+  CHECK(contains(wide, "ContractSm90<bf16, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(wide.shared_bytes == 4 * (16384 + 32768 + 16));
+}
+
+TEST_CASE("the lines of the second operand are fetched in the order in which lanes hold columns") {
+  const GeneratedKernel ordered = product_with_relu("200", "72", "64");
+  REQUIRE(ordered.maps.size() == 2);
+  CHECK(ordered.maps[1].extents == std::array<std::uint64_t, 4>{64, 2, 9, 4});
+  CHECK(ordered.maps[1].strides == std::array<std::uint64_t, 3>{128, 1024, 256});
+  CHECK(ordered.maps[1].box == std::array<std::uint32_t, 4>{64, 2, 4, 4});
+  // 70 lines are no whole groups of eight.
+  const GeneratedKernel other = product_with_relu("200", "70", "64");
+  CHECK(contains(other, "LinesOfB::kAlong"));
+  CHECK(other.maps[1].extents == std::array<std::uint64_t, 4>{64, 70, 1, 1});
+}
+
+// c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
+TEST_CASE("epilogues on tensor cores use the quick functions of whatever has one") {
+  for (const auto& [op, quick] : {std::pair{"exp", "quick_exp("},
+                                  {"log", "quick_log("},
+                                  {"log1p", "quick_log1p("},
+                                  {"tanh", "quick_tanh("},
+                                  {"sigmoid", "quick_sigmoid("},
+                                  {"silu", "quick_silu("},
+                                  {"gelu", "quick_gelu("}}) {
+    const OpGraph graph =
+        graph_of(list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
+                      R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+                {"name": "f", "op": ")" +
+                          std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
+    CAPTURE(op);
+    const std::string text =
+        generated(graph, {op_called(graph, "l"), op_called(graph, "f")}).source.text;
+    // In the epilogue, behind what quick.cuh itself says.
+    CHECK(text.find(quick, text.find("struct Epilogue")) != std::string::npos);
+  }
+}
+
+TEST_CASE("lines in pieces are put together by the copy engine, where something is fused") {
+  const OpGraph graph = graph_of(list(
+      R"("c": {"shape": [2, 3, 100, 64]}, "w": {"shape": [72, 192]})",
+      R"({"name": "vc", "op": "permute_view", "inputs": ["c"], "output": "ct", "perm": [0, 2, 1, 3]},
+         {"name": "vm", "op": "view", "inputs": ["ct"], "output": "cm", "shape": [2, 100, 192]},
+         {"name": "out", "op": "linear", "inputs": ["cm", "w"], "output": "o"},
+         {"name": "relu", "op": "relu", "inputs": ["o"], "output": "y"})"));
+  const GeneratedKernel fused =
+      generated(graph, {op_called(graph, "out"), op_called(graph, "relu")});
+  CHECK(fused.source.entries == std::vector<std::string>{"fused"});
+  CHECK(fused.workspace_bytes == 0);
+  CHECK(fused.maps[0].extents == std::array<std::uint64_t, 4>{64, 100, 3, 2});
+  CHECK(fused.maps[0].strides == std::array<std::uint64_t, 3>{128, 12800, 38400});
+  CHECK(contains(fused, "kShape = {100, 72, 192, 2, 1, 1, 0, 0, 0, 64, 64}"));
+  const GeneratedKernel lone = generated(graph, {op_called(graph, "out")});
+  CHECK(lone.source.entries.size() == 2);
+}
+
+// 14336 columns are 112 blocks of 128; 4096 are 64 of 64, which leave room for two parts of k; 1024
+// are 16 of 64, for eight.
+TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of k") {
+  const GeneratedKernel wide = product_with_relu("32", "14336", "4096");
+  CHECK(contains(wide, "ContractThinSm90<bf16, 32, 128, 1, false, Epilogue>"));
+  CHECK(wide.blocks == 112);
+  CHECK(wide.threads == 288);
+  CHECK(wide.shared_bytes == 5 * (20480 + 16));
+  const GeneratedKernel two = product_with_relu("1", "4096", "4096");
+  CHECK(contains(two, "ContractThinSm90<bf16, 16, 64, 2, false, Epilogue>"));
+  CHECK(two.blocks == 128);
+  const GeneratedKernel eight = product_with_relu("64", "1024", "4096");
+  CHECK(contains(eight, "ContractThinSm90<bf16, 64, 64, 8, false, Epilogue>"));
+  CHECK(eight.blocks == 128);
+  CHECK(contains(product_with_relu("65", "4096", "4096"), "ContractSm90<"));
+}
+
+// A row of 2^27 floats is 2^25 packs of four: two blocks for each multiprocessor share it, and
+// leave their parts and a count in memory.
+TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
+  const GeneratedKernel one = product_with_relu("1", "1", "134217728", "f32");
+  CHECK(contains(one, "ContractVector<f32, 8, 512, 264, Epilogue>"));
+  CHECK(one.blocks == 264);
+  CHECK(one.workspace_bytes == 265 * 4);
+  const GeneratedKernel many = product_with_relu("16384", "1", "16384");
+  CHECK(contains(many, "ContractVector<bf16, 8, 32, 1, Epilogue>"));
+  CHECK(many.blocks == 2048);
+  CHECK(many.workspace_bytes == 0);
+  CHECK(product_with_relu("1000", "1", "64").blocks == 32);
+}
+
 TEST_CASE("columns are folded by strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
   CHECK(contains(fused, "typedef Max Columns;"));
-  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64}"));
+  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64, 0}"));
   CHECK(fused.source.entries.size() == 2);
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.
   CHECK(contains(fused, "merge_columns<Max>(partials, 2, 1, 10,"));
+}
+
+const std::string kNorm =
+    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
+            "g": {"shape": [384]})",
+         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
+            {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
+
+TEST_CASE("whole rows stay in the registers of a cluster, in the tilings that waste least") {
+  const OpGraph graph = graph_of(kNorm);
+  const GeneratedKernel kernel = generated(graph, {0, 1, 2});
+  CHECK(contains(kernel, "ContractRowsSm90<bf16, 192, 2, false, false, Epilogue>"));
+  CHECK(contains(kernel, "typedef Moments Rows;"));
+  CHECK(kernel.persistent_cluster == 2);
+  CHECK(kernel.blocks == 6);  // 300 rows are three pieces of 128
+  // Four stages of 128 + 192 lines of 128 bytes; three floats of 128 rows from 2 blocks, twice.
+  CHECK(kernel.shared_bytes == 4 * 320 * 128 + 2 * 2 * 128 * 12 + 128);
+  CHECK(kernel.workspace_bytes == 0);
+  CHECK(kernel.maps.size() == 2);
+  CHECK(kernel.maps[1].box[1] == 192);
+  REQUIRE(kernel.others.size() == 1);
+  CHECK(contains(kernel.others[0], "ContractRowsSm90<bf16, 128, 3, false, false, Epilogue>"));
+  CHECK(kernel.others[0].maps[1].box[1] == 128);
+  CHECK(kernel.others[0].storages == kernel.storages);
+}
+
+TEST_CASE("what is there before a row is known is stored before") {
+  const OpGraph graph = graph_of(kNorm);
+  // h + r is somebody else's, too.
+  const OpGraph more = graph_of(kNorm.substr(0, kNorm.size() - 1) + R"(, "outputs": ["s", "y"]})");
+  for (const auto& [of, stores] : {std::pair{&graph, 1}, std::pair{&more, 2}}) {
+    const GeneratedKernel kernel = generated(*of, {0, 1, 2});
+    const std::string& text = kernel.source.text;
+    const std::size_t first = text.rfind("void first(");
+    const std::size_t second = text.rfind("void second(");
+    REQUIRE(second != std::string::npos);
+    const std::string before = text.substr(first, second - first);
+    CHECK((before.find("store8<8>") != std::string::npos) == (stores == 2));
+    CHECK(text.find("store8<8>", second) != std::string::npos);
+  }
+}
+
+std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capability) {
+  try {
+    generated(graph, kernel, capability);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("whole rows that no kernel holds say why") {
+  CHECK(refusal(graph_of(kNorm), {0, 1, 2}, 80).find("compute capability 9.0") !=
+        std::string::npos);
+  const OpGraph twice =
+      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
+                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
+              {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
+  CHECK(refusal(twice, {0, 1, 2}, 90).find("a second reduction") != std::string::npos);
 }
 
 TEST_CASE("convolutions say why they are left out") {

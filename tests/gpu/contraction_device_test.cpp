@@ -92,16 +92,16 @@ const std::string kShape =
 std::string flag(bool value) { return value ? "true" : "false"; }
 
 void Bench::run_sm90() {
-  const std::string text = kStore + kShape + "typedef ContractSm90<bf16, 256, 2, " +
-                           flag(operands_.along_m) + ", " + flag(operands_.along_n) +
-                           R"(, Store> Contract;
+  const std::string text =
+      kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
       i64 line) {
   Contract::run(a, b, kShape, Store{out, rows, line});
 }
 )";
-  constexpr std::uint32_t kSharedBytes = 4 * (128 + 256) * 64 * 2 + 16 * 4;
+  constexpr std::uint32_t kSharedBytes = 6 * (128 + 128) * 64 * 2 + 16 * 6;
   const auto [lines, line] = operands_.along_m ? std::pair{kK, kM} : std::pair{kM, kK};
   const TensorMap a{.at = a_.at(0),
                     .dtype = DType::kBf16,
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
                     .dtype = DType::kBf16,
                     .extents = {operands_.along_n ? kN : kK, operands_.along_n ? kK : kN, 1, 1},
                     .strides = {operands_.b_line() * 2, 16, 16},
-                    .box = {64, operands_.along_n ? 64U : 128U, 1, 1}};
+                    .box = {64, 64, 1, 1}};
   std::vector<Argument> arguments = {a, b};
   for (const Argument& each : tail()) arguments.push_back(each);
   gpu_.launch({.kernel = compile(source_of(kContractSm90, text), true),

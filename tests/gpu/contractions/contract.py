@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 """
 ENTRY = """
-typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, {tb}, Store> Contract;
+typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
     {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
            const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
@@ -111,11 +111,10 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
 """
 
 
-def source_90(name, epilogue, element="bf16", tile_n=256, cluster=2, ta=False, tb=False, align=8):
+def source_90(name, epilogue, element="bf16", tile_n=128, cluster=2, ta=False, tb=False, align=8):
     return (cuda.building_blocks(*BLOCKS_90) +
             f"typedef {element} T;\n" + epilogue.replace("ALIGN", str(align)) +
-            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=str(ta).lower(),
-                         tb=str(tb).lower()))
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, ta=int(ta), tb=int(tb)))
 
 
 ENTRY_80 = """
@@ -141,20 +140,26 @@ def shared_bytes(tile_n, column_parts=0):
 
 
 class Problem:
-    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n]; views may broadcast."""
+    """a: [outer, inner, m, k] or [.., k, m]; b: [.., n, k], or [.., k, n] where tb is 1; views may
+    broadcast. tb = 2: [n, k], its lines fetched in the order in which lanes hold columns."""
 
-    def __init__(self, a, b, ta=False, tb=False, tile_n=256, cluster=2, group=8):
+    def __init__(self, a, b, ta=False, tb=False, tile_n=128, cluster=2, group=8):
         self.ta, self.tb, self.tile_n, self.cluster = ta, tb, tile_n, cluster
         k_of_a = a.shape[2] if ta else a.shape[3]
         self.m = a.shape[3] if ta else a.shape[2]
-        self.n = b.shape[3] if tb else b.shape[2]
+        self.n = b.shape[3] if tb == 1 else b.shape[2]
         self.k = k_of_a
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.map_a = self.map_of(a, (64, 64) if ta else (64, 128))
-        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n // cluster))
+        if tb == 2:
+            line = b.stride(2)
+            self.map_b = cuda.tensor_map(b, [self.k, 2, self.n // 8, 4], [line, 8 * line, 2 * line],
+                                         [64, 2, 4, 4])
+        else:
+            self.map_b = self.map_of(b, (64, 64) if tb == 1 else (64, tile_n // cluster))
         units = -(-self.m // (128 * cluster)) * -(-self.n // tile_n) * self.outer * self.inner
         self.grid = min(torch.cuda.get_device_properties(0).multi_processor_count // cluster,
                         units) * cluster
@@ -185,6 +190,55 @@ def source_thin(name, epilogue, rows, columns, element="bf16", align=8):
             ENTRY_THIN.format(name=name, rows=rows, columns=columns))
 
 
+BLOCKS_THIN_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_thin_sm90")
+ENTRY_THIN_90 = """
+typedef ContractThinSm90<T, {rows}, {tile_n}, {split}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads) __cluster_dims__({split}, 1, 1)
+    {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+           const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
+  Contract::run(a, b, shape, store);
+}}
+"""
+
+
+def source_thin_90(name, epilogue, rows, tile_n, split, tb=0, element="bf16", align=8):
+    return (cuda.building_blocks(*BLOCKS_THIN_90) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", str(align)) +
+            ENTRY_THIN_90.format(name=name, rows=rows, tile_n=tile_n, split=split, tb=tb))
+
+
+class ProblemThin90(Problem):
+    def __init__(self, a, b, rows, tile_n, split, tb=0):
+        super().__init__(a, b, tb=tb, tile_n=128, cluster=1)
+        self.map_a = self.map_of(a, (64, rows))
+        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n))
+        self.grid = (-(-self.n // tile_n) * split, self.outer * self.inner, 1)
+        self.threads = 2 * tile_n + 32
+        stage = (rows + tile_n) * 128
+        self.shared = ((104 << 10) // stage) * (stage + 16)
+
+    def launch(self, kernel, epilogue):
+        kernel.launch(self.grid, self.threads, self.shared, self.map_a, self.map_b, self.shape,
+                      epilogue)
+
+
+BLOCKS_VECTOR = ("elements", "quick", "epilogue", "tile_walk", "contract_vector")
+ENTRY_VECTOR = """
+typedef ContractVector<T, {align}, {lanes}, {split}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store,
+           u8* work) {{
+  Contract::run(a, b, shape, strides, store, work);
+}}
+"""
+
+
+def source_vector(name, epilogue, lanes, split, element="bf16", align=8):
+    return (cuda.building_blocks(*BLOCKS_VECTOR) + f"typedef {element} T;\n" +
+            epilogue.replace("ALIGN", "1") +
+            ENTRY_VECTOR.format(name=name, align=align, lanes=lanes, split=split))
+
+
 class Problem80:
     """The same for contract_sm80, without tensor maps."""
 
@@ -194,8 +248,8 @@ class Problem80:
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
         steps = [int(t.shape[d] > 1) for t in (a, b) for d in (0, 1)]
         self.operands = (a, b)
-        self.shape = struct.pack("10i", self.m, self.n, self.k, self.outer, self.inner, *steps,
-                                 group)
+        self.shape = struct.pack("11i", self.m, self.n, self.k, self.outer, self.inner, *steps,
+                                 group, 0)
         self.strides = struct.pack("6q", *[
             t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
             for t in (a, b) for d in (2, 1, 0)])
@@ -203,6 +257,13 @@ class Problem80:
 
     def launch(self, kernel, epilogue):
         kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
+
+    def launch_vector(self, kernel, lanes, split, epilogue, work):
+        """b: [outer, inner, 1, k]; work: zeros, (split + 1) floats a row."""
+        rows = self.m * self.outer * self.inner
+        threads = 512 if lanes > 32 else 256
+        kernel.launch(-(-rows * lanes // threads) * split, threads, 0, *self.operands, self.shape,
+                      self.strides, epilogue, work)
 
     def launch_thin(self, kernel, rows, columns, epilogue):
         kernel.launch((-(-self.n // (8 * columns)), self.outer * self.inner, 1), 256,
@@ -230,17 +291,12 @@ def operand(outer, inner, rows, columns, dtype, pad=0):
 
 
 def check_plain():
-    cases = {}
-    for ta in (False, True):
-        for tb in (False, True):
-            for tile_n, cluster in ((256, 2), (128, 1)):
-                cases[f"plain_{int(ta)}{int(tb)}_{tile_n}"] = dict(
-                    tile_n=tile_n, cluster=cluster, ta=ta, tb=tb)
-    cases["plain_f16"] = dict(tile_n=256, cluster=2, element="f16")
-    cases["plain_256_1"] = dict(tile_n=256, cluster=1)
-    cases["plain_128_2"] = dict(tile_n=128, cluster=2, tb=True)
+    cases = {f"plain_{int(ta)}{tb}_{tile_n}_{cluster}": dict(tile_n=tile_n, cluster=cluster, ta=ta,
+                                                            tb=tb)
+             for ta in (False, True) for tb in (0, 1, 2) for tile_n in (128, 160, 256)
+             for cluster in (1, 2) if (tb, tile_n) != (1, 160)}
+    cases["plain_f16"] = dict(tile_n=160, cluster=2, element="f16", tb=2)
     kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
-    print(kernels["plain_00_256"].report)
     shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
               (512, 768, 4096), (3001, 5003, 1544)]
     batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 1)), ((1, 3), (2, 1)),
@@ -249,13 +305,16 @@ def check_plain():
         worst = 0
         where = None
         dtype = torch.float16 if case.get("element") == "f16" else torch.bfloat16
-        ta, tb = case.get("ta", False), case.get("tb", False)
+        ta, tb = case.get("ta", False), case["tb"]
         for m, n, k in shapes:
+            n += -n % 8 if tb == 2 else 0
             for batch_a, batch_b in (batches if m < 300 else batches[:1]):
+                if tb == 2 and batch_b != (1, 1):
+                    continue
                 # TMA wants strides of 8 elements: rows are padded to them.
                 a = (operand(*batch_a, k, m, dtype, -m % 8) if ta
                      else operand(*batch_a, m, k, dtype, -k % 8))
-                b = (operand(*batch_b, k, n, dtype, -n % 8) if tb
+                b = (operand(*batch_b, k, n, dtype, -n % 8) if tb == 1
                      else operand(*batch_b, n, k, dtype, -k % 8))
                 problem = Problem(a, b, ta, tb, case["tile_n"], case["cluster"], group=3)
                 out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
@@ -263,11 +322,11 @@ def check_plain():
                 problem.launch(kernels[name],
                                cuda.pointer(out) + struct.pack("2i", m, n))
                 want = ((a.transpose(2, 3) if ta else a).double() @
-                        (b if tb else b.transpose(2, 3)).double())
+                        (b if tb == 1 else b.transpose(2, 3)).double())
                 error = error_of(out, want)
                 if not error < worst:
                     worst, where = error, (m, n, k, batch_a, batch_b)
-        report(worst < 4e-3, f"{name}: worst error {worst:.2e} at {where}")
+        report(worst < 4e-3, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
 
 
 def check_sm80():
@@ -304,6 +363,82 @@ def check_sm80():
                     worst, where = error, (m, n, k, batch_a, batch_b)
         limit = 5e-6 if case.get("product") == "exact_f32" else 1e-3 if dtype == torch.float32 else 6e-3
         report(worst < limit, f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
+
+
+def check_thin_90():
+    cases = {f"thin90_{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
+             for rows in (16, 32, 64) for tile_n in (64, 128) for split in (1, 2, 4, 8)
+             for tb in (0, 1)}
+    sources = {name: source_thin_90(name, STORE, *case, align=1) for name, case in cases.items()}
+    sources["thin90_loss"] = source_thin_90("thin90_loss", LOSS, 32, 64, 4)
+    sources["thin90_f16"] = source_thin_90("thin90_f16", STORE, 16, 64, 2, element="f16", align=1)
+    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "epilogue") + MERGE_LOSS
+    kernels = cuda.load(sources)
+    cases["thin90_f16"] = (16, 64, 2, 0)
+    for name, (rows, tile_n, split, tb) in cases.items():
+        worst, where = 0, None
+        dtype = torch.float16 if name.endswith("f16") else torch.bfloat16
+        for m, n, k in ((1, 1, 8), (rows - 3, 129, 264), (rows, 1000, 4096), (1, 4097, 1032),
+                        (min(rows, 31), 257, 4104)):
+            for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (1, 3))):
+                a = operand(*batch_a, m, k, dtype)
+                b = operand(*batch_b, k, n, dtype, -n % 8) if tb else operand(*batch_b, n, k, dtype)
+                problem = ProblemThin90(a, b, rows, tile_n, split, tb)
+                out = torch.full((problem.outer, problem.inner, m, n), float("nan"), device="cuda",
+                                 dtype=dtype)
+                problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))
+                error = error_of(out, a.double() @ (b if tb else b.transpose(2, 3)).double())
+                if not error <= worst:
+                    worst, where = error, (m, n, k, batch_a, batch_b)
+        report(worst < 6e-3, f"{name}: worst error {worst:.2e} at {where}; " +
+               kernels[name].report)
+    m, n, k = 30, 1001, 264
+    a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+    tiles = -(-n // 64)
+    target = torch.randint(0, n, (m,), device="cuda")
+    partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
+    picked, out = (torch.full((m,), float("nan"), device="cuda") for _ in range(2))
+    ProblemThin90(a, b, 32, 64, 4).launch(kernels["thin90_loss"], cuda.pointer(partials) +
+                                          cuda.pointer(picked) + cuda.pointer(target) +
+                                          struct.pack("4i", m, n, tiles, 0))
+    kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
+    want = torch.nn.functional.cross_entropy(a[0, 0].double() @ b[0, 0].double().t(), target,
+                                             reduction="none")
+    report(error_of(out, want) < 1e-4, f"thin90 loss: {error_of(out, want):.2e}")
+
+
+def check_vector():
+    cases = {f"vector_{lanes}_{split}_{align}_{element}": (lanes, split, align, element)
+             for lanes, split in ((8, 1), (32, 1), (512, 1), (512, 3), (512, 64))
+             for align, element in ((8, "bf16"), (1, "bf16"), (4, "f32"), (1, "f32"))}
+    kernels = cuda.load({name: source_vector(name, STORE, lanes, split, element, align)
+                         for name, (lanes, split, align, element) in cases.items()})
+    for name, (lanes, split, align, element) in cases.items():
+        dtype = dict(bf16=torch.bfloat16, f32=torch.float32)[element]
+        worst, where = 0, None
+        for m, k in ((1, 1), (1, 31), (31, 129), (129, 257), (257, 4097), (4097, 40), (1, 1000001)):
+            for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (2, 3)), ((2, 3), (1, 3))):
+                a = operand(*batch_a, m, k, dtype, -k % align)
+                b = operand(*batch_b, 1, k, dtype, -k % align)
+                problem = Problem80(a, b)
+                rows = m * problem.outer * problem.inner
+                work = torch.zeros(rows * (split + 1), device="cuda")
+                for again in range(2):
+                    out = torch.full((problem.outer, problem.inner, m, 1), float("nan"),
+                                     device="cuda", dtype=dtype)
+                    problem.launch_vector(kernels[name], lanes, split,
+                                          cuda.pointer(out) + struct.pack("2i", m, 1), work)
+                    want = a.double() @ b.transpose(2, 3).double()
+                    # What is added may cancel: beside its size.
+                    size = want.norm().clamp_min(want.numel()**0.5 * k**0.5)
+                    error = ((out.double() - want).norm() / size).item()
+                    if again and not torch.equal(out, before):
+                        error = float("nan")
+                    before = out
+                if not error <= worst:
+                    worst, where = error, (m, k, batch_a, batch_b)
+        report(worst < (6e-3 if element == "bf16" else 1e-5),
+               f"{name}: worst error {worst:.2e} at {where}; {kernels[name].report}")
 
 
 def check_thin():
@@ -359,26 +494,48 @@ def check_thin():
 
 
 def time_thin():
-    sources = {f"thin_{rows}_{columns}": source_thin(f"thin_{rows}_{columns}", STORE, rows, columns)
-               for rows in (1, 4) for columns in (1, 2, 4)}
-    sources["wide"] = source_90("wide", STORE, tile_n=128, cluster=1)
-    kernels = cuda.load(sources)
-    for m, n, k in ((1, 4096, 4096), (1, 14336, 4096), (16, 14336, 4096), (64, 14336, 4096),
-                    (16, 4096, 14336)):
+    cases = {}
+    for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (1024, 4096), (32000, 4096)):
+        tile_n = 128 if -(-n // 128) * 2 >= 132 else 64
+        split = 1
+        while split < 8 and -(-n // tile_n) * split * 2 <= 132 and k // (2 * split) >= 256:
+            split *= 2
+        for m in (1, 16, 32, 64):
+            cases[m, n, k] = (max(16, m), tile_n, split)
+    kernels = cuda.load({"thin_%d_%d_%d" % c: source_thin_90("thin_%d_%d_%d" % c, STORE, *c)
+                         for c in set(cases.values())})
+    for (m, n, k), case in cases.items():
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        problem = Problem80(a, b)
-        rows = 1 if m <= 16 else 4
-        work = {f"{8 * columns} columns": lambda c=columns: problem.launch_thin(
-            kernels[f"thin_{rows}_{c}"], rows, c, cuda.pointer(out) + struct.pack("2i", m, n))
-            for columns in (1, 2, 4)}
-        wide = Problem(a, b, tile_n=128, cluster=1)
-        work["contract_sm90"] = lambda: wide.launch(
-            kernels["wide"], cuda.pointer(out) + struct.pack("2i", m, n))
-        work["cublas"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0])
+        problem = ProblemThin90(a, b, *case)
+        work = {"ours": lambda: problem.launch(kernels["thin_%d_%d_%d" % case],
+                                               cuda.pointer(out) + struct.pack("2i", m, n)),
+                "cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out),
+                "silu alone": lambda: torch.nn.functional.silu(out)}
         print(f"thin {m} x {n} x {k}: " + ", ".join(
-            f"{name} {ms * 1e3:.1f} us {n * k * 2 / ms * 1e-6:.0f} GB/s"
-            for name, ms in cuda.medians_ms(work, 21).items()), flush=True)
+            f"{name} {ms * 1e3:.1f} us" for name, ms in
+            cuda.medians_ms(work, 15, pause_cycles=60000).items()), flush=True)
+
+
+def time_vector():
+    for m, k, element in ((1, 1 << 27, "f32"), (8, 1 << 20, "f32"), (16384, 16384, "bf16"),
+                          (4096, 4096, "bf16"), (1000000, 64, "bf16"), (300000, 256, "bf16")):
+        dtype = dict(bf16=torch.bfloat16, f32=torch.float32)[element]
+        packs = k * dtype.itemsize // 16
+        lanes = 8 if packs <= 64 else 32 if m * 32 >= 132 * 512 else 512
+        split = max(1, min(264 // m, packs // 2048)) if lanes == 512 else 1
+        kernel = cuda.load({"vector": source_vector("vector", STORE, lanes, split, element)})["vector"]
+        a, b = (operand(1, 1, rows, k, dtype) for rows in (m, 1))
+        out = torch.empty(m, device="cuda", dtype=dtype)
+        partials = torch.zeros(m * (split + 1), device="cuda")
+        work = {"ours": lambda: Problem80(a, b).launch_vector(
+                    kernel, lanes, split, cuda.pointer(out) + struct.pack("2i", m, 1), partials),
+                "torch": (lambda: torch.dot(a.view(-1), b.view(-1))) if m == 1 else
+                         (lambda: torch.mv(a[0, 0], b.view(-1))),
+                "relu alone": lambda: torch.relu(out)}
+        print(f"vector {m} x {k} {element}: " + ", ".join(
+            f"{name} {ms * 1e3:.1f} us" for name, ms in
+            cuda.medians_ms(work, 9, pause_cycles=60000).items()), flush=True)
 
 
 def time_sm80():
@@ -408,37 +565,60 @@ def tflops(m, n, k, ms):
     return 2 * m * n * k / ms * 1e-9
 
 
-def time_plain():
-    specs = {f"{name}_{tile_n}_{cluster}": dict(epilogue=epilogue, cluster=cluster, tile_n=tile_n)
-             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu", BIAS_GELU))
-             for tile_n, cluster in ((256, 2), (128, 2))}
-    kernels = cuda.load({name: source_90(name, **s) for name, s in specs.items()})
-    for name, kernel in kernels.items():
-        print(name, kernel.report)
-        kernel.arguments = 16 if name.startswith("store") else 24
-    for m, n, k in ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096),
-                    (16384, 4096, 1024)):
+BIAS_RESIDUAL = BIAS_RELU.replace("fmaxf(v[i] + w[i], 0.0f)", "v[i] + w[i] + r[i]").replace(
+    "const T* bias;", "const T* bias;\n  const T* residual;").replace("float w[8];", """float w[8], r[8];
+    load8<8>(residual + (batch * (i64)m + row) * n + column, valid, r);""")
+BIAS_GELU_EXACT = BIAS_GELU.replace("quick_gelu_tanh(", "quick_gelu(")
+SHAPES = ((8192, 8192, 8192), (8192, 16384, 4096), (4096, 4096, 4096), (16384, 4096, 1024),
+          (16384, 16384, 2048), (8192, 4096, 4096), (8192, 14336, 4096), (8192, 4096, 14336),
+          (16384, 8192, 2048), (16384, 2048, 8192), (16384, 2048, 2048))
+
+
+def group_of(k):
+    """As src/codegen/contraction.cpp has it, for clusters of two."""
+    return min(64, max(8, (16 << 20) // (512 * k)))
+
+
+def time_plain(pause_cycles=3000000):
+    """By turns, with pauses: a product alone meets a cooler GPU than one among many."""
+    specs = {f"{name} {tile_n}": dict(epilogue=epilogue, tile_n=tile_n, tb=2)
+             for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu tanh", BIAS_GELU),
+                                    ("gelu", BIAS_GELU_EXACT), ("residual", BIAS_RESIDUAL))
+             for tile_n in (128, 160, 256)}
+    kernels = cuda.load({name.replace(" ", "_"): source_90(name.replace(" ", "_"), **s)
+                         for name, s in specs.items()})
+    for m, n, k in SHAPES:
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         bias = torch.randn(n, device="cuda").bfloat16()
+        residual = torch.randn(m, n, device="cuda").bfloat16()
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        tail = cuda.pointer(out) + struct.pack("2i", m, n) + cuda.pointer(bias)
         work = {"cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out)}
         for name, spec in specs.items():
-            problem = Problem(a, b, group=4, cluster=spec["cluster"], tile_n=spec["tile_n"])
-            work[name] = lambda p=problem, f=kernels[name]: p.launch(f, tail[:f.arguments])
-        work["cublas linear"] = lambda: torch.nn.functional.linear(a[0, 0], b[0, 0], bias)
-        row = cuda.medians_ms(work)
-        print(f"{m} x {n} x {k}: " + ", ".join(
-            f"{name} {ms:.3f} ms {tflops(m, n, k, ms):.0f} TFLOP/s"
-            for name, ms in row.items()), flush=True)
+            problem = Problem(a, b, tb=2, group=group_of(k), tile_n=spec["tile_n"])
+            tail = cuda.pointer(out) + struct.pack("2i", m, n)
+            if not name.startswith("store"):
+                tail += cuda.pointer(bias)
+            if name.startswith("residual"):
+                tail += cuda.pointer(residual)
+            work[name] = lambda p=problem, f=kernels[name.replace(" ", "_")], t=tail: p.launch(f, t)
+        row = cuda.medians_ms(work, 9, pause_cycles=pause_cycles)
+        whole = row.pop("cublas")
+        print(f"{m} x {n} x {k}: cublas {whole * 1e3:.0f} us {tflops(m, n, k, whole):.0f} TFLOP/s; " +
+              ", ".join(f"{name} {(ms / whole - 1) * 100:+.1f}%" for name, ms in row.items()),
+              flush=True)
+
+
+def time_hot():
+    """The same without pauses: all candidates share the clock that all of them come to."""
+    time_plain(0)
 
 
 def splade():
     sources = {}
     for name, log1p in (("splade_quick", "quick_log1p"), ("splade_precise", "log1pf")):
         sources[name] = source_90(name, SPLADE.replace("LOG1P", log1p))
-        sources[name + "_128"] = source_90(name + "_128", SPLADE.replace("LOG1P", log1p),
-                                           tile_n=128)
+        sources[name + "_160"] = source_90(name + "_160", SPLADE.replace("LOG1P", log1p),
+                                           tile_n=160)
     sources["merge_splade"] = (cuda.building_blocks("elements", "quick", "epilogue") +
                                "typedef bf16 T;\n" + MERGE_SPLADE)
     kernels = cuda.load(sources)
@@ -463,12 +643,12 @@ def splade():
             logits = hidden.to(dtype) @ table.to(dtype).t() + bias.to(dtype)
             return (torch.log1p(torch.relu(logits)) * mask.to(dtype)[..., None]).amax(1)
 
-        problem, narrow = (Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=64,
-                                   tile_n=tile_n) for tile_n in (256, 128))
-        for name in ("splade_precise", "splade_quick", "splade_quick_128"):
+        problem, wide = (Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=64,
+                                 tile_n=tile_n) for tile_n in (128, 160))
+        for name in ("splade_precise", "splade_quick", "splade_quick_160"):
             out.fill_(float("nan"))
             partials.fill_(float("nan"))
-            run(name, narrow if name.endswith("128") else problem)
+            run(name, wide if name.endswith("160") else problem)
             if batch < 32:
                 report(error_of(out, reference(torch.float64)) < 4e-3,
                        f"{name} {batch}x{m}x{k}x{n}: {error_of(out, reference(torch.float64)):.2e}")
@@ -482,15 +662,15 @@ def splade():
 
             compiled = torch.compile(plain)
             low = mask.bfloat16()
-            work = {"log1pf 256": lambda: run("splade_precise", problem),
+            work = {"log1pf 128": lambda: run("splade_precise", problem),
                     "torch.compile": lambda: compiled(hidden, table, bias, low),
                     "eager": lambda: plain(hidden, table, bias, low)}
             for group in (16, 64):
-                for tile_n, name in ((256, "splade_quick"), (128, "splade_quick_128")):
+                for tile_n, name in ((128, "splade_quick"), (160, "splade_quick_160")):
                     p = Problem(hidden.view(batch, 1, m, k), table.view(1, 1, n, k), group=group,
                                 tile_n=tile_n)
                     work[f"{name} g{group}"] = lambda p=p, name=name: run(name, p)
-            work["log1pf 128"] = lambda: run("splade_precise_128", narrow)
+            work["log1pf 160"] = lambda: run("splade_precise_160", wide)
             row = cuda.medians_ms(work)
             print("splade: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in row.items()),
                   flush=True)
@@ -524,7 +704,7 @@ def splade_once():
 def loss():
     kernels = cuda.load({
         "loss": source_90("loss", LOSS),
-        "loss_128": source_90("loss_128", LOSS, tile_n=128),
+        "loss_160": source_90("loss_160", LOSS, tile_n=160),
         "merge_loss": cuda.building_blocks("elements", "quick", "epilogue") + MERGE_LOSS})
     print("loss", kernels["loss"].report)
     for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
@@ -535,17 +715,18 @@ def loss():
         picked = torch.full((m,), float("nan"), device="cuda")
         out = torch.full((m,), float("nan"), device="cuda")
         problems = {tile_n: Problem(x.view(1, 1, m, k), w.view(1, 1, n, k), tile_n=tile_n)
-                    for tile_n in (256, 128)}
+                    for tile_n in (128, 160)}
 
-        def run(tile_n=256):
+        def run(tile_n=128):
             tiles = -(-n // tile_n)
-            problems[tile_n].launch(kernels["loss" if tile_n == 256 else "loss_128"], cuda.pointer(partials) + cuda.pointer(picked) +
-                           cuda.pointer(target) + struct.pack("4i", m, n, tiles, 0))
+            problems[tile_n].launch(kernels["loss" if tile_n == 128 else "loss_160"],
+                                    cuda.pointer(partials) + cuda.pointer(picked) +
+                                    cuda.pointer(target) + struct.pack("4i", m, n, tiles, 0))
             kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
 
         want = torch.nn.functional.cross_entropy(x.float().double() @ w.double().t(), target,
                                                  reduction="none")
-        for tile_n in (256, 128):
+        for tile_n in (128, 160):
             out.fill_(float("nan"))
             run(tile_n)
             report(error_of(out, want) < 1e-4,
@@ -555,7 +736,7 @@ def loss():
                 return torch.nn.functional.cross_entropy(x @ w.t(), target, reduction="none")
 
             compiled = torch.compile(plain)
-            row = cuda.medians_ms({"ours": run, "ours 128": lambda: run(128),
+            row = cuda.medians_ms({"ours": run, "ours 160": lambda: run(160),
                                    "torch.compile": lambda: compiled(x, w, target),
                                    "eager": lambda: plain(x, w, target),
                                    "bare matmul": lambda: x @ w.t()})
@@ -563,9 +744,49 @@ def loss():
                 f"{name} {ms:.3f} ms" for name, ms in row.items()), flush=True)
 
 
+def small():
+    """For compute-sanitizer: every mode once, on blocks few enough that each has many tiles."""
+    tiled = {f"s{tile_n}_{tb}_{cluster}": (tile_n, tb, cluster)
+             for tile_n in (128, 160, 256) for tb in (0, 1, 2) for cluster in (1, 2)
+             if (tb, tile_n) != (1, 160)}
+    thin = {f"n{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
+            for rows, tile_n, split, tb in ((16, 64, 8, 0), (32, 128, 1, 1), (64, 128, 4, 0))}
+    vector = {f"v{lanes}_{split}": (lanes, split) for lanes, split in ((8, 1), (32, 1), (512, 5))}
+    kernels = cuda.load(
+        {name: source_90(name, STORE, tile_n=tile_n, tb=tb, cluster=cluster)
+         for name, (tile_n, tb, cluster) in tiled.items()} |
+        {name: source_thin_90(name, STORE, *case) for name, case in thin.items()} |
+        {name: source_vector(name, STORE, *case) for name, case in vector.items()} |
+        {"folds": source_90("folds", SPLADE.replace("LOG1P", "log1pf"), tile_n=160, tb=2)})
+    m, n, k = 600, 520, 200
+    a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
+    across = b.transpose(2, 3).contiguous()
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    tail = cuda.pointer(out) + struct.pack("2i", m, n)
+    for name, (tile_n, tb, cluster) in tiled.items():
+        problem = Problem(a, across if tb == 1 else b, tb=tb, tile_n=tile_n, cluster=cluster)
+        problem.grid = cluster
+        problem.launch(kernels[name], tail)
+    bias, mask = torch.randn(n, device="cuda").bfloat16(), torch.rand(m, device="cuda")
+    partials = torch.empty(-(-m // 64), n, device="cuda")
+    problem = Problem(a, b, tb=2, tile_n=160)
+    problem.grid = 2
+    problem.launch(kernels["folds"], cuda.pointer(partials) + cuda.pointer(bias) +
+                   cuda.pointer(mask) + struct.pack("4i", m, n, -(-m // 64), 0), 1)
+    for name, (rows, tile_n, split, tb) in thin.items():
+        ProblemThin90(a[:, :, :rows - 3], across if tb else b, rows, tile_n, split, tb).launch(
+            kernels[name], cuda.pointer(out) + struct.pack("2i", rows - 3, n))
+    for name, (lanes, split) in vector.items():
+        work = torch.zeros(m * (split + 1), device="cuda")
+        Problem80(a, b[:, :, :1]).launch_vector(kernels[name], lanes, split,
+                                                cuda.pointer(out) + struct.pack("2i", m, 1), work)
+    torch.cuda.synchronize()
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
-    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "time_plain",
-                                 "time_sm80", "time_thin", "splade", "loss"):
+    for what in sys.argv[1:] or ("check_plain", "check_sm80", "check_thin", "check_thin_90", "check_vector",
+                                 "time_plain", "time_hot",
+                                 "time_sm80", "time_thin", "time_vector", "splade", "loss"):
         globals()[what]()
     sys.exit(report.failures > 0)

@@ -55,6 +55,7 @@ def compile_source(text, architecture):
 
 class Kernel:
     def __init__(self, module, name, log):
+        self.module = module
         self.function = ctypes.c_void_p()
         check(_cuda.cuModuleGetFunction(ctypes.byref(self.function), module, name.encode()), name)
         report = log.split(f"'{name}'", 1)[-1].split("Compiling entry", 1)[0]
@@ -129,9 +130,10 @@ def pointer(tensor):
     return struct.pack("Q", tensor.data_ptr())
 
 
-def medians_ms(work, samples=15, warm_up=3):
+def medians_ms(work, samples=15, warm_up=3, pause_cycles=0):
     """{name: callable} -> {name: median device time}. All take turns, so that all meet the same
-    clocks (a large matrix product runs into the power limit); the L2 is swept by loads in between."""
+    clocks (a large matrix product runs into the power limit); the L2 is swept by loads in between,
+    and the GPU does nothing for so many cycles."""
     sweep = torch.empty(1 << 28, dtype=torch.uint8, device="cuda").random_(0, 2).view(torch.int64)
     for _ in range(warm_up):
         for each in work.values():
@@ -141,6 +143,8 @@ def medians_ms(work, samples=15, warm_up=3):
     for _ in range(samples):
         for name, each in work.items():
             sweep.max()
+            if pause_cycles:
+                torch.cuda._sleep(pause_cycles)
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
             each()
