@@ -44,7 +44,7 @@
 // fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
 // columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
 // 160. A large product runs at the power limit, and these bytes take their part of it: plain
-// products of 8192^3, each alone, take 7 % longer with 128 columns than with 256, and 4 % with 160.
+// products of 8192^3, each alone, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
 // How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
 // accumulators of a lane are neighbours.
