@@ -11,6 +11,7 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/library.hpp"
+#include "codegen/product_shares.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 

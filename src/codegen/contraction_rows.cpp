@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/contraction_writer.hpp"
+#include "codegen/product_shares.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {

@@ -6,28 +6,10 @@
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
+#include "codegen/product_shares.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
-namespace {
-
-// How contract_vector shares rows out: threads of a block, those of them to a row, blocks to a row.
-struct VectorShares {
-  std::uint64_t threads = 512;
-  std::uint64_t lanes = 512;
-  std::uint64_t split = 1;
-};
-
-// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
-VectorShares vector_shares(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
-  if (packs <= 64) return {.threads = 256, .lanes = 8};
-  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
-  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
-  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
-  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
-}
-
-}  // namespace
 
 // A matrix times a vector.
 void ContractionWriter::write_vector() {
@@ -84,21 +66,11 @@ void ContractionWriter::write_thin() {
   }
 }
 
-// About as many blocks as multiprocessors, all at work at once: of 128 columns where these are
-// enough, else of 64, with k in as many parts as there is room for.
 void ContractionWriter::write_thin_sm90() {
   const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
   const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const bool wide = ceil_div(product_.n, 128) * product_.batches() * 2 >= multiprocessors;
-  const std::uint64_t tile_n = wide ? 128 : 64;
+  const auto [tile_n, split] = thin_shares(product_, multiprocessors);
   const std::uint64_t tiles = ceil_div(product_.n, tile_n);
-  constexpr std::uint64_t kMostSplit = 8;  // blocks of a cluster
-  constexpr std::uint64_t kLeastDepth = 256;
-  std::uint64_t split = 1;
-  while (split < kMostSplit && tiles * product_.batches() * split * 2 <= multiprocessors &&
-         product_.k / (2 * split) >= kLeastDepth) {
-    split *= 2;
-  }
   pointer_of(product_.a);
   pointer_of(product_.b);
   epilogue_.write(product_, tile_n);

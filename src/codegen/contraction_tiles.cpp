@@ -3,43 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
+#include "codegen/product_shares.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
-
-// A width of contract_sm90's tiles, and what a tile takes on an H200, as measured.
-struct TileWidth {
-  std::uint64_t columns;
-  std::uint64_t stages;
-  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
-  // tiles fetch more bytes, which are paid for with the clock.
-  std::uint64_t step;
-  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
-  // epilogue reads a tensor as large as the result.
-  std::uint64_t beside;
-  std::uint64_t beside_reading;
-};
-constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
-                                    TileWidth{160, 6, 420, 900, 1850},
-                                    TileWidth{256, 4, 400, 4500, 6000}};
-
-namespace {
-
-// Row units that are walked together: their part of A stays in the L2 while B streams through.
-std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes) {
-  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
-  return std::clamp<std::uint64_t>(
-      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
-}
-
-constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
-
-}  // namespace
 
 // Whether what follows the product reads a tensor from memory that is as large as the result.
 bool ContractionWriter::reads_elsewhere() const {
@@ -56,24 +26,6 @@ bool ContractionWriter::reads_elsewhere() const {
   });
 }
 
-// Blocks work in rounds, all on a tile at a time, and the last round is seldom full: the width that
-// takes the least time in rounds. B as [k][n] comes in boxes of 64 columns.
-const TileWidth& ContractionWriter::width_of_tiles(std::uint64_t cluster) const {
-  const std::uint64_t clusters = std::max<std::uint64_t>(1, target_.multiprocessors / cluster);
-  const std::uint64_t rows = ceil_div(product_.m, kTileRows * cluster) * product_.batches();
-  const std::uint64_t steps = ceil_div(product_.k, 64);
-  const bool reading = reads_elsewhere();
-  const auto cycles = [&](const TileWidth& width) {
-    if (product_.b.across && width.columns % 64 != 0) {
-      return std::numeric_limits<std::uint64_t>::max();
-    }
-    const std::uint64_t rounds = ceil_div(rows * ceil_div(product_.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 +
-                     (reading ? width.beside_reading : width.beside));
-  };
-  return *std::ranges::min_element(kTileWidths, {}, cycles);
-}
-
 // B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
 MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
                                              std::uint64_t lines) const {
@@ -87,7 +39,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width = width_of_tiles(cluster);
+  const TileWidth& width =
+      width_of_tiles(product_, cluster, std::max(1U, target_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;

@@ -11,12 +11,8 @@
 
 namespace fusecalc {
 
-inline std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
-
 // The largest power of two, up to 8, that all lines of an operand begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand);
-
-struct TileWidth;  // of contract_sm90's tiles
 
 // Writes one kernel around a product.
 class ContractionWriter {
@@ -37,7 +33,6 @@ class ContractionWriter {
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
   bool reads_elsewhere() const;
-  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
