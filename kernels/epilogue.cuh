@@ -80,6 +80,21 @@ struct Sum {
   }
 };
 
+// The sum of squares.
+struct Squares {
+  typedef Sum::State State;
+  static constexpr int kParts = 1;
+  static __device__ __forceinline__ State none() { return {0.0f}; }
+  static __device__ __forceinline__ State of(float v) { return {v * v}; }
+  static __device__ __forceinline__ State merge(State a, State b) { return Sum::merge(a, b); }
+  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = i < valid ? fmaf(v[i], v[i], sum) : sum;
+    return {sum};
+  }
+};
+
 // The largest value so far, and the sum of exp(value - largest).
 struct LogSumExp {
   struct State {

@@ -1,120 +1,25 @@
 // Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue that
-// the emitter writes, or the vendor's library for a product that stands alone.
+// the emitter writes, or the vendor's library. Which one, what all of them share, and the one that
+// takes any operands.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "codegen/epilogue.hpp"
-#include "codegen/matrix_product.hpp"
-#include "codegen/product_shares.hpp"
+#include "codegen/contraction_writer.hpp"
+#include "codegen/library.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
-namespace {
 
-const char* text_of(bool value) { return value ? "true" : "false"; }
-
-// The largest power of two, up to 8, that all lines begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand) {
   const std::uint64_t bits = operand.line | operand.inner | operand.outer | operand.jump | 8;
   return bits & (~bits + 1);
 }
-
-constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
-                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
-
-std::optional<LibraryProduct> library_product(const OpGraph& graph, const Op& op,
-                                              const MatrixProduct& product) {
-  const DType operand = graph.tensors[op.operands[0].tensor].type.dtype;
-  const DType outcome = graph.tensors[op.outputs[0]].type.dtype;
-  if (graph.tensors[op.operands[1].tensor].type.dtype != operand) return std::nullopt;
-  if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
-  LibraryProduct library{.matmul = {.operand = operand,
-                                    .outcome = outcome,
-                                    .m = product.m,
-                                    .n = product.n,
-                                    .k = product.k,
-                                    .a_transposed = product.a.across,
-                                    .b_transposed = !product.b.across,
-                                    .a_line = product.a.line,
-                                    .b_line = product.b.line,
-                                    .result_line = product.n},
-                         .a = product.a.tensor,
-                         .b = product.b.tensor,
-                         .result = op.outputs[0]};
-  const std::uint64_t matrix = product.m * product.n;
-  if (product.outer > 1) {
-    library.matmul.batches.push_back({.count = product.outer,
-                                      .a = product.a.outer,
-                                      .b = product.b.outer,
-                                      .result = product.inner * matrix});
-  }
-  if (product.batches() > 1) {
-    library.matmul.batches.push_back(
-        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
-  }
-  if (op.operands.size() > 2) {
-    const TensorId bias = graph.tensors[op.operands[2].tensor].value;
-    if (graph.tensors[bias].type.dtype != outcome) return std::nullopt;
-    library.bias = bias;
-    library.matmul.epilogue = MatmulEpilogue::kBias;
-  }
-  return library;
-}
-
-// Writes one kernel around a product.
-class ContractionWriter {
- public:
-  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
-      : emitter_(emitter),
-        graph_(emitter.graph()),
-        op_(emitter.op(id)),
-        target_(target),
-        epilogue_(emitter, finder, id) {}
-
-  GeneratedKernel write();
-
- private:
-  DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
-  bool fits_tensor_cores() const;
-  bool fits_copy_engine(const MatrixProduct& product) const;
-  std::optional<MatrixProduct> in_pieces() const;
-  bool reads_elsewhere() const;
-  MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
-  void write_sm90();
-  void write_sm80();
-  void write_vector();
-  bool is_thin() const;
-  void write_thin();
-  void write_thin_sm90();
-  void write_thin_sm80();
-  void write_any();
-  void reserve_packed();
-  void write_packing();
-  std::string pointer_of(const MatrixOperand& operand);
-  std::string strides() const;
-  std::string operands_of_any();
-  std::string shape(std::uint64_t group) const;
-  std::string entry(std::string_view bounds, std::string_view parameters,
-                    std::string_view call) const;
-  MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
-                      std::uint32_t box_lines) const;
-
-  Emitter& emitter_;
-  const OpGraph& graph_;
-  const Op& op_;
-  const Target& target_;
-  Epilogue epilogue_;
-  MatrixProduct product_;
-  std::optional<MatrixProduct> strided_;
-  GeneratedKernel result_;
-};
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
@@ -171,213 +76,10 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .box = {64, operand.across ? 64U : box_lines, 1, 1}};
 }
 
-// Whether what follows the product reads a tensor from memory that is as large as the result.
-bool ContractionWriter::reads_elsewhere() const {
-  const std::uint64_t elements = graph_.tensors[op_.outputs[0]].elements;
-  const auto comes_from_memory = [&](const Operand& operand) {
-    if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
-      return false;
-    const OpId producer = graph_.value_of(operand.tensor).producer;
-    return producer == kNone || !emitter_.contains(producer);
-  };
-  return std::ranges::any_of(emitter_.kernel(), [&](OpId id) {
-    const Op& op = emitter_.op(id);
-    return &op != &op_ && std::ranges::any_of(op.operands, comes_from_memory);
-  });
-}
-
-// B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
-MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
-                                             std::uint64_t lines) const {
-  MappedTensor map = map_of(operand, lines, 0);
-  const std::uint64_t line = map.strides[0];
-  map.extents = {product_.k, 2, lines / 8, 4};
-  map.strides = {line, 8 * line, 2 * line};
-  map.box = {64, 2, 4, 4};
-  return map;
-}
-
-void ContractionWriter::write_sm90() {
-  const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width =
-      width_of_tiles(product_, cluster, std::max(1U, target_.multiprocessors), reads_elsewhere());
-  const std::uint64_t tile_n = width.columns;
-  const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
-  const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
-  pointer_of(product_.a);
-  pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  result_.maps = {
-      map_of(product_.a, product_.m, kTileRows),
-      in_order ? map_in_order(product_.b, product_.n)
-               : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
-  result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTileRows * cluster, 2)) +
-      fmt::format("typedef ContractSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), tile_n, cluster, text_of(product_.a.across),
-                  product_.b.across ? "LinesOfB::kAcross"
-                  : in_order        ? "LinesOfB::kInOrder"
-                                    : "LinesOfB::kAlong") +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
-                        cluster),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
-  result_.shared_bytes =
-      static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
-  result_.threads = 384;
-  const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
-  result_.blocks =
-      cluster * std::min(std::max<std::uint64_t>(1, target_.multiprocessors / cluster), clusters);
-  result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
-}
-
-void ContractionWriter::write_sm80() {
-  const DType type = operand_type();
-  constexpr std::uint64_t kTile = 128;
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, kTile);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_sm80"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  const std::string_view element = stored_type(type);
-  result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) + strides() +
-      fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
-                  type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
-                  alignment_of(product_.b), text_of(product_.a.across),
-                  text_of(product_.b.across)) +
-      entry("__launch_bounds__(256, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
-  result_.shared_bytes = 65536;
-  result_.threads = 256;
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = "mma, tiles of 128 x 128";
-}
-
 std::string ContractionWriter::strides() const {
   return fmt::format("constexpr ContractStrides kStrides = {{{}, {}, {}, {}, {}, {}}};\n",
                      product_.a.line, product_.a.inner, product_.a.outer, product_.b.line,
                      product_.b.inner, product_.b.outer);
-}
-
-// A matrix times a vector.
-void ContractionWriter::write_vector() {
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, 1);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  const std::uint64_t align =
-      std::min(alignment_of(product_.a),
-               alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}));
-  const std::uint64_t pack = std::min(align, 16 / bytes_of(operand_type(), 1));
-  const std::uint64_t rows = product_.m * product_.batches();
-  VectorShares shares =
-      vector_shares(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
-  if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
-  if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
-  result_.source.text += std::string(embedded_kernel("contract_vector")) + "\n";
-  result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractVector<{}, {}, {}, {}, Epilogue> Contract;\n",
-                  stored_type(operand_type()), align, shares.lanes, shares.split) +
-      entry(fmt::format("__launch_bounds__({})", shares.threads), "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
-                        shares.split > 1 ? ", work" : ""));
-  result_.threads = static_cast<unsigned>(shares.threads);
-  result_.blocks = ceil_div(rows, shares.threads / shares.lanes) * shares.split;
-  if (shares.split > 1) {
-    result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
-  }
-  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
-                     : shares.lanes == 512 ? "a row a block"
-                                           : fmt::format("{} threads a row", shares.lanes);
-}
-
-constexpr std::uint64_t kManyColumns = 16384;
-
-// So few rows that B is all there is to move.
-bool ContractionWriter::is_thin() const {
-  const DType type = operand_type();
-  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
-                                  : product_.n < kManyColumns ? 32
-                                                              : 16;
-  return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
-         !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
-         product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
-         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
-}
-
-void ContractionWriter::write_thin() {
-  if (fits_copy_engine(product_)) {
-    write_thin_sm90();
-  } else {
-    write_thin_sm80();
-  }
-}
-
-void ContractionWriter::write_thin_sm90() {
-  const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
-  const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const auto [tile_n, split] = thin_shares(product_, multiprocessors);
-  const std::uint64_t tiles = ceil_div(product_.n, tile_n);
-  pointer_of(product_.a);
-  pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
-                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
-  result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_thin_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(8) +
-      fmt::format("typedef ContractThinSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), rows, tile_n, split, text_of(product_.b.across)) +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)", split),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
-  const std::uint64_t stage = (rows + tile_n) * 128;
-  result_.shared_bytes = static_cast<std::uint32_t>(kStagedBytes / stage * (stage + 16));
-  result_.threads = static_cast<unsigned>(2 * tile_n + 32);
-  result_.blocks = tiles * split;
-  result_.blocks_y = static_cast<unsigned>(product_.batches());
-  result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, tile_n);
-  if (split > 1) result_.schedule += fmt::format(", k in {} parts", split);
-}
-
-void ContractionWriter::write_thin_sm80() {
-  const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
-  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
-  const std::uint64_t tile_n = 8 * column_tiles;
-  const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
-  reserve_packed();
-  const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_thin"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractThin<{}, {}, {}, Epilogue> Contract;\n", name_of(operand_type()),
-                  row_tiles, column_tiles) +
-      entry("__launch_bounds__(256)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
-  result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
-  result_.threads = 256;
-  result_.blocks = ceil_div(product_.n, tile_n);
-  result_.blocks_y = static_cast<unsigned>(product_.batches());
-  result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
 }
 
 // The operand's pointer, or that of its copy.
@@ -474,7 +176,7 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   const auto product = product_of_pieces(graph_, op_, kBoxColumns);
   constexpr std::uint64_t kMostThinRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
-                    fits_copy_engine(*product);
+                    !epilogue_.holds_rows() && fits_copy_engine(*product);
   return fits ? product : std::nullopt;
 }
 
@@ -496,11 +198,11 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
   }
-  if (strided_ && emitter_.kernel().size() == 1) {
-    result_.library = library_product(graph_, op_, product_);
-  }
+  if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
   result_.source.text = epilogue_.preamble();
-  if (!fits_tensor_cores()) {
+  if (epilogue_.holds_rows()) {
+    write_rows();
+  } else if (!fits_tensor_cores()) {
     product_ = whole;
     if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
     write_any();
@@ -520,14 +222,13 @@ GeneratedKernel ContractionWriter::write() {
     result_.gaps.more_reads =
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";
   }
-  if (epilogue_.folds()) {
+  if (epilogue_.folds() && !epilogue_.holds_rows()) {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
   result_.storages = emitter_.storages();
+  if (epilogue_.holds_rows()) tile_rows();
   return std::move(result_);
 }
-
-}  // namespace
 
 GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
                                      const Target& target) {

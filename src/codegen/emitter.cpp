@@ -205,6 +205,11 @@ Value Emitter::compute(OpId id, std::size_t k, const Index& at) {
 // The state of a row of one element, declared anew wherever one is needed.
 void Emitter::keep_inline(OpId id, const Value& element) {
   const Op& op = this->op(id);
+  // Their building blocks know no states of rows.
+  const auto contracts = [&](OpId other) { return this->op(other).op_class == OpClass::kContract; };
+  if (std::ranges::any_of(kernel_, contracts)) {
+    cannot_generate(op, "its rows are single elements, behind a contraction");
+  }
   const std::string state = states_[id] = fresh("s");
   const std::string taken = converted(element, state_type(op)).text;
   piece_->lanes += fmt::format("{} {}[1];\n", state_class(op), state);

@@ -15,7 +15,8 @@ std::string Emitter::pointer(TensorId tensor) {
   const std::string name = fmt::format("p{}", found - storages_.begin());
   const DType dtype = graph_.tensors[tensor].type.dtype;
   if (dtype == graph_.tensors[storage].type.dtype) return name;
-  return fmt::format("reinterpret_cast<{}*>({})", stored_type(dtype), name);
+  // A cast that does without the const that a memory only read has.
+  return fmt::format("(({}*){})", stored_type(dtype), name);
 }
 
 // __restrict__ tells the compiler that loads may pass stores: not where a kernel works in place.

@@ -65,7 +65,7 @@ Value Emitter::row_input(OpId id, const Index& at) {
 Value Emitter::row_result(OpId id, std::size_t k) {
   const Op& op = this->op(id);
   // Only what keeps a state takes rows in; others may begin with an inline number.
-  if (op.rows.empty() && op.row->infer != infer_loss) return compute(id, k, row_);
+  if (op.rows.empty()) return compute(id, k, row_);
   const ComputeType inner = state_type(op);
   const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];

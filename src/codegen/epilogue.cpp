@@ -13,7 +13,12 @@ namespace {
 constexpr std::array kFolds = {
     Fold{"Sum", "Sum", 1, "sum", "state.part[0]"},
     Fold{"Largest", "Max", 1, "value", "state.part[0]"},
-    Fold{"ExponentialSum", "LogSumExp", 2, "log", "LogSumExp::result(state)"},
+    Fold{"ExponentialSum", "LogSumExp", 2, "most, inverse, log",
+         "state.part[0], 1.0f / state.part[1], LogSumExp::result(state)"},
+    Fold{"SquareSum", "Squares", 1, "scale", "rsqrtf(state.part[0] / $count + $eps)", false},
+    Fold{"Moments", "Moments", 3, "mean, variance, rstd",
+         "Moments::mean(state), Moments::variance(state), rsqrtf(Moments::variance(state) + $eps)",
+         false},
 };
 
 constexpr std::uint64_t kStripRows = 64;  // as kernels/tile_walk.cuh has it
@@ -23,6 +28,11 @@ std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / 
 unsigned alignment_of(std::uint64_t columns) {
   const std::uint64_t bits = columns | 8U;
   return static_cast<unsigned>(bits & (~bits + 1));
+}
+
+// The first of eight neighbours in a row of so many.
+Index element(std::uint64_t columns) {
+  return {.name = "i", .spread = Spread::kUnit, .aligned = false, .align = alignment_of(columns)};
 }
 
 }  // namespace
@@ -54,16 +64,13 @@ void Epilogue::find_fold() {
   for (const OpId id : emitter_.kernel()) {
     const Op& op = emitter_.op(id);
     const bool full = op.op_class == OpClass::kNormalise && op.row->infer != infer_loss;
-    if (full || (emitter_.runs_in(id) > 0 && op.work == space)) {
-      cannot_generate(op,
-                      "it needs whole rows of the contraction, whose tiles several blocks have");
-    }
+    if (full || (emitter_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
     if (!emitter_.takes_rows(id)) continue;
     if (folding_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
     folding_ = id;
   }
   if (folding_ == kNone) {
-    if (roots_.rows.empty() && roots_.losses.empty()) return;
+    if (roots_.rows.empty() && roots_.losses.empty() && !holds_rows_) return;
     cannot_generate(emitter_.op(contraction_), "what its rows come to has no code in an epilogue");
   }
   const Op& op = emitter_.op(folding_);
@@ -72,8 +79,14 @@ void Epilogue::find_fold() {
       !emitter_.state_class(op).ends_with("<f32>")) {
     cannot_generate(op, "an epilogue folds sums, maxima and sums of exponentials, in 32 bits");
   }
+  if (!holds_rows_ && !found->by_tiles) {
+    cannot_generate(op, "it is no sum, maximum or sum of exponentials");
+  }
   fold_ = found;
   columns_ = !emitter_.phases().rows.reduces_innermost();
+  if (holds_rows_ && (columns_ || !roots_.losses.empty())) {
+    cannot_generate(op, "what follows needs it, and its tiles are in several blocks");
+  }
 }
 
 std::uint64_t Epilogue::rows_of_matrix() const {
@@ -84,26 +97,36 @@ std::uint64_t Epilogue::rows_of_matrix() const {
   return 0;
 }
 
-void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
-  rows_ = rows;
-  n_ = columns;
+void Epilogue::set_matrix(TensorId made, std::uint64_t rows, std::uint64_t columns) {
   const auto is_narrow = [&](TensorId id) {
     return bytes_of(graph_.tensors[id].type.dtype, 1) <= 2;
   };
   const bool quick = roots_.losses.empty() && std::ranges::all_of(roots_.full, is_narrow) &&
                      std::ranges::all_of(roots_.rows, is_narrow);
-  emitter_.set_matrix(MatrixLoop{.made = emitter_.op(contraction_).outputs[0],
+  emitter_.set_matrix(MatrixLoop{.made = made,
                                  .by = contraction_,
                                  .type = made_type_,
                                  .rows = rows,
                                  .columns = columns,
                                  .quick = quick});
+}
+
+// Whether a result is there before the fold of its row is.
+bool Epilogue::stored_first(TensorId result) const {
+  return emitter_.ready_in(graph_.tensors[result].producer) == 0;
+}
+
+void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
+  rows_ = rows;
+  n_ = columns;
+  set_matrix(emitter_.op(contraction_).outputs[0], rows, columns);
   piece_ = Piece{.width = 8, .width_text = "8"};
   emitter_.enter(piece_, 0);
-  const Index e{
-      .name = "i", .spread = Spread::kUnit, .aligned = false, .align = alignment_of(columns)};
+  const Index e = element(columns);
   emitter_.set_loop(e);
-  store_full(emitter_, roots_.full, e, "");
+  std::vector<TensorId> stored = roots_.full;
+  if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
+  store_full(emitter_, stored, e, "");
   if (!folds()) return;
   const Value folded = emitter_.row_input(folding_, e);
   if (emitter_.op(folding_).row->infer == infer_loss) write_picked();
@@ -115,9 +138,7 @@ void Epilogue::write_picked() {
   const Op& op = emitter_.op(folding_);
   const Index q{.name = "q", .path = std::nullopt};
   const Value target = emitter_.value(op.operands[1].tensor, q);
-  const Value score = emitter_.value(
-      op.operands[0].tensor,
-      Index{.name = "i", .spread = Spread::kUnit, .aligned = false, .align = alignment_of(n_)});
+  const Value score = emitter_.value(op.operands[0].tensor, element(n_));
   piece_.lanes += fmt::format("if (j < valid && (i64){} - column == j) picked[q] = {};\n",
                               target.text, score.text);
 }
@@ -136,6 +157,38 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   results_ = columns_ ? product.batches() * product.n : rows_;
   partials_ = ceil_div(results_ * merged_ * 4 * fold_->parts, 256) * 256;
   write_merge();
+}
+
+// v holds what the fold takes in when its row is known: all else of the row is made from that.
+void Epilogue::write_rows(const MatrixProduct& product) {
+  row_number_ = fmt::format("(i64)batch * {} + row", product.m);
+  signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
+  write_elements(product.batches() * product.m, product.n);
+  const Op& op = emitter_.op(folding_);
+  set_matrix(kNone, rows_, n_);
+  const Index q{.name = "q", .path = std::nullopt};
+  emitter_.set_row(q, 1, "0");
+  state_ = emitter_.state_of(folding_);
+  Piece of_row;
+  emitter_.enter(of_row, 1);
+  for (const TensorId tensor : roots_.rows) {
+    emitter_.store(tensor, q, emitter_.row_value(tensor));
+  }
+  Piece piece{.width = 8, .width_text = "8"};
+  emitter_.enter(piece, 1);
+  const Index e = element(n_);
+  emitter_.set_loop(e);
+  piece.values[{graph_.tensors[op.operands[0].tensor].value, e.name}] = {.text = "v[j]",
+                                                                         .type = ComputeType::kF32};
+  std::vector<TensorId> stored = roots_.full;
+  std::erase_if(stored, [&](TensorId id) { return stored_first(id); });
+  store_full(emitter_, stored, e, "");
+  emitter_.set_matrix(std::nullopt);
+  second_ = emitter_.take_row_code();
+  if (!roots_.rows.empty()) {
+    second_ += "    if (column == 0) {\n" + of_row.text("      ") + "    }\n";
+  }
+  second_ += piece.text("    ");
 }
 
 void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
@@ -192,20 +245,49 @@ std::string Epilogue::pointers() const {
 }
 
 std::string Epilogue::workspace_parameter() const {
-  return folds() || reserved_ > 0 ? ", u8* work" : "";
+  return merges() || reserved_ > 0 ? ", u8* work" : "";
 }
 
 // Behind partials, picked scores and losses.
 std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
   reserved_ = bytes;
-  return folds() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
+  return merges() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
 }
 
 std::string Epilogue::made() const {
-  return fmt::format("Epilogue{{{}{}}}", pointers(), folds() ? ", work" : "");
+  return fmt::format("Epilogue{{{}{}}}", pointers(), merges() ? ", work" : "");
+}
+
+// What device expressions name of the fold's state, as a variable of the code.
+std::string Epilogue::found() const {
+  const Op& op = emitter_.op(folding_);
+  const std::string results = substitute(fold_->results, [&](std::string_view word) {
+    if (word == "$count") return fmt::format("{}.0f", op.rows.row_length());
+    if (word == "$eps") return literal(op.attributes->eps, ComputeType::kF32);
+    return std::string();
+  });
+  return fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_, results);
+}
+
+// The members that contract_rows_sm90.cuh asks for.
+std::string Epilogue::functions_of_rows() const {
+  const auto function = [&](std::string_view name, std::string_view parameter,
+                            const std::string& body) {
+    return fmt::format(
+        "  template <class Valid>\n  __device__ __forceinline__ void {}({}{}) const {{\n"
+        "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + "
+        "column;\n{}  }}\n",
+        name, signature_, parameter, row_number_, n_, body);
+  };
+  return fmt::format("struct Found {{\n  float {};\n}};\n", fold_->found) +
+         fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", fold_->fold,
+                     emitter_.members()) +
+         function("first", "", piece_.text("    ")) +
+         function("second", ", Rows::State state", found() + second_) + "};\n";
 }
 
 std::string Epilogue::text() const {
+  if (holds_rows_) return functions_of_rows();
   const auto fold = [&](bool here) { return here ? fold_->fold : "NoReduction"; };
   std::string text =
       fmt::format("struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
@@ -244,8 +326,7 @@ std::string Epilogue::merge_entry() const {
       "  float* const losses = reinterpret_cast<float*>(work + {});\n"
       "  const {}::State* const partials = reinterpret_cast<const {}::State*>(work);\n",
       fold_->found, emitter_.parameters(), partials_, partials_ + results_ * 4, fold, fold);
-  const std::string state =
-      fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_, fold_->result);
+  const std::string state = found();
   if (columns_) {
     text += fmt::format(
         "  merge_columns<{}>(partials, {}, {}, {}, [=](int o, int n, {}::State state) {{\n"
@@ -276,7 +357,7 @@ std::string Epilogue::total_entry() const {
 
 void Epilogue::finish(GeneratedKernel& kernel) const {
   kernel.workspace_bytes = reserved_;
-  if (!folds()) return;
+  if (!merges()) return;
   kernel.workspace_bytes += ceil_div(partials_ + results_ * 8, 256) * 256;
   kernel.source.text += merge_entry();
   kernel.source.entries.emplace_back("merge");

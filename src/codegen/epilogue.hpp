@@ -11,11 +11,12 @@ namespace fusecalc {
 
 // A fold of kernels/epilogue.cuh, and what the op table calls its result.
 struct Fold {
-  std::string_view state;   // in the op table
-  std::string_view fold;    // in epilogue.cuh
-  unsigned parts = 1;       // floats
-  std::string_view found;   // the state's member that device expressions name
-  std::string_view result;  // of the variable `state`
+  std::string_view state;    // in the op table
+  std::string_view fold;     // in epilogue.cuh
+  unsigned parts = 1;        // floats
+  std::string_view found;    // the state's members that device expressions name
+  std::string_view results;  // each, of the variable `state`; $count elements, $eps of the op
+  bool by_tiles = true;      // whether its parts are merged by an entry of their own, too
 };
 
 // The Epilogue struct (kernels/epilogue.cuh) for everything in a kernel that follows its
@@ -33,12 +34,17 @@ class Epilogue {
   std::uint64_t rows_of_matrix() const;
   bool folds() const { return fold_ != nullptr; }
   unsigned column_parts() const { return columns_ && folds() ? fold_->parts : 0; }
+  unsigned row_parts() const { return folds() && !columns_ ? fold_->parts : 0; }
+  // Whether what follows needs the fold of a whole row before it can store any of it.
+  bool holds_rows() const { return holds_rows_; }
   // The type that the contraction's sums have.
   ComputeType made_type() const { return made_type_; }
 
   // Writes it for a product whose partials of rows cover `tile_columns` each. What follows is valid
   // afterwards, once all of the kernel's pointers were asked for.
   void write(const MatrixProduct& product, std::uint64_t tile_columns);
+  // The same for contract_rows_sm90.cuh, where rows are held.
+  void write_rows(const MatrixProduct& product);
   // The same for attention: (batch, head, query) counts rows, whose columns are all in one tile.
   void write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
                        std::uint64_t columns);
@@ -55,6 +61,12 @@ class Epilogue {
   Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends);
   void find_fold();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
+  void set_matrix(TensorId made, std::uint64_t rows, std::uint64_t columns);
+  bool stored_first(TensorId result) const;
+  // Whether blocks leave parts of a fold for an entry that merges them.
+  bool merges() const { return folds() && !holds_rows_; }
+  std::string found() const;
+  std::string functions_of_rows() const;
   void write_picked();
   void write_merge();
   std::string merge_entry() const;
@@ -69,6 +81,7 @@ class Epilogue {
   const Fold* fold_ = nullptr;
   OpId folding_ = kNone;
   bool columns_ = false;
+  bool holds_rows_ = false;
 
   std::uint64_t rows_ = 1;     // of all matrices
   std::uint64_t results_ = 0;  // of the fold
@@ -80,6 +93,7 @@ class Epilogue {
   std::string row_number_;  // of an element
   std::string signature_;
   Piece piece_;
+  std::string second_;  // what is done with a row that is known
   std::string merge_body_;
   std::string state_;
   std::string total_body_;

@@ -55,8 +55,10 @@ struct KnownGaps {
 // A kernel as text, and how it is launched.
 struct GeneratedKernel {
   KernelSource source;
-  // Runs in place of the source where the library takes it; the source may be empty.
+  // The same as a call of the vendor's library.
   std::optional<LibraryProduct> library{};
+  // The same in other ways; which is fastest, only running them tells.
+  std::vector<GeneratedKernel> others{};
   std::vector<MappedTensor> maps{};  // the first entry's first parameters
   // The memory that it takes a pointer to, in order: that of these tensors (OpGraph::storage_of).
   std::vector<TensorId> storages;
@@ -68,6 +70,9 @@ struct GeneratedKernel {
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
+  // Where not 0: clusters of so many blocks take one piece of work after another, and no more of
+  // them are launched than run at once.
+  unsigned persistent_cluster = 0;
   KnownGaps gaps{};
   std::vector<FollowingEntry> following{};  // the source's other entries
   // The source's last entry, which runs before all others: it copies an operand into the workspace.

@@ -21,7 +21,8 @@ std::optional<TensorId> narrower_source(const Emitter& emitter, std::uint64_t sp
     if (source || !same_place) return std::nullopt;
     source = graph.tensors[operand.tensor].value;
   }
-  if (!source || register_bytes(emitter, *source) >= register_bytes(emitter, id)) {
+  if (!source || is_packed(graph.tensors[*source].type.dtype) ||
+      register_bytes(emitter, *source) >= register_bytes(emitter, id)) {
     return std::nullopt;
   }
   return source;
@@ -48,7 +49,8 @@ std::vector<TensorId> find_held(const Emitter& emitter, std::uint64_t space, std
   const OpGraph& graph = emitter.graph();
   std::vector<TensorId> held;
   const auto add = [&](TensorId id, bool inside, std::uint8_t first) {
-    if (graph.tensors[id].elements != space) return;
+    // Two to a byte are looked up again: a place on chip has whole bytes.
+    if (graph.tensors[id].elements != space || is_packed(graph.tensors[id].type.dtype)) return;
     std::uint8_t final = inside ? first : 0;
     for (const OpId reader : graph.readers[id]) {
       if (!emitter.contains(reader)) continue;

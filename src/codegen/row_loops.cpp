@@ -11,14 +11,13 @@ namespace {
 
 // Rounds of a loop that are in flight together: of one that does little else than read all, where
 // they are few, else as many as leave none over.
-std::uint64_t unrolled(std::uint64_t rounds, bool light) {
+std::uint64_t unrolled(std::uint64_t rounds, bool light, std::uint64_t usual) {
   constexpr std::uint64_t kShort = 8;
-  constexpr std::uint64_t kUsual = 4;
   if (light && rounds <= kShort) return rounds;
-  for (const std::uint64_t together : {kUsual, kUsual + 1, kUsual - 1}) {
+  for (const std::uint64_t together : {usual, usual + 1, usual - 1}) {
     if (rounds % together == 0) return together;
   }
-  return std::min(rounds, kUsual);
+  return std::min(rounds, usual);
 }
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
@@ -149,11 +148,13 @@ std::uint64_t RowWriter::whole_rounds() const {
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
   const std::string placed = with_places(text, stretch.in_registers);
   const std::uint64_t whole = whole_rounds();
+  // Registers that hold something are not there for rounds.
+  const std::uint64_t usual = schedule_.in_shared > 0 && schedule_.in_registers > 0 ? 3 : 4;
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers cannot be told apart by a number: all rounds are spelt out.
     const bool named = stretch.in_registers && schedule_.in_registers > 0;
-    const std::uint64_t together = named ? end - begin : unrolled(end - begin, light);
+    const std::uint64_t together = named ? end - begin : unrolled(end - begin, light, usual);
     write_rounds({.begin = begin, .end = end}, together, guarded, placed);
   };
   rounds(stretch.begin, std::min(stretch.end, whole), false);

@@ -102,6 +102,7 @@ void RowWriter::write_picks(bool scores) {
     const Op& op = emitter_.op(id);
     if (op.row->infer != infer_loss) continue;
     if (op.row->state.empty() && emitter_.takes_rows(id)) continue;
+    if (emitter_.graph().tensors[op.operands[1].tensor].elements != rows_.rows()) continue;
     const TensorId tensor = op.operands[scores ? 0 : 1].tensor;
     const OpId producer = emitter_.graph().value_of(tensor).producer;
     if (producer != kNone && emitter_.contains(producer)) continue;
@@ -113,7 +114,7 @@ void RowWriter::write_picks(bool scores) {
     piece.lanes += fmt::format("{}[j] = {};\n", name, value.text);
     body_ += fmt::format("  {} {}[{}];\n  {{\n{}  }}\n", name_of(value.type), name, lanes(),
                          piece.text("    "));
-    const Value known{.text = fmt::format("{}[{}]", name, schedule_.columns ? "j" : "0"),
+    const Value known{.text = fmt::format("{}[{}]", name, lanes() > 1 ? "j" : "0"),
                       .type = value.type,
                       .uniform = lanes() == 1};
     if (scores) {

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <nvrtc.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -56,19 +60,32 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
-// A cache entry holds the log, then the image.
+constexpr std::size_t kDigits = 16;
+
+// A number of 16 hexadecimal digits at a place of a text.
+std::optional<std::uint64_t> number_at(const std::string& text, std::size_t place) {
+  if (text.size() < place + kDigits) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + place + kDigits;
+  const auto parsed = std::from_chars(text.data() + place, end, number, 16);
+  if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+// A cache entry: nanoseconds that compiling took, length of the log, log, image.
 std::string pack(const CompiledImage& compiled) {
-  return fmt::format("{:016x}", compiled.log.size()) + compiled.log + compiled.image;
+  return fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(compiled.seconds * 1e9),
+                     compiled.log.size()) +
+         compiled.log + compiled.image;
 }
 
 std::optional<CompiledImage> unpack(const std::string& entry) {
-  constexpr std::size_t kDigits = 16;
-  std::size_t length = 0;
-  if (entry.size() < kDigits) return std::nullopt;
-  const auto parsed = std::from_chars(entry.data(), entry.data() + kDigits, length, 16);
-  if (parsed.ec != std::errc{} || entry.size() - kDigits < length) return std::nullopt;
-  return CompiledImage{.image = entry.substr(kDigits + length),
-                       .log = entry.substr(kDigits, length),
+  const std::optional<std::uint64_t> nanoseconds = number_at(entry, 0);
+  const std::optional<std::uint64_t> length = number_at(entry, kDigits);
+  if (!nanoseconds || !length || entry.size() - 2 * kDigits < *length) return std::nullopt;
+  return CompiledImage{.image = entry.substr(2 * kDigits + *length),
+                       .log = entry.substr(2 * kDigits, *length),
+                       .seconds = static_cast<double>(*nanoseconds) * 1e-9,
                        .cached = true};
 }
 
@@ -90,6 +107,15 @@ std::optional<std::uint64_t> number_before(std::string_view text, std::string_vi
   const auto parsed = std::from_chars(text.data() + begin, text.data() + at, value);
   if (parsed.ec != std::errc{}) return std::nullopt;
   return value;
+}
+
+// Compilations at a time: as many as there are processors that this process may use (more would
+// only delay the end after a Ctrl-C), and not so many that they need all of a machine's memory.
+std::size_t compilations() {
+  constexpr int kMost = 16;
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return 1;
+  return static_cast<std::size_t>(std::clamp(CPU_COUNT(&usable), 1, kMost));
 }
 
 // Major and minor.
@@ -136,12 +162,45 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   }
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   Program program(source.text);
   program.compile(arguments);
   CompiledImage compiled{.image = program.image(architecture.starts_with("sm_")),
-                         .log = program.log()};
+                         .log = program.log(),
+                         .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
   cache.store(key, pack(compiled));
   return compiled;
+}
+
+std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
+                                          const std::string& architecture, const KernelCache& cache,
+                                          const std::function<void(std::size_t)>& tell) {
+  constexpr std::chrono::milliseconds kBetweenTellings(20);
+  std::vector<CompiledImage> images(sources.size());
+  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> done = 0;
+  const auto compile_some = [&] {
+    for (std::size_t i = next++; i < sources.size(); i = next++) {
+      images[i] = compile_image(sources[i], architecture, cache);
+      ++done;
+    }
+  };
+  std::vector<std::future<void>> threads;
+  // Goes before the threads, whose ends are waited for: on the way out of here none begins anew.
+  struct Stop {
+    std::atomic<std::size_t>& next;
+    std::size_t end;
+    ~Stop() { next = end; }
+  } const stop{next, sources.size()};
+  for (std::size_t i = 0; i < std::min(compilations(), sources.size()); ++i) {
+    threads.push_back(std::async(std::launch::async, compile_some));
+  }
+  for (std::future<void>& thread : threads) {
+    while (thread.wait_for(kBetweenTellings) != std::future_status::ready) tell(done);
+    thread.get();
+  }
+  return images;
 }
 
 std::optional<EntryReport> report_of(const std::string& log, const std::string& entry) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,7 @@ namespace fusecalc::gpu {
 struct CompiledImage {
   std::string image;
   std::string log;
+  double seconds = 0;  // that compiling it took, also where that was long ago
   bool cached = false;
 };
 
@@ -27,6 +31,12 @@ std::string architecture_for(int capability);
 // Throws Error with NVRTC's log where the source does not compile.
 CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
                             const KernelCache& cache);
+
+// The same for several sources, a thread for each processor that it may use. Calls `tell` over and over with how
+// many are done; when it throws, those that are being compiled are finished and no others begun.
+std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
+                                          const std::string& architecture, const KernelCache& cache,
+                                          const std::function<void(std::size_t)>& tell);
 
 // What ptxas reports of an entry, per thread but for the last.
 struct EntryReport {

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "gpu/compiler.hpp"
 #include "gpu/launch_arguments.hpp"
 
 namespace fusecalc::gpu {
@@ -78,14 +77,23 @@ std::uint64_t CudaBackend::free_bytes() {
   return available;
 }
 
-std::vector<CompiledKernel> CudaBackend::compile(const KernelSource& source) {
+std::vector<std::vector<CompiledKernel>> CudaBackend::compile_all(
+    std::span<const KernelSource> sources, const std::function<void(std::size_t)>& done) {
+  const std::vector<CompiledImage> images =
+      compile_images(sources, architecture_for(capability_of(device_)), cache_, done);
+  std::vector<std::vector<CompiledKernel>> kernels;
+  for (std::size_t i = 0; i < sources.size(); ++i) kernels.push_back(load(sources[i], images[i]));
+  return kernels;
+}
+
+std::vector<CompiledKernel> CudaBackend::load(const KernelSource& source,
+                                              const CompiledImage& compiled) {
   const Clock::time_point begin = Clock::now();
-  const CompiledImage compiled =
-      compile_image(source, architecture_for(capability_of(device_)), cache_);
   CUmodule module = nullptr;
   check(driver().cuModuleLoadData(&module, compiled.image.c_str()), "cuModuleLoadData");
   modules_.push_back(module);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds =
+      compiled.seconds + std::chrono::duration<double>(Clock::now() - begin).count();
   std::vector<CompiledKernel> kernels;
   for (const std::string& entry : source.entries) {
     CUfunction function = nullptr;

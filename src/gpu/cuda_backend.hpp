@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu/compiler.hpp"
 #include "gpu/context.hpp"
 #include "gpu/counters.hpp"
 #include "gpu/matmuls.hpp"
@@ -24,7 +25,8 @@ class CudaBackend final : public GpuBackend {
   const DeviceInfo& device() const override { return info_; }
   std::uint64_t free_bytes() override;
 
-  std::vector<CompiledKernel> compile(const KernelSource& source) override;
+  std::vector<std::vector<CompiledKernel>> compile_all(
+      std::span<const KernelSource> sources, const std::function<void(std::size_t)>& done) override;
   double occupancy(const Launch& launch) override;
   unsigned resident_clusters(const Launch& launch, unsigned blocks) override;
 
@@ -56,6 +58,7 @@ class CudaBackend final : public GpuBackend {
   // Buffers are known by their address.
   static CUdeviceptr address(const BufferAt& place) { return place.buffer.id + place.offset; }
 
+  std::vector<CompiledKernel> load(const KernelSource& source, const CompiledImage& compiled);
   void prepare_instruments();
   void sweep(const Buffer& buffer);
   void open_counters();

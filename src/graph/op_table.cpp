@@ -32,6 +32,11 @@ constexpr OpRow pointwise(std::string_view name, std::uint8_t inputs, TypeRule t
           .reference = reference};
 }
 
+constexpr OpRow in_library(OpRow row, LibraryStep step) {
+  row.library = step;
+  return row;
+}
+
 constexpr OpRow reduction(std::string_view name, TypeRule types, std::uint8_t flops,
                           std::string_view summary, std::string_view state, std::string_view device,
                           ReferenceFunction reference) {
@@ -70,7 +75,9 @@ constexpr OpRow view(std::string_view name, Access access, AttributeSet attribut
 // Plain additions and multiplications count 1 FLOP, so does a call of a special function; moves,
 // comparisons and selections count none.
 constexpr std::array kRows = {
-    pointwise("add", 2, kPromote, 1, "a + b", "a + b", [](In x, At) { return x[0] + x[1]; }),
+    in_library(
+        pointwise("add", 2, kPromote, 1, "a + b", "a + b", [](In x, At) { return x[0] + x[1]; }),
+        LibraryStep::kBias),
     pointwise("sub", 2, kPromote, 1, "a - b", "a - b", [](In x, At) { return x[0] - x[1]; }),
     pointwise("mul", 2, kPromote, 1, "a * b", "a * b", [](In x, At) { return x[0] * x[1]; }),
     pointwise("div", 2, kFloat, 1, "a / b", "a / b", [](In x, At) { return x[0] / x[1]; }),
@@ -100,8 +107,9 @@ constexpr std::array kRows = {
               [](In x, At) { return std::tanh(x[0]); }),
     pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
               [](In x, At) { return reference::sigmoid(x[0]); }),
-    pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
-              [](In x, At) { return reference::larger(x[0], 0); }),
+    in_library(pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
+                         [](In x, At) { return reference::larger(x[0], 0); }),
+               LibraryStep::kRelu),
     OpRow{.name = "gelu",
           .op_class = kPointwise,
           .flops = 5,
@@ -110,6 +118,7 @@ constexpr std::array kRows = {
           .infer = infer_pointwise,
           .summary = "x times the normal distribution at x, exact or by tanh",
           .device = "$gelu(a)",
+          .library = LibraryStep::kGelu,
           .reference = reference::gelu},
     pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
               [](In x, At) { return x[0] * reference::sigmoid(x[0]); }),

@@ -39,6 +39,9 @@ enum class TypeRule : std::uint8_t {
   kIndex,  // i64
 };
 
+// What a vendor's matrix product can do on the way, besides the product: its epilogues.
+enum class LibraryStep : std::uint8_t { kNone, kBias, kRelu, kGelu };
+
 // What an op computes, in exact arithmetic, as a function of numbers:
 //   pointwise ops   of one element of each input, in order
 //   reductions      of a whole row (argmax: the index within it)
@@ -72,6 +75,7 @@ struct OpRow {
   // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
   std::string_view state{};
   bool per_channel = false;  // the inputs after the first lie along axis 1
+  LibraryStep library = LibraryStep::kNone;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;

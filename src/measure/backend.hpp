@@ -48,7 +48,7 @@ struct KernelResources {
 struct CompiledKernel {
   std::uint64_t id = 0;
   KernelResources resources;
-  double compile_seconds = 0;  // of its module, or of reading that from the cache
+  double compile_seconds = 0;  // of its module, by itself; when it was compiled, where it is cached
   bool cached = false;
 };
 
@@ -129,7 +129,13 @@ class GpuBackend {
   virtual const DeviceInfo& device() const = 0;
   virtual std::uint64_t free_bytes() = 0;
 
-  virtual std::vector<CompiledKernel> compile(const KernelSource& source) = 0;
+  std::vector<CompiledKernel> compile(const KernelSource& source) {
+    return compile_all(std::span(&source, 1), [](std::size_t) {}).front();
+  }
+  // All entries of each source, several sources at a time. Tells how many are done as it goes on;
+  // after a Ctrl-C it finishes those that it works on and throws.
+  virtual std::vector<std::vector<CompiledKernel>> compile_all(
+      std::span<const KernelSource> sources, const std::function<void(std::size_t)>& done) = 0;
   // Resident threads over the most that a multiprocessor holds.
   virtual double occupancy(const Launch& launch) = 0;
   // How many clusters of the launch's kernel, of so many blocks each, run at once: the grid of a

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "fusecalc kernel 1\n";
+constexpr std::string_view kMagic = "fusecalc kernel 2\n";
 
 // FNV-1a, 64 bits.
 std::uint64_t hash_of(std::string_view text) {

@@ -17,7 +17,6 @@ std::optional<double> Measurement::payback_runs() const {
   if (!speedup || *speedup <= 1 || !seen.time) return std::nullopt;
   double compile_s = 0;
   for (const KernelMeasurement& kernel : fused.kernels) {
-    if (kernel.cached) return std::nullopt;
     compile_s += kernel.compile_seconds;
   }
   return compile_s / (seen.time->median * (*speedup - 1));

@@ -29,7 +29,8 @@ struct KernelMeasurement {
   Observed observed;  // alone, from a cold L2
   KernelResources resources;
   std::string
-      schedule{};  // how its work is spread; empty: it has no code, observed.reason tells why
+      schedule{};        // how its work is spread; empty: it has no code, observed.reason tells why
+  std::string choice{};  // why it runs this way, where there was another
   KnownGaps gaps{};
   double occupancy = 0;
   double compile_seconds = 0;
@@ -41,7 +42,8 @@ struct Verified {
   double max_rel_err = 0;
   double tolerance = 0;
   bool ok = false;
-  std::string worst{};  // the place, for people
+  std::string worst{};                   // the place, for people
+  std::vector<std::string> unchecked{};  // what was not, or not exactly, and why
 };
 
 struct PlanMeasurement {
@@ -69,8 +71,8 @@ struct Measurement {
   PlanMeasurement fused{};
 
   Savings savings() const { return {unfused.analytic.total(), fused.analytic.total()}; }
-  // Runs after which the fused plan's gain has paid for its compilation; nothing where that was
-  // read from the cache, or there is no gain.
+  // Runs after which the fused plan's gain has paid for its compilation, at the time that took, be
+  // it long ago; nothing where there is no gain.
   std::optional<double> payback_runs() const;
   // By time, unfused over fused: back to back, or each kernel alone where that was not measured.
   std::optional<double> measured_speedup() const;

@@ -50,6 +50,7 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     measured.analytic = kernel.analytic;
     measured.gaps = kernel.gaps;
     measured.schedule = kernel.schedule;
+    measured.choice = kernel.choice;
     if (kernel.steps.empty()) continue;
     const Launch* const launch = std::get_if<Launch>(&kernel.steps.front());
     if (launch == nullptr) continue;

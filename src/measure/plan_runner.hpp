@@ -30,6 +30,14 @@ using PreparedStep = std::variant<Launch, PreparedMatmul>;
 
 void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps);
 
+// One of several ways to run a kernel.
+struct Way {
+  std::vector<PreparedStep> steps{};
+  std::string schedule{};  // how it works
+  std::string name{};      // what it is, beside the others: "cuBLASLt"
+  KnownGaps gaps{};
+};
+
 // A kernel of a plan, ready to run: its buffers exist and hold data.
 struct PreparedKernel {
   std::string name;
@@ -38,7 +46,11 @@ struct PreparedKernel {
   std::vector<PreparedStep> steps{};  // what it takes, in order; none where it has no code
   std::string reason{};               // why there is none
   std::string schedule{};
+  std::string choice{};  // why it runs this way, where there are others
   KnownGaps gaps{};
+  // Where there are several, and which is fastest is yet to be found: settle() of measure/way.hpp
+  // fills in steps, schedule, choice and gaps.
+  std::vector<Way> ways{};
 };
 
 struct PreparedPlan {

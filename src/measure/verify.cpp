@@ -9,6 +9,7 @@
 #include "core/random_bits.hpp"
 #include "core/text.hpp"
 #include "measure/element.hpp"
+#include "measure/samples.hpp"
 
 namespace fusecalc {
 namespace {
@@ -91,6 +92,7 @@ double excess_of(double actual, double expected, double allowed) {
 // Takes in an excess of a tensor, with words for it where it is the worst.
 void note(Verification& result, double excess, DType dtype,
           const std::function<std::string()>& words) {
+  if (std::isnan(excess)) excess = kInfinity;
   const double tolerance = tolerance_of(dtype);
   const bool first = result.tolerance == 0;
   if (!first && excess * result.tolerance <= result.max_rel_err) return;
@@ -106,29 +108,6 @@ void note(Verification& result, double excess, DType dtype,
 double tolerance_of(DType dtype) {
   if (!is_float(dtype)) return kHalfStep;
   return 3.5 * std::max(2 * precision_of(dtype).unit, 8 * arithmetic_unit(dtype));
-}
-
-std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
-                                      std::uint64_t count) {
-  std::vector<std::uint64_t> samples;
-  if (tensor.elements == 0 || count == 0) return samples;
-  const std::uint64_t row = tensor.type.shape.empty() ? 1 : tensor.type.shape.back();
-  const std::uint64_t rows = tensor.elements / row;
-  const auto add = [&](std::uint64_t element) {
-    if (samples.size() < count) samples.push_back(element);
-  };
-  add(tensor.elements - 1);
-  add(0);
-  for (std::uint64_t i = 0; samples.size() < count; ++i) {
-    add(random_bits(seed, i) % tensor.elements);
-    if (i % 4 != 0) continue;
-    const std::uint64_t start = random_bits(~seed, i) % rows * row;
-    add(start + row - 1);
-    if (i % 8 == 0) add(start);
-  }
-  std::ranges::sort(samples);
-  samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
-  return samples;
 }
 
 std::vector<double> allowed_errors(std::span<const Expected> expected, DType dtype) {
@@ -171,11 +150,12 @@ Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
     if (tensor.elements == 0) continue;
     ExpectedOutput output{.tensor = id};
     for (std::uint64_t count = samples; count > 0; count /= 4) {
-      output.elements = samples_of(tensor, random_bits(seed, id), count);
+      output.elements = samples_of(graph, id, inputs, random_bits(seed, id), count);
       output.answer = reference.evaluate(id, output.elements, work);
       if (output.answer.reason.empty()) break;
     }
     output.allowed = allowed_errors(output.answer.elements, tensor.type.dtype);
+    output.telling = samples_tell(graph, id, inputs);
     output.may_jump = jumps_before(graph, id);
     output.depth = depths[tensor.producer];
     outputs_.push_back(std::move(output));
@@ -188,6 +168,7 @@ Verification Verifier::check(GpuBackend& gpu, const Places& places) const {
     const Tensor& tensor = graph_.tensor(output.tensor);
     if (!output.answer.reason.empty()) {
       result.unchecked.push_back(printable(tensor.name) + ": " + output.answer.reason);
+      result.complete = false;
       continue;
     }
     if (output.answer.estimated) {
@@ -225,6 +206,22 @@ std::optional<Allowance> Verifier::allowance_for(const ExpectedOutput& output) c
   return Allowance{.absolute = kSlack * absolute, .relative = std::isfinite(typical) ? typical : 0};
 }
 
+// Without a reference, what so many roundings may do to the largest elements must do. Both plans
+// are asked for those: what one of them makes too large by mistake is no measure.
+Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& output,
+                                     const BufferAt& ours, const BufferAt& theirs) const {
+  constexpr double kMost = 0.5;  // of the largest, be the type ever so narrow
+  const Tensor& tensor = graph_.tensor(output.tensor);
+  const DType dtype = tensor.type.dtype;
+  const double roundings = tolerance_of(dtype) * std::sqrt(output.depth);
+  if (!is_float(dtype)) return {.absolute = roundings};
+  const auto largest = [&](const BufferAt& a, const BufferAt& b) {
+    return gpu.compare(a, b, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
+  };
+  return {.absolute =
+              std::min(roundings, kMost) * std::min(largest(ours, theirs), largest(theirs, ours))};
+}
+
 Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Places& others) const {
   constexpr double kMayJump = 0.01;  // of the elements
   Verification result;
@@ -234,28 +231,24 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     const BufferAt ours = places(output.tensor);
     const BufferAt theirs = others(output.tensor);
     std::optional<Allowance> allowed = allowance_for(output);
-    // Samples of a tensor that a scatter patches mostly miss what was computed.
-    const bool patched = graph_.ops[tensor.producer].row->access == Access::kScatter;
-    if (!output.answer.reason.empty() || patched) {
-      // Without a reference, what so many roundings may do to the largest elements must do.
-      const double largest =
-          gpu.compare(ours, theirs, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
-      allowed = Allowance{.absolute = tolerance_of(dtype) * std::sqrt(output.depth) *
-                                      (is_float(dtype) ? largest : 1)};
-    }
+    if (!output.answer.reason.empty() || !output.telling)
+      allowed = coarse_allowance(gpu, output, ours, theirs);
     if (!allowed) {
       result.unchecked.push_back(printable(tensor.name) + ": some elements may overflow");
       continue;
     }
     result.checked += tensor.elements;
-    const Difference difference = gpu.compare(ours, theirs, dtype, tensor.elements, *allowed);
-    const bool jumped = output.may_jump && static_cast<double>(difference.beyond) <=
-                                               kMayJump * static_cast<double>(tensor.elements);
-    note(result, jumped ? std::min(difference.excess, 1.0) : difference.excess, dtype, [&] {
-      return fmt::format(
-          "{} is {:.9g}, and {:.9g} unfused ({} of {} elements differ too much)",
-          place_of(tensor, difference.worst), read_element(gpu, ours, dtype, difference.worst),
-          read_element(gpu, theirs, dtype, difference.worst), difference.beyond, tensor.elements);
+    Difference difference = gpu.compare(ours, theirs, dtype, tensor.elements, *allowed);
+    const double mine = read_element(gpu, ours, dtype, difference.worst);
+    const double other = read_element(gpu, theirs, dtype, difference.worst);
+    const bool jumped =
+        output.may_jump && std::isnan(mine) == std::isnan(other) &&
+        static_cast<double>(difference.beyond) <= kMayJump * static_cast<double>(tensor.elements);
+    if (jumped) difference.excess = std::min(difference.excess, 1.0);
+    note(result, difference.excess, dtype, [&] {
+      return fmt::format("{} is {:.9g}, and {:.9g} unfused ({} of {} elements differ too much)",
+                         place_of(tensor, difference.worst), mine, other, difference.beyond,
+                         tensor.elements);
     });
   }
   return result;
@@ -285,6 +278,7 @@ Verification worse_of(Verification a, Verification b) {
     return v.tolerance == 0 ? 0 : v.max_rel_err / v.tolerance;
   };
   const std::uint64_t checked = a.checked + b.checked;
+  const bool complete = a.complete && b.complete;
   std::vector<std::string> unchecked = a.unchecked;
   for (const std::string& reason : b.unchecked) {
     if (std::ranges::find(unchecked, reason) == unchecked.end()) unchecked.push_back(reason);
@@ -293,6 +287,7 @@ Verification worse_of(Verification a, Verification b) {
   Verification worse = second ? std::move(b) : std::move(a);
   worse.checked = checked;
   worse.unchecked = std::move(unchecked);
+  worse.complete = complete;
   return worse;
 }
 

@@ -95,6 +95,7 @@ void write_bytes(JsonWriter& json, const Bytes& bytes) {
 // What was found out about a kernel by running it.
 void write_run(JsonWriter& json, const KernelMeasurement& kernel) {
   if (!kernel.schedule.empty()) json.member("schedule", kernel.schedule);
+  if (!kernel.choice.empty()) json.member("choice", kernel.choice);
   json.member("registers", std::uint64_t{kernel.resources.registers});
   json.member("shared_bytes", kernel.resources.shared_bytes);
   json.member("spill_bytes", kernel.resources.spill_bytes);
@@ -118,6 +119,11 @@ void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
     json.member("tolerance", plan.verified->tolerance);
     json.member("ok", plan.verified->ok);
     if (!plan.verified->worst.empty()) json.member("worst", plan.verified->worst);
+    if (!plan.verified->unchecked.empty()) {
+      json.key("unchecked").begin_array();
+      for (const std::string& text : plan.verified->unchecked) json.value(text);
+      json.end();
+    }
     json.end();
   } else {
     json.null();

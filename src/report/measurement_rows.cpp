@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/format.hpp"
 #include "core/text.hpp"
@@ -83,6 +85,24 @@ void add_kernel_notes(std::vector<std::string>& notes, const PlanMeasurement& pl
   }
 }
 
+// Why kernels run as they do, where there was another way.
+void add_choices(std::vector<std::string>& notes, const PlanMeasurement& plan) {
+  std::vector<std::pair<std::string, std::string>> told;  // what and why, and the kernels
+  for (const KernelMeasurement& kernel : plan.kernels) {
+    if (kernel.choice.empty()) continue;
+    std::string what = fmt::format("{}: {}", kernel.schedule, kernel.choice);
+    const auto same = std::ranges::find(told, what, &std::pair<std::string, std::string>::first);
+    if (same == told.end()) {
+      told.emplace_back(std::move(what), printable(kernel.name, 40));
+    } else {
+      same->second += ", " + printable(kernel.name, 40);
+    }
+  }
+  for (const auto& [what, kernels] : told) {
+    notes.push_back(fmt::format("{}, {}: {}", plan.key, kernels, what));
+  }
+}
+
 // Kernels that something other than the memory holds up.
 void add_speed_notes(std::vector<std::string>& notes, const Measurement& measurement,
                      const PlanMeasurement& plan) {
@@ -152,16 +172,23 @@ std::vector<std::string> measurement_notes(const Measurement& measurement) {
     notes.insert(notes.end(), plan->notes.begin(), plan->notes.end());
     if (!measurement.synthetic) add_speed_notes(notes, measurement, *plan);
     add_kernel_notes(notes, *plan);
+    add_choices(notes, *plan);
     if (!measurement.synthetic) notes.push_back(verdict_sentence(*plan));
+    if (plan->verified && !plan->verified->unchecked.empty()) {
+      notes.push_back(fmt::format("{}: not all results were checked in full: {}", plan->key,
+                                  fmt::join(plan->verified->unchecked, "; ")));
+    }
     if (throttled(plan->isolated) || throttled(plan->pipeline)) {
       notes.push_back(plan->key + ": the GPU held its clocks down during some timed runs");
     }
   }
   const std::optional<double> speedup = measurement.measured_speedup();
   if (const std::optional<double> runs = measurement.payback_runs();
-      runs && !measurement.synthetic) {
-    notes.push_back(fmt::format("compiling {} has paid for itself after {:.0f} runs",
-                                measurement.fused.key, std::ceil(*runs)));
+      runs && *runs > 0 && !measurement.synthetic) {
+    const bool cached = std::ranges::any_of(measurement.fused.kernels, &KernelMeasurement::cached);
+    notes.push_back(fmt::format("compiling {} has paid for itself after {:.0f} runs{}",
+                                measurement.fused.key, std::ceil(*runs),
+                                cached ? ", at the time that it took when it was compiled" : ""));
   }
   if (speedup && *speedup < 0.98 && measurement.savings().bytes() > 0) {
     notes.emplace_back("fusion saves bytes here and loses time");

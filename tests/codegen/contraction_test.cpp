@@ -98,7 +98,7 @@ TEST_CASE("matrices that share the other operand are one") {
   CHECK(product->b.line == 5);
 }
 
-TEST_CASE("a lone product is the library's, a fused one ours") {
+TEST_CASE("a fused product has code of ours, for the architecture at hand") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel lone = generated(graph, {0});
   REQUIRE(lone.library);
@@ -106,7 +106,6 @@ TEST_CASE("a lone product is the library's, a fused one ours") {
   CHECK(lone.library->matmul.b_transposed);
   CHECK(lone.library->matmul.m == 60);
   const GeneratedKernel fused = generated(graph, {0, 1});
-  CHECK(!fused.library);
   CHECK(fused.source.architecture_bound);
   CHECK(fused.maps.size() == 2);
   // Rows of 10 elements begin at multiples of 2.
@@ -249,6 +248,67 @@ TEST_CASE("columns are folded by strips of a matrix, and merged") {
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.
   CHECK(contains(fused, "merge_columns<Max>(partials, 2, 1, 10,"));
+}
+
+const std::string kNorm =
+    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
+            "g": {"shape": [384]})",
+         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
+            {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
+
+TEST_CASE("whole rows stay in the registers of a cluster, in the tilings that waste least") {
+  const OpGraph graph = graph_of(kNorm);
+  const GeneratedKernel kernel = generated(graph, {0, 1, 2});
+  CHECK(contains(kernel, "ContractRowsSm90<bf16, 192, 2, false, false, Epilogue>"));
+  CHECK(contains(kernel, "typedef Moments Rows;"));
+  CHECK(kernel.persistent_cluster == 2);
+  CHECK(kernel.blocks == 6);  // 300 rows are three pieces of 128
+  // Four stages of 128 + 192 lines of 128 bytes; three floats of 128 rows from 2 blocks, twice.
+  CHECK(kernel.shared_bytes == 4 * 320 * 128 + 2 * 2 * 128 * 12 + 128);
+  CHECK(kernel.workspace_bytes == 0);
+  CHECK(kernel.maps.size() == 2);
+  CHECK(kernel.maps[1].box[1] == 192);
+  REQUIRE(kernel.others.size() == 1);
+  CHECK(contains(kernel.others[0], "ContractRowsSm90<bf16, 128, 3, false, false, Epilogue>"));
+  CHECK(kernel.others[0].maps[1].box[1] == 128);
+  CHECK(kernel.others[0].storages == kernel.storages);
+}
+
+TEST_CASE("what is there before a row is known is stored before") {
+  const OpGraph graph = graph_of(kNorm);
+  // h + r is somebody else's, too.
+  const OpGraph more = graph_of(kNorm.substr(0, kNorm.size() - 1) + R"(, "outputs": ["s", "y"]})");
+  for (const auto& [of, stores] : {std::pair{&graph, 1}, std::pair{&more, 2}}) {
+    const GeneratedKernel kernel = generated(*of, {0, 1, 2});
+    const std::string& text = kernel.source.text;
+    const std::size_t first = text.rfind("void first(");
+    const std::size_t second = text.rfind("void second(");
+    REQUIRE(second != std::string::npos);
+    const std::string before = text.substr(first, second - first);
+    CHECK((before.find("store8<8>") != std::string::npos) == (stores == 2));
+    CHECK(text.find("store8<8>", second) != std::string::npos);
+  }
+}
+
+std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capability) {
+  try {
+    generated(graph, kernel, capability);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("whole rows that no kernel holds say why") {
+  CHECK(refusal(graph_of(kNorm), {0, 1, 2}, 80).find("compute capability 9.0") !=
+        std::string::npos);
+  const OpGraph twice =
+      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
+                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
+              {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
+  CHECK(refusal(twice, {0, 1, 2}, 90).find("a second reduction") != std::string::npos);
 }
 
 TEST_CASE("convolutions say why they are left out") {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "core/embedded.hpp"
 #include "graph/op_list.hpp"
@@ -15,6 +16,53 @@
 
 namespace fusecalc::gpu {
 namespace {
+
+OpGraph graph_of(const std::string& text) {
+  JsonReader reader(ByteSource::from_memory(text, "test"));
+  return build_graph(std::get<WrittenGraph>(read_op_list(reader)), {});
+}
+
+// All ops of a list as one kernel.
+void check_kernel_of(const std::string& text, const Architecture& architecture) {
+  CAPTURE(text);
+  const OpGraph graph = graph_of(text);
+  KernelChecks checks(architecture);
+  TrafficCounter counter = checks.counter_of(graph);
+  Kernel all;
+  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
+  checks.check(counter, all);
+  CHECK(checks.left_out() == 0);
+}
+
+TEST_CASE("bounds that are infinite compile behind a product") {
+  for (const Architecture& architecture : kArchitectures) {
+    check_kernel_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+        "tensors": {"x": {"shape": [256, 64]}, "w": {"shape": [64, 64]}},
+        "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+                {"op": "clamp", "inputs": ["h"], "output": "y", "min": 0}]})",
+                    architecture);
+  }
+}
+
+// Sums, maxima, exponentials, squares and moments of rows; results of rows; a result on the way.
+TEST_CASE("whole rows of products compile, whatever is done with them") {
+  const std::string begin = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [300, 64]}, "w": {"shape": [320, 64]}},
+      "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "square", "inputs": ["h"], "output": "s"}, )";
+  const std::vector<std::string> ends = {
+      R"({"op": "sum", "inputs": ["s"], "output": "t", "axes": [-1], "keepdim": true},
+         {"op": "div", "inputs": ["s", "t"], "output": "y"}], "outputs": ["t", "y"]})",
+      R"({"op": "max", "inputs": ["s"], "output": "t", "axes": [-1], "keepdim": true},
+         {"op": "sub", "inputs": ["s", "t"], "output": "y"}]})",
+      R"({"op": "softmax", "inputs": ["s"], "output": "y"}], "outputs": ["s", "y"]})",
+      R"({"op": "log_softmax", "inputs": ["s"], "output": "y"}]})",
+      R"({"op": "rms_norm", "inputs": ["s"], "output": "t"},
+         {"op": "silu", "inputs": ["t"], "output": "y"}]})",
+      R"({"op": "layer_norm", "inputs": ["s"], "output": "y"}]})",
+  };
+  for (const std::string& end : ends) check_kernel_of(begin + end, kArchitectures[1]);
+}
 
 void check_library(const Architecture& architecture) {
   // Which ones: for looking closer.

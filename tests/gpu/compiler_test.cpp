@@ -1,8 +1,12 @@
 #include "gpu/compiler.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/embedded.hpp"
 #include "core/error.hpp"
@@ -69,6 +73,61 @@ TEST_CASE("a source that does not compile is refused with the compiler's reason"
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("nonsense") != std::string::npos);
   }
+}
+
+TEST_CASE("what comes from the cache says how long compiling it took then") {
+  std::string folder = (std::filesystem::temp_directory_path() / "fusecalc-test.XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const KernelCache cache(folder + "/kernels");
+  const KernelSource source{std::string(embedded_kernel("stream")), {"stream"}};
+  const CompiledImage first = compile_image(source, "sm_90", cache);
+  CHECK(!first.cached);
+  CHECK(first.seconds > 1e-3);
+  const CompiledImage second = compile_image(source, "sm_90", cache);
+  CHECK(second.cached);
+  CHECK(second.seconds == doctest::Approx(first.seconds));
+  CHECK(second.image == first.image);
+  CHECK(second.log == first.log);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("several sources compile side by side, in their order, and tell how far they are") {
+  std::vector<KernelSource> sources;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = fmt::format("k{}", i);
+    sources.push_back(
+        {.text = fmt::format("extern \"C\" __global__ void {}() {{}}", name), .entries = {name}});
+  }
+  std::size_t told = 0;
+  const std::vector<CompiledImage> images =
+      compile_images(sources, "sm_90", kNoCache, [&](std::size_t done) {
+        CHECK(done >= told);
+        told = done;
+      });
+  REQUIRE(images.size() == 5);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    CHECK(images[i].log.find(fmt::format("'k{}'", i)) != std::string::npos);
+    CHECK(images[i].seconds > 0);
+  }
+  sources[3].text = "nonsense";
+  CHECK_THROWS_WITH_AS(compile_images(sources, "sm_90", kNoCache, [](std::size_t) {}),
+                       doctest::Contains("nonsense"), Error);
+}
+
+TEST_CASE("whoever is told how far the compiler is may end it") {
+  std::vector<KernelSource> sources(64);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    sources[i].text =
+        fmt::format("extern \"C\" __global__ void k(float* p) {{ p[0] = sinf(p[{}]); }}", i);
+    sources[i].entries = {"k"};
+  }
+  std::size_t told = 0;
+  const auto stop = [&](std::size_t done) {
+    told = done;
+    throw Error(Fault::kInterrupted, "interrupted");
+  };
+  CHECK_THROWS_WITH_AS(compile_images(sources, "sm_90", kNoCache, stop), "interrupted", Error);
+  CHECK(told < 64);
 }
 
 TEST_CASE("a device is compiled for as itself, or through the newest PTX below it") {

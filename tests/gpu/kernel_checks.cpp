@@ -27,6 +27,9 @@ constexpr std::array kKnownSpills = {
                 "30 values a thread, and ops that need many more, share 64 registers or fewer"},
     KnownSpills{"mma, tiles", 256,
                 "two blocks a multiprocessor leave 128 registers beside 64 sums"},
+    KnownSpills{
+        "rows of 128 x 256", 640,
+        "128 sums a thread beside what is done with them, and no narrower tile holds the row"},
     KnownSpills{"wgmma", 128, "what the copying warps park; accumulators would be kilobytes"},
     KnownSpills{"16 elements a thread", 256, "the places of 16 single bytes, worked out at once"},
     KnownSpills{"", 128, "ptxas gives up some words for one more block on the multiprocessor"},
@@ -87,20 +90,25 @@ void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
     ++left_out_;
     return;
   }
+  check(counter.graph(), kernel, code);
+  for (const GeneratedKernel& other : code.others) check(counter.graph(), kernel, other);
+}
+
+void KernelChecks::check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code) {
   // wgmma and what goes with it are sm_90a's alone.
   CHECK((architecture_.capability == 90 || !code.source.architecture_bound));
   // The library's own products have no source.
   if (code.source.text.empty() || !done_.insert(code.source.text).second) return;
   if (done_.size() % kOneIn != 0) return;
   CAPTURE(architecture_.name);
-  CAPTURE(description(counter.graph(), kernel));
+  CAPTURE(description(graph, kernel));
   CAPTURE(code.schedule);
   try {
     const CompiledImage image = compile_image(code.source, architecture_.name, kNoCache);
     for (std::size_t entry = 0; entry < code.source.entries.size(); ++entry) {
-      check_entry(counter.graph(), kernel, code, entry, image.log);
+      check_entry(graph, kernel, code, entry, image.log);
     }
-    CHECK(code.shared_bytes <= counter.device().on_chip_bytes);
+    CHECK(code.shared_bytes <= device_named(architecture_.device).on_chip_bytes);
   } catch (const Error& error) {
     CAPTURE(code.source.text);
     FAIL_CHECK(std::string(error.what()));

@@ -38,6 +38,8 @@ class KernelChecks {
   std::size_t left_out() const { return left_out_; }
 
  private:
+  // One of the ways to run a kernel.
+  void check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code);
   void check_entry(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code,
                    std::size_t entry, const std::string& log) const;
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
 
 #include "core/error.hpp"
@@ -81,6 +82,91 @@ TEST_CASE("a kernel without code is left out with its reason, and the others are
   CHECK(!result.unfused.isolated.time);
   CHECK(result.unfused.isolated.reason.find("1 of its 2 kernels has no code") != std::string::npos);
   CHECK(!result.measured_speedup());
+}
+
+const char* const kLinearRelu = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [64, 64]}, "w": {"shape": [64, 64]}, "b": {"shape": [64]}},
+    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "h"},
+            {"name": "act", "op": "relu", "inputs": ["h"], "output": "y"}]})";
+
+// A device on which the library's products take so long, and everything else a millisecond. The
+// fake prepares products before it compiles: lone and fused product have ids of their own.
+void library_takes(FakeBackend& gpu, double seconds) {
+  gpu.timed = [seconds](const FakeBackend::Launches& launches) {
+    // A launch of ours has arguments.
+    const bool library = launches.size() == 1 && launches[0].arguments.empty();
+    return TimedRun{.seconds = library ? seconds : 1e-3, .sm_clock_hz = 2e9};
+  };
+}
+
+TEST_CASE("a fused product is the library's where that is faster, and ours otherwise") {
+  FakeBackend gpu;
+  library_takes(gpu, 0.8e-3);
+  Measurement result = measured(gpu, graph_of(kLinearRelu), {.runs = 10});
+  CHECK(result.fused.kernels[0].schedule == "cuBLASLt with its bias and relu epilogue");
+  CHECK(result.fused.kernels[0].choice == "25 % faster than the generated kernel");
+  CHECK(result.fused.isolated.time->median == doctest::Approx(0.8e-3));
+  REQUIRE(gpu.products.size() == 2);
+  CHECK(gpu.products[1].epilogue == MatmulEpilogue::kReluBias);
+
+  FakeBackend slow;
+  library_takes(slow, 1.5e-3);
+  result = measured(slow, graph_of(kLinearRelu), {.runs = 10});
+  CHECK(result.fused.kernels[0].schedule.starts_with("wgmma, tiles of "));
+  CHECK(result.fused.kernels[0].choice == "50 % faster than cuBLASLt");
+  CHECK(result.fused.isolated.time->median == doctest::Approx(1e-3));
+  // Alone, the product is the library's whatever it takes, and nothing is compiled for it.
+  CHECK(result.unfused.kernels[0].schedule == "cuBLASLt with its bias epilogue");
+  CHECK(result.unfused.kernels[0].choice == "");
+  CHECK(slow.sources.size() == 2);  // relu alone, and the fused kernel
+}
+
+TEST_CASE("without the library a lone product is generated, and says why") {
+  FakeBackend gpu;
+  gpu.has_library = false;
+  const Measurement result = measured(gpu, graph_of(kLinearRelu), {.runs = 10});
+  const KernelMeasurement& lone = result.unfused.kernels[0];
+  CHECK(lone.schedule.starts_with("wgmma, tiles of "));
+  CHECK(lone.choice.starts_with("generated, and not the library's: cuBLASLt"));
+  CHECK(lone.choice.find("libcublasLt.so.13: no such file") != std::string::npos);
+  CHECK(lone.choice.find("LD_LIBRARY_PATH") != std::string::npos);
+  CHECK(lone.observed.time);
+  CHECK(result.fused.kernels[0].choice == "");
+  CHECK(gpu.sources.size() == 3);
+}
+
+TEST_CASE("whole rows of a product come in two tilings, of which the faster runs") {
+  FakeBackend gpu;
+  gpu.timed = [](const FakeBackend::Launches& launches) {
+    // 40 pieces of 128 rows, for clusters of 2 or 3 blocks.
+    const bool of_three = launches.size() == 1 && launches[0].grid.x == 120;
+    return TimedRun{.seconds = of_three ? 1e-3 : 2e-3, .sm_clock_hz = 2e9};
+  };
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [5120, 64]}, "w": {"shape": [384, 64]}},
+      "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "softmax", "inputs": ["h"], "output": "y"}]})");
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  CHECK(result.fused.kernels[0].schedule == "wgmma, rows of 128 x 128 in clusters of 3");
+  CHECK(result.fused.kernels[0].choice ==
+        "2.0 times as fast as wgmma, rows of 128 x 192 in clusters of 2");
+}
+
+TEST_CASE("a grid of clusters that take one piece after another is no larger than runs at once") {
+  FakeBackend gpu;
+  std::set<unsigned> grids;
+  gpu.timed = [&](const FakeBackend::Launches& launches) {
+    if (launches.size() == 1) grids.insert(launches[0].grid.x);
+    return TimedRun{.seconds = 1e-3, .sm_clock_hz = 2e9};
+  };
+  // 200 pieces of 128 rows of 768 columns: clusters of 4, of which 132 / 4 run at once.
+  measured(gpu, graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [25600, 64]}, "w": {"shape": [768, 64]}},
+      "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "softmax", "inputs": ["h"], "output": "y"}]})"),
+           {.runs = 10});
+  CHECK(grids.contains(132));
+  CHECK(!grids.contains(800));
 }
 
 TEST_CASE("tensors that do not fit are refused with what they need") {

@@ -11,6 +11,7 @@
 #include "graph/graph_text.hpp"
 #include "measure/device_buffer.hpp"
 #include "measure/inputs.hpp"
+#include "measure/samples.hpp"
 #include "plan/random_graph.hpp"
 #include "support/fake_backend.hpp"
 
@@ -223,6 +224,62 @@ TEST_CASE("two plans are compared over every element") {
   CHECK_FALSE(result.ok);
   CHECK(result.worst.find("is 5, and ") != std::string::npos);
   CHECK(result.worst.ends_with("(1 of 2000 elements differ too much)"));
+}
+
+TEST_CASE("half of a patched tensor's samples lie where it was patched") {
+  // 4 rows of 5000 are written: samples of the whole would hardly ever meet one.
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"t": {"shape": [5000, 3]}, "at": {"shape": [4], "dtype": "i64"},
+                "u": {"shape": [4, 3]}},
+    "ops": [{"op": "neg", "inputs": ["u"], "output": "n"},
+            {"op": "scatter_update", "inputs": ["t", "at", "n"], "output": "y"}]})");
+  CHECK(bench.check().ok);
+  const auto at = std::ranges::find_if(bench.inputs, [&](const GraphInput& input) {
+    return bench.graph.tensor(input.tensor).name == "at";
+  });
+  // As if the scatter had not run: u's negatives lie in none of the rows.
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const auto row = static_cast<std::uint64_t>(at->data.value(i));
+    for (std::uint64_t column = 0; column < 3; ++column) bench.set("y", row * 3 + column, 7);
+  }
+  CHECK_FALSE(bench.check().ok);
+}
+
+TEST_CASE("a jump excuses another number, and none that is missing") {
+  // Whether x + 1 - 1 is below x is up to roundings; what follows from it may be either.
+  Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "add", "inputs": ["x", 1], "output": "up"},
+            {"op": "sub", "inputs": ["up", 1], "output": "back"},
+            {"op": "lt", "inputs": ["back", "x"], "output": "tie"},
+            {"op": "where", "inputs": ["tie", "x", 9], "output": "y"}],
+    "outputs": ["y"]})");
+  const auto others = bench.outputs();
+  const auto compared = [&] {
+    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
+  };
+  bench.set("y", 500, 5);
+  CHECK(compared().ok);
+  bench.set("y", 500, kNan);
+  CHECK_FALSE(compared().ok);
+}
+
+TEST_CASE("where the reference gives up, plans are held against each other and nothing else") {
+  Bench bench(kNorm);
+  const auto others = bench.outputs();
+  const Verifier verifier(bench.graph, bench.inputs, whole_of(bench.graph).results, 1, 64, 1);
+  REQUIRE(!verifier.outputs()[0].answer.reason.empty());
+  const Verification alone = verifier.check(bench.gpu, Bench::at(bench.buffers));
+  CHECK(!alone.complete);
+  CHECK(alone.checked == 0);
+  const auto compared = [&] {
+    return verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
+  };
+  CHECK(compared().ok);
+  // However large a wrong number is, it does not make itself allowed.
+  for (const double wrong : {3e38, kNan}) {
+    bench.set("y", 77, wrong);
+    CHECK_FALSE(compared().ok);
+  }
 }
 
 TEST_CASE("a kernel is checked alone, however deep in the graph it is") {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "measure/backend.hpp"
 #include "measure/element.hpp"
+#include "measure/gpu_fault.hpp"
 
 namespace fusecalc {
 
@@ -40,16 +42,22 @@ class FakeBackend final : public GpuBackend {
   std::vector<std::string> log;  // "compile", "allocate 64", "count 3", "time 3", ...
   std::vector<KernelSource> sources;
   std::vector<LibraryMatmul> products;  // that were prepared
+  bool has_library = true;
   std::size_t live_buffers = 0;
 
   const DeviceInfo& device() const override { return info; }
   std::uint64_t free_bytes() override { return memory_left; }
-  std::vector<CompiledKernel> compile(const KernelSource& source) override {
-    sources.push_back(source);
-    log.push_back("compile");
-    std::vector<CompiledKernel> kernels(source.entries.size());
-    for (CompiledKernel& kernel : kernels)
-      kernel = {.id = ++last_id_, .resources = {.registers = 32}};
+  std::vector<std::vector<CompiledKernel>> compile_all(
+      std::span<const KernelSource> wanted, const std::function<void(std::size_t)>& done) override {
+    std::vector<std::vector<CompiledKernel>> kernels;
+    for (const KernelSource& source : wanted) {
+      sources.push_back(source);
+      log.push_back("compile");
+      kernels.emplace_back(source.entries.size());
+      for (CompiledKernel& kernel : kernels.back())
+        kernel = {.id = ++last_id_, .resources = {.registers = 32}};
+      done(kernels.size());
+    }
     return kernels;
   }
   double occupancy(const Launch& /*launch*/) override { return 0.5; }
@@ -89,9 +97,14 @@ class FakeBackend final : public GpuBackend {
     for (std::uint64_t i = 0; i < elements; ++i) {
       const double x = decode(dtype, left, i);
       const double y = decode(dtype, right, i);
-      if (x == y) continue;
+      if (std::isfinite(x))
+        difference.max_magnitude = std::max(difference.max_magnitude, std::abs(x));
+      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
       const double most = std::max(std::abs(x), std::abs(y));
-      const double excess = std::abs(x - y) / (allowed.absolute + allowed.relative * most);
+      const double apart = std::abs(x - y);
+      const double excess = std::isfinite(apart)
+                                ? apart / (allowed.absolute + allowed.relative * most)
+                                : std::numeric_limits<double>::infinity();
       if (excess > 1) ++difference.beyond;
       if (excess > difference.excess) difference.worst = i;
       difference.excess = std::max(difference.excess, excess);
@@ -100,6 +113,7 @@ class FakeBackend final : public GpuBackend {
   }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
   PreparedMatmul prepare(const LibraryMatmul& product) override {
+    if (!has_library) throw gpu_error(GpuFault::kNoCublas, "libcublasLt.so.13: no such file");
     products.push_back(product);
     log.push_back("prepare");
     return {.id = ++last_id_};

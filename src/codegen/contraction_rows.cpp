@@ -1,0 +1,96 @@
+// Products whose rows are needed whole before anything is stored: softmax or a norm of each.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "codegen/contraction_writer.hpp"
+#include "core/embedded.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::uint64_t kTileM = 128;
+constexpr std::uint64_t kMostBlocks = 4;
+
+struct Tiling {
+  std::uint64_t tile_n = 0;
+  std::uint64_t cluster = 0;
+
+  std::uint64_t columns() const { return tile_n * cluster; }
+};
+
+// Those that hold a row, the one that wastes least of what it holds first. A tile of 256 columns
+// leaves its threads few registers beside the sums: it is for rows that no other holds.
+std::vector<Tiling> tilings_of(std::uint64_t columns) {
+  std::vector<Tiling> tilings;
+  for (const std::uint64_t tile_n : {192U, 128U}) {
+    const Tiling tiling{tile_n, ceil_div(columns, tile_n)};
+    // A wider tile of no fewer blocks holds nothing more.
+    if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
+    if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
+  }
+  std::ranges::stable_sort(tilings, {}, &Tiling::columns);
+  constexpr std::uint64_t kWidest = 256;
+  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
+    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
+  }
+  return tilings;
+}
+
+}  // namespace
+
+void ContractionWriter::write_rows() {
+  if (!fits_tensor_cores() || !fits_copy_engine(product_)) {
+    cannot_generate(op_,
+                    "what follows needs whole rows of it, which only kernels for compute "
+                    "capability 9.0, of 16-bit operands in whole 16 bytes, keep on chip");
+  }
+  if (tilings_of(product_.n).empty()) {
+    cannot_generate(op_, fmt::format("what follows needs whole rows of it, and those of {} columns "
+                                     "are more than four blocks hold",
+                                     product_.n));
+  }
+  pointer_of(product_.a);
+  pointer_of(product_.b);
+  epilogue_.write_rows(product_);
+  reserve_packed();
+  result_.source.architecture_bound = true;
+  for (const char* block : {"hopper", "contract_rows_sm90"}) {
+    result_.source.text += std::string(embedded_kernel(block)) + "\n";
+  }
+  result_.source.text += epilogue_.text() + shape(1);
+  result_.threads = 384;
+}
+
+void ContractionWriter::tile_rows() {
+  const GeneratedKernel untiled = std::move(result_);
+  std::vector<GeneratedKernel> kernels;
+  for (const Tiling& tiling : tilings_of(product_.n)) {
+    GeneratedKernel& kernel = kernels.emplace_back(untiled);
+    kernel.maps = {map_of(product_.a, product_.m, kTileM),
+                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};
+    kernel.source.text +=
+        fmt::format("typedef ContractRowsSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
+                    name_of(operand_type()), tiling.tile_n, tiling.cluster, product_.a.across,
+                    product_.b.across) +
+        entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
+                          tiling.cluster),
+              "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
+              fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+    constexpr std::uint64_t kStages = 4;
+    const std::uint64_t trade = 2 * tiling.cluster * kTileM * 4 * epilogue_.row_parts();
+    kernel.shared_bytes =
+        static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 128);
+    kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);
+    kernel.blocks = tiling.cluster * (ceil_div(product_.m, kTileM)) * product_.batches();
+    kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileM, tiling.tile_n,
+                                  tiling.cluster);
+  }
+  result_ = std::move(kernels.front());
+  result_.others.assign(kernels.begin() + 1, kernels.end());
+}
+
+}  // namespace fusecalc

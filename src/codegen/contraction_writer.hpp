@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "codegen/epilogue.hpp"
+#include "codegen/matrix_product.hpp"
+#include "codegen/schedule.hpp"
+
+namespace fusecalc {
+
+inline std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// The largest power of two, up to 8, that all lines of an operand begin at multiples of.
+std::uint64_t alignment_of(const MatrixOperand& operand);
+
+struct TileWidth;  // of contract_sm90's tiles
+
+// Writes one kernel around a product.
+class ContractionWriter {
+ public:
+  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
+      : emitter_(emitter),
+        finder_(finder),
+        graph_(emitter.graph()),
+        op_(emitter.op(id)),
+        target_(target),
+        epilogue_(emitter, finder, id) {}
+
+  GeneratedKernel write();
+
+ private:
+  DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
+  bool fits_tensor_cores() const;
+  bool fits_copy_engine(const MatrixProduct& product) const;
+  std::optional<MatrixProduct> in_pieces() const;
+  bool reads_elsewhere() const;
+  const TileWidth& width_of_tiles(std::uint64_t cluster) const;
+  MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
+  void write_sm90();
+  // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
+  // else of the kernel is there: every tiling of it is a way to run it.
+  void write_rows();
+  void tile_rows();
+  void write_sm80();
+  void write_vector();
+  bool is_thin() const;
+  void write_thin();
+  void write_thin_sm90();
+  void write_thin_sm80();
+  void write_any();
+  void reserve_packed();
+  void write_packing();
+  std::string pointer_of(const MatrixOperand& operand);
+  std::string strides() const;
+  std::string operands_of_any();
+  std::string shape(std::uint64_t group) const;
+  std::string entry(std::string_view bounds, std::string_view parameters,
+                    std::string_view call) const;
+  MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
+                      std::uint32_t box_lines) const;
+
+  Emitter& emitter_;
+  PhaseFinder& finder_;
+  const OpGraph& graph_;
+  const Op& op_;
+  const Target& target_;
+  Epilogue epilogue_;
+  MatrixProduct product_;
+  std::optional<MatrixProduct> strided_;
+  GeneratedKernel result_;
+};
+
+}  // namespace fusecalc

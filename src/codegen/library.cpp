@@ -1,0 +1,180 @@
+#include "codegen/library.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "graph/inference.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::array kLibraryTypes = {DType::kF64,  DType::kF32,     DType::kTf32, DType::kF16,
+                                      DType::kBf16, DType::kFp8E4m3, DType::kI8,   DType::kFp8E5m2};
+
+struct EpilogueRow {
+  LibraryStep activation;
+  MatmulEpilogue plain;
+  MatmulEpilogue with_bias;
+};
+
+constexpr std::array kEpilogues = {
+    EpilogueRow{LibraryStep::kNone, MatmulEpilogue::kPlain, MatmulEpilogue::kBias},
+    EpilogueRow{LibraryStep::kRelu, MatmulEpilogue::kRelu, MatmulEpilogue::kReluBias},
+    EpilogueRow{LibraryStep::kGelu, MatmulEpilogue::kGelu, MatmulEpilogue::kGeluBias},
+};
+
+// The product by itself.
+LibraryMatmul matmul_of(const MatrixProduct& product, DType operand, DType outcome) {
+  LibraryMatmul matmul{.operand = operand,
+                       .outcome = outcome,
+                       .m = product.m,
+                       .n = product.n,
+                       .k = product.k,
+                       .a_transposed = product.a.across,
+                       .b_transposed = !product.b.across,
+                       .a_line = product.a.line,
+                       .b_line = product.b.line,
+                       .result_line = product.n};
+  const std::uint64_t matrix = product.m * product.n;
+  if (product.outer > 1) {
+    matmul.batches.push_back({.count = product.outer,
+                              .a = product.a.outer,
+                              .b = product.b.outer,
+                              .result = product.inner * matrix});
+  }
+  if (product.batches() > 1) {
+    matmul.batches.push_back(
+        {.count = product.inner, .a = product.a.inner, .b = product.b.inner, .result = matrix});
+  }
+  return matmul;
+}
+
+// Follows what a kernel does with a product, op by op.
+class LibraryMatch {
+ public:
+  LibraryMatch(const Emitter& emitter, const PhaseFinder& finder, const Op& contraction,
+               const MatrixProduct& product)
+      : emitter_(emitter),
+        finder_(finder),
+        graph_(emitter.graph()),
+        product_(product),
+        result_(contraction.outputs[0]),
+        outcome_(graph_.tensors[result_].type.dtype) {
+    if (contraction.operands.size() > 2) bias_ = contraction.operands[2].tensor;
+  }
+
+  bool follow(const Op& contraction);
+  bool bias_fits() const;
+
+  TensorId result() const { return result_; }
+  DType outcome() const { return outcome_; }
+  TensorId bias() const { return bias_; }
+  MatmulEpilogue epilogue() const {
+    const auto* row = std::ranges::find(kEpilogues, activation_, &EpilogueRow::activation);
+    return bias_ == kNone ? row->plain : row->with_bias;
+  }
+
+ private:
+  bool take(const Op& op);
+  bool take_bias(const Op& op);
+  bool is_result(const Operand& operand) const;
+
+  const Emitter& emitter_;
+  const PhaseFinder& finder_;
+  const OpGraph& graph_;
+  const MatrixProduct& product_;
+  TensorId result_;
+  DType outcome_;
+  TensorId bias_ = kNone;
+  LibraryStep activation_ = LibraryStep::kNone;
+};
+
+// Read in its own order.
+bool LibraryMatch::is_result(const Operand& operand) const {
+  TensorId tensor = operand.tensor;
+  if (tensor == kNone) return false;
+  while (graph_.tensors[tensor].view_of != kNone) {
+    if (!graph_.tensors[tensor].view_perm.empty()) return false;
+    tensor = graph_.tensors[tensor].view_of;
+  }
+  return tensor == result_;
+}
+
+bool LibraryMatch::follow(const Op& contraction) {
+  return std::ranges::all_of(emitter_.kernel(), [&](OpId id) {
+    const Op& op = emitter_.op(id);
+    return &op == &contraction || take(op);
+  });
+}
+
+// Whether the op is the next step of the call; its result is the call's then.
+bool LibraryMatch::take(const Op& op) {
+  if (activation_ != LibraryStep::kNone || finder_.needed_outside(result_)) return false;
+  if (graph_.tensors[op.outputs[0]].type.dtype != outcome_) return false;
+  const bool of_tanh = op.attributes->approximate == GeluKind::kTanh;
+  if (op.row->library == LibraryStep::kBias) {
+    if (!take_bias(op)) return false;
+  } else if (op.row->library == LibraryStep::kRelu ||
+             (op.row->library == LibraryStep::kGelu && of_tanh)) {
+    if (!is_result(op.operands[0])) return false;
+    activation_ = op.row->library;
+  } else {
+    return false;
+  }
+  result_ = op.outputs[0];
+  return true;
+}
+
+// One number for each column, of the kernel's outside.
+bool LibraryMatch::take_bias(const Op& op) {
+  if (bias_ != kNone) return false;
+  const bool first = is_result(op.operands[0]);
+  if (!first && !is_result(op.operands[1])) return false;
+  const TensorId other = op.operands[first ? 1 : 0].tensor;
+  if (other == kNone || is_result(op.operands[first ? 1 : 0])) return false;
+  const Tensor& tensor = graph_.tensors[other];
+  const OpId producer = graph_.value_of(other).producer;
+  if (producer != kNone && emitter_.contains(producer)) return false;
+  const Shape& shape = graph_.tensors[op.outputs[0]].type.shape;
+  const bool of_columns = !shape.empty() && shape.back() == product_.n &&
+                          tensor.elements == product_.n && !tensor.type.shape.empty() &&
+                          tensor.type.shape.back() == product_.n;
+  if (!of_columns) return false;
+  bias_ = other;
+  return true;
+}
+
+// As the library reads it: neighbours, of the outcome's type.
+bool LibraryMatch::bias_fits() const {
+  if (bias_ == kNone) return true;
+  return graph_.tensors[bias_].type.dtype == outcome_ &&
+         distance(graph_, bias_, product_.n, 1) == std::uint64_t{1};
+}
+
+}  // namespace
+
+std::optional<LibraryProduct> library_product(const Emitter& emitter, const PhaseFinder& finder,
+                                              const Op& contraction, const MatrixProduct& product) {
+  const OpGraph& graph = emitter.graph();
+  const DType operand = graph.tensors[contraction.operands[0].tensor].type.dtype;
+  if (graph.tensors[contraction.operands[1].tensor].type.dtype != operand) return std::nullopt;
+  if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
+  if (product.a.piece != 0) return std::nullopt;
+  LibraryMatch match(emitter, finder, contraction, product);
+  if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
+  LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),
+                         .a = product.a.tensor,
+                         .b = product.b.tensor,
+                         .result = match.result()};
+  library.matmul.epilogue = match.epilogue();
+  if (match.bias() != kNone) library.bias = graph.tensors[match.bias()].value;
+  // The library writes tiles while it still reads the operands of others.
+  for (const TensorId read : {library.a, library.b, library.bias}) {
+    if (read != kNone && graph.storage_of(read) == graph.storage_of(library.result)) {
+      return std::nullopt;
+    }
+  }
+  return library;
+}
+
+}  // namespace fusecalc

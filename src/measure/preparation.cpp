@@ -1,0 +1,182 @@
+#include "measure/preparation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/interrupt.hpp"
+
+namespace fusecalc {
+namespace {
+
+struct EpilogueWords {
+  MatmulEpilogue epilogue;
+  std::string_view words;
+};
+
+constexpr std::array kEpilogueWords = {
+    EpilogueWords{MatmulEpilogue::kPlain, ""},
+    EpilogueWords{MatmulEpilogue::kBias, " with its bias epilogue"},
+    EpilogueWords{MatmulEpilogue::kRelu, " with its relu epilogue"},
+    EpilogueWords{MatmulEpilogue::kReluBias, " with its bias and relu epilogue"},
+    EpilogueWords{MatmulEpilogue::kGelu, " with its gelu epilogue"},
+    EpilogueWords{MatmulEpilogue::kGeluBias, " with its bias and gelu epilogue"},
+};
+
+}  // namespace
+
+void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
+  Added& added = added_.emplace_back(Added{.code = &code, .kernel = &kernel});
+  if (code.workspace_bytes > 0) {
+    added.workspace = workspaces_.emplace_back(gpu_, code.workspace_bytes).at(0);
+    gpu_.upload(added.workspace, std::vector<std::byte>(code.workspace_bytes));
+  }
+  if (code.library) ask_library(added);
+}
+
+void Preparation::ask_library(Added& added) {
+  const LibraryProduct& product = *added.code->library;
+  LibraryMatmul matmul = product.matmul;
+  matmul.a = product.a == kNone ? BufferAt{added.workspace.buffer, added.code->packed_at}
+                                : memory_.at(product.a);
+  matmul.b = memory_.at(product.b);
+  matmul.result = memory_.at(product.result);
+  if (product.bias != kNone) matmul.bias = memory_.at(product.bias);
+  try {
+    added.product = gpu_.prepare(matmul);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::kUnavailable) throw;
+    added.no_product = error.what();
+  }
+}
+
+void Preparation::finish(const Progress& progress) {
+  compile(progress);
+  for (const Added& added : added_) {
+    PreparedKernel& kernel = *added.kernel;
+    std::vector<Way> ways = ways_of(added);
+    if (ways.size() > 1) {
+      kernel.ways = std::move(ways);
+      continue;
+    }
+    kernel.steps = std::move(ways.front().steps);
+    kernel.schedule = std::move(ways.front().schedule);
+    kernel.gaps = std::move(ways.front().gaps);
+    if (added.lone() && !added.no_product.empty()) {
+      kernel.choice = "generated, and not the library's: " + added.no_product;
+    }
+  }
+  added_.clear();
+}
+
+void Preparation::compile(const Progress& progress) {
+  std::vector<KernelSource> sources;
+  std::set<std::string_view> known;
+  const auto need = [&](const GeneratedKernel& code) {
+    if (!compiled_.contains(code.source.text) && known.insert(code.source.text).second) {
+      sources.push_back(code.source);
+    }
+  };
+  for (const Added& added : added_) {
+    if (!added.ours()) continue;
+    need(*added.code);
+    for (const GeneratedKernel& other : added.code->others) need(other);
+  }
+  if (sources.empty()) return;
+  const auto tell = [&](std::size_t done) {
+    stop_if_interrupted();
+    progress(fmt::format("compiling kernels, {} of {} done", done, sources.size()));
+  };
+  tell(0);
+  std::vector<std::vector<CompiledKernel>> kernels = gpu_.compile_all(sources, tell);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    compiled_.emplace(std::move(sources[i].text), std::move(kernels[i]));
+  }
+}
+
+std::vector<Way> Preparation::ways_of(const Added& added) {
+  std::vector<Way> ways;
+  if (!added.product || !added.lone()) {
+    ways.push_back(own_way(*added.code, added));
+    for (const GeneratedKernel& other : added.code->others) ways.push_back(own_way(other, added));
+    if (ways.size() == 1) ways.front().name = "the generated kernel";
+  }
+  if (added.product) ways.push_back(library_way(added));
+  return ways;
+}
+
+Way Preparation::library_way(const Added& added) {
+  const PreparedMatmul& product = *added.product;
+  const auto* row = std::ranges::find(kEpilogueWords, added.code->library->matmul.epilogue,
+                                      &EpilogueWords::epilogue);
+  Way way{.steps = {product},
+          .schedule = fmt::format("cuBLASLt{}", row->words),
+          .name = "cuBLASLt",
+          .gaps = added.code->gaps};
+  if (product.launches > 1) way.schedule += fmt::format(", {} calls", product.launches);
+  add_packing(way, added);
+  return way;
+}
+
+Way Preparation::own_way(const GeneratedKernel& code, const Added& added) {
+  Way way{.steps = {first_entry(code, added.workspace)},
+          .schedule = code.schedule,
+          .name = code.schedule,
+          .gaps = code.gaps};
+  for (std::size_t i = 0; i < code.following.size(); ++i) {
+    way.steps.emplace_back(entry_of(code, i + 1, code.following[i], added.workspace));
+  }
+  add_packing(way, added);
+  return way;
+}
+
+void Preparation::add_packing(Way& way, const Added& added) {
+  const GeneratedKernel& code = *added.code;
+  if (!code.packing) return;
+  way.schedule += ", an operand put in order before";
+  way.steps.insert(way.steps.begin(),
+                   entry_of(code, code.source.entries.size() - 1, *code.packing, added.workspace));
+}
+
+Launch Preparation::entry_of(const GeneratedKernel& code, std::size_t entry,
+                             const FollowingEntry& extent, const BufferAt& workspace) {
+  Launch launch{.kernel = compiled_.at(code.source.text)[entry],
+                .grid = {static_cast<unsigned>(extent.blocks)},
+                .block = {extent.threads},
+                .shared_bytes = 0,
+                .arguments = {}};
+  for (const TensorId id : code.storages) launch.arguments.emplace_back(memory_.at(id));
+  if (code.workspace_bytes > 0) launch.arguments.emplace_back(workspace);
+  return launch;
+}
+
+Launch Preparation::first_entry(const GeneratedKernel& code, const BufferAt& workspace) {
+  Launch launch = entry_of(code, 0, {code.blocks, code.threads}, workspace);
+  launch.grid.y = code.blocks_y;
+  launch.grid.z = code.blocks_z;
+  launch.shared_bytes = code.shared_bytes;
+  launch.cooperative = code.cooperative;
+  std::vector<Argument> maps;
+  for (const MappedTensor& map : code.maps) {
+    const bool packed = map.storage == kNone;
+    maps.emplace_back(TensorMap{
+        .at = packed ? BufferAt{workspace.buffer, code.packed_at} : memory_.at(map.storage),
+        .dtype = map.dtype,
+        .extents = map.extents,
+        .strides = map.strides,
+        .box = map.box});
+  }
+  launch.arguments.insert(launch.arguments.begin(), maps.begin(), maps.end());
+  if (const unsigned cluster = code.persistent_cluster; cluster > 0) {
+    const unsigned resident = std::max(1U, gpu_.resident_clusters(launch, cluster));
+    launch.grid.x = cluster * std::min(launch.grid.x / cluster, resident);
+  }
+  return launch;
+}
+
+}  // namespace fusecalc
