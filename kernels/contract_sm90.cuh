@@ -23,8 +23,7 @@
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
-//   multiple
-//     of 8, and all batches share B
+//     multiple of 8, and all batches share B
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
@@ -37,14 +36,14 @@
 // cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
 // leaves a lane two of eight columns, and shuffling eight neighbours together takes five
 // instructions an element; but which line of B is which column is the copy engine's to decide. Of
-// 32 lines, it puts line 8q + 2j + e at 8j + 2q + e, whose column's sums lane q of a quad has at j,
-// e.
+// 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and e.
 //
 // Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
 // fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
 // columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
 // 160. A large product runs at the power limit, and these bytes take their part of it: plain
-// products of 8192^3, each alone, take 7 % longer with 128 columns than with 256, and 5 % with 160.
+// products of 8192^3, with pauses between, take 7 % longer with 128 columns than with 256, and 5 %
+// with 160.
 
 // How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
 // accumulators of a lane are neighbours.

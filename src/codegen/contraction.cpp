@@ -177,13 +177,13 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   const auto product = product_of_pieces(graph_, op_, kBoxColumns);
   constexpr std::uint64_t kMostThinRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
-                    !epilogue_.holds_rows() && fits_copy_engine(*product);
+                    product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product);
   return fits ? product : std::nullopt;
 }
 
 GeneratedKernel ContractionWriter::write() {
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
-  // Alone it is the library's, which has no use for pieces.
+  // Alone it is the library's, which has no use for pieces; nor have other building blocks.
   if (!strided_ && emitter_.kernel().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   const MatrixProduct whole{

@@ -201,6 +201,7 @@ TEST_CASE("lines in pieces are put together by the copy engine, where something 
       generated(graph, {op_called(graph, "out"), op_called(graph, "relu")});
   CHECK(fused.source.entries == std::vector<std::string>{"fused"});
   CHECK(fused.workspace_bytes == 0);
+  CHECK(!fused.library);
   CHECK(fused.maps[0].extents == std::array<std::uint64_t, 4>{64, 100, 3, 2});
   CHECK(fused.maps[0].strides == std::array<std::uint64_t, 3>{128, 12800, 38400});
   CHECK(contains(fused, "kShape = {100, 72, 192, 2, 1, 1, 0, 0, 0, 64, 64}"));
