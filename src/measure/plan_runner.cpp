@@ -15,20 +15,29 @@
 namespace fusecalc {
 namespace {
 
-// The counters are the whole chip's: the median of a few readings is what the work alone moves.
+// Whether two readings are so near that a third would change nothing.
+bool agree(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kNoise = std::uint64_t{1} << 16U;
+  const std::uint64_t apart = std::max(a, b) - std::min(a, b);
+  return apart <= std::max(kNoise, a / 2000);
+}
+
+std::uint64_t median(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
+
+// The counters are the whole chip's, so one reading may have seen something else, too: two that
+// agree stand, else the median of three is what the work alone moves.
 Bytes count_steadily(GpuBackend& gpu, const Work& work) {
-  constexpr std::size_t kReadings = 3;
-  std::array<std::uint64_t, kReadings> read{};
-  std::array<std::uint64_t, kReadings> write{};
-  for (std::size_t i = 0; i < kReadings; ++i) {
-    stop_if_interrupted();
-    const Bytes counted = gpu.count(work);
-    read[i] = counted.read;
-    write[i] = counted.write;
-  }
-  std::ranges::sort(read);
-  std::ranges::sort(write);
-  return {.read = read[kReadings / 2], .write = write[kReadings / 2]};
+  stop_if_interrupted();
+  const Bytes first = gpu.count(work);
+  stop_if_interrupted();
+  const Bytes second = gpu.count(work);
+  if (agree(first.read, second.read) && agree(first.write, second.write)) return first;
+  stop_if_interrupted();
+  const Bytes third = gpu.count(work);
+  return {.read = median(first.read, second.read, third.read),
+          .write = median(first.write, second.write, third.write)};
 }
 
 Work kernel_work(GpuBackend& gpu, const PreparedKernel& kernel) {

@@ -52,6 +52,25 @@ TEST_CASE("one kernel per operation moves its bytes, and the fused one moves the
   CHECK(result.fused.key == "auto");
 }
 
+TEST_CASE("two readings that agree stand, else the median of three does") {
+  Example example;
+  example.measure();
+  // Three kernels alone, the chain back to back, the fused one: each read twice.
+  CHECK(example.logged("count 1") == 8);
+  CHECK(example.logged("count 3") == 2);
+
+  Example disturbed;
+  std::uint64_t readings = 0;
+  disturbed.gpu.counted = [&](const FakeBackend::Launches&) {
+    ++readings;
+    return Bytes{readings * 10'000'000, readings % 2 == 0 ? 5'000'000U : 6'000'000U};
+  };
+  const Measurement result = disturbed.measure();
+  // The first kernel alone: 10, 20 and 30 MB read; 6, 5 and 6 MB written.
+  CHECK(result.unfused.kernels[0].observed.dram.value() == Bytes{20'000'000, 6'000'000});
+  CHECK(readings == 15);
+}
+
 TEST_CASE("tensors are shared between neighbours, as large as either needs, and released") {
   Example example;
   example.operations[1] = {"mid", 1000, 4000};  // reads less than the one before it wrote
