@@ -121,7 +121,7 @@ void Definition::define_measure() {
          [&command](const std::string& text) {
            command.options.time_budget_s = positive_seconds("--time-budget", text);
          },
-         "seconds for all timing together (default: 1)")
+         "seconds for all timing together (default: 0.5)")
       ->type_name("S");
   add_count(app, "--seed", 0, kMaxCount, "of the tensors' random contents (default: 0)",
             [&command](std::uint64_t seed) { command.options.seed = seed; });

@@ -23,9 +23,9 @@ class PlanCheck {
 
   // Both of whole plans.
   std::pair<Verification, Verification> check(const RunnablePlan& unfused,
-                                              const RunnablePlan& fused) const;
+                                              const RunnablePlan& fused);
   // Each kernel that has code, from data of its own.
-  Verification check_kernels(const RunnablePlan& runnable) const;
+  Verification check_kernels(const RunnablePlan& runnable);
 
  private:
   BufferAt at(TensorId id) const { return memory_.at(id); }
@@ -35,6 +35,8 @@ class PlanCheck {
   const OpGraph& graph_;
   GraphMemory& memory_;
   const Progress& progress_;
+  // By their ops, with the reference worked out once for both plans.
+  std::map<Kernel, PartVerifier> parts_;
 };
 
 void PlanCheck::run(const PreparedPlan& plan) const {
@@ -45,7 +47,7 @@ void PlanCheck::run(const PreparedPlan& plan) const {
 }
 
 std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfused,
-                                                       const RunnablePlan& fused) const {
+                                                       const RunnablePlan& fused) {
   const auto in_place = [&](TensorId id) { return at(id); };
   progress_("working out what is right");
   const std::vector<TensorId> outputs = results_of(graph_);
@@ -76,18 +78,21 @@ std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfus
   return {std::move(of_unfused), std::move(of_fused)};
 }
 
-Verification PlanCheck::check_kernels(const RunnablePlan& runnable) const {
+Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
   const PreparedPlan& plan = runnable.plan;
   Verification all;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!launches(plan.kernels[k])) continue;
     stop_if_interrupted();
     progress_(fmt::format("checking {}, kernel {} of {}", plan.key, k + 1, plan.kernels.size()));
-    const GraphPart part = part_of(graph_, runnable.kernels[k]);
-    all = worse_of(std::move(all),
-                   check_part(
-                       gpu_, graph_, part, memory_.seed(), [&](TensorId id) { return at(id); },
-                       [&] { enqueue(gpu_, plan.kernels[k].steps); }));
+    const Kernel& ops = runnable.kernels[k];
+    auto known = parts_.find(ops);
+    if (known == parts_.end()) {
+      known = parts_.try_emplace(ops, graph_, part_of(graph_, ops), memory_.seed()).first;
+    }
+    all = worse_of(std::move(all), known->second.check(
+                                       gpu_, [&](TensorId id) { return at(id); },
+                                       [&] { enqueue(gpu_, plan.kernels[k].steps); }));
   }
   return all;
 }
@@ -121,7 +126,7 @@ std::vector<TensorId> results_of(const OpGraph& graph) {
 void check_plans(GpuBackend& gpu, const OpGraph& graph, GraphMemory& memory,
                  const RunnablePlan& unfused, const RunnablePlan& fused,
                  std::span<PlanMeasurement> results, const Progress& progress) {
-  const PlanCheck check(gpu, graph, memory, progress);
+  PlanCheck check(gpu, graph, memory, progress);
   if (whole(unfused.plan) && whole(fused.plan)) {
     const auto [of_unfused, of_fused] = check.check(unfused, fused);
     record(unfused.plan, of_unfused, results[0]);

@@ -17,9 +17,9 @@ namespace {
 
 // Whether two readings are so near that a third would change nothing.
 bool agree(std::uint64_t a, std::uint64_t b) {
-  constexpr std::uint64_t kNoise = std::uint64_t{1} << 16U;
+  constexpr std::uint64_t kNoise = std::uint64_t{1} << 14U;
   const std::uint64_t apart = std::max(a, b) - std::min(a, b);
-  return apart <= std::max(kNoise, a / 2000);
+  return apart <= std::max(kNoise, a / 4000);
 }
 
 std::uint64_t median(std::uint64_t a, std::uint64_t b, std::uint64_t c) {

@@ -18,7 +18,7 @@ struct MeasureOptions {
   bool isolated = true;             // each kernel alone, from a cold L2
   bool pipeline = true;             // a plan's kernels back to back
   std::optional<std::size_t> runs;  // exactly so many timed runs of everything
-  double time_budget_s = 1;         // for all timing together
+  double time_budget_s = 0.5;       // for all timing together
   std::uint64_t seed = 0;
 };
 

@@ -262,15 +262,19 @@ void place_input(GpuBackend& gpu, const GraphInput& input, const BufferAt& place
   }
 }
 
-Verification check_part(GpuBackend& gpu, const OpGraph& graph, const GraphPart& part,
-                        std::uint64_t seed, const Verifier::Places& places, const Work& work) {
-  const std::vector<GraphInput> inputs = random_inputs(graph, part, seed);
+PartVerifier::PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t seed)
+    : part_(std::move(part)),
+      inputs_(random_inputs(graph, part_, seed)),
+      verifier_(graph, inputs_, part_.results, seed) {}
+
+Verification PartVerifier::check(GpuBackend& gpu, const Verifier::Places& places,
+                                 const Work& work) const {
   // What is never written must not look right; a result in place of an input is overwritten next.
-  for (const TensorId result : part.results) gpu.poison(places(result).buffer);
-  for (const GraphInput& input : inputs) place_input(gpu, input, places(input.tensor));
+  for (const TensorId result : part_.results) gpu.poison(places(result).buffer);
+  for (const GraphInput& input : inputs_) place_input(gpu, input, places(input.tensor));
   work();
   gpu.finish();
-  return Verifier(graph, inputs, part.results, seed).check(gpu, places);
+  return verifier_.check(gpu, places);
 }
 
 Verification worse_of(Verification a, Verification b) {

@@ -83,10 +83,20 @@ class Verifier {
 // Puts an input's data where it belongs.
 void place_input(GpuBackend& gpu, const GraphInput& input, const BufferAt& place);
 
-// Runs a part of a graph, a kernel say, from random data of its own, and holds its results against
-// the reference. `work` launches it; the buffer of each tensor begins at its place.
-Verification check_part(GpuBackend& gpu, const OpGraph& graph, const GraphPart& part,
-                        std::uint64_t seed, const Verifier::Places& places, const Work& work);
+// Holds a part of a graph, a kernel say, that runs from random data of its own against the
+// reference. The graph must outlive it.
+class PartVerifier {
+ public:
+  PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t seed);
+
+  // `work` launches it; the buffer of each tensor begins at its place.
+  Verification check(GpuBackend& gpu, const Verifier::Places& places, const Work& work) const;
+
+ private:
+  GraphPart part_;
+  std::vector<GraphInput> inputs_;
+  Verifier verifier_;
+};
 
 // The worse of two: for a plan that was checked in more than one way.
 Verification worse_of(Verification a, Verification b);

@@ -310,8 +310,10 @@ TEST_CASE("a kernel is checked alone, however deep in the graph it is") {
       }
       gpu.upload({buffers.at(part.results[0])}, std::as_bytes(std::span(y)));
     };
-    const Verification result = check_part(
-        gpu, graph, part, 4, [&](TensorId id) { return BufferAt{buffers.at(id)}; }, work);
+    const Verification result =
+        PartVerifier(graph, part, 4)
+            .check(
+                gpu, [&](TensorId id) { return BufferAt{buffers.at(id)}; }, work);
     CHECK(result.checked == 6);
     CHECK(result.ok == right);
   }
