@@ -39,7 +39,7 @@ constexpr OpRow in_library(OpRow row, LibraryStep step) {
 
 constexpr OpRow reduction(std::string_view name, TypeRule types, std::uint8_t flops,
                           std::string_view summary, std::string_view state, std::string_view device,
-                          ReferenceFunction reference) {
+                          ReferenceFunction reference, bool in_tiles = false) {
   return {.name = name,
           .op_class = kReduce,
           .flops = flops,
@@ -49,6 +49,7 @@ constexpr OpRow reduction(std::string_view name, TypeRule types, std::uint8_t fl
           .summary = summary,
           .device = device,
           .state = state,
+          .in_tiles = in_tiles,
           .reference = reference};
 }
 
@@ -168,9 +169,9 @@ constexpr std::array kRows = {
           .summary = "zeroes a share p, scales the rest; the mask as a second output",
           .device = "dropped($seed, $index, $limit) ? $zero : a * $kept",
           .device_more = {"!dropped($seed, $index, $limit)"}},
-    reduction("sum", kAccumulate, 1, "sum over axes", "Sum", "s.sum", reference::sum),
-    reduction("mean", kFloat, 1, "mean over axes", "Sum", "s.sum / $count", reference::mean),
-    reduction("max", kPromote, 0, "maximum over axes", "Largest", "s.value", reference::max),
+    reduction("sum", kAccumulate, 1, "sum over axes", "Sum", "s.sum", reference::sum, true),
+    reduction("mean", kFloat, 1, "mean over axes", "Sum", "s.sum / $count", reference::mean, true),
+    reduction("max", kPromote, 0, "maximum over axes", "Largest", "s.value", reference::max, true),
     reduction("min", kPromote, 0, "minimum over axes", "Smallest", "s.value", reference::min),
     reduction("amax_abs", kPromote, 0, "largest magnitude over axes", "LargestMagnitude", "s.value",
               reference::amax_abs),
@@ -179,7 +180,7 @@ constexpr std::array kRows = {
     reduction("argmax", kIndex, 0, "index of the maximum over axes (the first, as i64)",
               "LargestPlace", "s.place", reference::argmax),
     reduction("logsumexp", kFloat, 3, "log of the sum of exponentials over axes", "ExponentialSum",
-              "s.log", reference::logsumexp),
+              "s.log", reference::logsumexp, true),
     OpRow{.name = "softmax",
           .op_class = kNormalise,
           .flops = 3,

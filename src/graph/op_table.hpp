@@ -74,6 +74,8 @@ struct OpRow {
   std::array<std::string_view, 2> device_more{};
   // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
   std::string_view state{};
+  // A reduction whose parts blocks can put together: it may hang on a contraction, tile by tile.
+  bool in_tiles = false;
   bool per_channel = false;  // the inputs after the first lie along axis 1
   LibraryStep library = LibraryStep::kNone;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,

@@ -334,6 +334,8 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (!step(id).reduces()) continue;
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
+    const bool folds = step(id).op_class != OpClass::kReduce || op(id).row->in_tiles;
+    if (!folds) return {Obstacle::kEpilogueFolds, contraction, id};
     reduction = id;
   }
   const RowLayout& rows = phases_->rows;
@@ -359,7 +361,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 }
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 24> kReasons = {
+constexpr std::array<std::string_view, 25> kReasons = {
     "",
     "the code of a {0} op is not known, so it stays a kernel of its own",
     "they share no tensor",
@@ -382,6 +384,7 @@ constexpr std::array<std::string_view, 24> kReasons = {
     "the epilogue of {0} works on its tiles in order; {1} reads an operand in another order",
     "{1} reduces what the tiles of {0} hold only in parts",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
+    "{1} cannot be put together from the tiles of {0}; sum, mean, max and logsumexp can",
     "a general compiler leaves {0} to a library, as a kernel of its own",
     "fusing them would close a circle through another kernel",
 };

@@ -41,6 +41,7 @@ enum class Obstacle : std::uint8_t {
   kEpilogueOrder,
   kEpilogueRows,
   kEpilogueHolds,
+  kEpilogueFolds,
   kLibraryContraction,
   kCycle,
 };

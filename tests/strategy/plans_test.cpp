@@ -269,6 +269,26 @@ TEST_CASE("an epilogue that reduces rows must find them in one tile") {
         "softmax needs whole rows of the result of linear, more than one tile holds");
 }
 
+TEST_CASE("an epilogue reduces what can be put together from tiles") {
+  const auto graph = [](const std::string& reduction) {
+    return graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
+        "w": {"shape": [5000, 64]}},
+      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+              {"name": "reduce", "op": ")" +
+                    reduction + R"(", "inputs": ["l"], "output": "y", "axis": -1}]})");
+  };
+  for (const std::string folds : {"sum", "mean", "max", "logsumexp"}) {
+    CAPTURE(folds);
+    CHECK(auto_of(graph(folds)) == "[linear reduce]");
+  }
+  for (const std::string whole : {"min", "amax_abs", "var", "argmax"}) {
+    CAPTURE(whole);
+    CHECK(auto_of(graph(whole)) == "[linear] [reduce]");
+  }
+  CHECK(obstacle(graph("argmax"), {"linear", "reduce"}) ==
+        "argmax cannot be put together from the tiles of linear; sum, mean, max and logsumexp can");
+}
+
 TEST_CASE("a loss streams over the rows of any length that a linear makes") {
   const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
       "w": {"shape": [50000, 64]}, "labels": {"shape": [512], "dtype": "i64"}},
