@@ -18,9 +18,10 @@
 //     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(a, b, shape,
 //                                                                                 Epilogue{...});
 //   }
-// Element, kAlongM, kAlongN, the launch and A's map are those of contract_sm90. kTileN: 256, 192 or
-// 128; kCluster: 1 to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of
-// 64, where B lies as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
+// Element, kAlongM and A's map are those of contract_sm90; kAlongN: B lies as [k][n]. As many
+// clusters are launched as run at once, at most those of work. kTileN: 256, 192 or 128; kCluster: 1
+// to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of 64, where B lies
+// as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
 //
 // Traffic: a cluster's blocks lie side by side and hold 128 whole rows in their registers. They
 // share the rows of A, which the first of them fetches for all; what they trade about a row is a

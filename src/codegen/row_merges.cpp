@@ -141,11 +141,15 @@ void RowWriter::write_row_results() {
 }
 
 void RowWriter::write_losses() {
-  for (const OpId id : roots_.losses) write_loss(id);
+  if (roots_.losses.empty()) return;
+  std::string by_last;
+  for (const OpId id : roots_.losses) by_last += write_loss(id);
+  // The blocks are counted once, when the parts of all losses are there.
+  ending_ += fmt::format("  if (last_of(gates + 1, {})) {{\n{}  }}\n", blocks(), by_last);
 }
 
-// A loss: rows, then threads, then blocks add up.
-void RowWriter::write_loss(OpId id) {
+// A loss: rows, then threads, then blocks add up. Returns what the last block does.
+std::string RowWriter::write_loss(OpId id) {
   const Op& op = emitter_.op(id);
   Piece piece{.width = lanes(), .width_text = std::to_string(lanes())};
   emitter_.enter(piece, last_);
@@ -173,13 +177,15 @@ void RowWriter::write_loss(OpId id) {
   }
   const std::string memory = emitter_.fresh("w");
   ending_ += fmt::format(
-      "  {2}* const {3} = reinterpret_cast<{2}*>(partials + {4});\n"
-      "  if (threadIdx.x == 0) {3}[blockIdx.x] = {1};\n"
-      "  if (last_of(gates + {5}, {6})) {{\n    {1}.reset();\n"
-      "    for (u32 i = threadIdx.x; i < {6}; i += {0}) {1}.merge({3}[i]);\n"
-      "    merge_block<{0}>({1}, scratch);\n    if (threadIdx.x == 0) {{\n{7}    }}\n  }}\n",
-      schedule_.threads, total, type, memory, partial_bytes_, 1, blocks(), final.text("      "));
+      "  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n"
+      "  if (threadIdx.x == 0) {1}[blockIdx.x] = {3};\n",
+      type, memory, partial_bytes_, total);
   partial_bytes_ += room(blocks() * sizeof(double));
+  return fmt::format(
+      "    {1}.reset();\n"
+      "    for (u32 i = threadIdx.x; i < {3}; i += {0}) {1}.merge({2}[i]);\n"
+      "    merge_block<{0}>({1}, scratch);\n    if (threadIdx.x == 0) {{\n{4}    }}\n",
+      schedule_.threads, total, memory, blocks(), final.text("      "));
 }
 
 }  // namespace fusecalc

@@ -84,7 +84,7 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Target& target
     schedule.in_shared = in_shared;
     schedule.in_registers = in_registers;
     schedule.as_stored = true;
-    schedule.copies = work.writes && work.plain && group_bytes >= kLeastCopy;
+    schedule.copies = work.writes && work.plain && schedule.width * work.least_bytes >= kLeastCopy;
     return;
   }
   schedule.resident = 0;

@@ -37,6 +37,7 @@ struct RowWork {
   unsigned widest_bytes = 4;       // of an element that is moved in full
   std::uint64_t held_bytes = 0;    // per element, over all values that stay on chip
   std::uint64_t stored_bytes = 0;  // the same, as they would be stored in memory
+  std::uint64_t least_bytes = 4;   // of an element of one of them, as it would be stored
   bool holds = false;              // whether they may
   bool plain = false;              // all of them come from memory as they are
   std::uint64_t state_bytes = 0;   // of the largest state, per row

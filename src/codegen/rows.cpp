@@ -63,6 +63,7 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
   for (const TensorId id : held_) {
     work.held_bytes += register_bytes(emitter_, id);
     work.stored_bytes += stored_bytes(emitter_, id);
+    work.least_bytes = std::min(work.least_bytes, stored_bytes(emitter_, id));
     work.plain = work.plain && !made_inside(emitter_, id);
   }
   for (const OpId id : emitter_.kernel()) {

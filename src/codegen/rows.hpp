@@ -54,7 +54,7 @@ class RowWriter {
   void write_picks(bool scores);
   void write_row_results();
   void write_losses();
-  void write_loss(OpId id);
+  std::string write_loss(OpId id);
 
   std::string prologue() const;
   std::string held_declarations() const;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/error.hpp"
 #include "measure/gpu_fault.hpp"
 
 namespace fusecalc::gpu {
@@ -182,7 +183,12 @@ std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
   std::atomic<std::size_t> done = 0;
   const auto compile_some = [&] {
     for (std::size_t i = next++; i < sources.size(); i = next++) {
-      images[i] = compile_image(sources[i], architecture, cache);
+      try {
+        images[i] = compile_image(sources[i], architecture, cache);
+      } catch (const Error&) {
+        next = sources.size();
+        throw;
+      }
       ++done;
     }
   };

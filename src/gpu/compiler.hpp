@@ -32,9 +32,9 @@ std::string architecture_for(int capability);
 CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
                             const KernelCache& cache);
 
-// The same for several sources, a thread for each processor that it may use. Calls `tell` over and
-// over with how many are done; when it throws, those that are being compiled are finished and no
-// others begun.
+// The same for several sources, a thread for each processor that it may use, 16 at most. Calls
+// `tell` over and over with how many are done; when it throws, those that are being compiled are
+// finished and no others begun.
 std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
                                           const std::string& architecture, const KernelCache& cache,
                                           const std::function<void(std::size_t)>& tell);

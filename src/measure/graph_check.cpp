@@ -40,6 +40,7 @@ class PlanCheck {
 };
 
 void PlanCheck::run(const PreparedPlan& plan) const {
+  stop_if_interrupted();
   progress_(fmt::format("checking {}", plan.key));
   memory_.fill_inputs();
   for (const PreparedKernel& kernel : plan.kernels) enqueue(gpu_, kernel.steps);

@@ -61,7 +61,7 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     measured.schedule = kernel.schedule;
     measured.choice = kernel.choice;
     if (kernel.steps.empty()) continue;
-    const Launch* const launch = std::get_if<Launch>(&kernel.steps.front());
+    const Launch* const launch = std::get_if<Launch>(&kernel.steps[kernel.main]);
     if (launch == nullptr) continue;
     measured.resources = launch->kernel.resources;
     measured.occupancy = gpu.occupancy(*launch);

@@ -33,6 +33,7 @@ void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps);
 // One of several ways to run a kernel.
 struct Way {
   std::vector<PreparedStep> steps{};
+  std::size_t main = 0;    // the step that does the work; what is before it makes ready
   std::string schedule{};  // how it works
   std::string name{};      // what it is, beside the others: "cuBLASLt"
   KnownGaps gaps{};
@@ -44,6 +45,7 @@ struct PreparedKernel {
   std::uint64_t operations = 1;
   Bytes analytic;
   std::vector<PreparedStep> steps{};  // what it takes, in order; none where it has no code
+  std::size_t main = 0;               // the step that does the work
   std::string reason{};               // why there is none
   std::string schedule{};
   std::string choice{};  // why it runs this way, where there are others

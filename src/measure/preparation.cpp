@@ -65,6 +65,7 @@ void Preparation::finish(const Progress& progress) {
       continue;
     }
     kernel.steps = std::move(ways.front().steps);
+    kernel.main = ways.front().main;
     kernel.schedule = std::move(ways.front().schedule);
     kernel.gaps = std::move(ways.front().gaps);
     if (added.lone() && !added.no_product.empty()) {
@@ -139,6 +140,7 @@ void Preparation::add_packing(Way& way, const Added& added) {
   const GeneratedKernel& code = *added.code;
   if (!code.packing) return;
   way.schedule += ", an operand put in order before";
+  ++way.main;
   way.steps.insert(way.steps.begin(),
                    entry_of(code, code.source.entries.size() - 1, *code.packing, added.workspace));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/interrupt.hpp"
 #include "core/random_bits.hpp"
 #include "core/text.hpp"
 #include "measure/element.hpp"
@@ -148,6 +149,7 @@ Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
   for (const TensorId id : results) {
     const Tensor& tensor = graph.tensor(id);
     if (tensor.elements == 0) continue;
+    stop_if_interrupted();
     ExpectedOutput output{.tensor = id};
     for (std::uint64_t count = samples; count > 0; count /= 4) {
       output.elements = samples_of(graph, id, inputs, random_bits(seed, id), count);

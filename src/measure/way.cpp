@@ -48,6 +48,7 @@ void settle(GpuBackend& gpu, PreparedKernel& kernel) {
   const Choice choice = fastest_of(gpu, ways);
   Way& way = ways[choice.fastest];
   kernel.steps = std::move(way.steps);
+  kernel.main = way.main;
   kernel.schedule = std::move(way.schedule);
   kernel.gaps = std::move(way.gaps);
   kernel.choice = choice.reason;

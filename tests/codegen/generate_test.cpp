@@ -101,6 +101,21 @@ TEST_CASE("a sum of losses keeps few blocks at work, and asks for what it picks 
   CHECK(contains(kernel, "if (r < 32000)"));
 }
 
+TEST_CASE("blocks are counted once for all losses of a kernel") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [8192, 1000]}, "t": {"shape": [8192], "dtype": "i64"},
+                  "u": {"shape": [8192], "dtype": "i64"}},
+      "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "first"},
+              {"op": "cross_entropy", "inputs": ["x", "u"], "output": "second"}]})");
+  const GeneratedKernel kernel = generated(graph);
+  const std::string& text = kernel.source.text;
+  const std::size_t counted = text.find("if (last_of(gates");
+  REQUIRE(counted != std::string::npos);
+  CHECK(text.find("if (last_of(gates", counted + 1) == std::string::npos);
+  // The parts of both are in memory before.
+  CHECK(text.rfind("[blockIdx.x] = ") < counted);
+}
+
 TEST_CASE("more than 2^31 elements are counted in 64 bits") {
   const auto copy = [](const std::string& rows) {
     return graph_of(R"({"format": "fusecalc.ops/1", "dtype": "i8",

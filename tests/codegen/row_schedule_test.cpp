@@ -18,6 +18,7 @@ RowWork normalisation(const RowLayout& rows) {
           .widest_bytes = 2,
           .held_bytes = 2,
           .stored_bytes = 2,
+          .least_bytes = 2,
           .holds = true,
           .plain = true,
           .state_bytes = 28,
@@ -45,6 +46,18 @@ TEST_CASE("a row of 64 KiB is copied on chip, by three blocks to a multiprocesso
   CHECK(schedule.copies);
   CHECK(schedule.resident == 3);
   CHECK(describe(schedule) == "rows by 512 threads, held in shared memory");
+}
+
+TEST_CASE("a copy past the registers takes at least four bytes of each value") {
+  // Rows of odd length: a thread takes one element at a time, here of two values that are held.
+  const RowLayout rows = rows_of(4096, 20001);
+  RowWork work = normalisation(rows);
+  work.held_bytes = work.stored_bytes = 4;
+  work.least_bytes = 2;
+  CHECK(schedule_rows(work, kTarget).in_shared > 0);
+  CHECK(!schedule_rows(work, kTarget).copies);
+  work.least_bytes = 4;  // a single one of f32
+  CHECK(schedule_rows(work, kTarget).copies);
 }
 
 TEST_CASE("what is too much for half of the shared memory stays in registers") {
@@ -88,6 +101,7 @@ TEST_CASE("values that are computed stay in registers as long as their rounded f
                                            .widest_bytes = 2,
                                            .held_bytes = 4,
                                            .stored_bytes = 2,
+                                           .least_bytes = 2,
                                            .holds = true,
                                            .state_bytes = half.state_bytes,
                                            .writes = true},

@@ -135,6 +135,24 @@ TEST_CASE("without the library a lone product is generated, and says why") {
   CHECK(gpu.sources.size() == 3);
 }
 
+TEST_CASE("a copy that makes an operand ready is not what a kernel's figures are about") {
+  // Heads that lie apart are no columns with one stride.
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [2, 4, 64, 32]}, "w": {"shape": [256, 128]}},
+      "ops": [{"op": "permute_view", "inputs": ["x"], "output": "p", "perm": [0, 2, 1, 3]},
+              {"op": "reshape", "inputs": ["p"], "output": "r", "shape": [128, 128]},
+              {"op": "linear", "inputs": ["r", "w"], "output": "y"}]})");
+  FakeBackend gpu;
+  const KernelMeasurement lone = measured(gpu, graph, {.runs = 10}).unfused.kernels.back();
+  CHECK(lone.schedule == "cuBLASLt, an operand put in order before");
+  CHECK(lone.resources.registers == 0);  // the library keeps its own to itself
+  FakeBackend without;
+  without.has_library = false;
+  const KernelMeasurement ours = measured(without, graph, {.runs = 10}).unfused.kernels.back();
+  CHECK(ours.schedule.ends_with(", an operand put in order before"));
+  CHECK(ours.resources.registers == 32);
+}
+
 TEST_CASE("whole rows of a product come in two tilings, of which the faster runs") {
   FakeBackend gpu;
   gpu.timed = [](const FakeBackend::Launches& launches) {
