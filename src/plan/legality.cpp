@@ -96,14 +96,14 @@ class Check {
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
 bool Check::connected() const {
-  std::array<std::uint8_t, kMostOps> root;
+  std::array<std::uint8_t, kMostOps> root{};
   std::iota(root.begin(), root.end(), std::uint8_t{0});
   const auto find = [&](std::size_t i) {
     while (root[i] != i) i = root[i] = root[root[i]];
     return i;
   };
   // The first op that was seen to read each outside value.
-  std::array<std::size_t, kMostTensors> first_reader;
+  std::array<std::size_t, kMostTensors> first_reader{};
   first_reader.fill(kernel_.size());
   std::size_t parts = kernel_.size();
   const auto join = [&](std::size_t a, std::size_t b) {
