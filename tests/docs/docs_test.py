@@ -50,7 +50,8 @@ class Shell:
         # On a terminal of its own the leak checker of the sanitizers' build trips over what doctor
         # has loaded; leaks are looked for by the other tests.
         environment = {"ASAN_OPTIONS": "detect_leaks=0", "PATH": path, "HOME": folder,
-                       "TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "GITHUB_STEP_SUMMARY": f"{folder}/step-summary"}
+                       "TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8",
+                       "GITHUB_STEP_SUMMARY": f"{folder}/step-summary"}
         self.process = subprocess.Popen(["bash", "--norc"], cwd=folder, env=environment,
                                         stdin=subprocess.PIPE, stdout=slave, stderr=slave)
         os.close(slave)
