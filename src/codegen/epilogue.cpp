@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "codegen/ceil_div.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
@@ -22,8 +23,6 @@ constexpr std::array kFolds = {
 };
 
 constexpr std::uint64_t kStripRows = 64;  // as kernels/tile_walk.cuh has it
-
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 unsigned alignment_of(std::uint64_t columns) {
   const std::uint64_t bits = columns | 8U;

@@ -2,14 +2,13 @@
 
 #include <cstdint>
 
+#include "codegen/ceil_div.hpp"
 #include "codegen/matrix_product.hpp"
 
 namespace fusecalc {
 
 // How products are shared out among blocks and threads of kernels/contract_*.cuh: pure arithmetic,
 // with figures measured on an H200.
-
-inline std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
 

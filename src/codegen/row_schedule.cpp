@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 
+#include "codegen/ceil_div.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -21,8 +23,6 @@ constexpr std::uint64_t kLeastCopy = 4;
 constexpr std::uint64_t kNarrowStateBytes = 28;
 // Static shared memory, that states pass through.
 constexpr std::uint64_t kScratchBytes = std::uint64_t{48} << 10U;
-
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
   constexpr std::uint64_t kOther = 1024;

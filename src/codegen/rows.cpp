@@ -10,12 +10,11 @@
 
 #include <algorithm>
 
+#include "codegen/ceil_div.hpp"
 #include "codegen/row_holding.hpp"
 
 namespace fusecalc {
 namespace {
-
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 // The bytes of a state, all members counted: no more than seven of the widest.
 constexpr std::uint64_t kStateBytes = 28;
