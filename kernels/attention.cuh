@@ -23,7 +23,8 @@ struct AttentionShape {
 
 struct PlainScores {
   static constexpr bool kActive = false;
-  __device__ __forceinline__ float operator()(int, int, i64, i64, float score) const {
+  template <typename T>
+  __device__ __forceinline__ T operator()(int, int, i64, i64, T score) const {
     return score;
   }
 };

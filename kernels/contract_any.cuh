@@ -1,18 +1,22 @@
 // C[m][n] = sum over k of A B, batched, for what no tensor core path takes: any type, any order of
-// the operands' elements, with an epilogue (epilogue.cuh) that folds nothing. Needs elements.cuh,
+// the operands' elements, with an epilogue (epilogue.cuh). Needs elements.cuh, quick.cuh,
 // epilogue.cuh and tile_walk.cuh before it.
 //
-// Acc is the type of products and sums. Operands is a struct that the generator writes:
+// Acc is the type of products and sums: float where the epilogue folds. Operands is a struct that
+// the generator writes:
 //   __device__ Acc a(int batch, int m, int k) const;
 //   __device__ Acc b(int batch, int k, int n) const;
 // The epilogue takes Acc (&v)[8] in place of float (&v)[8]. Launch: kThreads threads, a block for
-// each tile of kTile x kTile of each batch.
+// each tile of kTile x kTile of each batch. A row's partials count tiles of kTile.
 //
 // Traffic: as for sm_80. The multiplications, by ordinary arithmetic, are what takes the time.
 
 template <typename Acc, class Operands, class Epilogue>
 struct ContractAny {
   static constexpr int kTile = 64, kDepth = 16, kThreads = 256;
+  typedef typename Epilogue::Rows Rows;
+  typedef typename Epilogue::Columns Columns;
+  static_assert(kTile == ContractShape::kStripRows, "a tile is one strip of its columns");
 
   static __device__ __forceinline__ void run(const ContractShape& shape, const Operands& operands,
                                              const Epilogue& epilogue) {
@@ -48,7 +52,46 @@ struct ContractAny {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int m = m0 + row + 32 * half;
-      if (m < shape.m && valid > 0) epilogue(batch, (i64)m, (i64)(n0 + column), acc[half], valid);
+      const bool inside = m < shape.m && valid > 0;
+      if (inside) epilogue(batch, (i64)m, (i64)(n0 + column), acc[half], valid);
+      if constexpr (Rows::kParts > 0) {
+        typename Rows::State state = inside ? Rows::of_row(acc[half], valid) : Rows::none();
+#pragma unroll
+        for (int apart = 1; apart < 8; apart *= 2) state = merge_with_lane<Rows>(state, apart);
+        if (column == 0 && m < shape.m) epilogue.row_done(batch, m, tile, state);
+      }
     }
+    if constexpr (Columns::kParts > 0) {
+      fold_columns(shape, batch, unit, n0, row, column, acc, epilogue);
+    }
+  }
+
+  static __device__ __forceinline__ void fold_columns(const ContractShape& shape, int batch,
+                                                      int unit, int n0, int row, int column,
+                                                      const Acc (&acc)[2][8],
+                                                      const Epilogue& epilogue) {
+    typedef typename Columns::State State;
+    __shared__ State folds[kThreads / 32][kTile];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      State state = Columns::none();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (unit * kTile + row + 32 * half < shape.m) {
+          state = Columns::merge(state, Columns::of(acc[half][j]));
+        }
+      }
+      state = merge_with_lane<Columns>(merge_with_lane<Columns>(state, 8), 16);
+      if (threadIdx.x % 32 < 8) folds[threadIdx.x / 32][column + j] = state;
+    }
+    __syncthreads();
+    const int n = threadIdx.x;
+    if (n >= kTile || n0 + n >= shape.n) return;
+    State state = folds[0][n];
+#pragma unroll
+    for (int warp = 1; warp < kThreads / 32; ++warp) {
+      state = Columns::merge(state, folds[warp][n]);
+    }
+    epilogue.column_done(batch, unit, n0 + n, state);
   }
 };

@@ -1,17 +1,18 @@
 // Attention, as one op or as two products around a softmax: kernels/attention_*.cuh, with what
-// happens to the scores and to the result written by the emitter.
+// happens to the scores, the weights and the result written by the emitter.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "codegen/attention_parts.hpp"
+#include "codegen/ceil_div.hpp"
 #include "codegen/epilogue.hpp"
-#include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
@@ -24,7 +25,6 @@ struct Rows {
   std::uint64_t row = 0;
   std::uint64_t head = 0;
   std::uint64_t batch = 0;
-  bool along = false;  // a row's elements are neighbours
 };
 
 class AttentionWriter {
@@ -33,209 +33,90 @@ class AttentionWriter {
                   const Target& target)
       : emitter_(emitter),
         graph_(emitter.graph()),
-        first_(contractions.front()),
-        last_(contractions.back()),
         op_(emitter.op(contractions.back())),
         target_(target),
-        epilogue_(Epilogue::of_attention(emitter, finder, contractions.back())) {
-    if (contractions.size() > 2) cannot_generate(op_, "a third contraction in one kernel");
-  }
+        epilogue_(Epilogue::of_attention(emitter, finder, contractions.back())),
+        parts_(attention_parts(emitter, contractions.front(), contractions.back(),
+                               epilogue_.made_type())) {}
 
   GeneratedKernel write();
 
  private:
-  const Shape& shape_of(const Op& op, std::size_t operand) const {
-    return graph_.tensors[op.operands[operand].tensor].type.shape;
-  }
-  OpId producer_inside(TensorId tensor) const;
-  void take_op();
-  void take_products();
-  Rows rows_of(const Op& op, std::size_t operand, const OperandOrder& order, std::uint64_t lines,
-               std::uint64_t columns, const Shape& batch) const;
-  TensorId softmax_input(OpId weights) const;
-  bool is_scale(TensorId scores, TensorId input);
-  void write_scores(TensorId scores, TensorId input);
-  void write_mask();
-  std::string scores_struct() const;
-  void check() const;
+  std::optional<Rows> rows_of(const Matrices& operand) const;
+  bool find_rows();
+  bool fits_tensor_cores();
   bool fits_copy_engine() const;
+  void write_tensor_cores();
   void write_sm90();
   void write_sm80();
+  void write_any();
+  std::string operands_of_any();
   MappedTensor map_of(const Rows& rows, std::uint64_t lines, std::uint64_t heads,
                       std::uint32_t box) const;
+  std::string function_struct(std::string_view name, const Piece& piece) const;
   std::string shape() const;
   std::string entry(std::string_view bounds, std::string_view parameters,
                     std::string_view operands) const;
 
   Emitter& emitter_;
   const OpGraph& graph_;
-  OpId first_;
-  OpId last_;
   const Op& op_;
   const Target& target_;
   Epilogue epilogue_;
+  AttentionParts parts_;
   Rows q_, k_, v_;
-  std::uint64_t batches_ = 1, heads_ = 1, key_heads_ = 1, queries_ = 1, keys_ = 1, size_ = 1;
-  double scale_ = 1;
-  bool causal_ = false;
-  bool plain_ = true;
-  Piece scores_;  // between the first product and the softmax
   GeneratedKernel result_;
 };
 
-OpId AttentionWriter::producer_inside(TensorId tensor) const {
-  if (tensor == kNone) return kNone;
-  const OpId producer = graph_.value_of(tensor).producer;
-  return producer != kNone && emitter_.contains(producer) ? producer : kNone;
-}
-
-Rows AttentionWriter::rows_of(const Op& op, std::size_t operand, const OperandOrder& order,
-                              std::uint64_t lines, std::uint64_t columns,
-                              const Shape& batch) const {
-  const TensorId tensor = op.operands[operand].tensor;
-  const auto need = [&](std::uint64_t extent, std::uint64_t stride) {
-    const auto found = distance(graph_, tensor, extent, stride);
-    if (!found) cannot_generate(op, "a view breaks up the lines of an operand");
-    return *found;
-  };
-  Rows rows{.tensor = graph_.tensors[tensor].value, .row = need(lines, order.line)};
-  rows.along = columns == 1 || need(columns, order.depth) == 1;
-  if (!batch.empty()) rows.head = need(batch.back(), order.batch.back());
+// Nothing where views or broadcasts leave no rows of neighbours at one distance from each other.
+std::optional<Rows> AttentionWriter::rows_of(const Matrices& operand) const {
+  const TensorId tensor = operand.tensor;
+  const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
+  const auto along = distance(graph_, tensor, operand.columns, operand.order.depth);
+  if (!row || !along || (operand.columns > 1 && *along != 1)) return std::nullopt;
+  Rows rows{.tensor = graph_.tensors[tensor].value, .row = *row};
   std::uint64_t extent = 1;  // of the axes before it that are one
-  for (std::size_t i = 0; i + 1 < batch.size(); ++i) {
-    if (batch[i] == 1) continue;
-    const std::uint64_t apart = need(batch[i], order.batch[i]);
-    if (extent > 1 && rows.batch != apart * batch[i]) {
-      cannot_generate(op, "its batch axes do not follow each other");
+  for (std::size_t i = 0; i < operand.batch.size(); ++i) {
+    const auto apart = distance(graph_, tensor, operand.batch[i], operand.order.batch[i]);
+    if (!apart) return std::nullopt;
+    if (i + 1 == operand.batch.size()) {
+      rows.head = *apart;
+    } else if (operand.batch[i] > 1) {
+      if (extent > 1 && rows.batch != *apart * operand.batch[i]) return std::nullopt;
+      rows.batch = *apart;
+      extent *= operand.batch[i];
     }
-    rows.batch = apart;
-    extent *= batch[i];
   }
-  if (!rows.along) cannot_generate(op, "an operand's heads do not lie along memory");
   return rows;
 }
 
-void AttentionWriter::take_op() {
-  const Shape& q = shape_of(op_, 0);
-  const Shape& k = shape_of(op_, 1);
-  const std::size_t rank = q.size();
-  heads_ = q[rank - 3];
-  key_heads_ = k[rank - 3];
-  queries_ = q[rank - 2];
-  keys_ = k[rank - 2];
-  size_ = q[rank - 1];
-  batches_ = elements_between(q, 0, rank - 3);
-  if (shape_of(op_, 2).back() != size_) {
-    cannot_generate(op_, "values and keys are of different sizes");
+bool AttentionWriter::find_rows() {
+  const std::array to = {&q_, &k_, &v_};
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::optional<Rows> rows = rows_of(parts_.operands[i]);
+    if (!rows) return false;
+    *to[i] = *rows;
   }
-  const auto operand = [&](std::size_t i) {
-    const Shape& shape = shape_of(op_, i);
-    const std::vector<std::uint64_t> strides = strides_of(shape);
-    OperandOrder order{.line = strides[rank - 2], .depth = 1};
-    order.batch.assign(strides.begin(), strides.end() - 2);
-    return rows_of(op_, i, order, shape[rank - 2], size_, {shape.begin(), shape.end() - 2});
-  };
-  q_ = operand(0);
-  k_ = operand(1);
-  v_ = operand(2);
-  scale_ = op_.attributes->scale.value_or(1 / std::sqrt(static_cast<double>(size_)));
-  causal_ = op_.attributes->causal;
-  if (op_.operands.size() > 3) write_mask();
-  if (scale_ <= 0 && plain_) cannot_generate(op_, "its scale is not positive");
-}
-
-void AttentionWriter::take_products() {
-  const Op& scores = emitter_.op(first_);
-  const Shape batch = batch_axes(graph_, scores);
-  if (batch != batch_axes(graph_, op_)) cannot_generate(op_, "its batch axes are not the scores'");
-  queries_ = scores.matrix.rows;
-  keys_ = scores.matrix.columns;
-  size_ = scores.matrix.depth;
-  if (op_.matrix.columns != size_) cannot_generate(op_, "values and keys are of different sizes");
-  heads_ = key_heads_ = batch.empty() ? 1 : batch.back();
-  batches_ = batch.empty() ? 1 : elements_between(batch, 0, batch.size() - 1);
-  q_ = rows_of(scores, 0, operand_order(graph_, scores, 0), queries_, size_, batch);
-  k_ = rows_of(scores, 1, operand_order(graph_, scores, 1), keys_, size_, batch);
-  OperandOrder values = operand_order(graph_, op_, 1);
-  std::swap(values.line, values.depth);  // its lines are keys
-  v_ = rows_of(op_, 1, values, keys_, size_, batch);
-  const TensorId input = softmax_input(producer_inside(op_.operands[0].tensor));
-  write_scores(scores.outputs[0], input);
-}
-
-// What the softmax that ends in the weights works on.
-TensorId AttentionWriter::softmax_input(OpId weights) const {
-  const auto is = [&](OpId id, std::string_view name) {
-    return id != kNone && emitter_.op(id).row == op_named(name);
-  };
-  if (is(weights, "softmax")) return emitter_.op(weights).operands[0].tensor;
-  if (is(weights, "div")) {
-    const OpId exponential = producer_inside(emitter_.op(weights).operands[0].tensor);
-    const OpId difference = is(exponential, "exp")
-                                ? producer_inside(emitter_.op(exponential).operands[0].tensor)
-                                : kNone;
-    if (is(difference, "sub")) return emitter_.op(difference).operands[0].tensor;
-  }
-  cannot_generate(op_, "something happens to the weights between softmax and values");
-}
-
-// A multiplication by a positive number is the building block's own.
-bool AttentionWriter::is_scale(TensorId scores, TensorId input) {
-  if (graph_.tensors[input].value == scores) return true;
-  const OpId id = producer_inside(input);
-  if (id == kNone) return false;
-  const Op& op = emitter_.op(id);
-  const bool divides = op.row == op_named("div");
-  if ((op.row != op_named("mul") && !divides) || op.operands[0].tensor != scores ||
-      op.operands[1].tensor != kNone || op.operands[1].number <= 0) {
-    return false;
-  }
-  scale_ = divides ? 1 / op.operands[1].number : op.operands[1].number;
   return true;
 }
 
-std::string AttentionWriter::scores_struct() const {
+// A struct with what the piece makes of a score, or of a weight.
+std::string AttentionWriter::function_struct(std::string_view name, const Piece& piece) const {
   return fmt::format(
-      "struct Scores {{\n  static constexpr bool kActive = true;\n{}"
-      "  __device__ __forceinline__ float operator()(int batch, int head, i64 query, i64 key, "
-      "float score) const {{\n"
-      "    const i64 s = (((i64)batch * {} + head) * {} + query) * {} + key;\n"
-      "    float result = score;\n{}    return result;\n  }}\n}};\n",
-      emitter_.members(), heads_, queries_, keys_, scores_.text("    "));
-}
-
-void AttentionWriter::write_scores(TensorId scores, TensorId input) {
-  if (is_scale(scores, input)) return;
-  plain_ = false;
-  emitter_.enter(scores_, 0);
-  const Index s{.name = "s", .path = std::nullopt};
-  emitter_.set_loop(s);
-  scores_.values[{scores, s.name}] = {.text = "score", .type = ComputeType::kF32, .uniform = true};
-  const Value value = emitter_.converted(emitter_.value(input, s), ComputeType::kF32);
-  scores_.lanes += fmt::format("result = {};\n", value.text);
-}
-
-// A bool mask keeps where it is true, any other is added.
-void AttentionWriter::write_mask() {
-  plain_ = false;
-  const TensorId mask = op_.operands[3].tensor;
-  Shape scores = shape_of(op_, 0);
-  scores.back() = keys_;
-  emitter_.enter(scores_, 0);
-  const Index s{.name = "s", .path = std::nullopt};
-  const Value value =
-      emitter_.value(mask, emitter_.derive(s, broadcast_step(shape_of(op_, 3), scores)));
-  scores_.lanes += value.type == ComputeType::kBool
-                       ? fmt::format("result = {} ? score : lowest();\n", value.text)
-                       : fmt::format("result = score + {};\n",
-                                     emitter_.converted(value, ComputeType::kF32).text);
+      "struct {0} {{\n  static constexpr bool kActive = true;\n{1}"
+      "  __device__ __forceinline__ {2} operator()(int batch, int head, i64 query, i64 key, "
+      "{2} score) const {{\n"
+      "    const i64 s = (((i64)batch * {3} + head) * {4} + query) * {5} + key;\n"
+      "    {2} result = score;\n{6}    return result;\n  }}\n}};\n",
+      name, emitter_.members(), name_of(epilogue_.made_type()), parts_.heads, parts_.queries,
+      parts_.keys, piece.text("    "));
 }
 
 bool AttentionWriter::fits_copy_engine() const {
-  if (target_.capability != 90 || size_ < 64) return false;
+  if (target_.capability != 90 || parts_.size < 64) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const Rows& rows) {
-    const bool repeats =
-        (batches_ > 1 && rows.batch == 0) || (heads_ > 1 && rows.head == 0 && key_heads_ > 1);
+    const bool repeats = (parts_.batches > 1 && rows.batch == 0) ||
+                         (parts_.heads > 1 && rows.head == 0 && parts_.key_heads > 1);
     return !repeats && (rows.row | rows.head | rows.batch) % 8 == 0;
   });
 }
@@ -245,51 +126,49 @@ MappedTensor AttentionWriter::map_of(const Rows& rows, std::uint64_t lines, std:
   const auto bytes = [](std::uint64_t apart) { return apart > 0 ? apart * 2 : 16; };
   return {.storage = graph_.storage_of(rows.tensor),
           .dtype = graph_.tensors[rows.tensor].type.dtype,
-          .extents = {size_, lines, heads, batches_},
+          .extents = {parts_.size, lines, heads, parts_.batches},
           .strides = {bytes(rows.row), bytes(rows.head), bytes(rows.batch)},
           .box = {64, box, 1, 1}};
 }
 
 std::string AttentionWriter::shape() const {
   return fmt::format(
-      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, (float){:.17g}}};\n", batches_,
-      heads_, key_heads_, queries_, keys_,
-      static_cast<std::int64_t>(keys_) - static_cast<std::int64_t>(queries_), scale_);
+      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, (float){:.17g}}};\n",
+      parts_.batches, parts_.heads, parts_.key_heads, parts_.queries, parts_.keys,
+      static_cast<std::int64_t>(parts_.keys) - static_cast<std::int64_t>(parts_.queries),
+      parts_.scale);
 }
 
 std::string AttentionWriter::entry(std::string_view bounds, std::string_view parameters,
                                    std::string_view operands) const {
-  std::string pointers;
-  for (std::size_t i = 0; i < emitter_.storages().size(); ++i) {
-    pointers += fmt::format("{}p{}", i > 0 ? ", " : "", i);
-  }
   return fmt::format(
       "extern \"C\" __global__ void {} fused({}{}) {{\n"
       "  Attention::run({}, {}{{{}}}, {});\n}}\n",
-      bounds, parameters, emitter_.parameters(), operands, plain_ ? "PlainScores" : "Scores",
-      plain_ ? "" : pointers, epilogue_.made());
+      bounds, parameters, emitter_.parameters(), operands, parts_.scores ? "Scores" : "PlainScores",
+      parts_.scores ? emitter_.arguments() : "", epilogue_.made());
 }
 
 void AttentionWriter::write_sm90() {
-  const std::uint32_t rows = size_ == 64 && plain_ ? 192 : 128;
-  const std::uint32_t keys = size_ <= 128 ? 128 : size_ <= 192 ? 96 : 80;
-  result_.maps = {map_of(q_, queries_, heads_, rows), map_of(k_, keys_, key_heads_, keys),
-                  map_of(v_, keys_, key_heads_, keys)};
+  const std::uint32_t rows = parts_.size == 64 && !parts_.scores ? 192 : 128;
+  const std::uint32_t keys = parts_.size <= 128 ? 128 : parts_.size <= 192 ? 96 : 80;
+  result_.maps = {map_of(q_, parts_.queries, parts_.heads, rows),
+                  map_of(k_, parts_.keys, parts_.key_heads, keys),
+                  map_of(v_, parts_.keys, parts_.key_heads, keys)};
   result_.source.architecture_bound = true;
   result_.source.text += entry("__launch_bounds__(Attention::kThreads, 1)",
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");
   result_.threads = 128 + rows * 2;
-  const std::uint32_t boxes = (static_cast<std::uint32_t>(size_) + 63) / 64;
+  const std::uint32_t boxes = (static_cast<std::uint32_t>(parts_.size) + 63) / 64;
   result_.shared_bytes = (rows + 4 * keys) * boxes * 128 + 128;
-  result_.blocks = (queries_ + rows - 1) / rows;
+  result_.blocks = (parts_.queries + rows - 1) / rows;
   result_.schedule = fmt::format("attention by wgmma, {} queries a block", rows);
 }
 
 void AttentionWriter::write_sm80() {
-  const std::uint32_t rows = size_ <= 128 ? 128 : 64;
-  const std::uint32_t keys = size_ <= 128 ? 64 : 32;
+  const std::uint32_t rows = parts_.size <= 128 ? 128 : 64;
+  const std::uint32_t keys = parts_.size <= 128 ? 64 : 32;
   result_.source.text +=
       fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
                   q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
@@ -298,46 +177,33 @@ void AttentionWriter::write_sm80() {
             fmt::format("{}, {}, {}, kShape, kStrides", emitter_.pointer(q_.tensor),
                         emitter_.pointer(k_.tensor), emitter_.pointer(v_.tensor)));
   result_.threads = rows * 2;
-  result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(size_) * 2;
-  result_.blocks = (queries_ + rows - 1) / rows;
+  result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(parts_.size) * 2;
+  result_.blocks = (parts_.queries + rows - 1) / rows;
   result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
 }
 
-// What the building blocks take.
-void AttentionWriter::check() const {
+// What the tensor cores' building blocks take.
+bool AttentionWriter::fits_tensor_cores() {
+  if (parts_.apart || !find_rows()) return false;
   const DType type = graph_.tensors[q_.tensor].type.dtype;
   for (const Rows& rows : {q_, k_, v_}) {
-    const DType own = graph_.tensors[rows.tensor].type.dtype;
-    if (own != type || (type != DType::kBf16 && type != DType::kF16)) {
-      cannot_generate(op_, "attention is written for bf16 and f16");
-    }
-    if ((rows.row | rows.head | rows.batch) % 8 != 0) {
-      cannot_generate(op_, "the rows of an operand are no multiple of 16 bytes apart");
-    }
+    const bool aligned = (rows.row | rows.head | rows.batch) % 8 == 0;
+    if (!aligned || graph_.tensors[rows.tensor].type.dtype != type) return false;
   }
   constexpr std::array<std::uint64_t, 6> kSizes = {32, 64, 96, 128, 192, 256};
-  if (std::ranges::find(kSizes, size_) == kSizes.end()) {
-    cannot_generate(op_, fmt::format("heads of {}; attention is written for 32, 64, 96, 128, 192 "
-                                     "and 256",
-                                     size_));
-  }
   constexpr std::uint64_t kMostBlocks = 65535;
-  constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
-  if (heads_ > kMostBlocks || batches_ > kMostBlocks || queries_ > kMostRows || keys_ > kMostRows) {
-    cannot_generate(op_, "it has too many heads or rows");
-  }
+  const bool sizes = std::ranges::find(kSizes, parts_.size) != kSizes.end() &&
+                     parts_.value_size == parts_.size && parts_.heads <= kMostBlocks &&
+                     parts_.batches <= kMostBlocks;
+  const bool types =
+      (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
+  return sizes && types && !parts_.weights && (parts_.scale > 0 || parts_.scores);
 }
 
-GeneratedKernel AttentionWriter::write() {
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
-  if (first_ == last_) {
-    take_op();
-  } else {
-    take_products();
-  }
-  check();
+void AttentionWriter::write_tensor_cores() {
   for (const Rows& rows : {q_, k_, v_}) emitter_.pointer(rows.tensor);
-  epilogue_.write_attention(heads_, queries_, batches_ * heads_ * queries_, size_);
+  epilogue_.write_attention(parts_.heads, parts_.queries,
+                            parts_.batches * parts_.heads * parts_.queries, parts_.size);
   const bool copies = fits_copy_engine();
   std::string& text = result_.source.text;
   text = epilogue_.preamble();
@@ -346,18 +212,92 @@ GeneratedKernel AttentionWriter::write() {
   for (const char* block : copies ? kSm90 : kSm80) {
     text += std::string(embedded_kernel(block)) + "\n";
   }
-  text += shape() + (plain_ ? std::string() : scores_struct()) + epilogue_.text();
+  text += shape() + (parts_.scores ? function_struct("Scores", *parts_.scores) : std::string()) +
+          epilogue_.text();
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       copies ? "AttentionSm90" : "AttentionSm80",
-                      name_of(graph_.tensors[q_.tensor].type.dtype), size_, causal_,
-                      plain_ ? "PlainScores" : "Scores");
+                      name_of(graph_.tensors[q_.tensor].type.dtype), parts_.size, parts_.causal,
+                      parts_.scores ? "Scores" : "PlainScores");
   if (copies) {
     write_sm90();
   } else {
     write_sm80();
   }
-  result_.blocks_y = static_cast<unsigned>(heads_);
-  result_.blocks_z = static_cast<unsigned>(batches_);
+  result_.blocks_y = static_cast<unsigned>(parts_.heads);
+  result_.blocks_z = static_cast<unsigned>(parts_.batches);
+}
+
+// How the elements of the operands are found, by the number of their matrix, line and place there.
+std::string AttentionWriter::operands_of_any() {
+  std::string functions;
+  for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
+    const Matrices& operand = parts_.operands[i];
+    Step matrices;
+    for (std::size_t axis = 0; axis < operand.batch.size(); ++axis) {
+      matrices.append(operand.batch[axis], operand.order.batch[axis]);
+    }
+    functions += element_function(
+        emitter_, fmt::format("{}(int matrix, int line, int k)", "qkv"[i]), operand.tensor,
+        fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}", matrices.text("matrix"),
+                    operand.order.line, operand.order.depth),
+        epilogue_.made_type());
+  }
+  return functions;
+}
+
+// Ordinary arithmetic over operands of any type and order.
+void AttentionWriter::write_any() {
+  const ComputeType type = epilogue_.made_type();
+  if (!is_float(type)) cannot_generate(op_, "attention is computed in floating point");
+  const std::uint64_t element = type == ComputeType::kF64 ? 8 : 4;
+  const auto shared_bytes = [&](std::uint64_t tile) {
+    return tile * (2 * (parts_.size | 1U) + (parts_.value_size | 1U) + (tile | 1U)) * element;
+  };
+  std::uint64_t tile = 64;
+  while (tile > 32 && shared_bytes(tile) > target_.shared_bytes_per_block) tile /= 2;
+  if (shared_bytes(tile) > target_.shared_bytes_per_block) {
+    cannot_generate(op_, fmt::format("heads of {} and {} elements do not fit on chip", parts_.size,
+                                     parts_.value_size));
+  }
+  const std::string functions = operands_of_any();
+  epilogue_.write_attention(parts_.heads, parts_.queries,
+                            parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
+  std::string& text = result_.source.text;
+  text = epilogue_.preamble();
+  for (const char* block : {"attention", "attention_any"}) {
+    text += std::string(embedded_kernel(block)) + "\n";
+  }
+  const std::string_view scores = parts_.scores ? "Scores" : "PlainScores";
+  const std::string_view weights = parts_.weights ? "Weights" : "PlainScores";
+  text += shape() + (parts_.scores ? function_struct("Scores", *parts_.scores) : std::string()) +
+          (parts_.weights ? function_struct("Weights", *parts_.weights) : std::string()) +
+          epilogue_.text() + "struct Operands {\n" + emitter_.members() + functions + "};\n";
+  text += fmt::format(
+      "typedef AttentionAny<{}, {}, {}, {}, {}, Operands, {}, {}, Epilogue> Attention;\n",
+      name_of(type), tile, parts_.size, parts_.value_size, parts_.causal, scores, weights);
+  const std::string all = emitter_.arguments();
+  text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__(Attention::kThreads) fused({}) {{\n"
+      "  Attention::run(kShape, {:.17g}, Operands{{{}}}, {}{{{}}}, {}{{{}}}, {});\n}}\n",
+      emitter_.parameters(), parts_.scale, all, scores, parts_.scores ? all : "", weights,
+      parts_.weights ? all : "", epilogue_.made());
+  result_.threads = static_cast<unsigned>(tile / 4 * (tile / 4));
+  result_.shared_bytes = static_cast<std::uint32_t>(shared_bytes(tile));
+  result_.blocks = ceil_div(parts_.queries, tile) * parts_.heads * parts_.batches;
+  result_.schedule = fmt::format("attention by ordinary arithmetic, {} queries a block", tile);
+}
+
+GeneratedKernel AttentionWriter::write() {
+  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
+  if (parts_.batches * parts_.heads > kMost || parts_.queries > kMost || parts_.keys > kMost) {
+    cannot_generate(op_, "it has too many heads or rows");
+  }
+  if (fits_tensor_cores()) {
+    write_tensor_cores();
+  } else {
+    write_any();
+  }
   result_.source.entries = {"fused"};
   result_.storages = emitter_.storages();
   return std::move(result_);
@@ -367,6 +307,9 @@ GeneratedKernel AttentionWriter::write() {
 
 GeneratedKernel generate_attention(Emitter& emitter, PhaseFinder& finder,
                                    const std::vector<OpId>& contractions, const Target& target) {
+  if (contractions.size() > 2) {
+    cannot_generate(emitter.op(contractions[2]), "a third contraction in one kernel");
+  }
   return AttentionWriter(emitter, finder, contractions, target).write();
 }
 

@@ -126,49 +126,73 @@ void ContractionWriter::write_packing() {
 // How the elements of both operands are found, by the number of their matrix, line and depth.
 std::string ContractionWriter::operands_of_any() {
   const Shape batch = batch_axes(graph_, op_);
+  // Where columns are folded, the rows of one matrix may be those of several folds.
+  const std::uint64_t folds = op_.matrix.rows / product_.m;
+  const std::string matrix = folds > 1 ? fmt::format("(batch / {})", folds) : "batch";
+  const std::string row =
+      folds > 1 ? fmt::format("(batch % {} * {} + line)", folds, product_.m) : "line";
   std::string functions;
-  const ComputeType type = epilogue_.made_type();
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
     const OperandOrder order = operand_order(graph_, op_, which);
     Step matrices;
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
-    Piece piece;
-    emitter_.enter(piece, 0);
-    const Index at = emitter_.index(fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}",
-                                                matrices.text("batch"), order.line, order.depth),
-                                    Spread::kUniform, false);
-    const Value value = emitter_.converted(emitter_.value(op_.operands[which].tensor, at), type);
-    functions += fmt::format(
-        "  __device__ __forceinline__ {} {}(int batch, int {}, int {}) const {{\n{}{}"
-        "    return {};\n  }}\n",
-        name_of(type), which == 0 ? "a" : "b", which == 0 ? "line" : "k", which == 0 ? "k" : "line",
-        "    const int j = 0;\n", piece.text("    "), value.text);
+    const std::string index =
+        fmt::format("(idx)({}) + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
+                    which == 0 ? row : "line", order.line, order.depth);
+    functions += element_function(
+        emitter_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
+        op_.operands[which].tensor, index, epilogue_.made_type());
   }
   return functions;
 }
 
+// The product as the op has it, in matrices as high as the columns that are folded.
+void ContractionWriter::take_whole() {
+  const MatrixShape& matrix = op_.matrix;
+  const std::uint64_t folded = epilogue_.rows_of_matrix();
+  const std::uint64_t rows = folded > 0 ? folded : matrix.rows;
+  if (matrix.rows % rows != 0) cannot_generate(op_, "the columns that are folded leave its matrix");
+  product_ = {.m = rows,
+              .n = matrix.columns,
+              .k = matrix.depth,
+              .inner = matrix.batch * (matrix.rows / rows),
+              .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
+              .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
+}
+
+// Ordinary arithmetic over operands of any type and order, in tiles or in whole rows.
 void ContractionWriter::write_any() {
-  if (epilogue_.folds()) {
-    cannot_generate(op_, "its result is reduced, and no tensor core takes its operands");
-  }
+  take_whole();
+  if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
+  const bool rows = epilogue_.holds_rows();
   const std::string functions = operands_of_any();
   constexpr std::uint64_t kTile = 64;
-  epilogue_.write(product_, kTile);
-  result_.source.text += std::string(embedded_kernel("contract_any")) + "\n";
-  const std::string members = emitter_.members();
-  std::string pointers;
-  for (std::size_t i = 0; i < emitter_.storages().size(); ++i) {
-    pointers += fmt::format("{}p{}", i > 0 ? ", " : "", i);
+  if (rows) {
+    epilogue_.write_rows(product_);
+  } else {
+    epilogue_.write(product_, kTile);
   }
   result_.source.text +=
-      epilogue_.text() + shape(64) + "struct Operands {\n" + members + functions + "};\n" +
-      fmt::format("typedef ContractAny<{}, Operands, Epilogue> Contract;\n",
-                  name_of(epilogue_.made_type())) +
+      std::string(embedded_kernel(rows ? "contract_rows_any" : "contract_any")) + "\n" +
+      epilogue_.text() + shape(64) + "struct Operands {\n" + emitter_.members() + functions +
+      "};\n" +
+      (rows ? std::string("typedef ContractRowsAny<Operands, Epilogue> Contract;\n")
+            : fmt::format("typedef ContractAny<{}, Operands, Epilogue> Contract;\n",
+                          name_of(epilogue_.made_type()))) +
       entry("__launch_bounds__(256)", "",
-            fmt::format("Contract::run(kShape, Operands{{{}}}, {});", pointers, epilogue_.made()));
+            fmt::format("Contract::run(kShape, Operands{{{}}}, {});", emitter_.arguments(),
+                        epilogue_.made()));
   result_.threads = 256;
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
+  if (rows) {
+    constexpr std::uint64_t kRows = 32;
+    result_.shared_bytes =
+        static_cast<std::uint32_t>(kRows * ceil_div(product_.n, 8) * 8 * sizeof(float));
+    result_.blocks = ceil_div(product_.m, kRows) * product_.batches();
+    result_.schedule = fmt::format("ordinary arithmetic, {} whole rows a block", kRows);
+  } else {
+    result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+    result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
+  }
 }
 
 // Lines in pieces are the copy engine's to put together.
@@ -182,30 +206,25 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
 }
 
 GeneratedKernel ContractionWriter::write() {
+  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
   // Alone it is the library's, which has no use for pieces; nor have other building blocks.
   if (!strided_ && emitter_.kernel().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
-  const MatrixProduct whole{
-      .m = op_.matrix.rows,
-      .n = op_.matrix.columns,
-      .k = op_.matrix.depth,
-      .inner = op_.matrix.batch,
-      .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
-      .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
-  product_ = strided_.value_or(whole);
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
+  if (strided_) {
+    product_ = *strided_;
+  } else {
+    take_whole();
+  }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
   }
   if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
   result_.source.text = epilogue_.preamble();
-  if (epilogue_.holds_rows()) {
+  if (epilogue_.holds_rows() && fits_row_clusters()) {
     write_rows();
-  } else if (!fits_tensor_cores()) {
-    product_ = whole;
-    if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
+  } else if (epilogue_.holds_rows() || !fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
     write_vector();
@@ -227,7 +246,7 @@ GeneratedKernel ContractionWriter::write() {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
   result_.storages = emitter_.storages();
-  if (epilogue_.holds_rows()) tile_rows();
+  if (result_.source.architecture_bound && epilogue_.holds_rows()) tile_rows();
   return std::move(result_);
 }
 

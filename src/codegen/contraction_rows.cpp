@@ -43,17 +43,11 @@ std::vector<Tiling> tilings_of(std::uint64_t columns) {
 
 }  // namespace
 
+bool ContractionWriter::fits_row_clusters() const {
+  return fits_tensor_cores() && fits_copy_engine(product_) && !tilings_of(product_.n).empty();
+}
+
 void ContractionWriter::write_rows() {
-  if (!fits_tensor_cores() || !fits_copy_engine(product_)) {
-    cannot_generate(op_,
-                    "what follows needs whole rows of it, which only kernels for compute "
-                    "capability 9.0, of 16-bit operands in whole 16 bytes, keep on chip");
-  }
-  if (tilings_of(product_.n).empty()) {
-    cannot_generate(op_, fmt::format("what follows needs whole rows of it, and those of {} columns "
-                                     "are more than four blocks hold",
-                                     product_.n));
-  }
   pointer_of(product_.a);
   pointer_of(product_.b);
   epilogue_.write_rows(product_);

@@ -35,6 +35,7 @@ class ContractionWriter {
   bool reads_elsewhere() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
+  bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
   void write_rows();
@@ -45,6 +46,7 @@ class ContractionWriter {
   void write_thin();
   void write_thin_sm90();
   void write_thin_sm80();
+  void take_whole();
   void write_any();
   void reserve_packed();
   void write_packing();

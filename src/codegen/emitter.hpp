@@ -149,7 +149,8 @@ class Emitter {
   const std::set<TensorId>& written() const { return written_; }
   std::string pointer(TensorId tensor);
   std::string parameters() const;
-  std::string members() const;  // the same as members of a struct
+  std::string members() const;    // the same as members of a struct
+  std::string arguments() const;  // the same by their names
 
  private:
   Index derive_in_matrix(const Index& from, const Step& step);

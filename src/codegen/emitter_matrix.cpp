@@ -62,6 +62,14 @@ std::string Emitter::members() const {
   return text;
 }
 
+std::string Emitter::arguments() const {
+  std::string text;
+  for (std::size_t i = 0; i < storages_.size(); ++i) {
+    text += fmt::format("{}p{}", i > 0 ? ", " : "", i);
+  }
+  return text;
+}
+
 // Rows and columns apart: only rows are ever taken apart by division, once for all eight.
 Index Emitter::derive_in_matrix(const Index& from, const Step& step) {
   const std::optional<Parts> parts = split(step, matrix_->columns);

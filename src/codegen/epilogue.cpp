@@ -193,7 +193,8 @@ void Epilogue::write_rows(const MatrixProduct& product) {
 void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
                                std::uint64_t columns) {
   row_number_ = fmt::format("((i64)batch * {} + head) * {} + row", heads, queries);
-  signature_ = "int batch, int head, i64 row, i64 column, float (&v)[8], Valid valid";
+  signature_ = fmt::format("int batch, int head, i64 row, i64 column, {} (&v)[8], Valid valid",
+                           name_of(made_type_));
   write_elements(rows, columns);
   emitter_.set_matrix(std::nullopt);
 }
@@ -235,14 +236,6 @@ std::string Epilogue::preamble() const {
   return text + "typedef i64 idx;\n\n";
 }
 
-std::string Epilogue::pointers() const {
-  std::string text;
-  for (std::size_t i = 0; i < emitter_.storages().size(); ++i) {
-    text += fmt::format("{}p{}", i > 0 ? ", " : "", i);
-  }
-  return text;
-}
-
 std::string Epilogue::workspace_parameter() const {
   return merges() || reserved_ > 0 ? ", u8* work" : "";
 }
@@ -254,7 +247,7 @@ std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
 }
 
 std::string Epilogue::made() const {
-  return fmt::format("Epilogue{{{}{}}}", pointers(), merges() ? ", work" : "");
+  return fmt::format("Epilogue{{{}{}}}", emitter_.arguments(), merges() ? ", work" : "");
 }
 
 // What device expressions name of the fold's state, as a variable of the code.

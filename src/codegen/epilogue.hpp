@@ -43,7 +43,7 @@ class Epilogue {
   // Writes it for a product whose partials of rows cover `tile_columns` each. What follows is valid
   // afterwards, once all of the kernel's pointers were asked for.
   void write(const MatrixProduct& product, std::uint64_t tile_columns);
-  // The same for contract_rows_sm90.cuh, where rows are held.
+  // The same for contract_rows_*.cuh, where rows are held.
   void write_rows(const MatrixProduct& product);
   // The same for attention: (batch, head, query) counts rows, whose columns are all in one tile.
   void write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
@@ -71,7 +71,6 @@ class Epilogue {
   void write_merge();
   std::string merge_entry() const;
   std::string total_entry() const;
-  std::string pointers() const;
 
   Emitter& emitter_;
   const OpGraph& graph_;

@@ -71,6 +71,17 @@ unsigned group_width(const Emitter& emitter, const Roots& roots, std::uint64_t s
   return static_cast<unsigned>(kAccessBytes / widest);
 }
 
+std::string element_function(Emitter& emitter, std::string_view signature, TensorId tensor,
+                             const std::string& index, ComputeType type) {
+  Piece piece;
+  emitter.enter(piece, 0);
+  const Index at = emitter.index(index, Spread::kUniform, false);
+  const Value value = emitter.converted(emitter.value(tensor, at), type);
+  return fmt::format(
+      "  __device__ __forceinline__ {} {} const {{\n    const int j = 0;\n{}    return {};\n  }}\n",
+      name_of(type), signature, piece.text("    "), value.text);
+}
+
 void store_small(Emitter& emitter, TensorId tensor, const std::string& e) {
   const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
   const bool scatters = op.row->access == Access::kScatter;

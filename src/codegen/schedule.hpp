@@ -28,6 +28,11 @@ void store_small(Emitter& emitter, TensorId tensor, const std::string& e);
 void store_full(Emitter& emitter, const std::vector<TensorId>& tensors, const Index& e,
                 std::string_view guard);
 
+// A member function of a struct that holds the kernel's pointers: the tensor's element number
+// `index`, in `type`. `signature` is its name and parameters.
+std::string element_function(Emitter& emitter, std::string_view signature, TensorId tensor,
+                             const std::string& index, ComputeType type);
+
 // The text before the first line of a kernel: building blocks, and the type of indices.
 std::string preamble(const OpGraph& graph, std::uint64_t space);
 

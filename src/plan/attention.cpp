@@ -22,25 +22,36 @@ class AttentionMatch {
     if (producer_of(scores_, 0) != kNone || producer_of(scores_, 1) != kNone) return two;
     const Op& second = graph_.ops[weighted_];
     if (second.attributes->transpose_a || producer_of(weighted_, 0) == kNone ||
-        producer_of(weighted_, 1) != kNone) {
+        producer_of(weighted_, 1) != kNone ||
+        second.matrix.batch != graph_.ops[scores_].matrix.batch) {
       return two;
     }
     find_between();
-    std::size_t normalisers = 0;
+    std::size_t whole = 0;
+    std::size_t written_out = 0;
+    std::size_t reductions = 0;
     for (const OpId id : kernel_) {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
       const bool between = between_[phases_.index_of(id)];
-      if (between && needed_outside(graph_.ops[id]))
-        return {Obstacle::kScoresNeeded, scores_, weighted_};
+      if (between && needed_outside(op)) return {Obstacle::kScoresNeeded, scores_, weighted_};
       if (reorders_operands(id) || op.row->access != Access::kSame) return two;
-      if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) continue;
+      if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) {
+        // All that is stored has the shape of the result.
+        const bool other = !between && needed_outside(op) && op.work != result_elements();
+        if (other) return {Obstacle::kSpaces, weighted_, id};
+        continue;
+      }
       if (!between || !over_keys(op)) return two;
-      if (is_softmax(id)) ++normalisers;
-      if (op.op_class == OpClass::kNormalise && op.row->infer != infer_softmax) return two;
+      if (op.op_class == OpClass::kNormalise && !is(op, "softmax")) return two;
+      if (op.op_class == OpClass::kReduce) ++reductions;
+      if (is(op, "softmax")) ++whole;
+      if (is_softmax_sum(id)) ++written_out;
     }
     if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
-    return normalisers == 1 ? Verdict{} : two;
+    // Written out, it has a maximum and a sum; no other look at the rows is taken.
+    const bool one = whole + written_out == 1 && reductions == 2 * written_out;
+    return one ? Verdict{} : two;
   }
 
  private:
@@ -56,6 +67,10 @@ class AttentionMatch {
   bool needed_outside(const Op& op) const {
     return std::ranges::any_of(op.outputs,
                                [&](TensorId output) { return phases_.needed_outside(output); });
+  }
+
+  std::uint64_t result_elements() const {
+    return graph_.tensors[graph_.ops[weighted_].outputs[0]].elements;
   }
 
   // The ops on whose results the second product depends.
@@ -87,10 +102,9 @@ class AttentionMatch {
 
   static bool is(const Op& op, std::string_view name) { return op.row == op_named(name); }
 
-  // A softmax op, or the sum at the heart of exp(x - max(x)) / sum(exp(x - max(x))).
-  bool is_softmax(OpId id) const {
+  // The sum at the heart of exp(x - max(x)) / sum(exp(x - max(x))).
+  bool is_softmax_sum(OpId id) const {
     const Op& op = graph_.ops[id];
-    if (is(op, "softmax")) return true;
     if (!is(op, "sum")) return false;
     const OpId exponential = producer_of(id, 0);
     if (exponential == kNone || !is(graph_.ops[exponential], "exp")) return false;

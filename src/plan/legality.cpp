@@ -84,6 +84,11 @@ class Check {
   Verdict check_epilogue(OpId contraction) const;
   Verdict check_epilogue_spaces(OpId contraction) const;
   Verdict check_epilogue_rows(OpId contraction) const;
+  // Computed in 32-bit floats.
+  bool is_narrow_float(TensorId tensor) const {
+    const DType dtype = graph_.tensors[tensor].type.dtype;
+    return is_float(dtype) && dtype != DType::kF64;
+  }
 
   PhaseFinder& finder_;
   const OpGraph& graph_;
@@ -173,7 +178,10 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
         (input.elements == layout.rows() * layout.row_length() || input.elements == layout.rows());
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
-  if (access != Access::kSame && access != Access::kScatter) {
+  // What a scatter writes may be made here, what it writes into may not.
+  const bool written_into = access == Access::kScatter &&
+                            graph_.value_of(op(to).operands[0].tensor).producer == from;
+  if ((access != Access::kSame && access != Access::kScatter) || written_into) {
     return {Obstacle::kMovesRows, from, to};
   }
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
@@ -212,10 +220,13 @@ Verdict Check::check_spaces() const {
   const std::uint64_t space = step(leader).work;
   for (const OpId id : kernel_) {
     if (step(id).work == space) continue;
+    const bool normalises =
+        step(id).op_class == OpClass::kNormalise && op(id).row->infer != infer_loss;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
     const bool for_inside =
         feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
-    if (!of_rows && !for_inside) return {Obstacle::kSpaces, leader, id};
+    const bool other_rows = phase_of(id) > 0 && normalises;
+    if (other_rows || (!of_rows && !for_inside)) return {Obstacle::kSpaces, leader, id};
   }
   return check_grid();
 }
@@ -311,6 +322,11 @@ Verdict Check::check_epilogue(OpId contraction) const {
     }
     const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
+    // Rows of single elements have no state that an epilogue could keep.
+    const bool single =
+        step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
+        (!op(id).row->state.empty() || op(id).row->infer == infer_loss);
+    if (single) return {Obstacle::kEpilogueFolds, contraction, id};
   }
   return {};
 }
@@ -320,9 +336,11 @@ Verdict Check::check_epilogue_spaces(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (id == contraction) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside = step(id).work < space && feeds_inside(id);
-    if (step(id).work != space && !of_rows && !for_inside)
+    const bool written = phases_->written[finder_.index_of(id)] > 0;
+    const bool for_inside = step(id).work < space && feeds_inside(id) && !written;
+    if (step(id).work != space && !of_rows && !for_inside) {
       return {Obstacle::kSpaces, contraction, id};
+    }
   }
   return check_epilogue_rows(contraction);
 }
@@ -336,6 +354,13 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
     const bool folds = step(id).op_class != OpClass::kReduce || op(id).row->in_tiles;
     if (!folds) return {Obstacle::kEpilogueFolds, contraction, id};
+    const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
+    if (picks) return {Obstacle::kEpilogueMovement, contraction, id};
+    if (reduction != contraction) return {Obstacle::kEpilogueSecond, contraction, id};
+    if (!is_narrow_float(product.outputs[0]) || !is_narrow_float(op(id).operands[0].tensor) ||
+        !is_narrow_float(op(id).outputs[0])) {
+      return {Obstacle::kEpilogueTypes, contraction, id};
+    }
     reduction = id;
   }
   const RowLayout& rows = phases_->rows;
@@ -345,8 +370,11 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   const bool is_matrix =
       product.row->infer != infer_conv2d && product.row->infer != infer_attention;
   const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
+  // Columns that are folded lie in one matrix.
+  const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||
+                         product.matrix.rows % rows.row_length() == 0;
   const bool fits_tiles = is_matrix && reduced_runs == 1 && rows.runs.back().extent == columns &&
-                          rows.rows() * rows.row_length() == space;
+                          rows.rows() * rows.row_length() == space && in_matrix;
   if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction, reduction};
   // Whole rows are streamed tile by tile; a second look must find them on chip.
   std::uint64_t tile = kTileRows * kAccumulatorBytes;
@@ -361,7 +389,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 }
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 25> kReasons = {
+constexpr std::array<std::string_view, 27> kReasons = {
     "",
     "the code of a {0} op is not known, so it stays a kernel of its own",
     "they share no tensor",
@@ -385,6 +413,8 @@ constexpr std::array<std::string_view, 25> kReasons = {
     "{1} reduces what the tiles of {0} hold only in parts",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "{1} cannot be put together from the tiles of {0}; sum, mean, max and logsumexp can",
+    "an epilogue makes one reduction of the result of {0}; {1} would be the second",
+    "the epilogue of {0} folds 32-bit floats; {1} needs another type",
     "a general compiler leaves {0} to a library, as a kernel of its own",
     "fusing them would close a circle through another kernel",
 };

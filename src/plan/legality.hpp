@@ -42,6 +42,8 @@ enum class Obstacle : std::uint8_t {
   kEpilogueRows,
   kEpilogueHolds,
   kEpilogueFolds,
+  kEpilogueSecond,
+  kEpilogueTypes,
   kLibraryContraction,
   kCycle,
 };

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@
 #include "codegen/random_ops.hpp"
 #include "core/error.hpp"
 #include "graph/inference.hpp"
+#include "strategy/plans.hpp"
 
 namespace fusecalc::testing {
 namespace {
@@ -71,6 +73,43 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
   CHECK(seen.types.size() == dtype_names().size());
   if (longer == nullptr) return;
   for (const auto& [reason, count] : seen.reasons) fmt::print("{:6} {}\n", count, reason);
+}
+
+bool has_code(TrafficCounter& counter, const Kernel& kernel, unsigned capability) {
+  try {
+    generate(counter, kernel, {.capability = capability});
+    return true;
+  } catch (const Error& error) {
+    if (error.fault() != Fault::kUnavailable) throw;
+    return false;
+  }
+}
+
+// Auto is the best of what our runner can launch: it never makes one kernel without code out of ops
+// that have some.
+TEST_CASE("what auto fuses has code wherever its ops have") {
+  std::size_t contractions = 0;
+  for (std::uint64_t seed = 5000; seed < 8000; ++seed) {
+    const RandomOps list = random_ops(seed, 2 + seed % 9);
+    CAPTURE(seed);
+    CAPTURE(list.text);
+    TrafficCounter counter(list.graph, known_devices().front());
+    const FusionPlan plan = auto_plan(counter, compiler_plan(counter));
+    for (const Kernel& kernel : plan.kernels) {
+      if (kernel.size() < 2) continue;
+      for (const unsigned capability : {80U, 90U, 100U}) {
+        const bool each = std::ranges::all_of(
+            kernel, [&](OpId id) { return has_code(counter, Kernel{id}, capability); });
+        if (!each) continue;
+        CAPTURE(capability);
+        CHECK(has_code(counter, kernel, capability));
+        const bool contracts = std::ranges::any_of(
+            kernel, [&](OpId id) { return list.graph.ops[id].op_class == OpClass::kContract; });
+        if (contracts) ++contractions;
+      }
+    }
+  }
+  CHECK(contractions > 100);
 }
 
 }  // namespace

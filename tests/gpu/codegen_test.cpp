@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,7 +15,11 @@
 #include "kernel_checks.hpp"
 #include "strategy/plans.hpp"
 
-namespace fusecalc::gpu {
+namespace fusecalc {
+
+std::span<const EmbeddedFile> unusual_op_lists();  // those of oplists/
+
+namespace gpu {
 namespace {
 
 OpGraph graph_of(const std::string& text) {
@@ -44,6 +49,16 @@ TEST_CASE("bounds that are infinite compile behind a product") {
   }
 }
 
+// What no tensor core takes, or no building block that is made for one chip.
+TEST_CASE("unusual operands compile as one kernel, on any architecture") {
+  REQUIRE(unusual_op_lists().size() > 10);
+  for (const Architecture& architecture : kArchitectures) {
+    for (const EmbeddedFile& file : unusual_op_lists()) {
+      check_kernel_of(std::string(file.text), architecture);
+    }
+  }
+}
+
 // Sums, maxima, exponentials, squares and moments of rows; results of rows; a result on the way.
 TEST_CASE("whole rows of products compile, whatever is done with them") {
   const std::string begin = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
@@ -61,7 +76,9 @@ TEST_CASE("whole rows of products compile, whatever is done with them") {
          {"op": "silu", "inputs": ["t"], "output": "y"}]})",
       R"({"op": "layer_norm", "inputs": ["s"], "output": "y"}]})",
   };
-  for (const std::string& end : ends) check_kernel_of(begin + end, kArchitectures[1]);
+  for (const Architecture& architecture : kArchitectures) {
+    for (const std::string& end : ends) check_kernel_of(begin + end, architecture);
+  }
 }
 
 void check_library(const Architecture& architecture) {
@@ -96,4 +113,5 @@ TEST_CASE("every kernel of the built-in op lists compiles for sm_100") {
 }
 
 }  // namespace
-}  // namespace fusecalc::gpu
+}  // namespace gpu
+}  // namespace fusecalc

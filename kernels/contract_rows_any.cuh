@@ -1,0 +1,112 @@
+// C[m][n] = sum over k of A B, batched, where what follows needs whole rows of C, for what
+// contract_rows_sm90.cuh does not take: any type, any order of the operands' elements, any chip.
+// Needs elements.cuh, quick.cuh, epilogue.cuh and tile_walk.cuh before it.
+//
+// Operands is that of contract_any.cuh, of floats; Epilogue that of contract_rows_sm90.cuh. Launch:
+// kThreads threads, kRows floats of dynamic shared memory for each column of C (a multiple of 8 of
+// them), and a block for each kRows rows of each batch.
+//
+// Traffic: a block holds kRows whole rows of C on chip. It reads its rows of A again for every
+// kTileN columns, and all of B: both come from the L2. The multiplications, by ordinary
+// arithmetic, are what takes the time.
+
+template <class Operands, class Epilogue>
+struct ContractRowsAny {
+  static constexpr int kRows = 32, kTileN = 128, kDepth = 16, kThreads = 256;
+  typedef typename Epilogue::Rows Rows;
+  typedef typename Rows::State State;
+
+  static __device__ __forceinline__ void run(const ContractShape& shape, const Operands& operands,
+                                             const Epilogue& epilogue) {
+    extern __shared__ __align__(16) float held[];  // [kRows][columns]
+    const int columns = (shape.n + 7) / 8 * 8;
+    const int units = (shape.m + kRows - 1) / kRows;
+    const int batch = blockIdx.x / units, m0 = blockIdx.x % units * kRows;
+    for (int n0 = 0; n0 < shape.n; n0 += kTileN) {
+      multiply_tile(shape, operands, batch, m0, n0, columns, held);
+    }
+    __syncthreads();
+    // Eight threads have a row, and take eight columns each in turn.
+    const int line = threadIdx.x / 8, m = m0 + line;
+    float* const row = held + line * columns;
+    State state = Rows::none();
+    float v[8];
+    if (m < shape.m) {
+      for (int n = threadIdx.x % 8 * 8; n < shape.n; n += 64) {
+        load(row + n, v);
+        const int valid = min(8, shape.n - n);
+        epilogue.first(batch, (i64)m, (i64)n, v, valid);
+        state = Rows::merge(state, Rows::of_row(v, valid));
+        store(row + n, v);
+      }
+    }
+#pragma unroll
+    for (int apart = 1; apart < 8; apart *= 2) state = merge_with_lane<Rows>(state, apart);
+    if (m >= shape.m) return;
+    for (int n = threadIdx.x % 8 * 8; n < shape.n; n += 64) {
+      load(row + n, v);
+      epilogue.second(batch, (i64)m, (i64)n, v, min(8, shape.n - n), state);
+    }
+  }
+
+  static __device__ __forceinline__ void load(const float* from, float (&v)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = from[i];
+  }
+  static __device__ __forceinline__ void store(float* to, const float (&v)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) to[i] = v[i];
+  }
+
+  // A thread has two rows of eight columns, four by four so that its loads meet all banks.
+  static __device__ __forceinline__ void multiply_tile(const ContractShape& shape,
+                                                       const Operands& operands, int batch, int m0,
+                                                       int n0, int columns, float* held) {
+    __shared__ float a[kDepth][kRows + 1];
+    __shared__ __align__(16) float b[kDepth][kTileN + 4];
+    const int row = threadIdx.x / 16, column = threadIdx.x % 16 * 4;
+    float acc[2][2][4] = {};
+    for (int k0 = 0; k0 < shape.k; k0 += kDepth) {
+#pragma unroll
+      for (int i = threadIdx.x; i < kRows * kDepth; i += kThreads) {
+        const int line = i / kDepth, k = i % kDepth;
+        const bool inside = k0 + k < shape.k && m0 + line < shape.m;
+        a[k][line] = inside ? operands.a(batch, m0 + line, k0 + k) : 0.0f;
+      }
+#pragma unroll
+      for (int i = threadIdx.x; i < kTileN * kDepth; i += kThreads) {
+        const int line = i / kDepth, k = i % kDepth;
+        const bool inside = k0 + k < shape.k && n0 + line < shape.n;
+        b[k][line] = inside ? operands.b(batch, k0 + k, n0 + line) : 0.0f;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        const float x[2] = {a[k][row], a[k][row + 16]};
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          const float4 y = *reinterpret_cast<const float4*>(&b[k][column + 64 * part]);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            acc[half][part][0] += x[half] * y.x;
+            acc[half][part][1] += x[half] * y.y;
+            acc[half][part][2] += x[half] * y.z;
+            acc[half][part][3] += x[half] * y.w;
+          }
+        }
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int n = n0 + column + 64 * part + j;
+          if (n < columns) held[(row + 16 * half) * columns + n] = acc[half][part][j];
+        }
+      }
+    }
+  }
+};

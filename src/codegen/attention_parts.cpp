@@ -1,0 +1,199 @@
+// What the ops of an attention kernel come to: which matrices, and what happens to scores and
+// weights.
+
+#include "codegen/attention_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace fusecalc {
+namespace {
+
+class AttentionFinder {
+ public:
+  AttentionFinder(Emitter& emitter, OpId first, OpId last, ComputeType type)
+      : emitter_(emitter),
+        graph_(emitter.graph()),
+        first_(first),
+        op_(emitter.op(last)),
+        type_(type) {}
+
+  AttentionParts find(bool products) {
+    if (products) {
+      take_products();
+    } else {
+      take_op();
+    }
+    // What happens to scores and weights is done for one at a time.
+    if (!emitter_.take_row_code().empty()) {
+      cannot_generate(op_, "more than one softmax looks at the rows of its scores");
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  const Shape& shape_of(const Op& op, std::size_t operand) const {
+    return graph_.tensors[op.operands[operand].tensor].type.shape;
+  }
+  OpId producer_inside(TensorId tensor) const;
+  void take_sizes();
+  void take_op();
+  void take_products();
+  void find_softmax();
+  bool is_scale(TensorId scores, TensorId input);
+  void write_scores(TensorId scores, TensorId input);
+  void write_weights(TensorId weights);
+  void write_mask();
+
+  Emitter& emitter_;
+  const OpGraph& graph_;
+  OpId first_;
+  const Op& op_;
+  ComputeType type_;
+  AttentionParts parts_;
+};
+
+OpId AttentionFinder::producer_inside(TensorId tensor) const {
+  if (tensor == kNone) return kNone;
+  const OpId producer = graph_.value_of(tensor).producer;
+  return producer != kNone && emitter_.contains(producer) ? producer : kNone;
+}
+
+void AttentionFinder::take_sizes() {
+  parts_.queries = parts_.operands[0].lines;
+  parts_.size = parts_.operands[0].columns;
+  parts_.keys = parts_.operands[1].lines;
+  parts_.value_size = parts_.operands[2].columns;
+}
+
+void AttentionFinder::take_op() {
+  for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
+    const Shape& shape = shape_of(op_, i);
+    const std::vector<std::uint64_t> strides = strides_of(shape);
+    parts_.operands[i] = {.tensor = op_.operands[i].tensor,
+                          .batch = {shape.begin(), shape.end() - 2},
+                          .order = {.line = strides[strides.size() - 2],
+                                    .depth = 1,
+                                    .batch = {strides.begin(), strides.end() - 2}},
+                          .lines = shape[shape.size() - 2],
+                          .columns = shape.back()};
+  }
+  const Shape& q = shape_of(op_, 0);
+  take_sizes();
+  parts_.heads = q[q.size() - 3];
+  parts_.key_heads = parts_.operands[1].batch.back();
+  parts_.batches = elements_between(q, 0, q.size() - 3);
+  parts_.scale = op_.attributes->scale.value_or(1 / std::sqrt(static_cast<double>(q.back())));
+  parts_.causal = op_.attributes->causal;
+  if (op_.operands.size() > 3) write_mask();
+}
+
+void AttentionFinder::take_products() {
+  const Op& scores = emitter_.op(first_);
+  const Shape batch = batch_axes(graph_, scores);
+  // The same matrices, whatever views make of their axes.
+  const Shape batch_of_values = batch_axes(graph_, op_);
+  parts_.apart = batch != batch_of_values;
+  if (op_.matrix.batch != scores.matrix.batch) cannot_generate(op_, "scores are used repeatedly");
+  parts_.heads = parts_.key_heads = batch.empty() ? 1 : batch.back();
+  parts_.batches = batch.empty() ? 1 : elements_between(batch, 0, batch.size() - 1);
+  const MatrixShape& matrix = scores.matrix;
+  parts_.operands[0] = {scores.operands[0].tensor, batch, operand_order(graph_, scores, 0),
+                        matrix.rows, matrix.depth};
+  parts_.operands[1] = {scores.operands[1].tensor, batch, operand_order(graph_, scores, 1),
+                        matrix.columns, matrix.depth};
+  parts_.operands[2] = {op_.operands[1].tensor, batch_of_values, operand_order(graph_, op_, 1),
+                        matrix.columns, op_.matrix.columns};
+  std::swap(parts_.operands[2].order.line, parts_.operands[2].order.depth);  // its lines are keys
+  take_sizes();
+  find_softmax();
+}
+
+// The softmax between the products, whole or as exp(x - max) / sum.
+void AttentionFinder::find_softmax() {
+  const auto maker = [&](OpId id, std::size_t operand, std::string_view name) {
+    const OpId producer = producer_inside(emitter_.op(id).operands[operand].tensor);
+    return producer != kNone && emitter_.op(producer).row == op_named(name) ? producer : kNone;
+  };
+  for (const OpId id : emitter_.kernel()) {
+    const Op& op = emitter_.op(id);
+    TensorId input = kNone;
+    if (op.row == op_named("softmax")) {
+      input = op.operands[0].tensor;
+    } else if (op.row == op_named("div") && maker(id, 1, "sum") != kNone) {
+      const OpId exponential = maker(id, 0, "exp");
+      const OpId sub = exponential != kNone ? maker(exponential, 0, "sub") : kNone;
+      if (sub != kNone) input = emitter_.op(sub).operands[0].tensor;
+    }
+    if (input == kNone) continue;
+    write_scores(emitter_.op(first_).outputs[0], input);
+    write_weights(op.outputs[0]);
+    return;
+  }
+  cannot_generate(op_, "there is no softmax between its two products");
+}
+
+// A multiplication by a positive number is the building block's own.
+bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
+  if (graph_.tensors[input].value == scores) return true;
+  const OpId id = producer_inside(input);
+  if (id == kNone) return false;
+  const Op& op = emitter_.op(id);
+  const bool divides = op.row == op_named("div");
+  if ((op.row != op_named("mul") && !divides) || op.operands[0].tensor != scores ||
+      op.operands[1].tensor != kNone || op.operands[1].number <= 0) {
+    return false;
+  }
+  parts_.scale = divides ? 1 / op.operands[1].number : op.operands[1].number;
+  return true;
+}
+
+void AttentionFinder::write_scores(TensorId scores, TensorId input) {
+  if (is_scale(scores, input)) return;
+  Piece& piece = parts_.scores.emplace();
+  emitter_.enter(piece, 0);
+  const Index s{.name = "s", .path = std::nullopt};
+  emitter_.set_loop(s);
+  piece.values[{scores, s.name}] = {.text = "score", .type = type_, .uniform = true};
+  const Value value = emitter_.converted(emitter_.value(input, s), type_);
+  piece.lanes += fmt::format("result = {};\n", value.text);
+}
+
+// Rows of weights are whole when something else happens to them.
+void AttentionFinder::write_weights(TensorId weights) {
+  const TensorId used = op_.operands[0].tensor;
+  if (graph_.tensors[used].value == weights) return;
+  Piece& piece = parts_.weights.emplace();
+  emitter_.enter(piece, 0);
+  const Index s{.name = "s", .path = std::nullopt};
+  emitter_.set_loop(s);
+  piece.values[{weights, s.name}] = {.text = "score", .type = type_, .uniform = true};
+  const Value value = emitter_.converted(emitter_.value(used, s), type_);
+  piece.lanes += fmt::format("result = {};\n", value.text);
+}
+
+// A bool mask keeps where it is true, any other is added.
+void AttentionFinder::write_mask() {
+  Piece& piece = parts_.scores.emplace();
+  const TensorId mask = op_.operands[3].tensor;
+  Shape scores = shape_of(op_, 0);
+  scores.back() = parts_.keys;
+  emitter_.enter(piece, 0);
+  const Index s{.name = "s", .path = std::nullopt};
+  const Value value =
+      emitter_.value(mask, emitter_.derive(s, broadcast_step(shape_of(op_, 3), scores)));
+  piece.lanes += value.type == ComputeType::kBool
+                     ? fmt::format("result = {} ? score : lowest();\n", value.text)
+                     : fmt::format("result = score + {};\n", emitter_.converted(value, type_).text);
+}
+
+}  // namespace
+
+AttentionParts attention_parts(Emitter& emitter, OpId first, OpId last, ComputeType type) {
+  return AttentionFinder(emitter, first, last, type).find(first != last);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/emitter.hpp"
+#include "codegen/matrix_product.hpp"
+
+namespace fusecalc {
+
+// An operand as its op has it: matrices of lines.
+struct Matrices {
+  TensorId tensor = kNone;
+  Shape batch;  // axes that count matrices
+  OperandOrder order;
+  std::uint64_t lines = 1;
+  std::uint64_t columns = 1;
+};
+
+// What an attention kernel computes, up to the product with the values. Both pieces turn `score`
+// into `result`, for the element `s` of the scores.
+struct AttentionParts {
+  std::array<Matrices, 3> operands;  // queries, keys, values
+  std::uint64_t batches = 1;
+  std::uint64_t heads = 1;
+  std::uint64_t key_heads = 1;
+  std::uint64_t queries = 1;
+  std::uint64_t keys = 1;
+  std::uint64_t size = 1;  // of queries and keys
+  std::uint64_t value_size = 1;
+  bool apart = false;  // the values' batch axes are not those of the scores
+  double scale = 1;
+  bool causal = false;
+  std::optional<Piece> scores;   // where something happens between the scale and the softmax
+  std::optional<Piece> weights;  // or between the softmax and the values
+};
+
+// Of an attention op, or of two products around a softmax; `type` is what they are computed in.
+AttentionParts attention_parts(Emitter& emitter, OpId first, OpId last, ComputeType type);
+
+}  // namespace fusecalc
