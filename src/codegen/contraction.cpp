@@ -1,6 +1,5 @@
 // Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue that
-// the emitter writes, or the vendor's library. Which one, what all of them share, and the one that
-// takes any operands.
+// the emitter writes, or the vendor's library. Which one, and what all of them share.
 
 #include <fmt/format.h>
 
@@ -11,7 +10,7 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/library.hpp"
-#include "codegen/product_shares.hpp"
+#include "codegen/ceil_div.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
@@ -123,78 +122,6 @@ void ContractionWriter::write_packing() {
       "an operand's views leave no strides, so it is copied first, as frameworks do";
 }
 
-// How the elements of both operands are found, by the number of their matrix, line and depth.
-std::string ContractionWriter::operands_of_any() {
-  const Shape batch = batch_axes(graph_, op_);
-  // Where columns are folded, the rows of one matrix may be those of several folds.
-  const std::uint64_t folds = op_.matrix.rows / product_.m;
-  const std::string matrix = folds > 1 ? fmt::format("(batch / {})", folds) : "batch";
-  const std::string row =
-      folds > 1 ? fmt::format("(batch % {} * {} + line)", folds, product_.m) : "line";
-  std::string functions;
-  for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
-    const OperandOrder order = operand_order(graph_, op_, which);
-    Step matrices;
-    for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
-    const std::string index =
-        fmt::format("(idx)({}) + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
-                    which == 0 ? row : "line", order.line, order.depth);
-    functions += element_function(
-        emitter_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
-        op_.operands[which].tensor, index, epilogue_.made_type());
-  }
-  return functions;
-}
-
-// The product as the op has it, in matrices as high as the columns that are folded.
-void ContractionWriter::take_whole() {
-  const MatrixShape& matrix = op_.matrix;
-  const std::uint64_t folded = epilogue_.rows_of_matrix();
-  const std::uint64_t rows = folded > 0 ? folded : matrix.rows;
-  if (matrix.rows % rows != 0) cannot_generate(op_, "the columns that are folded leave its matrix");
-  product_ = {.m = rows,
-              .n = matrix.columns,
-              .k = matrix.depth,
-              .inner = matrix.batch * (matrix.rows / rows),
-              .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
-              .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
-}
-
-// Ordinary arithmetic over operands of any type and order, in tiles or in whole rows.
-void ContractionWriter::write_any() {
-  take_whole();
-  if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
-  const bool rows = epilogue_.holds_rows();
-  const std::string functions = operands_of_any();
-  constexpr std::uint64_t kTile = 64;
-  if (rows) {
-    epilogue_.write_rows(product_);
-  } else {
-    epilogue_.write(product_, kTile);
-  }
-  result_.source.text +=
-      std::string(embedded_kernel(rows ? "contract_rows_any" : "contract_any")) + "\n" +
-      epilogue_.text() + shape(64) + "struct Operands {\n" + emitter_.members() + functions +
-      "};\n" +
-      (rows ? std::string("typedef ContractRowsAny<Operands, Epilogue> Contract;\n")
-            : fmt::format("typedef ContractAny<{}, Operands, Epilogue> Contract;\n",
-                          name_of(epilogue_.made_type()))) +
-      entry("__launch_bounds__(256)", "",
-            fmt::format("Contract::run(kShape, Operands{{{}}}, {});", emitter_.arguments(),
-                        epilogue_.made()));
-  result_.threads = 256;
-  if (rows) {
-    constexpr std::uint64_t kRows = 32;
-    result_.shared_bytes =
-        static_cast<std::uint32_t>(kRows * ceil_div(product_.n, 8) * 8 * sizeof(float));
-    result_.blocks = ceil_div(product_.m, kRows) * product_.batches();
-    result_.schedule = fmt::format("ordinary arithmetic, {} whole rows a block", kRows);
-  } else {
-    result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-    result_.schedule = "ordinary arithmetic, tiles of 64 x 64";
-  }
-}
-
 // Lines in pieces are the copy engine's to put together.
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   constexpr std::uint64_t kBoxColumns = 64;
@@ -224,7 +151,9 @@ GeneratedKernel ContractionWriter::write() {
   result_.source.text = epilogue_.preamble();
   if (epilogue_.holds_rows() && fits_row_clusters()) {
     write_rows();
-  } else if (epilogue_.holds_rows() || !fits_tensor_cores()) {
+  } else if (epilogue_.holds_rows()) {
+    write_rows_any();
+  } else if (!fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
     write_vector();

@@ -48,6 +48,8 @@ class ContractionWriter {
   void write_thin_sm80();
   void take_whole();
   void write_any();
+  void write_rows_any();
+  void add_any(std::string_view block, const std::string& functions, const std::string& contract);
   void reserve_packed();
   void write_packing();
   std::string pointer_of(const MatrixOperand& operand);

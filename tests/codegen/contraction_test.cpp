@@ -301,9 +301,17 @@ std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capabil
   return {};
 }
 
+TEST_CASE("whole rows are held by ordinary arithmetic where there are no clusters") {
+  const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, 80);
+  CHECK(code.schedule == "ordinary arithmetic, 32 whole rows a block");
+  CHECK_FALSE(code.source.architecture_bound);
+}
+
 TEST_CASE("whole rows that no kernel holds say why") {
-  CHECK(refusal(graph_of(kNorm), {0, 1, 2}, 80).find("compute capability 9.0") !=
-        std::string::npos);
+  const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
+                                     R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));
+  CHECK(refusal(wide, {0, 1}, 90).find("4096 columns do not fit on chip") != std::string::npos);
   const OpGraph twice =
       graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
                     R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},

@@ -1,0 +1,92 @@
+// Products by ordinary arithmetic, over operands of any type and order: in tiles, or in whole rows.
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "codegen/ceil_div.hpp"
+#include "codegen/contraction_writer.hpp"
+#include "core/embedded.hpp"
+
+namespace fusecalc {
+
+// How the elements of both operands are found, by the number of their matrix, line and depth.
+std::string ContractionWriter::operands_of_any() {
+  const Shape batch = batch_axes(graph_, op_);
+  // Where columns are folded, the rows of one matrix may be those of several folds.
+  const std::uint64_t folds = op_.matrix.rows / product_.m;
+  const std::string matrix = folds > 1 ? fmt::format("(batch / {})", folds) : "batch";
+  const std::string row =
+      folds > 1 ? fmt::format("(batch % {} * {} + line)", folds, product_.m) : "line";
+  std::string functions;
+  for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
+    const OperandOrder order = operand_order(graph_, op_, which);
+    Step matrices;
+    for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
+    const std::string index =
+        fmt::format("(idx)({}) + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
+                    which == 0 ? row : "line", order.line, order.depth);
+    functions += element_function(
+        emitter_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
+        op_.operands[which].tensor, index, epilogue_.made_type());
+  }
+  return functions;
+}
+
+// The product as the op has it, in matrices as high as the columns that are folded.
+void ContractionWriter::take_whole() {
+  const MatrixShape& matrix = op_.matrix;
+  const std::uint64_t folded = epilogue_.rows_of_matrix();
+  const std::uint64_t rows = folded > 0 ? folded : matrix.rows;
+  if (matrix.rows % rows != 0) cannot_generate(op_, "the columns that are folded leave its matrix");
+  product_ = {.m = rows,
+              .n = matrix.columns,
+              .k = matrix.depth,
+              .inner = matrix.batch * (matrix.rows / rows),
+              .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
+              .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
+}
+
+// The text of a kernel around a building block, once the epilogue is written.
+void ContractionWriter::add_any(std::string_view block, const std::string& functions,
+                                const std::string& contract) {
+  result_.source.text += std::string(embedded_kernel(block)) + "\n" + epilogue_.text() + shape(64) +
+                         "struct Operands {\n" + emitter_.members() + functions + "};\n" +
+                         fmt::format("typedef {} Contract;\n", contract) +
+                         entry("__launch_bounds__(256)", "",
+                               fmt::format("Contract::run(kShape, Operands{{{}}}, {});",
+                                           emitter_.arguments(), epilogue_.made()));
+  result_.threads = 256;
+}
+
+void ContractionWriter::write_any() {
+  take_whole();
+  if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
+  const std::string functions = operands_of_any();
+  constexpr std::uint64_t kTile = 64;
+  epilogue_.write(product_, kTile);
+  add_any("contract_any", functions,
+          fmt::format("ContractAny<{}, Operands, Epilogue>", name_of(epilogue_.made_type())));
+  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.schedule = fmt::format("ordinary arithmetic, tiles of {0} x {0}", kTile);
+}
+
+void ContractionWriter::write_rows_any() {
+  take_whole();
+  constexpr std::uint64_t kRows = 32;
+  constexpr std::uint64_t kOperandBytes = 16 * 1024;
+  const std::uint64_t held = kRows * ceil_div(product_.n, 8) * 8 * sizeof(float);
+  if (held + kOperandBytes > target_.shared_bytes_per_block) {
+    cannot_generate(op_, fmt::format("what follows needs whole rows of it, and those of {} columns "
+                                     "do not fit on chip",
+                                     product_.n));
+  }
+  const std::string functions = operands_of_any();
+  epilogue_.write_rows(product_);
+  add_any("contract_rows_any", functions, "ContractRowsAny<Operands, Epilogue>");
+  result_.shared_bytes = static_cast<std::uint32_t>(held);
+  result_.blocks = ceil_div(product_.m, kRows) * product_.batches();
+  result_.schedule = fmt::format("ordinary arithmetic, {} whole rows a block", kRows);
+}
+
+}  // namespace fusecalc
