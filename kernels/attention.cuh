@@ -5,10 +5,15 @@
 // the largest score so far, the sum of exponentials below it and the weighted sum of values, which
 // it rescales when a larger score comes. A row that may see no key at all is 0.
 //
-// Scores is a struct that the generator writes for what happens between scale and softmax:
-//   static constexpr bool kActive = true;
+// Scores is a struct that the generator writes for what happens between scale and softmax, and
+// between softmax and values, or PlainScores where nothing does:
+//   static constexpr bool kActive;
 //   __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const;
-// (an additive mask, say; -infinity hides a key), or PlainScores where nothing does.
+//       where active: an additive mask, say; -infinity hides a key
+//   static constexpr bool kWeighs;
+//   __device__ float weight(int batch, int head, i64 query, i64 key, float score) const;
+//       where it weighs: a dropout, say. Of twice the weight it makes twice as much, so that it may
+//       be done before the row's sum is known.
 // Epilogue is a struct, too:
 //   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight)
 //   const;
@@ -22,11 +27,7 @@ struct AttentionShape {
 };
 
 struct PlainScores {
-  static constexpr bool kActive = false;
-  template <typename T>
-  __device__ __forceinline__ T operator()(int, int, i64, i64, T score) const {
-    return score;
-  }
+  static constexpr bool kActive = false, kWeighs = false, kInProportion = true;
 };
 
 // The first in the low half.
@@ -124,6 +125,23 @@ __device__ __forceinline__ void prepare_scores(const AttentionShape& shape, cons
       s[i] = outside ? lowest() : scores(batch, head, row, column, s[i] * shape.scale);
     } else {
       s[i] = hidden ? lowest() : s[i];
+    }
+  }
+}
+
+// What happens to the weights that those scores came to.
+template <int kCount, class Scores>
+__device__ __forceinline__ void change_weights(const AttentionShape& shape, const Scores& scores,
+                                               int batch, int head, int query, int key,
+                                               float (&s)[kCount]) {
+  if constexpr (Scores::kWeighs) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int row = query + lane / 4 + i / 2 % 2 * 8;
+      const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      const bool outside = row >= shape.queries || column >= shape.keys;
+      s[i] = outside ? 0.0f : scores.weight(batch, head, row, column, s[i]);
     }
   }
 }

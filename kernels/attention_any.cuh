@@ -7,15 +7,16 @@
 //   __device__ Acc q(int matrix, int line, int k) const;
 //   __device__ Acc k(int matrix, int line, int k) const;
 //   __device__ Acc v(int matrix, int line, int k) const;
-// Scores is that of attention.cuh, of Acc. Weights is the same for what happens between softmax and
-// values (a dropout, say), or PlainScores. Launch: kThreads threads, kSharedBytes of dynamic shared
-// memory, a block for each kTile queries of each head.
+// Scores is that of attention.cuh, of Acc, and weighs as it likes: where it is not
+//   static constexpr bool kInProportion
+// the weights are known before it is asked. Launch: kThreads threads, kSharedBytes of dynamic
+// shared memory, a block for each kTile queries of each head.
 //
-// Traffic: as for sm_80. Where something happens to the weights, they must be known to the last
-// digit before it does: the keys are then read twice, the second time from the L2.
+// Traffic: as for sm_80. Weights that must be known first take a second look at the keys, which
+// then come from the L2.
 
 template <typename Acc, int kTile, int kSize, int kValueSize, bool kCausal, class Operands,
-          class Scores, class Weights, class Epilogue>
+          class Scores, class Epilogue>
 struct AttentionAny {
   static constexpr int kEach = 4;  // queries, and keys, of a thread
   static constexpr int kAcross = kTile / kEach;
@@ -26,13 +27,15 @@ struct AttentionAny {
   static constexpr int kSharedBytes =
       kTile * (2 * kPitch + kValuePitch + kWeightPitch) * sizeof(Acc);
 
+  static constexpr bool kTwoLooks = Scores::kWeighs && !Scores::kInProportion;
+
   struct Row {
     Acc most, sum;
   };
 
   static __device__ __forceinline__ void run(const AttentionShape& shape, Acc scale,
                                              const Operands& operands, const Scores& scores,
-                                             const Weights& weights, const Epilogue& epilogue) {
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(16) u8 shared[];
     Acc* const q = reinterpret_cast<Acc*>(shared);
     Acc* const k = q + kTile * kPitch;
@@ -52,7 +55,7 @@ struct AttentionAny {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) rows[i] = {(Acc)lowest(), Acc(0)};
     Acc o[kEach][kColumns] = {};
-    for (int look = Weights::kActive ? 0 : 1; look < 2; ++look) {
+    for (int look = kTwoLooks ? 0 : 1; look < 2; ++look) {
       for (int tile = 0; tile < key_tiles; ++tile) {
         const int key0 = tile * kTile;
         __syncthreads();  // nobody reads the keys and values of before
@@ -85,25 +88,26 @@ struct AttentionAny {
             const int key = key0 + x + j * kAcross;
             const bool hidden = query >= shape.queries || key >= shape.keys ||
                                 (kCausal && key > query + shape.diagonal);
-            s[i][j] =
-                hidden ? (Acc)lowest() : scores(batch, head, (i64)query, (i64)key, s[i][j] * scale);
+            Acc score = s[i][j] * scale;
+            if constexpr (Scores::kActive) {
+              if (!hidden) score = scores(batch, head, (i64)query, (i64)key, score);
+            }
+            s[i][j] = hidden ? (Acc)lowest() : score;
           }
-          if (look == 0 || !Weights::kActive) {
+          if (look == 0 || !kTwoLooks) {
             const Acc factor = take_in(rows[i], s[i]);
 #pragma unroll
             for (int c = 0; c < kColumns; ++c) o[i][c] *= factor;
           } else {
             weigh(rows[i], s[i]);
-#pragma unroll
-            for (int j = 0; j < kEach; ++j) {
-              const int key = key0 + x + j * kAcross;
-              if (query < shape.queries && key < shape.keys) {
-                s[i][j] = weights(batch, head, (i64)query, (i64)key, s[i][j]);
-              }
-            }
           }
 #pragma unroll
           for (int j = 0; j < kEach; ++j) {
+            const int key = key0 + x + j * kAcross;
+            if constexpr (Scores::kWeighs) {
+              const bool inside = query < shape.queries && key < shape.keys;
+              if (inside) s[i][j] = scores.weight(batch, head, (i64)query, (i64)key, s[i][j]);
+            }
             p[(y + i * kAcross) * kWeightPitch + x + j * kAcross] = s[i][j];
           }
         }
@@ -127,7 +131,7 @@ struct AttentionAny {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const Acc factor = Weights::kActive ? Acc(1) : inverse(rows[i].sum);
+      const Acc factor = kTwoLooks ? Acc(1) : inverse(rows[i].sum);
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int d = x + c * kAcross;

@@ -94,6 +94,7 @@ struct AttentionSm80 {
       prepare_scores<kCausal>(shape, scores, batch, head, first, key, s);
       float factor[2];
       softmax.step(s, to_log2, factor);
+      change_weights(shape, scores, batch, head, first, key, s);
 #pragma unroll
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       copies_wait<0>();

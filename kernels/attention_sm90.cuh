@@ -24,7 +24,7 @@
 
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm90 {
-  static constexpr int kConsumers = kHead == 64 && !Scores::kActive ? 3 : 2;
+  static constexpr int kConsumers = kHead == 64 && !Scores::kActive && !Scores::kWeighs ? 3 : 2;
   static constexpr int kRows = 64 * kConsumers;
   // What shared memory and the accumulators have room for.
   static constexpr int kKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
@@ -136,6 +136,7 @@ struct AttentionSm90 {
     if (signals) barrier_arrive(&barriers.keys_empty[0]);
     prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1) * kKeys, s);
     softmax.step(s, to_log2, factor);
+    change_weights(shape, scores, batch, head, first, (blocks - 1) * kKeys, s);
     pack(s, weights);
     for (int i = 1; i < blocks; ++i) {
       const int stage = i % kStages, before = (i - 1) % kStages;
@@ -152,6 +153,7 @@ struct AttentionSm90 {
       if (signals) barrier_arrive(&barriers.keys_empty[stage]);
       prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1 - i) * kKeys, s);
       softmax.step(s, to_log2, factor);
+      change_weights(shape, scores, batch, head, first, (blocks - 1 - i) * kKeys, s);
       wgmma_wait<0>();
       pin(o);
       if (signals) barrier_arrive(&barriers.values_empty[before]);

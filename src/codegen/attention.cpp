@@ -53,7 +53,10 @@ class AttentionWriter {
   std::string operands_of_any();
   MappedTensor map_of(const Rows& rows, std::uint64_t lines, std::uint64_t heads,
                       std::uint32_t box) const;
-  std::string function_struct(std::string_view name, const Piece& piece) const;
+  bool plain() const { return !parts_.scores && !parts_.weights; }
+  std::string_view name_of_scores() const { return plain() ? "PlainScores" : "Scores"; }
+  std::string scores_struct() const;
+  std::string made_scores() const;
   std::string shape() const;
   std::string entry(std::string_view bounds, std::string_view parameters,
                     std::string_view operands) const;
@@ -100,16 +103,28 @@ bool AttentionWriter::find_rows() {
   return true;
 }
 
-// A struct with what the piece makes of a score, or of a weight.
-std::string AttentionWriter::function_struct(std::string_view name, const Piece& piece) const {
+// The struct of attention.cuh for what happens to scores and weights.
+std::string AttentionWriter::scores_struct() const {
+  if (plain()) return {};
+  const std::string_view type = name_of(epilogue_.made_type());
+  const auto function = [&](std::string_view name, const std::optional<Piece>& piece) {
+    if (!piece) return std::string();
+    return fmt::format(
+        "  __device__ __forceinline__ {0} {1}(int batch, int head, i64 query, i64 key, {0} score) "
+        "const {{\n    const i64 s = (((i64)batch * {2} + head) * {3} + query) * {4} + key;\n"
+        "    {0} result = score;\n{5}    return result;\n  }}\n",
+        type, name, parts_.heads, parts_.queries, parts_.keys, piece->text("    "));
+  };
   return fmt::format(
-      "struct {0} {{\n  static constexpr bool kActive = true;\n{1}"
-      "  __device__ __forceinline__ {2} operator()(int batch, int head, i64 query, i64 key, "
-      "{2} score) const {{\n"
-      "    const i64 s = (((i64)batch * {3} + head) * {4} + query) * {5} + key;\n"
-      "    {2} result = score;\n{6}    return result;\n  }}\n}};\n",
-      name, emitter_.members(), name_of(epilogue_.made_type()), parts_.heads, parts_.queries,
-      parts_.keys, piece.text("    "));
+      "struct Scores {{\n  static constexpr bool kActive = {}, kWeighs = {}, kInProportion = {};\n"
+      "{}{}{}}};\n",
+      parts_.scores.has_value(), parts_.weights.has_value(), parts_.in_proportion,
+      emitter_.members(), function("operator()", parts_.scores),
+      function("weight", parts_.weights));
+}
+
+std::string AttentionWriter::made_scores() const {
+  return plain() ? "PlainScores{}" : "Scores{" + emitter_.arguments() + "}";
 }
 
 bool AttentionWriter::fits_copy_engine() const {
@@ -143,13 +158,12 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
                                    std::string_view operands) const {
   return fmt::format(
       "extern \"C\" __global__ void {} fused({}{}) {{\n"
-      "  Attention::run({}, {}{{{}}}, {});\n}}\n",
-      bounds, parameters, emitter_.parameters(), operands, parts_.scores ? "Scores" : "PlainScores",
-      parts_.scores ? emitter_.arguments() : "", epilogue_.made());
+      "  Attention::run({}, {}, {});\n}}\n",
+      bounds, parameters, emitter_.parameters(), operands, made_scores(), epilogue_.made());
 }
 
 void AttentionWriter::write_sm90() {
-  const std::uint32_t rows = parts_.size == 64 && !parts_.scores ? 192 : 128;
+  const std::uint32_t rows = parts_.size == 64 && plain() ? 192 : 128;
   const std::uint32_t keys = parts_.size <= 128 ? 128 : parts_.size <= 192 ? 96 : 80;
   result_.maps = {map_of(q_, parts_.queries, parts_.heads, rows),
                   map_of(k_, parts_.keys, parts_.key_heads, keys),
@@ -197,7 +211,7 @@ bool AttentionWriter::fits_tensor_cores() {
                      parts_.batches <= kMostBlocks;
   const bool types =
       (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
-  return sizes && types && !parts_.weights && (parts_.scale > 0 || parts_.scores);
+  return sizes && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
 }
 
 void AttentionWriter::write_tensor_cores() {
@@ -212,12 +226,11 @@ void AttentionWriter::write_tensor_cores() {
   for (const char* block : copies ? kSm90 : kSm80) {
     text += std::string(embedded_kernel(block)) + "\n";
   }
-  text += shape() + (parts_.scores ? function_struct("Scores", *parts_.scores) : std::string()) +
-          epilogue_.text();
+  text += shape() + scores_struct() + epilogue_.text();
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       copies ? "AttentionSm90" : "AttentionSm80",
                       name_of(graph_.tensors[q_.tensor].type.dtype), parts_.size, parts_.causal,
-                      parts_.scores ? "Scores" : "PlainScores");
+                      name_of_scores());
   if (copies) {
     write_sm90();
   } else {
@@ -238,7 +251,7 @@ std::string AttentionWriter::operands_of_any() {
     }
     functions += element_function(
         emitter_, fmt::format("{}(int matrix, int line, int k)", "qkv"[i]), operand.tensor,
-        fmt::format("(idx)({}) + (idx)line * {} + (idx)k * {}", matrices.text("matrix"),
+        fmt::format("{} + (idx)line * {} + (idx)k * {}", matrices.text("((idx)matrix)"),
                     operand.order.line, operand.order.depth),
         epilogue_.made_type());
   }
@@ -267,20 +280,15 @@ void AttentionWriter::write_any() {
   for (const char* block : {"attention", "attention_any"}) {
     text += std::string(embedded_kernel(block)) + "\n";
   }
-  const std::string_view scores = parts_.scores ? "Scores" : "PlainScores";
-  const std::string_view weights = parts_.weights ? "Weights" : "PlainScores";
-  text += shape() + (parts_.scores ? function_struct("Scores", *parts_.scores) : std::string()) +
-          (parts_.weights ? function_struct("Weights", *parts_.weights) : std::string()) +
-          epilogue_.text() + "struct Operands {\n" + emitter_.members() + functions + "};\n";
+  text += shape() + scores_struct() + epilogue_.text() + "struct Operands {\n" +
+          emitter_.members() + functions + "};\n";
   text += fmt::format(
-      "typedef AttentionAny<{}, {}, {}, {}, {}, Operands, {}, {}, Epilogue> Attention;\n",
-      name_of(type), tile, parts_.size, parts_.value_size, parts_.causal, scores, weights);
-  const std::string all = emitter_.arguments();
+      "typedef AttentionAny<{}, {}, {}, {}, {}, Operands, {}, Epilogue> Attention;\n",
+      name_of(type), tile, parts_.size, parts_.value_size, parts_.causal, name_of_scores());
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__(Attention::kThreads) fused({}) {{\n"
-      "  Attention::run(kShape, {:.17g}, Operands{{{}}}, {}{{{}}}, {}{{{}}}, {});\n}}\n",
-      emitter_.parameters(), parts_.scale, all, scores, parts_.scores ? all : "", weights,
-      parts_.weights ? all : "", epilogue_.made());
+      "  Attention::run(kShape, {:.17g}, Operands{{{}}}, {}, {});\n}}\n",
+      emitter_.parameters(), parts_.scale, emitter_.arguments(), made_scores(), epilogue_.made());
   result_.threads = static_cast<unsigned>(tile / 4 * (tile / 4));
   result_.shared_bytes = static_cast<std::uint32_t>(shared_bytes(tile));
   result_.blocks = ceil_div(parts_.queries, tile) * parts_.heads * parts_.batches;

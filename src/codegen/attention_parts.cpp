@@ -46,6 +46,7 @@ class AttentionFinder {
   bool is_scale(TensorId scores, TensorId input);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
+  bool in_proportion(TensorId made, TensorId weights) const;
   void write_mask();
 
   Emitter& emitter_;
@@ -162,10 +163,29 @@ void AttentionFinder::write_scores(TensorId scores, TensorId input) {
   piece.lanes += fmt::format("result = {};\n", value.text);
 }
 
-// Rows of weights are whole when something else happens to them.
+// Whether what is made of a weight is as many times larger as the weight is.
+bool AttentionFinder::in_proportion(TensorId made, TensorId weights) const {
+  if (graph_.tensors[made].value == weights) return true;
+  const OpId id = producer_inside(made);
+  if (id == kNone) return false;
+  const Op& op = emitter_.op(id);
+  const auto follows = [&](std::size_t i) {
+    const TensorId tensor = op.operands[i].tensor;
+    return tensor != kNone && in_proportion(tensor, weights);
+  };
+  const auto is_apart = [&](std::size_t i) {
+    return producer_inside(op.operands[i].tensor) == kNone;
+  };
+  if (op.row == op_named("dropout")) return follows(0);
+  if (op.row == op_named("div")) return follows(0) && is_apart(1);
+  if (op.row != op_named("mul")) return false;
+  return (follows(0) && is_apart(1)) || (follows(1) && is_apart(0));
+}
+
 void AttentionFinder::write_weights(TensorId weights) {
   const TensorId used = op_.operands[0].tensor;
   if (graph_.tensors[used].value == weights) return;
+  parts_.in_proportion = in_proportion(used, weights);
   Piece& piece = parts_.weights.emplace();
   emitter_.enter(piece, 0);
   const Index s{.name = "s", .path = std::nullopt};

@@ -35,6 +35,7 @@ struct AttentionParts {
   bool causal = false;
   std::optional<Piece> scores;   // where something happens between the scale and the softmax
   std::optional<Piece> weights;  // or between the softmax and the values
+  bool in_proportion = true;     // twice the weight comes to twice as much there
 };
 
 // Of an attention op, or of two products around a softmax; `type` is what they are computed in.

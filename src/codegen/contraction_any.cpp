@@ -15,17 +15,16 @@ std::string ContractionWriter::operands_of_any() {
   const Shape batch = batch_axes(graph_, op_);
   // Where columns are folded, the rows of one matrix may be those of several folds.
   const std::uint64_t folds = op_.matrix.rows / product_.m;
-  const std::string matrix = folds > 1 ? fmt::format("(batch / {})", folds) : "batch";
+  const std::string matrix = folds > 1 ? fmt::format("((idx)batch / {})", folds) : "((idx)batch)";
   const std::string row =
-      folds > 1 ? fmt::format("(batch % {} * {} + line)", folds, product_.m) : "line";
+      folds > 1 ? fmt::format("((idx)batch % {} * {} + line)", folds, product_.m) : "line";
   std::string functions;
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
     const OperandOrder order = operand_order(graph_, op_, which);
     Step matrices;
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
-    const std::string index =
-        fmt::format("(idx)({}) + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
-                    which == 0 ? row : "line", order.line, order.depth);
+    const std::string index = fmt::format("{} + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
+                                          which == 0 ? row : "line", order.line, order.depth);
     functions += element_function(
         emitter_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
         op_.operands[which].tensor, index, epilogue_.made_type());

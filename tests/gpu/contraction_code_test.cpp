@@ -90,7 +90,7 @@ struct Tail {
   }
 };
 struct Mask {
-  static constexpr bool kActive = true;
+  static constexpr bool kActive = true, kWeighs = false;
   const float* mask;
   i64 keys;
   __device__ float operator()(int, int, i64 query, i64 key, float score) const {

@@ -19,7 +19,7 @@ struct Store {
   }
 };
 struct Mask {
-  static constexpr bool kActive = true;
+  static constexpr bool kActive = true, kWeighs = false;
   const T* mask;
   int queries, keys;
   __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const {
