@@ -24,6 +24,9 @@ struct AttentionShape {
   int queries, keys;
   int diagonal;  // causal: query i sees keys up to i + diagonal
   float scale;
+  // Elements of a query and of a value: multiples of 8, up to the head size that the kernel is made
+  // for. The rest of that is 0.
+  int size, value_size;
 };
 
 struct PlainScores {
@@ -162,9 +165,9 @@ __device__ __forceinline__ void store_rows(const AttentionShape& shape, const Ep
         x[i / 2][i % 2] = o[(group * 4 + i / 2) * 4 + half * 2 + i % 2] * inverse[half];
       }
       columns_of_quad(x, v);
-      const i64 row = (i64)query + lane / 4 + 8 * half;
-      if (row < shape.queries) {
-        epilogue(batch, head, row, (i64)group * 32 + lane % 4 * 8, v, Eight{});
+      const i64 row = (i64)query + lane / 4 + 8 * half, column = (i64)group * 32 + lane % 4 * 8;
+      if (row < shape.queries && column < shape.value_size) {
+        epilogue(batch, head, row, column, v, Eight{});
       }
     }
   }

@@ -1,5 +1,5 @@
-// Attention (attention.cuh) for sm_80 and everything after it, head sizes 32, 64, 96, 128, 192 and
-// 256. Needs elements.cuh, quick.cuh, epilogue.cuh, attention.cuh and mma.cuh before it.
+// Attention (attention.cuh) for sm_80 and everything after it, made for head sizes 32, 64, 96, 128,
+// 192 and 256. Needs elements.cuh, quick.cuh, epilogue.cuh, attention.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm80<...>::kThreads)
@@ -37,13 +37,13 @@ struct AttentionSm80 {
 
   template <int kLines>
   static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
-                                               int lines) {
+                                               int lines, int size) {
     constexpr int kChunks = kHead / 8;
 #pragma unroll
     for (int i = 0; i < kLines * kChunks / kThreads; ++i) {
       const int piece = threadIdx.x + i * kThreads;
       const int line = piece / kChunks, chunk = piece % kChunks;
-      const bool inside = line0 + line < lines;
+      const bool inside = line0 + line < lines && chunk * 8 < size;
       copy_async<16>(to + place(line, chunk),
                      inside ? from + (line0 + line) * stride + chunk * 8 : from, inside ? 16 : 0);
     }
@@ -69,15 +69,16 @@ struct AttentionSm80 {
     const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
 
-    fetch<kRows>(tile_q, q, strides.q_row, query, shape.queries);
-    if (blocks > 0) fetch<kKeys>(tile_k, k, strides.k_row, (blocks - 1) * kKeys, shape.keys);
+    fetch<kRows>(tile_q, q, strides.q_row, query, shape.queries, shape.size);
+    if (blocks > 0)
+      fetch<kKeys>(tile_k, k, strides.k_row, (blocks - 1) * kKeys, shape.keys, shape.size);
     OnlineSoftmax softmax;
     float o[kHead / 2] = {};
     for (int i = blocks - 1; i >= 0; --i) {
       const int key = i * kKeys;
       copies_wait<0>();
       __syncthreads();  // the keys are here, and nobody reads the values of before
-      fetch<kKeys>(tile_v, v, strides.v_row, key, shape.keys);
+      fetch<kKeys>(tile_v, v, strides.v_row, key, shape.keys, shape.value_size);
       float s[kKeys / 2] = {};
 #pragma unroll
       for (int d = 0; d < kHead / 16; ++d) {
@@ -99,7 +100,7 @@ struct AttentionSm80 {
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       copies_wait<0>();
       __syncthreads();  // the values are here, and nobody reads the keys any more
-      if (i > 0) fetch<kKeys>(tile_k, k, strides.k_row, key - kKeys, shape.keys);
+      if (i > 0) fetch<kKeys>(tile_k, k, strides.k_row, key - kKeys, shape.keys, shape.size);
 #pragma unroll
       for (int j = 0; j < kKeys / 16; ++j) {
         u32 a[4];

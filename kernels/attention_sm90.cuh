@@ -1,5 +1,5 @@
-// Attention (attention.cuh) for sm_90a, head sizes 64, 96, 128, 192 and 256. Needs elements.cuh,
-// quick.cuh, epilogue.cuh, attention.cuh and hopper.cuh before it.
+// Attention (attention.cuh) for sm_90a, made for head sizes 64, 96, 128, 192 and 256. Needs
+// elements.cuh, quick.cuh, epilogue.cuh, attention.cuh and hopper.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm90<...>::kThreads, 1)
@@ -11,8 +11,8 @@
 // Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
 // {ceil(queries / kRows), heads, batches}.
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   q: extents {head size, queries, heads, batches}, box {64, kRows, 1, 1}
-//   k, v: extents {head size, keys, key_heads, batches}, box {64, kKeys, 1, 1}
+//   q: extents {size, queries, heads, batches}, box {64, kRows, 1, 1}
+//   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kKeys, 1, 1}
 // Strides are whatever the tensors have, in multiples of 16 bytes.
 //
 // Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are

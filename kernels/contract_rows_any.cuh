@@ -12,7 +12,7 @@
 
 template <class Operands, class Epilogue>
 struct ContractRowsAny {
-  static constexpr int kRows = 32, kTileN = 128, kDepth = 16, kThreads = 256;
+  static constexpr int kRows = 32, kTileN = 256, kDepth = 16, kThreads = 256;
   typedef typename Epilogue::Rows Rows;
   typedef typename Rows::State State;
 
@@ -58,53 +58,64 @@ struct ContractRowsAny {
     for (int i = 0; i < 8; ++i) to[i] = v[i];
   }
 
-  // A thread has two rows of eight columns, four by four so that its loads meet all banks.
+  // A thread has four rows of eight columns, four by four so that its loads meet all banks. The
+  // next operands are on their way while it multiplies.
   static __device__ __forceinline__ void multiply_tile(const ContractShape& shape,
                                                        const Operands& operands, int batch, int m0,
                                                        int n0, int columns, float* held) {
     __shared__ float a[kDepth][kRows + 1];
     __shared__ __align__(16) float b[kDepth][kTileN + 4];
-    const int row = threadIdx.x / 16, column = threadIdx.x % 16 * 4;
-    float acc[2][2][4] = {};
+    constexpr int kA = kRows * kDepth / kThreads, kB = kTileN * kDepth / kThreads;
+    float next_a[kA], next_b[kB];
+    const auto fetch = [&](int k0) {
+      const int line = threadIdx.x / kDepth, k = k0 + threadIdx.x % kDepth;
+#pragma unroll
+      for (int i = 0; i < kA; ++i) {
+        const int m = m0 + line + i * (kThreads / kDepth);
+        next_a[i] = k < shape.k && m < shape.m ? operands.a(batch, m, k) : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kB; ++i) {
+        const int n = n0 + line + i * (kThreads / kDepth);
+        next_b[i] = k < shape.k && n < shape.n ? operands.b(batch, k, n) : 0.0f;
+      }
+    };
+    const int row = threadIdx.x / 32 * 4, column = threadIdx.x % 32 * 4;
+    float acc[4][2][4] = {};
+    fetch(0);
     for (int k0 = 0; k0 < shape.k; k0 += kDepth) {
+      const int line = threadIdx.x / kDepth, depth = threadIdx.x % kDepth;
 #pragma unroll
-      for (int i = threadIdx.x; i < kRows * kDepth; i += kThreads) {
-        const int line = i / kDepth, k = i % kDepth;
-        const bool inside = k0 + k < shape.k && m0 + line < shape.m;
-        a[k][line] = inside ? operands.a(batch, m0 + line, k0 + k) : 0.0f;
-      }
+      for (int i = 0; i < kA; ++i) a[depth][line + i * (kThreads / kDepth)] = next_a[i];
 #pragma unroll
-      for (int i = threadIdx.x; i < kTileN * kDepth; i += kThreads) {
-        const int line = i / kDepth, k = i % kDepth;
-        const bool inside = k0 + k < shape.k && n0 + line < shape.n;
-        b[k][line] = inside ? operands.b(batch, k0 + k, n0 + line) : 0.0f;
-      }
+      for (int i = 0; i < kB; ++i) b[depth][line + i * (kThreads / kDepth)] = next_b[i];
       __syncthreads();
+      fetch(k0 + kDepth);
 #pragma unroll
       for (int k = 0; k < kDepth; ++k) {
-        const float x[2] = {a[k][row], a[k][row + 16]};
 #pragma unroll
         for (int part = 0; part < 2; ++part) {
-          const float4 y = *reinterpret_cast<const float4*>(&b[k][column + 64 * part]);
+          const float4 y = *reinterpret_cast<const float4*>(&b[k][column + 128 * part]);
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            acc[half][part][0] += x[half] * y.x;
-            acc[half][part][1] += x[half] * y.y;
-            acc[half][part][2] += x[half] * y.z;
-            acc[half][part][3] += x[half] * y.w;
+          for (int i = 0; i < 4; ++i) {
+            const float x = a[k][row + i];
+            acc[i][part][0] += x * y.x;
+            acc[i][part][1] += x * y.y;
+            acc[i][part][2] += x * y.z;
+            acc[i][part][3] += x * y.w;
           }
         }
       }
       __syncthreads();
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < 4; ++i) {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const int n = n0 + column + 64 * part + j;
-          if (n < columns) held[(row + 16 * half) * columns + n] = acc[half][part][j];
+          const int n = n0 + column + 128 * part + j;
+          if (n < columns) held[(row + i) * columns + n] = acc[i][part][j];
         }
       }
     }

@@ -51,7 +51,7 @@ class AttentionWriter {
   void write_sm80();
   void write_any();
   std::string operands_of_any();
-  MappedTensor map_of(const Rows& rows, std::uint64_t lines, std::uint64_t heads,
+  MappedTensor map_of(const Rows& rows, const Matrices& operand, std::uint64_t heads,
                       std::uint32_t box) const;
   bool plain() const { return !parts_.scores && !parts_.weights; }
   std::string_view name_of_scores() const { return plain() ? "PlainScores" : "Scores"; }
@@ -68,6 +68,7 @@ class AttentionWriter {
   Epilogue epilogue_;
   AttentionParts parts_;
   Rows q_, k_, v_;
+  std::uint64_t head_ = 0;  // the size that the tensor cores' building blocks are made for
   GeneratedKernel result_;
 };
 
@@ -128,7 +129,7 @@ std::string AttentionWriter::made_scores() const {
 }
 
 bool AttentionWriter::fits_copy_engine() const {
-  if (target_.capability != 90 || parts_.size < 64) return false;
+  if (target_.capability != 90 || head_ < 64) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const Rows& rows) {
     const bool repeats = (parts_.batches > 1 && rows.batch == 0) ||
                          (parts_.heads > 1 && rows.head == 0 && parts_.key_heads > 1);
@@ -136,22 +137,22 @@ bool AttentionWriter::fits_copy_engine() const {
   });
 }
 
-MappedTensor AttentionWriter::map_of(const Rows& rows, std::uint64_t lines, std::uint64_t heads,
+MappedTensor AttentionWriter::map_of(const Rows& rows, const Matrices& operand, std::uint64_t heads,
                                      std::uint32_t box) const {
   const auto bytes = [](std::uint64_t apart) { return apart > 0 ? apart * 2 : 16; };
   return {.storage = graph_.storage_of(rows.tensor),
           .dtype = graph_.tensors[rows.tensor].type.dtype,
-          .extents = {parts_.size, lines, heads, parts_.batches},
+          .extents = {operand.columns, operand.lines, heads, parts_.batches},
           .strides = {bytes(rows.row), bytes(rows.head), bytes(rows.batch)},
           .box = {64, box, 1, 1}};
 }
 
 std::string AttentionWriter::shape() const {
   return fmt::format(
-      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, (float){:.17g}}};\n",
+      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, (float){:.17g}, {}, {}}};\n",
       parts_.batches, parts_.heads, parts_.key_heads, parts_.queries, parts_.keys,
       static_cast<std::int64_t>(parts_.keys) - static_cast<std::int64_t>(parts_.queries),
-      parts_.scale);
+      parts_.scale, parts_.size, parts_.value_size);
 }
 
 std::string AttentionWriter::entry(std::string_view bounds, std::string_view parameters,
@@ -163,26 +164,26 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 }
 
 void AttentionWriter::write_sm90() {
-  const std::uint32_t rows = parts_.size == 64 && plain() ? 192 : 128;
-  const std::uint32_t keys = parts_.size <= 128 ? 128 : parts_.size <= 192 ? 96 : 80;
-  result_.maps = {map_of(q_, parts_.queries, parts_.heads, rows),
-                  map_of(k_, parts_.keys, parts_.key_heads, keys),
-                  map_of(v_, parts_.keys, parts_.key_heads, keys)};
+  const std::uint32_t rows = head_ == 64 && plain() ? 192 : 128;
+  const std::uint32_t keys = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
+  result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
+                  map_of(k_, parts_.operands[1], parts_.key_heads, keys),
+                  map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
   result_.source.architecture_bound = true;
   result_.source.text += entry("__launch_bounds__(Attention::kThreads, 1)",
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");
   result_.threads = 128 + rows * 2;
-  const std::uint32_t boxes = (static_cast<std::uint32_t>(parts_.size) + 63) / 64;
+  const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
   result_.shared_bytes = (rows + 4 * keys) * boxes * 128 + 128;
   result_.blocks = (parts_.queries + rows - 1) / rows;
   result_.schedule = fmt::format("attention by wgmma, {} queries a block", rows);
 }
 
 void AttentionWriter::write_sm80() {
-  const std::uint32_t rows = parts_.size <= 128 ? 128 : 64;
-  const std::uint32_t keys = parts_.size <= 128 ? 64 : 32;
+  const std::uint32_t rows = head_ <= 128 ? 128 : 64;
+  const std::uint32_t keys = head_ <= 128 ? 64 : 32;
   result_.source.text +=
       fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
                   q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
@@ -191,7 +192,7 @@ void AttentionWriter::write_sm80() {
             fmt::format("{}, {}, {}, kShape, kStrides", emitter_.pointer(q_.tensor),
                         emitter_.pointer(k_.tensor), emitter_.pointer(v_.tensor)));
   result_.threads = rows * 2;
-  result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(parts_.size) * 2;
+  result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(head_) * 2;
   result_.blocks = (parts_.queries + rows - 1) / rows;
   result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
 }
@@ -204,20 +205,23 @@ bool AttentionWriter::fits_tensor_cores() {
     const bool aligned = (rows.row | rows.head | rows.batch) % 8 == 0;
     if (!aligned || graph_.tensors[rows.tensor].type.dtype != type) return false;
   }
-  constexpr std::array<std::uint64_t, 6> kSizes = {32, 64, 96, 128, 192, 256};
+  // Shorter lines are filled up with zeros.
+  constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
+  const auto* head = std::ranges::find_if(
+      kHeads, [&](std::uint64_t size) { return size >= std::max(parts_.size, parts_.value_size); });
+  if (head == kHeads.end() || (parts_.size | parts_.value_size) % 8 != 0) return false;
+  head_ = *head;
   constexpr std::uint64_t kMostBlocks = 65535;
-  const bool sizes = std::ranges::find(kSizes, parts_.size) != kSizes.end() &&
-                     parts_.value_size == parts_.size && parts_.heads <= kMostBlocks &&
-                     parts_.batches <= kMostBlocks;
+  const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks;
   const bool types =
       (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
-  return sizes && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
+  return blocks && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
 }
 
 void AttentionWriter::write_tensor_cores() {
   for (const Rows& rows : {q_, k_, v_}) emitter_.pointer(rows.tensor);
   epilogue_.write_attention(parts_.heads, parts_.queries,
-                            parts_.batches * parts_.heads * parts_.queries, parts_.size);
+                            parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
   const bool copies = fits_copy_engine();
   std::string& text = result_.source.text;
   text = epilogue_.preamble();
@@ -229,7 +233,7 @@ void AttentionWriter::write_tensor_cores() {
   text += shape() + scores_struct() + epilogue_.text();
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       copies ? "AttentionSm90" : "AttentionSm80",
-                      name_of(graph_.tensors[q_.tensor].type.dtype), parts_.size, parts_.causal,
+                      name_of(graph_.tensors[q_.tensor].type.dtype), head_, parts_.causal,
                       name_of_scores());
   if (copies) {
     write_sm90();

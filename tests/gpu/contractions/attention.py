@@ -60,8 +60,8 @@ class Problem:
         batches, heads, queries, head = q.shape
         keys = k.shape[2]
         self.out = torch.full(q.shape, float("nan"), device="cuda", dtype=q.dtype)
-        self.shape = struct.pack("6if", batches, heads, k.shape[1], queries, keys, diagonal,
-                                 head**-0.5)
+        self.shape = struct.pack("6if2i", batches, heads, k.shape[1], queries, keys,
+                                 diagonal, head**-0.5, head, v.shape[3])
         self.store = cuda.pointer(self.out) + struct.pack("2i", heads, queries)
         self.scores = (b"\0" if mask is None else
                        cuda.pointer(mask) + struct.pack("2i", queries, keys))
