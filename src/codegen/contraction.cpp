@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/ceil_div.hpp"
 #include "codegen/contraction_writer.hpp"
 #include "codegen/library.hpp"
-#include "codegen/ceil_div.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 

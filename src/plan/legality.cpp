@@ -179,8 +179,8 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
   // What a scatter writes may be made here, what it writes into may not.
-  const bool written_into = access == Access::kScatter &&
-                            graph_.value_of(op(to).operands[0].tensor).producer == from;
+  const bool written_into =
+      access == Access::kScatter && graph_.value_of(op(to).operands[0].tensor).producer == from;
   if ((access != Access::kSame && access != Access::kScatter) || written_into) {
     return {Obstacle::kMovesRows, from, to};
   }
@@ -323,9 +323,8 @@ Verdict Check::check_epilogue(OpId contraction) const {
     const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
     // Rows of single elements have no state that an epilogue could keep.
-    const bool single =
-        step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
-        (!op(id).row->state.empty() || op(id).row->infer == infer_loss);
+    const bool single = step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
+                        (!op(id).row->state.empty() || op(id).row->infer == infer_loss);
     if (single) return {Obstacle::kEpilogueFolds, contraction, id};
   }
   return {};
