@@ -246,9 +246,13 @@ class AttentionStep final : public EvaluationStep {
 
  private:
   struct Row {
-    Request q = 0;  // then k, then the mask
-    std::array<std::vector<double>, kLanes> weights;
-    double error = 0;  // of the weights, relative
+    Request q = 0;                                    // then k, then the mask
+    std::array<std::vector<double>, kLanes> weights;  // lane 0's alone where all are the same
+    double error = 0;                                 // of the weights, relative
+
+    const std::vector<double>& weights_of(std::size_t lane) const {
+      return weights[weights[lane].empty() ? 0 : lane];
+    }
   };
 
   std::uint64_t kv_head(std::uint64_t query) const {
@@ -262,7 +266,8 @@ class AttentionStep final : public EvaluationStep {
   }
 
   void weigh(Row& row, std::uint64_t query) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const bool same = exact(row.q) && exact(row.q + 1) && (mask_.empty() || exact(row.q + 2));
+    for (std::size_t lane = 0; lane < (same ? 1 : kLanes); ++lane) {
       const std::span<const double> q = values(row.q, lane, scratch_[0]);
       const std::span<const double> k = values(row.q + 1, lane, scratch_[1]);
       std::span<const double> mask;
@@ -300,7 +305,7 @@ class AttentionStep final : public EvaluationStep {
     double rounding = 0;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       const std::span<const double> v = values(column, lane, scratch_[0]);
-      const Product product = product_of(row.weights[lane], v);
+      const Product product = product_of(row.weights_of(lane), v);
       lanes[lane] = product.sum;
       if (lane > 0) continue;
       double squares = 0;
