@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
 
 namespace fusecalc::gpu {
 namespace {
@@ -50,27 +50,15 @@ std::string chip_name(int device_index) {
   return params.pChipName;
 }
 
-CounterSession::CounterSession(CUcontext context, int device_index)
-    : context_(context), metrics_(chip_name(device_index), counter_availability(context)) {
-  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Enable_Params, enable);
-  enable.ctx = context_;
-  check(cupti().cuptiRangeProfilerEnable(&enable), "cuptiRangeProfilerEnable");
-  profiler_ = enable.pRangeProfilerObject;
-  DramMetrics::Names names = metrics_.names();
-  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
-  size.pRangeProfilerObject = profiler_;
-  size.pMetricNames = names.data();
-  size.numMetrics = names.size();
-  size.maxNumOfRanges = 1;
-  size.maxNumRangeTreeNodes = 1;
-  const CUptiResult sized = cupti().cuptiRangeProfilerGetCounterDataSize(&size);
-  if (sized != CUPTI_SUCCESS) {
-    FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Disable_Params, disable);
-    disable.pRangeProfilerObject = profiler_;
-    cupti().cuptiRangeProfilerDisable(&disable);
-    check(sized, "cuptiRangeProfilerGetCounterDataSize");
-  }
-  counter_data_.resize(size.counterDataSize);
+std::unique_ptr<DramMetrics> dram_metrics_of(CUcontext context, int device_index) {
+  return std::make_unique<DramMetrics>(chip_name(device_index), counter_availability(context));
+}
+
+CounterSession::CounterSession(CUcontext context, const DramMetrics& metrics) : metrics_(metrics) {
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Enable_Params, params);
+  params.ctx = context;
+  check(cupti().cuptiRangeProfilerEnable(&params), "cuptiRangeProfilerEnable");
+  profiler_ = params.pRangeProfilerObject;
 }
 
 CounterSession::~CounterSession() {
@@ -79,17 +67,28 @@ CounterSession::~CounterSession() {
   cupti().cuptiRangeProfilerDisable(&params);
 }
 
-void CounterSession::clear_counter_data() {
-  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, params);
-  params.pRangeProfilerObject = profiler_;
-  params.counterDataSize = counter_data_.size();
-  params.pCounterData = counter_data_.data();
-  check(cupti().cuptiRangeProfilerCounterDataImageInitialize(&params),
+// An image of the counters' readings that has place for so many ranges.
+void CounterSession::make_room(std::size_t ranges) {
+  DramMetrics::Names names = metrics_.names();
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
+  size.pRangeProfilerObject = profiler_;
+  size.pMetricNames = names.data();
+  size.numMetrics = names.size();
+  size.maxNumOfRanges = ranges;
+  size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(ranges);
+  check(cupti().cuptiRangeProfilerGetCounterDataSize(&size),
+        "cuptiRangeProfilerGetCounterDataSize");
+  counter_data_.assign(size.counterDataSize, 0);
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
+  image.pRangeProfilerObject = profiler_;
+  image.counterDataSize = counter_data_.size();
+  image.pCounterData = counter_data_.data();
+  check(cupti().cuptiRangeProfilerCounterDataImageInitialize(&image),
         "cuptiRangeProfilerCounterDataImageInitialize");
 }
 
-void CounterSession::begin_range() {
-  clear_counter_data();
+void CounterSession::start(std::size_t ranges) {
+  make_room(ranges);
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
   config.pRangeProfilerObject = profiler_;
   config.configSize = metrics_.config().size();
@@ -98,7 +97,7 @@ void CounterSession::begin_range() {
   config.pCounterDataImage = counter_data_.data();
   config.range = CUPTI_UserRange;
   config.replayMode = CUPTI_UserReplay;
-  config.maxRangesPerPass = 1;
+  config.maxRangesPerPass = ranges;
   config.numNestingLevels = 1;
   config.minNestingLevel = 1;
   config.targetNestingLevel = 1;
@@ -106,16 +105,22 @@ void CounterSession::begin_range() {
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Start_Params, start);
   start.pRangeProfilerObject = profiler_;
   check(cupti().cuptiRangeProfilerStart(&start), "cuptiRangeProfilerStart");
-  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
-  push.pRangeProfilerObject = profiler_;
-  push.pRangeName = "work";
-  check(cupti().cuptiRangeProfilerPushRange(&push), "cuptiRangeProfilerPushRange");
 }
 
-void CounterSession::end_range() {
+void CounterSession::count_one(const std::string& name, const Work& work, const Work& after) {
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
+  push.pRangeProfilerObject = profiler_;
+  push.pRangeName = name.c_str();
+  check(cupti().cuptiRangeProfilerPushRange(&push), "cuptiRangeProfilerPushRange");
+  work();
+  after();
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
   pop.pRangeProfilerObject = profiler_;
   check(cupti().cuptiRangeProfilerPopRange(&pop), "cuptiRangeProfilerPopRange");
+}
+
+// How many ranges were kept.
+std::size_t CounterSession::stop() {
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Stop_Params, stop);
   stop.pRangeProfilerObject = profiler_;
   check(cupti().cuptiRangeProfilerStop(&stop), "cuptiRangeProfilerStop");
@@ -128,18 +133,49 @@ void CounterSession::end_range() {
   info.counterDataImageSize = counter_data_.size();
   check(cupti().cuptiRangeProfilerGetCounterDataInfo(&info),
         "cuptiRangeProfilerGetCounterDataInfo");
-  if (decode.numOfRangeDropped != 0 || info.numTotalRanges != 1) {
-    throw gpu_error(
-        GpuFault::kDroppedRange,
-        fmt::format("{} dropped, {} kept", decode.numOfRangeDropped, info.numTotalRanges));
+  if (info.numTotalRanges == 0) {
+    throw gpu_error(GpuFault::kDroppedRange, fmt::format("{} dropped", decode.numOfRangeDropped));
+  }
+  return info.numTotalRanges;
+}
+
+// Whether a range is in its place, and of this pass.
+void CounterSession::check_range(std::size_t place, const std::string& name) const {
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, info);
+  info.pCounterDataImage = counter_data_.data();
+  info.counterDataImageSize = counter_data_.size();
+  info.rangeIndex = place;
+  info.rangeDelimiter = "/";
+  check(cupti().cuptiRangeProfilerCounterDataGetRangeInfo(&info),
+        "cuptiRangeProfilerCounterDataGetRangeInfo");
+  if (info.rangeName != name) {
+    throw gpu_error(GpuFault::kDroppedRange,
+                    fmt::format("range {} is in the place of {}", info.rangeName, name));
   }
 }
 
-Bytes CounterSession::count(const std::function<void()>& work) {
-  begin_range();
-  work();
-  end_range();
-  return metrics_.evaluate(counter_data_);
+std::vector<Bytes> CounterSession::count(std::span<const Work> works, const Work& before,
+                                         const Work& after) {
+  // An H200 keeps the first eight ranges of a pass, and drops the others without a word: what was
+  // not kept is counted again.
+  constexpr std::size_t kTogether = 8;
+  std::vector<Bytes> counted;
+  while (counted.size() < works.size()) {
+    const std::size_t first = counted.size();
+    const std::size_t ranges = std::min(kTogether, works.size() - first);
+    start(ranges);
+    for (std::size_t i = 0; i < ranges; ++i) {
+      before();
+      count_one(std::to_string(begun_ + i), works[first + i], after);
+    }
+    const std::size_t kept = stop();
+    for (std::size_t i = 0; i < kept; ++i) {
+      check_range(i, std::to_string(begun_ + i));
+      counted.push_back(metrics_.evaluate(counter_data_, i));
+    }
+    begun_ += ranges;
+  }
+  return counted;
 }
 
 }  // namespace fusecalc::gpu

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/cupti.hpp"
 #include "gpu/dram_metrics.hpp"
+#include "measure/backend.hpp"
 
 namespace fusecalc::gpu {
 
@@ -18,29 +19,34 @@ void prepare_profiler(CUdevice device);
 // CUPTI's name of a device's chip: "GH100".
 std::string chip_name(int device_index);
 
-// An open counting session on a context: one user range, one pass, DRAM bytes. Opening takes most
-// of a second, a range some 25 ms. Nothing should be timed while one is open.
+// The DRAM counters of a context's device, of those that are there for us.
+std::unique_ptr<DramMetrics> dram_metrics_of(CUcontext context, int device_index);
+
+// An open counting session on a context: user ranges, one pass, DRAM bytes. Opening takes some
+// 150 ms. Nothing should be timed while one is open.
 class CounterSession {
  public:
-  CounterSession(CUcontext context, int device_index);
+  // The metrics must outlive it.
+  CounterSession(CUcontext context, const DramMetrics& metrics);
   CounterSession(const CounterSession&) = delete;
   CounterSession& operator=(const CounterSession&) = delete;
   ~CounterSession();
 
-  // The DRAM traffic while `work` runs; it must wait for what it enqueues.
-  Bytes count(const std::function<void()>& work);
-
-  const DramMetrics& metrics() const { return metrics_; }
+  // The DRAM traffic while each work and `after` run, which must wait for what is enqueued; what
+  // `before` does ahead of each is not counted. Of no further use after an exception.
+  std::vector<Bytes> count(std::span<const Work> works, const Work& before, const Work& after);
 
  private:
-  void clear_counter_data();
-  void begin_range();
-  void end_range();
+  void make_room(std::size_t ranges);
+  void start(std::size_t ranges);
+  void count_one(const std::string& name, const Work& work, const Work& after);
+  std::size_t stop();
+  void check_range(std::size_t place, const std::string& name) const;
 
-  CUcontext context_;
-  DramMetrics metrics_;
+  const DramMetrics& metrics_;
   CUpti_RangeProfiler_Object* profiler_ = nullptr;
   std::vector<std::uint8_t> counter_data_;
+  std::uint64_t begun_ = 0;  // ranges, whose names are their numbers
 };
 
 }  // namespace fusecalc::gpu

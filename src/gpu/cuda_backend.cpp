@@ -100,6 +100,7 @@ std::vector<CompiledKernel> CudaBackend::load(const KernelSource& source,
     check(driver().cuModuleGetFunction(&function, module, entry.c_str()), "cuModuleGetFunction");
     CompiledKernel kernel{.id = reinterpret_cast<std::uintptr_t>(function),
                           .resources = resources_of(function),
+                          .module = reinterpret_cast<std::uintptr_t>(module),
                           .compile_seconds = seconds,
                           .cached = compiled.cached};
     if (const auto report = report_of(compiled.log, entry)) {
@@ -170,9 +171,10 @@ void CudaBackend::download(std::span<std::byte> to, const BufferAt& from) {
   finish();
 }
 
-void CudaBackend::poison(const Buffer& buffer) {
+void CudaBackend::set_bytes(const Buffer& buffer, std::byte value) {
   if (buffer.bytes == 0) return;
-  check(driver().cuMemsetD8Async(buffer.id, 0xff, buffer.bytes, context_.stream()),
+  check(driver().cuMemsetD8Async(buffer.id, std::to_integer<unsigned char>(value), buffer.bytes,
+                                 context_.stream()),
         "cuMemsetD8Async");
 }
 

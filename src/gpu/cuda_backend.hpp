@@ -35,7 +35,7 @@ class CudaBackend final : public GpuBackend {
   void upload(const BufferAt& to, std::span<const std::byte> from) override;
   void download(std::span<std::byte> to, const BufferAt& from) override;
   void fill(const Buffer& buffer, const RandomFill& fill) override;
-  void poison(const Buffer& buffer) override;
+  void set_bytes(const Buffer& buffer, std::byte value) override;
   Difference compare(const BufferAt& a, const BufferAt& b, DType dtype, std::uint64_t elements,
                      const Allowance& allowed) override;
 
@@ -45,11 +45,11 @@ class CudaBackend final : public GpuBackend {
   void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
   void finish() override;
 
-  Bytes count(const Work& work) override;
+  std::vector<Bytes> count_all(std::span<const Work> works) override;
   TimedRun time_once(const Work& work) override;
 
-  // Empty until something was counted, and once something was timed after it.
-  const CounterSession* counters() const { return counters_.get(); }
+  // Empty until something was counted.
+  const DramMetrics* metrics() const { return metrics_.get(); }
 
  private:
   struct Bare {};
@@ -87,7 +87,8 @@ class CudaBackend final : public GpuBackend {
   CUdeviceptr flag_on_device_ = 0;
   std::uint64_t held_launches_ = 0;
   bool holding_ = false;
-  std::unique_ptr<Matmuls> matmuls_;  // once a product was prepared
+  std::unique_ptr<Matmuls> matmuls_;      // once a product was prepared
+  std::unique_ptr<DramMetrics> metrics_;  // once something was counted
   std::unique_ptr<CounterSession> counters_;
   Bytes sweep_bytes_;  // what a range that holds nothing but the draining sweep counts
 };

@@ -117,13 +117,13 @@ void CudaBackend::sweep(const Buffer& buffer) {
 
 void CudaBackend::open_counters() {
   check(driver().cuCtxResetPersistingL2Cache(), "cuCtxResetPersistingL2Cache");
-  counters_ = std::make_unique<CounterSession>(context_.handle(), info_.index);
+  if (metrics_ == nullptr) metrics_ = dram_metrics_of(context_.handle(), info_.index);
+  counters_ = std::make_unique<CounterSession>(context_.handle(), *metrics_);
   sweep_bytes_ = {};
   // The first range of a session may pay for the profiler's own setting up.
-  const Work nothing = [] {};
-  count(nothing);
-  std::array<Bytes, 3> alone;
-  std::ranges::generate(alone, [&] { return count(nothing); });
+  const std::array<Work, 4> nothing = {[] {}, [] {}, [] {}, [] {}};
+  std::vector<Bytes> alone = count_all(nothing);
+  alone.erase(alone.begin());
   std::ranges::sort(alone, {}, &Bytes::total);
   sweep_bytes_ = alone[alone.size() / 2];
   // A read of known size shows whether the counters count what this relies on.
@@ -133,18 +133,24 @@ void CudaBackend::open_counters() {
   }
 }
 
-Bytes CudaBackend::count(const Work& work) {
+std::vector<Bytes> CudaBackend::count_all(std::span<const Work> works) {
   if (counters_ == nullptr) open_counters();
-  sweep(before_);
-  finish();
-  const Bytes counted = counters_->count([&] {
-    work();
-    sweep(after_);
-    finish();
-  });
-  // Less than the sweep alone is noise on work that moves next to nothing.
-  return {.read = counted.read - std::min(counted.read, sweep_bytes_.read),
-          .write = counted.write - std::min(counted.write, sweep_bytes_.write)};
+  const auto swept = [this](const Buffer& buffer) {
+    return [this, &buffer] {
+      sweep(buffer);
+      finish();
+    };
+  };
+  // Gone where a work throws, with its range still open.
+  std::unique_ptr<CounterSession> session = std::move(counters_);
+  std::vector<Bytes> counted = session->count(works, swept(before_), swept(after_));
+  counters_ = std::move(session);
+  for (Bytes& bytes : counted) {
+    // Less than the sweep alone is noise on work that moves next to nothing.
+    bytes.read -= std::min(bytes.read, sweep_bytes_.read);
+    bytes.write -= std::min(bytes.write, sweep_bytes_.write);
+  }
+  return counted;
 }
 
 // Timing.

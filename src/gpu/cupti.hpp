@@ -28,6 +28,7 @@ namespace fusecalc::gpu {
   X(cuptiProfilerHostGetConfigImageSize) \
   X(cuptiProfilerHostGetNumOfPasses) \
   X(cuptiProfilerHostInitialize) \
+  X(cuptiRangeProfilerCounterDataGetRangeInfo) \
   X(cuptiRangeProfilerCounterDataImageInitialize) \
   X(cuptiRangeProfilerDecodeData) \
   X(cuptiRangeProfilerDisable) \

@@ -82,7 +82,8 @@ bool DramMetrics::configure(const Names& names) {
   return true;
 }
 
-Bytes DramMetrics::evaluate(const std::vector<std::uint8_t>& counter_data) const {
+Bytes DramMetrics::evaluate(const std::vector<std::uint8_t>& counter_data,
+                            std::size_t range) const {
   std::array<double, kMetrics> values{};
   values.fill(std::nan(""));
   Names names = names_;
@@ -90,7 +91,7 @@ Bytes DramMetrics::evaluate(const std::vector<std::uint8_t>& counter_data) const
   params.pHostObject = host_;
   params.pCounterDataImage = counter_data.data();
   params.counterDataImageSize = counter_data.size();
-  params.rangeIndex = 0;
+  params.rangeIndex = range;
   params.ppMetricNames = names.data();
   params.numMetrics = names.size();
   params.pMetricValues = values.data();

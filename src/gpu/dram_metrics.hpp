@@ -32,8 +32,8 @@ class DramMetrics {
   std::size_t passes() const { return passes_; }
   const std::vector<std::uint8_t>& config() const { return config_; }
 
-  // What range 0 of decoded counter data counted.
-  Bytes evaluate(const std::vector<std::uint8_t>& counter_data) const;
+  // What a range of decoded counter data counted.
+  Bytes evaluate(const std::vector<std::uint8_t>& counter_data, std::size_t range) const;
 
  private:
   bool configure(const Names& names);

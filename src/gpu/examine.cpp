@@ -132,7 +132,7 @@ std::vector<Check> examine(const GpuOptions& options) {
   std::unique_ptr<CudaBackend> gpu;
   const bool counting = examination.run("counters", supported, [&] {
     gpu = std::make_unique<CudaBackend>(options);
-    const DramMetrics::Names names = gpu->counters()->metrics().names();
+    const DramMetrics::Names names = gpu->metrics()->names();
     return fmt::format("{} and {} in one pass", names[0], names[1]);
   });
   examination.run("counting", counting, [&] { return count_known_bytes(*gpu); });

@@ -1,5 +1,7 @@
 #include "measure/measurement.hpp"
 
+#include <set>
+
 namespace fusecalc {
 
 std::optional<double> Measurement::measured_speedup() const {
@@ -16,8 +18,9 @@ std::optional<double> Measurement::payback_runs() const {
   const Observed& seen = fused.pipeline.time ? fused.pipeline : fused.isolated;
   if (!speedup || *speedup <= 1 || !seen.time) return std::nullopt;
   double compile_s = 0;
+  std::set<std::uint64_t> compiled;
   for (const KernelMeasurement& kernel : fused.kernels) {
-    compile_s += kernel.compile_seconds;
+    if (compiled.insert(kernel.module).second) compile_s += kernel.compile_seconds;
   }
   return compile_s / (seen.time->median * (*speedup - 1));
 }

@@ -33,6 +33,7 @@ struct KernelMeasurement {
   std::string choice{};  // why it runs this way, where there was another
   KnownGaps gaps{};
   double occupancy = 0;
+  std::uint64_t module = 0;  // kernels of the same source share one; 0: it was not compiled
   double compile_seconds = 0;
   bool cached = false;
 };

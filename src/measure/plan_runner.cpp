@@ -26,20 +26,6 @@ std::uint64_t median(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
 }
 
-// The counters are the whole chip's, so one reading may have seen something else, too: two that
-// agree stand, else the median of three is what the work alone moves.
-Bytes count_steadily(GpuBackend& gpu, const Work& work) {
-  stop_if_interrupted();
-  const Bytes first = gpu.count(work);
-  stop_if_interrupted();
-  const Bytes second = gpu.count(work);
-  if (agree(first.read, second.read) && agree(first.write, second.write)) return first;
-  stop_if_interrupted();
-  const Bytes third = gpu.count(work);
-  return {.read = median(first.read, second.read, third.read),
-          .write = median(first.write, second.write, third.write)};
-}
-
 Work kernel_work(GpuBackend& gpu, const PreparedKernel& kernel) {
   return [&gpu, &kernel] { enqueue(gpu, kernel.steps); };
 }
@@ -65,6 +51,7 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
     if (launch == nullptr) continue;
     measured.resources = launch->kernel.resources;
     measured.occupancy = gpu.occupancy(*launch);
+    measured.module = launch->kernel.module;
     measured.compile_seconds = launch->kernel.compile_seconds;
     measured.cached = launch->kernel.cached;
   }
@@ -128,10 +115,46 @@ std::vector<Subject> subjects_of(GpuBackend& gpu, std::span<const PreparedPlan> 
   return subjects;
 }
 
+// The counters are the whole chip's, so one reading may have seen something else, too: two that
+// agree stand, else the median of three is what the work alone moves.
+void count_together(GpuBackend& gpu, std::span<const Subject> subjects, const Progress& progress) {
+  const auto reading_of = [&](const Subject& subject) {
+    return [&] {
+      stop_if_interrupted();
+      progress("counting " + subject.name);
+      subject.work();
+    };
+  };
+  std::vector<Work> twice;
+  for (const Subject& subject : subjects) twice.insert(twice.end(), 2, reading_of(subject));
+  const std::vector<Bytes> read = gpu.count_all(twice);
+  std::vector<Work> again;
+  std::vector<std::size_t> doubtful;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const Bytes& first = read[2 * i];
+    const Bytes& second = read[2 * i + 1];
+    if (agree(first.read, second.read) && agree(first.write, second.write)) {
+      subjects[i].observed->dram = first;
+    } else {
+      doubtful.push_back(i);
+      again.emplace_back(reading_of(subjects[i]));
+    }
+  }
+  if (again.empty()) return;
+  const std::vector<Bytes> third = gpu.count_all(again);
+  for (std::size_t k = 0; k < doubtful.size(); ++k) {
+    const std::size_t i = doubtful[k];
+    subjects[i].observed->dram =
+        Bytes{.read = median(read[2 * i].read, read[2 * i + 1].read, third[k].read),
+              .write = median(read[2 * i].write, read[2 * i + 1].write, third[k].write)};
+  }
+}
+
+// So many at a time that an interrupt loses little.
 void count_each(GpuBackend& gpu, std::span<const Subject> subjects, const Progress& progress) {
-  for (const Subject& subject : subjects) {
-    progress("counting " + subject.name);
-    subject.observed->dram = count_steadily(gpu, subject.work);
+  constexpr std::size_t kTogether = 32;
+  for (; !subjects.empty(); subjects = subjects.subspan(std::min(kTogether, subjects.size()))) {
+    count_together(gpu, subjects.first(std::min(kTogether, subjects.size())), progress);
   }
 }
 

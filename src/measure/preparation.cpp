@@ -33,8 +33,9 @@ constexpr std::array kEpilogueWords = {
 void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
   Added& added = added_.emplace_back(Added{.code = &code, .kernel = &kernel});
   if (code.workspace_bytes > 0) {
-    added.workspace = workspaces_.emplace_back(gpu_, code.workspace_bytes).at(0);
-    gpu_.upload(added.workspace, std::vector<std::byte>(code.workspace_bytes));
+    const DeviceBuffer& workspace = workspaces_.emplace_back(gpu_, code.workspace_bytes);
+    gpu_.set_bytes(workspace, std::byte{0});
+    added.workspace = workspace.at(0);
   }
   if (code.library) ask_library(added);
 }

@@ -43,6 +43,7 @@ class FakeBackend final : public GpuBackend {
   std::vector<KernelSource> sources;
   std::vector<LibraryMatmul> products;  // that were prepared
   bool has_library = true;
+  double compile_seconds = 0;  // of every source
   std::size_t live_buffers = 0;
 
   const DeviceInfo& device() const override { return info; }
@@ -54,8 +55,13 @@ class FakeBackend final : public GpuBackend {
       sources.push_back(source);
       log.push_back("compile");
       kernels.emplace_back(source.entries.size());
-      for (CompiledKernel& kernel : kernels.back())
-        kernel = {.id = ++last_id_, .resources = {.registers = 32}};
+      const std::uint64_t module = ++last_id_;
+      for (CompiledKernel& kernel : kernels.back()) {
+        kernel = {.id = ++last_id_,
+                  .resources = {.registers = 32},
+                  .module = module,
+                  .compile_seconds = compile_seconds};
+      }
       done(kernels.size());
     }
     return kernels;
@@ -86,7 +92,9 @@ class FakeBackend final : public GpuBackend {
     }
   }
   void fill(const Buffer& /*buffer*/, const RandomFill& /*fill*/) override {}
-  void poison(const Buffer& /*buffer*/) override {}
+  void set_bytes(const Buffer& buffer, std::byte value) override {
+    if (value == std::byte{0}) log.push_back("zero " + std::to_string(buffer.bytes));
+  }
   Difference compare(const BufferAt& a, const BufferAt& b, DType dtype, std::uint64_t elements,
                      const Allowance& allowed) override {
     std::vector<std::byte> left(bytes_of(dtype, elements));
@@ -126,10 +134,14 @@ class FakeBackend final : public GpuBackend {
   }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}
-  Bytes count(const Work& work) override {
-    const Launches launches = run(work);
-    log.push_back("count " + std::to_string(launches.size()));
-    return counted(launches);
+  std::vector<Bytes> count_all(std::span<const Work> works) override {
+    std::vector<Bytes> bytes;
+    for (const Work& work : works) {
+      const Launches launches = run(work);
+      log.push_back("count " + std::to_string(launches.size()));
+      bytes.push_back(counted(launches));
+    }
+    return bytes;
   }
   TimedRun time_once(const Work& work) override {
     const Launches launches = run(work);
