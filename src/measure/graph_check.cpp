@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "core/interrupt.hpp"
 #include "measure/verify.hpp"
@@ -30,6 +32,7 @@ class PlanCheck {
  private:
   BufferAt at(TensorId id) const { return memory_.at(id); }
   void run(const PreparedPlan& plan) const;
+  void work_out(const RunnablePlan& runnable);
 
   GpuBackend& gpu_;
   const OpGraph& graph_;
@@ -79,21 +82,41 @@ std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfus
   return {std::move(of_unfused), std::move(of_fused)};
 }
 
+// What is right of each kernel. That takes no GPU, and no kernel needs another's.
+void PlanCheck::work_out(const RunnablePlan& runnable) {
+  constexpr std::size_t kTogether = 8;  // some 100 MB each, at most
+  std::vector<const Kernel*> open;
+  for (std::size_t k = 0; k < runnable.kernels.size(); ++k) {
+    if (launches(runnable.plan.kernels[k]) && !parts_.contains(runnable.kernels[k])) {
+      open.push_back(&runnable.kernels[k]);
+    }
+  }
+  for (std::size_t begin = 0; begin < open.size(); begin += kTogether) {
+    stop_if_interrupted();
+    progress_(fmt::format("working out what is right, {} of {} kernels", begin, open.size()));
+    const std::size_t end = std::min(begin + kTogether, open.size());
+    std::vector<std::future<PartVerifier>> parts;
+    for (std::size_t i = begin; i < end; ++i) {
+      parts.push_back(std::async(std::launch::async, [this, &ops = *open[i]] {
+        return PartVerifier(graph_, part_of(graph_, ops), memory_.seed());
+      }));
+    }
+    for (std::size_t i = begin; i < end; ++i) parts_.emplace(*open[i], parts[i - begin].get());
+  }
+}
+
 Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
+  work_out(runnable);
   const PreparedPlan& plan = runnable.plan;
   Verification all;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!launches(plan.kernels[k])) continue;
     stop_if_interrupted();
     progress_(fmt::format("checking {}, kernel {} of {}", plan.key, k + 1, plan.kernels.size()));
-    const Kernel& ops = runnable.kernels[k];
-    auto known = parts_.find(ops);
-    if (known == parts_.end()) {
-      known = parts_.try_emplace(ops, graph_, part_of(graph_, ops), memory_.seed()).first;
-    }
-    all = worse_of(std::move(all), known->second.check(
-                                       gpu_, [&](TensorId id) { return at(id); },
-                                       [&] { enqueue(gpu_, plan.kernels[k].steps); }));
+    all = worse_of(std::move(all), parts_.at(runnable.kernels[k])
+                                       .check(
+                                           gpu_, [&](TensorId id) { return at(id); },
+                                           [&] { enqueue(gpu_, plan.kernels[k].steps); }));
   }
   return all;
 }
