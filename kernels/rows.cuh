@@ -232,6 +232,21 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
 }
 
+// What is held for another look, in shared memory or in registers. There the compiler would give
+// each byte one of its own: behind the asm it knows of nothing but whole words.
+template <typename P>
+__device__ __forceinline__ void hold_at(P& to, const P& value) {
+  to = value;
+}
+template <typename P>
+__device__ __forceinline__ void hold_packed(P& to, const P& value) {
+  to = value;
+  if (sizeof(to.v[0]) > 1 || sizeof(P) % 4 != 0) return;
+  u32* const words = reinterpret_cast<u32*>(&to);
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(P) / 4; ++i) asm("" : "+r"(words[i]));
+}
+
 // Copies from memory to shared memory that pass by the registers, so that all of a row's can be
 // under way at once. A thread waits for its own alone, until no more than the last kLeft groups of
 // them are missing.
@@ -251,7 +266,7 @@ __device__ __forceinline__ void copy_async(P& to, const T* from) {
 }
 template <typename P, typename T>
 __device__ __forceinline__ void copy_now(P& to, const T* from) {
-  to = *reinterpret_cast<const P*>(from);
+  hold_packed(to, *reinterpret_cast<const P*>(from));
 }
 __device__ __forceinline__ void end_copy_group() {
 #if __CUDA_ARCH__ >= 800

@@ -145,7 +145,7 @@ Value Emitter::value(TensorId tensor, const Index& at) {
           fmt::format("Pack<{}, {}> {};\n", held->computed ? "f32" : stored_type(dtype),
                       piece_->width_text, name);
       piece_->lanes += fmt::format("store_as({}.v[j], {});\n", name, result.text);
-      piece_->after += fmt::format("{} = {};\n", place_of(*held), name);
+      piece_->after += fmt::format("hold_at({}, {});\n", place_of(*held), name);
     }
   } else {
     result = load(tensor, index);

@@ -76,7 +76,7 @@ Value Emitter::load(TensorId tensor, const Index& at) {
                                 piece_->width_text, name, loaded);
   if (held != nullptr) {
     held->since = phase_;
-    piece_->before += fmt::format("{} = {};\n", place_of(*held), name);
+    piece_->before += fmt::format("hold_at({}, {});\n", place_of(*held), name);
   }
   return define("v", type, fmt::format("{}.get(j)", name), false);
 }

@@ -182,6 +182,7 @@ std::string RowWriter::with_places(std::string text, bool in_registers) const {
                              : fmt::format("{}[k * {} + threadIdx.x]", name, schedule_.threads));
   }
   replace_all(text, "copy(", in_registers ? "copy_now(" : "copy_async(");
+  if (in_registers) replace_all(text, "hold_at(", "hold_packed(");
   return text;
 }
 

@@ -23,8 +23,6 @@ struct KnownSpills {
   std::string_view why;
 };
 constexpr std::array kKnownSpills = {
-    KnownSpills{"1024 threads, held in registers", 2560,
-                "30 values a thread, and ops that need many more, share 64 registers or fewer"},
     KnownSpills{"mma, tiles", 256,
                 "two blocks a multiprocessor leave 128 registers beside 64 sums"},
     KnownSpills{
