@@ -31,7 +31,8 @@ template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN
 struct ContractRowsSm90 {
   static constexpr int kTileM = 128;
   static constexpr int kTileK = 64;
-  static constexpr int kConsumers = 2;  // warpgroups, of 64 rows each
+  static constexpr int kConsumers = 2;           // warpgroups, of 64 rows each
+  static constexpr int kWarps = 4 * kConsumers;  // that multiply
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStages = 4;
   static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
@@ -42,12 +43,12 @@ struct ContractRowsSm90 {
   static constexpr int kParts = Rows::kParts;
   // Folds of every row by every block, for two tiles in turn.
   static constexpr u32 kTradeBytes = 2 * kCluster * kTileM * sizeof(State);
-  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kTradeBytes + 128;
+  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kTradeBytes + 256;
   static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
 
   struct Barriers {
     u64 full[kStages], empty[kStages];
-    u64 trade[2][kConsumers];
+    u64 trade[2][kWarps];
   };
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
@@ -64,8 +65,8 @@ struct ContractRowsSm90 {
         // The first block's stages are free when all blocks have read A.
         barrier_init(&barriers.empty[s], rank == 0 ? kConsumers * kCluster : kConsumers);
       }
-      for (int i = 0; i < 2 * kConsumers; ++i) {
-        barrier_init(&barriers.trade[i / kConsumers][i % kConsumers], kCluster);
+      for (int i = 0; i < 2 * kWarps; ++i) {
+        barrier_init(&barriers.trade[i / kWarps][i % kWarps], 1);
       }
       barrier_init_done();
     }
@@ -175,7 +176,7 @@ struct ContractRowsSm90 {
       const Piece piece{tile / units, tile % units * kTileM + consumer * 64 + thread / 32 * 16,
                         (int)rank * kTileN, shape.m, shape.n};
       finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileM,
-             &barriers.trade[turn % 2][consumer], epilogue);
+             &barriers.trade[turn % 2][consumer * 4 + thread / 32], epilogue);
     }
   }
 
@@ -196,36 +197,37 @@ struct ContractRowsSm90 {
       pass_first<Eight>(epilogue, piece, acc, rows);
     else
       pass_first<int>(epilogue, piece, acc, rows);
-    // Every block of the cluster gets this one's folds of its rows.
+    // The warps that hold other columns of these rows, one in each block, get this one's folds of
+    // them. Their next are written to other places, and those after them only once this warp's next
+    // have arrived, which it sends after it has used these.
     const int lane = threadIdx.x % 32;
     const int line = consumer * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    if (kCluster > 1 && lane == 0) barrier_expect(barrier, kCluster * 16 * sizeof(State));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
-      State* const slot = trade + rank * kTileM + line + 8 * half;
-      if constexpr (kCluster == 1) {
-        if (lane % 4 == 0) *slot = rows[half];
-      } else {
+      if constexpr (kCluster > 1) {
+        State* const slot = trade + rank * kTileM + line + 8 * half;
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
-          for (int p = 0; p < kParts; ++p) store_at(&slot->part[p], to, rows[half].part[p]);
+          for (int p = 0; p < kParts; ++p) {
+            store_async_at(&slot->part[p], barrier, to, rows[half].part[p]);
+          }
         }
       }
     }
-    if constexpr (kCluster == 1) {
-      __syncwarp();
-    } else {
-      group_sync(2 + consumer, 128);
-      if (threadIdx.x % 128 < kCluster) barrier_publish_at(barrier, threadIdx.x % 128);
-      barrier_wait_published(barrier, turn / 2 & 1);
-    }
+    if constexpr (kCluster > 1) {
+      barrier_wait(barrier, turn / 2 & 1);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows[half] = trade[line + 8 * half];
+      for (int half = 0; half < 2; ++half) {
+        rows[half] = trade[line + 8 * half];
 #pragma unroll
-      for (int from = 1; from < kCluster; ++from) {
-        rows[half] = Rows::merge(rows[half], trade[from * kTileM + line + 8 * half]);
+        for (int from = 1; from < kCluster; ++from) {
+          rows[half] = Rows::merge(rows[half], trade[from * kTileM + line + 8 * half]);
+        }
       }
+    } else {
+      __syncwarp();  // keeps the second pass's loads, and their registers, behind the first pass
     }
     if (whole)
       pass_second<Eight>(epilogue, piece, acc, rows);

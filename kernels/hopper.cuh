@@ -53,35 +53,16 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
       : "memory");
 }
 
-// The same two for what plain stores wrote, at the cluster's scope: they wait for the stores, and
-// for the L1 to forget what it held.
-__device__ __forceinline__ void barrier_publish_at(u64* barrier, u32 rank) {
+// To the same place in block `rank` of the cluster, counted as bytes on that block's `barrier`: who
+// waits there may read it. No fence: a release of plain stores would wait for those to memory, too.
+__device__ __forceinline__ void store_async_at(float* to, u64* barrier, u32 rank, float value) {
   asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(
-          shared_address(barrier)),
-      "r"(rank)
-      : "memory");
-}
-__device__ __forceinline__ void barrier_wait_published(u64* barrier, u32 parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra over;\n"
-      "bra again;\n"
-      "over:\n}" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
-}
-// To the same place in block `rank` of the cluster.
-__device__ __forceinline__ void store_at(float* to, u32 rank, float value) {
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "st.shared::cluster.f32 [remote], %2;\n}" ::"r"(shared_address(to)),
-      "r"(rank), "f"(value)
+      "{\n.reg .b32 remote, counted;\n"
+      "mapa.shared::cluster.u32 remote, %0, %3;\n"
+      "mapa.shared::cluster.u32 counted, %1, %3;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [remote], %2, "
+      "[counted];\n}" ::"r"(shared_address(to)),
+      "r"(shared_address(barrier)), "r"(__float_as_uint(value)), "r"(rank)
       : "memory");
 }
 

@@ -78,7 +78,7 @@ void ContractionWriter::tile_rows() {
     constexpr std::uint64_t kStages = 4;
     const std::uint64_t trade = 2 * tiling.cluster * kTileM * 4 * epilogue_.row_parts();
     kernel.shared_bytes =
-        static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 128);
+        static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 256);
     kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);
     kernel.blocks = tiling.cluster * (ceil_div(product_.m, kTileM)) * product_.batches();
     kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileM, tiling.tile_n,

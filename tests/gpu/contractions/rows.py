@@ -76,7 +76,7 @@ def source(name, tail, tile_n, cluster, along_n, align=8):
 class RowsProblem(Problem):
     def __init__(self, a, b, tile_n, cluster, along_n, parts):
         super().__init__(a, b, tb=along_n, tile_n=tile_n, cluster=1)
-        self.shared = (4 * (128 + tile_n) * 128 + 2 * cluster * 128 * parts * 4 + 128)
+        self.shared = (4 * (128 + tile_n) * 128 + 2 * cluster * 128 * parts * 4 + 256)
         self.cluster = cluster
         self.units = -(-self.m // 128) * self.outer * self.inner
 
