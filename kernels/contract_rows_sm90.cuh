@@ -30,41 +30,36 @@
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
 struct ContractRowsSm90 {
   static constexpr int kTileM = 128;
-  static constexpr int kTileK = 64;
+  typedef OperandTile<Element, kTileM, kAlongM> TileA;
+  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  static constexpr int kTileK = TileA::kDepth;
   static constexpr int kConsumers = 2;           // warpgroups, of 64 rows each
   static constexpr int kWarps = 4 * kConsumers;  // that multiply
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kStages = 4;
-  static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
-  static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
-  static constexpr u32 kBox = 64 * 64 * sizeof(Element);
+  typedef Stages<kStages> Ring;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   typedef typename Epilogue::Rows Rows;
   typedef typename Rows::State State;
   static constexpr int kParts = Rows::kParts;
   // Folds of every row by every block, for two tiles in turn.
   static constexpr u32 kTradeBytes = 2 * kCluster * kTileM * sizeof(State);
-  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kTradeBytes + 256;
-  static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + kTradeBytes + 256;
 
   struct Barriers {
-    u64 full[kStages], empty[kStages];
+    Ring ring;
     u64 trade[2][kWarps];
   };
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
-    u8* const tiles_a = shared;
-    u8* const tiles_b = shared + kStages * kBytesA;
-    State* const trade = reinterpret_cast<State*>(tiles_b + kStages * kBytesB);
-    Barriers& barriers = *reinterpret_cast<Barriers*>(tiles_b + kStages * kBytesB + kTradeBytes);
+    State* const trade = reinterpret_cast<State*>(shared + kStages * kStageBytes);
+    Barriers& barriers = *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kTradeBytes);
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
-      for (int s = 0; s < kStages; ++s) {
-        barrier_init(&barriers.full[s], 1);
-        // The first block's stages are free when all blocks have read A.
-        barrier_init(&barriers.empty[s], rank == 0 ? kConsumers * kCluster : kConsumers);
-      }
+      // The first block's stages are free when all blocks have read A.
+      barriers.ring.init(rank == 0 ? kConsumers * kCluster : kConsumers);
       for (int i = 0; i < 2 * kWarps; ++i) {
         barrier_init(&barriers.trade[i / kWarps][i % kWarps], 1);
       }
@@ -79,11 +74,10 @@ struct ContractRowsSm90 {
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x < 128) {
       shrink_registers<40>();
-      if (threadIdx.x == 0)
-        produce(a, b, shape, units, tiles, steps, rank, tiles_a, tiles_b, barriers);
+      if (threadIdx.x == 0) produce(a, b, shape, units, tiles, steps, rank, shared, barriers.ring);
     } else {
       grow_registers<232>();
-      consume(shape, units, tiles, steps, rank, tiles_a, tiles_b, trade, barriers, epilogue);
+      consume(shape, units, tiles, steps, rank, shared, trade, barriers, epilogue);
     }
     if constexpr (kCluster > 1) {
       __syncwarp();
@@ -93,86 +87,48 @@ struct ContractRowsSm90 {
 
   static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
                                                  const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
-                                                 Barriers& barriers) {
-    int stage = 0;
-    u32 parity = 1;
+                                                 int steps, u32 rank, u8* stages, Ring& ring) {
+    auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
       const int batch = tile / units, m = tile % units * kTileM, n = (int)rank * kTileN;
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
       const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
-      for (int step = 0; step < steps; ++step) {
+      for (int step = 0; step < steps; ++step, at.next()) {
         const int k = step * kTileK;
-        barrier_wait(&barriers.empty[stage], parity);
-        u64* const full = &barriers.full[stage];
-        barrier_expect(full, kBytesA + kBytesB);
-        if (rank == 0) {
-          u8* const to = tiles_a + stage * kBytesA;
-          if constexpr (kAlongM) {
-            fetch_a(to, a, full, m, k, a2, a3);
-            fetch_a(to + kBox, a, full, m + 64, k, a2, a3);
-          } else {
-            fetch_a(to, a, full, k, m, a2, a3);
-          }
-        }
-        u8* const to = tiles_b + stage * kBytesB;
-        if constexpr (kAlongN) {
-#pragma unroll
-          for (int i = 0; i < kTileN / 64; ++i) {
-            copy_box(to + i * kBox, b, full, n + i * 64, k, b2, b3, kEvictNormal);
-          }
-        } else {
-          copy_box(to, b, full, k, n, b2, b3, kEvictNormal);
-        }
-        if (++stage == kStages) stage = 0, parity ^= 1;
+        u8* const to = stages + at.stage * kStageBytes;
+        u64* const full = ring.wait_empty(at);
+        barrier_expect(full, kStageBytes);
+        if (rank == 0) TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3);
+        TileB::template fetch<1>(to + TileA::kBytes, b, full, n, k, b2, b3);
       }
     }
   }
 
-  static __device__ __forceinline__ void fetch_a(void* to, const TensorMap& a, u64* barrier, int c0,
-                                                 int c1, int c2, int c3) {
-    if constexpr (kCluster > 1)
-      copy_box_to((1u << kCluster) - 1, to, a, barrier, c0, c1, c2, c3, kEvictNormal);
-    else
-      copy_box(to, a, barrier, c0, c1, c2, c3, kEvictNormal);
-  }
-
   static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
-                                                 State* trade, Barriers& barriers,
-                                                 const Epilogue& epilogue) {
+                                                 int steps, u32 rank, u8* stages, State* trade,
+                                                 Barriers& barriers, const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
-    const u64 a0 = wgmma_operand(tiles_a + consumer * kBox, kBox);
-    const u64 b0 = wgmma_operand(tiles_b, kBox);
-    constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
-    constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
-    int stage = 0, turn = 0;
-    u32 parity = 0;
+    const u64 a0 = wgmma_operand(stages + consumer * TileA::kBox, TileA::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
+    Ring& ring = barriers.ring;
+    auto at = Ring::to_read();
+    int turn = 0;
     for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster, ++turn) {
-      float acc[kTileN / 2];
+      float sums[1][kTileN / 2];
+      float(&acc)[kTileN / 2] = sums[0];
       int before = 0;
-      for (int step = 0; step < steps; ++step) {
-        barrier_wait(&barriers.full[stage], parity);
-        const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
-        const u64 at_b = b0 + (u32)stage * (kBytesB >> 4);
-        pin(acc);
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < kTileK / 16; ++k) {
-          Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
-              acc, at_a + k * kStepA, at_b + k * kStepB, step > 0 || k > 0, Element{});
-        }
-        wgmma_commit();
-        pin(acc);
+      for (int step = 0; step < steps; ++step, at.next()) {
+        ring.wait_full(at);
+        const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+        multiply_stage<TileA, TileB>(sums, a0 + offset, b0 + offset, step > 0);
         wgmma_wait<1>();
-        if (step > 0) release(barriers, before, thread, rank);
-        before = stage;
-        if (++stage == kStages) stage = 0, parity ^= 1;
+        if (step > 0) release(ring, before, thread, rank);
+        before = at.stage;
       }
       wgmma_wait<0>();
       pin(acc);
-      release(barriers, before, thread, rank);
+      release(ring, before, thread, rank);
       const Piece piece{tile / units, tile % units * kTileM + consumer * 64 + thread / 32 * 16,
                         (int)rank * kTileN, shape.m, shape.n};
       finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileM,
@@ -180,11 +136,10 @@ struct ContractRowsSm90 {
     }
   }
 
-  static __device__ __forceinline__ void release(Barriers& barriers, int stage, int thread,
-                                                 u32 rank) {
-    if (thread == 0) barrier_arrive(&barriers.empty[stage]);
+  static __device__ __forceinline__ void release(Ring& ring, int stage, int thread, u32 rank) {
+    if (thread == 0) barrier_arrive(&ring.empty[stage]);
     if constexpr (kCluster > 1) {
-      if (thread == 1 && rank != 0) barrier_arrive_at(&barriers.empty[stage], 0);
+      if (thread == 1 && rank != 0) barrier_arrive_at(&ring.empty[stage], 0);
     }
   }
 

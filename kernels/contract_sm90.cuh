@@ -55,7 +55,9 @@ struct ContractSm90 {
   static constexpr int kTileM = 128;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
-  static constexpr int kTileK = 64;
+  typedef OperandTile<Element, kTileM, kAlongM> TileA;
+  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  static constexpr int kTileK = TileA::kDepth;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -65,15 +67,14 @@ struct ContractSm90 {
   // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
   static constexpr int kLead = 2;
   static constexpr int kStages = kAlternate ? 6 : 4;
-  static constexpr u32 kBytesA = kTileM * kTileK * sizeof(Element);
-  static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
+  typedef Stages<kStages> Ring;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
   // Each warp's folds of its tile's columns.
   static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
-  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + kFoldBytes + 16 * kStages;
-  static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + kFoldBytes + sizeof(Ring);
   static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
                 "boxes of 64 columns");
 
@@ -81,22 +82,13 @@ struct ContractSm90 {
   static constexpr int kTurnBarrier = 4;  // and 5
   static constexpr int kStaggerBarrier = 8;
 
-  // 64 x 64: what an MN-major operand's tile is made of, and half of A's rows.
-  static constexpr u32 kBox = 64 * 64 * sizeof(Element);
-
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
-    u8* const tiles_a = shared;
-    u8* const tiles_b = shared + kStages * kBytesA;
-    ColumnState* const folds = reinterpret_cast<ColumnState*>(tiles_b + kStages * kBytesB);
-    u64* const full = reinterpret_cast<u64*>(tiles_b + kStages * kBytesB + kFoldBytes);
-    u64* const empty = full + kStages;
+    ColumnState* const folds = reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes);
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kFoldBytes);
     if (threadIdx.x == 0) {
-      for (int s = 0; s < kStages; ++s) {
-        barrier_init(&full[s], 1);
-        barrier_init(&empty[s], (kAlternate ? 1 : kConsumers) * kCluster);
-      }
+      ring.init((kAlternate ? 1 : kConsumers) * kCluster);
       barrier_init_done();
       prefetch_map(a);
       prefetch_map(b);
@@ -111,11 +103,11 @@ struct ContractSm90 {
     const int steps = (shape.k + kTileK - 1) / kTileK;
     if (threadIdx.x / 128 == 0) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, tiles_a, full, empty);
-      if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, tiles_b, full, empty);
+      if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, shared, ring);
+      if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, shared, ring);
     } else {
       grow_registers<232>();
-      consume(shape, walk, steps, rank, tiles_a, tiles_b, full, empty, folds, epilogue);
+      consume(shape, walk, steps, rank, shared, ring, folds, epilogue);
     }
     // No block may leave while another's copies and arrivals are on their way to it.
     if constexpr (kCluster > 1) {
@@ -128,97 +120,70 @@ struct ContractSm90 {
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
                                                  const TileWalk& walk, int steps, u32 rank,
-                                                 u8* tiles, u64* full, u64* empty) {
-    int stage = 0;
-    u32 parity = 1;  // the first round finds every stage empty
+                                                 u8* stages, Ring& ring) {
+    auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
-      for (int step = 0; step < steps; ++step) {
-        barrier_wait(&empty[stage], parity);
+      for (int step = 0; step < steps; ++step, at.next()) {
+        u8* const to = stages + at.stage * kStageBytes;
+        u64* const full = ring.wait_empty(at);
+        int k = step * kTileK;
         if constexpr (kOfA) {
-          barrier_expect(&full[stage], kBytesA + kBytesB);
-          int k = step * kTileK, piece = c2;
+          barrier_expect(full, kStageBytes);
+          int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
-          fetch_a(tiles + stage * kBytesA, map, &full[stage], k,
-                  (unit * kCluster + (int)rank) * kTileM, piece, c3);
+          TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileM, k, piece,
+                                   c3);
         } else {
-          fetch_b(tiles + stage * kBytesB, map, &full[stage], step * kTileK, column * kTileN, c2,
-                  c3, rank);
+          fetch_b(to + TileA::kBytes, map, full, column * kTileN, k, c2, c3, rank);
         }
-        if (++stage == kStages) stage = 0, parity ^= 1;
       }
-    }
-  }
-
-  static __device__ __forceinline__ void fetch_a(u8* to, const TensorMap& a, u64* barrier, int k,
-                                                 int m, int c2, int c3) {
-    if constexpr (kAlongM) {
-#pragma unroll
-      for (int i = 0; i < kTileM / 64; ++i) {
-        copy_box(to + i * kBox, a, barrier, m + i * 64, k, c2, c3, kEvictNormal);
-      }
-    } else {
-      copy_box(to, a, barrier, k, m, c2, c3, kEvictNormal);
     }
   }
 
   // This block's share of the tile, to all blocks of the cluster.
-  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, u64* barrier, int k,
-                                                 int n, int c2, int c3, u32 rank) {
+  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, u64* barrier, int n,
+                                                 int k, int c2, int c3, u32 rank) {
+    constexpr u32 kBox = TileB::kBox;
     if constexpr (kAlongN) {
 #pragma unroll
       for (int i = 0; i < kTileN / 64; ++i) {
-        if (i % kCluster == rank) share(to + i * kBox, b, barrier, n + i * 64, k, c2, c3);
+        if (i % kCluster != rank) continue;
+        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
       for (int i = 0; i < kTileN / 32; ++i) {
-        if (i % kCluster == rank) share(to + i * (kBox / 2), b, barrier, k, 0, n / 8 + i * 4, 0);
+        if (i % kCluster != rank) continue;
+        copy_box_to_all<kCluster>(to + i * (kBox / 2), b, barrier, k, 0, n / 8 + i * 4, 0,
+                                  kEvictNormal);
       }
     } else {
-      constexpr int kOwnN = kTileN / kCluster;
-      share(to + rank * (kBytesB / kCluster), b, barrier, k, n + (int)rank * kOwnN, c2, c3);
+      typedef OperandTile<Element, kTileN / kCluster, false> Share;
+      Share::template fetch<kCluster>(to + rank * Share::kBytes, b, barrier,
+                                      n + (int)rank * (kTileN / kCluster), k, c2, c3);
     }
   }
 
-  static __device__ __forceinline__ void share(void* to, const TensorMap& b, u64* barrier, int c0,
-                                               int c1, int c2, int c3) {
-    constexpr u32 kAll = (1u << kCluster) - 1;
-    if constexpr (kCluster > 1)
-      copy_box_to(kAll, to, b, barrier, c0, c1, c2, c3, kEvictNormal);
-    else
-      copy_box(to, b, barrier, c0, c1, c2, c3, kEvictNormal);
-  }
-
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* tiles_a, u8* tiles_b,
-                                                 u64* full, u64* empty, ColumnState* folds,
-                                                 const Epilogue& epilogue) {
+                                                 int steps, u32 rank, u8* stages, Ring& ring,
+                                                 ColumnState* folds, const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    const u64 a0 = wgmma_operand(tiles_a + (kAlternate ? 0 : consumer) * kBox, kBox);
-    const u64 b0 = wgmma_operand(tiles_b, kBox);
-    // 16 of K further on: 32 bytes along a K-major row, or 16 MN-major rows.
-    constexpr u32 kStepA = (kAlongM ? 16 * 128 : 32) >> 4;
-    constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
-    int stage = 0;
-    u32 parity = 0;
-    const auto skip = [&](int count) {
-      stage += count;
-      parity ^= (u32)(stage / kStages) & 1;
-      stage %= kStages;
-    };
+    const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
+    auto at = Ring::to_read();
     const int stride = gridDim.x / kCluster;
     int tile = blockIdx.x / kCluster;
     bool first = !kAlternate;
     const int lead = min(kLead, steps) - 1;
     if constexpr (kAlternate) {
       if (consumer == 1) {
-        tile += stride, skip(steps);
+        tile += stride, at.skip(steps);
         group_arrive(kTurnBarrier, 256);
       }
     } else if (consumer == 1 && tile < walk.total) {
@@ -230,47 +195,32 @@ struct ContractSm90 {
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
       // the next, but not from the one after that.
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
-      for (int step = 0; step < steps; ++step) {
-        barrier_wait(&full[stage], parity);
-        const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
-        const u64 at_b = b0 + (u32)stage * (kBytesB >> 4);
-#pragma unroll
-        for (int i = 0; i < kStrips; ++i) pin(acc[i]);
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < kTileK / 16; ++k) {
-#pragma unroll
-          for (int i = 0; i < kStrips; ++i) {
-            Wgmma<kTileN>::template shared<kAlongM, kAlongN>(
-                acc[i], at_a + i * (kBox >> 4) + k * kStepA, at_b + k * kStepB, step > 0 || k > 0,
-                Element{});
-          }
-        }
-        wgmma_commit();
-#pragma unroll
-        for (int i = 0; i < kStrips; ++i) pin(acc[i]);
+#pragma unroll 2
+      for (int step = 0; step < steps; ++step, at.next()) {
+        ring.wait_full(at);
+        const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+        multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
         if (first && consumer == 0 && step == lead) {
           group_arrive(kStaggerBarrier, 256);
           first = false;
         }
         // The products of the step before are done: its stage may be filled again.
         wgmma_wait<1>();
-        if (step > 0) release(&empty[before], thread);
-        before = stage;
-        if (++stage == kStages) stage = 0, parity ^= 1;
+        if (step > 0) release(&ring.empty[before], thread);
+        before = at.stage;
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
-      release(&empty[before], thread);
+      release(&ring.empty[before], thread);
       const int strip = (unit * kCluster + (int)rank) * 2 + (kAlternate ? 0 : consumer);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
         finish(shape, batch, strip + i, column, acc[i], folds + consumer * 4 * kTileN, epilogue);
       }
-      if constexpr (kAlternate) skip(steps);  // the other warpgroup's tile
+      if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
     }
   }
 

@@ -26,33 +26,28 @@
 
 template <typename Element, int kRows, int kTileN, int kSplit, bool kAlongN, class Epilogue>
 struct ContractThinSm90 {
-  static constexpr int kTileK = 64;
+  typedef OperandTile<Element, kRows, false> TileA;
+  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  static constexpr int kTileK = TileA::kDepth;
   static constexpr int kConsumers = kTileN / 64;  // warpgroups
   static constexpr int kThreads = 128 * kConsumers + 32;
-  static constexpr u32 kBytesA = kRows * kTileK * sizeof(Element);
-  static constexpr u32 kBytesB = kTileN * kTileK * sizeof(Element);
-  static constexpr u32 kBox = 64 * 64 * sizeof(Element);
-  static constexpr int kStages = (104 << 10) / (kBytesA + kBytesB);
-  static constexpr u32 kSharedBytes = kStages * (kBytesA + kBytesB) + 16 * kStages;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kStages = (104 << 10) / kStageBytes;
+  typedef Stages<kStages> Ring;
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
   // Sums lie where the operands were. Lines are 4 words apart from the banks' period, so that
   // neither the accumulators' stores nor the pieces' loads meet.
   static constexpr int kLine = kTileN + 4;
-  static_assert(kRows * kLine * 4 <= kStages * (kBytesA + kBytesB), "the sums fit");
-  static_assert(sizeof(Element) == 2 && Epilogue::Columns::kParts == 0, "");
+  static_assert(kRows * kLine * 4 <= kStages * kStageBytes, "the sums fit");
+  static_assert(Epilogue::Columns::kParts == 0, "columns are not folded");
   typedef typename Epilogue::Rows Rows;
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
-    u8* const tiles_b = shared;
-    u8* const tiles_a = shared + kStages * kBytesB;
-    u64* const full = reinterpret_cast<u64*>(tiles_a + kStages * kBytesA);
-    u64* const empty = full + kStages;
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes);
     if (threadIdx.x == 0) {
-      for (int s = 0; s < kStages; ++s) {
-        barrier_init(&full[s], 1);
-        barrier_init(&empty[s], kConsumers);
-      }
+      ring.init(kConsumers);
       barrier_init_done();
     }
     __syncthreads();
@@ -64,10 +59,10 @@ struct ContractThinSm90 {
     float* const sums = reinterpret_cast<float*>(shared);
     if (threadIdx.x >= 128 * kConsumers) {
       if (threadIdx.x == 128 * kConsumers) {
-        produce(a, b, shape, batch, tile, first, count, tiles_a, tiles_b, full, empty);
+        produce(a, b, shape, batch, tile, first, count, shared, ring);
       }
     } else {
-      multiply(count, tiles_a, tiles_b, full, empty, sums);
+      multiply(count, shared, ring, sums);
     }
     __syncwarp();
     if constexpr (kSplit > 1)
@@ -84,62 +79,37 @@ struct ContractThinSm90 {
 
   static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
                                                  const ContractShape& shape, int batch, int tile,
-                                                 int first, int count, u8* tiles_a, u8* tiles_b,
-                                                 u64* full, u64* empty) {
+                                                 int first, int count, u8* stages, Ring& ring) {
     const int outer = batch / shape.inner, inner = batch % shape.inner;
     const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
     const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
-    const int n = tile * kTileN;
-    int stage = 0;
-    u32 parity = 1;  // the first round finds every stage empty
-    for (int step = first; step < first + count; ++step) {
+    auto at = Ring::to_fill();
+    for (int step = first; step < first + count; ++step, at.next()) {
       const int k = step * kTileK;
-      barrier_wait(&empty[stage], parity);
-      barrier_expect(&full[stage], kBytesA + kBytesB);
-      u8* const to_b = tiles_b + stage * kBytesB;
-      if constexpr (kAlongN) {
-#pragma unroll
-        for (int i = 0; i < kConsumers; ++i) {
-          copy_box(to_b + i * kBox, b, &full[stage], n + i * 64, k, b2, b3, kEvictFirst);
-        }
-      } else {
-        copy_box(to_b, b, &full[stage], k, n, b2, b3, kEvictFirst);
-      }
-      copy_box(tiles_a + stage * kBytesA, a, &full[stage], k, 0, a2, a3, kEvictNormal);
-      if (++stage == kStages) stage = 0, parity ^= 1;
+      u8* const to = stages + at.stage * kStageBytes;
+      u64* const full = ring.wait_empty(at);
+      barrier_expect(full, kStageBytes);
+      TileB::template fetch<1>(to + TileA::kBytes, b, full, tile * kTileN, k, b2, b3, kEvictFirst);
+      TileA::template fetch<1>(to, a, full, 0, k, a2, a3);
     }
   }
 
   // Leaves this block's sums as [row][column].
-  static __device__ __forceinline__ void multiply(int count, u8* tiles_a, u8* tiles_b, u64* full,
-                                                  u64* empty, float* sums) {
+  static __device__ __forceinline__ void multiply(int count, u8* stages, Ring& ring, float* sums) {
     const int consumer = threadIdx.x / 128, thread = threadIdx.x % 128;
-    const u64 a0 = wgmma_operand(tiles_a, kBox);
-    const u64 b0 = wgmma_operand(tiles_b + consumer * kBox, kBox);
-    constexpr u32 kStepA = 32 >> 4;
-    constexpr u32 kStepB = (kAlongN ? 16 * 128 : 32) >> 4;
-    float acc[kRows / 2];
+    const u64 a0 = wgmma_operand(stages, TileA::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes + consumer * TileB::kBox, TileB::kBox);
+    float acc[1][kRows / 2];
 #pragma unroll
-    for (int i = 0; i < kRows / 2; ++i) acc[i] = 0;
-    int stage = 0;
-    u32 parity = 0;
-    for (int step = 0; step < count; ++step) {
-      barrier_wait(&full[stage], parity);
-      const u64 at_a = a0 + (u32)stage * (kBytesA >> 4);
-      const u64 at_b = b0 + (u32)stage * (kBytesB >> 4);
-      pin(acc);
-      wgmma_begin();
-#pragma unroll
-      for (int k = 0; k < kTileK / 16; ++k) {
-        Wgmma<kRows>::template shared<kAlongN, false>(acc, at_b + k * kStepB, at_a + k * kStepA, 1,
-                                                      Element{});
-      }
-      wgmma_commit();
-      pin(acc);
+    for (int i = 0; i < kRows / 2; ++i) acc[0][i] = 0;
+    auto at = Ring::to_read();
+    for (int step = 0; step < count; ++step, at.next()) {
+      ring.wait_full(at);
+      const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+      multiply_stage<TileB, TileA>(acc, b0 + offset, a0 + offset, true);
       wgmma_wait<0>();  // the memory takes longer: nothing is gained by running ahead
-      pin(acc);
-      if (thread == 0) barrier_arrive(&empty[stage]);
-      if (++stage == kStages) stage = 0, parity ^= 1;
+      pin(acc[0]);
+      if (thread == 0) barrier_arrive(&ring.empty[at.stage]);
     }
     group_sync(1, 128 * kConsumers);  // nobody reads the operands any more
     const int lane = thread % 32;
@@ -147,7 +117,7 @@ struct ContractThinSm90 {
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) {
       const int row = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      sums[row * kLine + column + i / 2 % 2 * 8] = acc[i];
+      sums[row * kLine + column + i / 2 % 2 * 8] = acc[0][i];
     }
   }
 
