@@ -132,12 +132,15 @@ __device__ __forceinline__ float gelu_tanh_narrow(float x) {
   return x * sigmoid_narrow(x * slope);
 }
 
-// Counter-based random numbers (splitmix64): element i depends on the seed and i alone. It is
-// dropped where its 24 bits are below `limit`, which is p 2^24 rounded up.
+// Dropped where the draw from [0, 2^24) of element i alone, as src/graph/dropout.hpp has it, lies
+// below `limit`, which is p 2^24 rounded up. `seed` is a constant, and so is its key; what is left
+// for each element is one product: beside the tensor cores products take their cycles.
 __device__ __forceinline__ bool dropped(u64 seed, u64 i, u32 limit) {
-  u64 z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  z ^= z >> 31;
-  return (u32)(z >> 40) < limit;
+  u64 key = seed + 0x9e3779b97f4a7c15ull;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ull;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebull;
+  key ^= key >> 31;
+  const u64 step = key + i * 0x9e3779b97f4a7c15ull;
+  const u64 mixed = (u64)((u32)(step >> 32) ^ (u32)step) * 0xcd9e8d57u;
+  return ((u32)(mixed >> 32) ^ (u32)mixed) >> 8 < limit;
 }

@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 
-#include "core/random_bits.hpp"
 #include "graph/dropout.hpp"
 #include "graph/graph_text.hpp"
 #include "measure/element.hpp"
@@ -177,14 +176,51 @@ TEST_CASE("dropout keeps what its draw says, scaled") {
   const Values mask = given.values("m");
   const Values y = given.values("y");
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    const double draw =
-        static_cast<double>(random_bits(9 + 0xd1342543de82ef95U, i) >> 40U) * 0x1p-24;
-    REQUIRE(mask[i] == (draw >= 0.25 ? 1 : 0));
-    REQUIRE(y[i] == (draw >= 0.25 ? 4 : 0));
+    const bool kept = dropout_draw(9 + 0xd1342543de82ef95U, i) >= 1U << 22U;
+    REQUIRE(mask[i] == (kept ? 1 : 0));
+    REQUIRE(y[i] == (kept ? 4 : 0));
   }
   CHECK(std::ranges::count(mask, 0.0) > 400);
   CHECK(std::ranges::count(mask, 0.0) < 600);
   CHECK(y != given.values("z"));  // another op, other elements
+}
+
+TEST_CASE("dropout's draws are as often small as p says, whatever those beside them are") {
+  constexpr std::uint64_t kCount = 1U << 18U;
+  // Four standard deviations of how many of kCount are found where each is with probability p.
+  const auto expected = [](std::uint64_t found, double p) {
+    const double mean = kCount * p;
+    return std::abs(static_cast<double>(found) - mean) < 4 * std::sqrt(mean * (1 - p));
+  };
+  constexpr std::uint64_t kHighWord = std::uint64_t{1} << 32U;
+  for (const std::uint64_t first : {std::uint64_t{0}, 3 * kHighWord - 1000}) {
+    const auto small = [first](std::uint64_t seed, std::uint64_t i) {
+      return dropout_draw(seed, first + i) < 0.1 * 0x1p24;
+    };
+    for (const std::uint64_t seed : {0U, 7U}) {
+      std::uint64_t alone = 0;
+      for (std::uint64_t i = 0; i < kCount; ++i) alone += small(seed, i) ? 1U : 0U;
+      CHECK(expected(alone, 0.1));
+      for (const std::uint64_t apart :
+           {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{8}, std::uint64_t{768},
+            std::uint64_t{1024}, std::uint64_t{16384}, std::uint64_t{65536}, kHighWord}) {
+        CAPTURE(apart);
+        std::uint64_t both = 0;
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          both += small(seed, i) && small(seed, i + apart) ? 1U : 0U;
+        }
+        CHECK(expected(both, 0.01));
+      }
+      for (const std::uint64_t other : {seed + 1, seed + 0xd1342543de82ef95U}) {
+        CAPTURE(other);
+        std::uint64_t both = 0;
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          both += small(seed, i) && small(other, i) ? 1U : 0U;
+        }
+        CHECK(expected(both, 0.01));
+      }
+    }
+  }
 }
 
 TEST_CASE("single elements are what they are among all others") {

@@ -34,6 +34,12 @@ def random_bits(seed, i):
     return z ^ (z >> 31)
 
 
+def dropout_draw(seed, i):
+    z = (random_bits(seed, 0) + i * 0x9e3779b97f4a7c15) & MASK
+    z = (z >> 32 ^ z & 0xffffffff) * 0xcd9e8d57
+    return (z >> 32 ^ z & 0xffffffff) >> 8
+
+
 UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 
 
@@ -143,7 +149,7 @@ def nll_loss(op, x, targets):
 def dropout(op, x):
     seed = (op.get("seed", 0) + (op["position"] + 1) * 0xd1342543de82ef95) & MASK
     p = op.get("p", 0.5)
-    keep = np.array([(random_bits(seed, i) >> 40) * 2.0**-24 >= p for i in range(x.size)])
+    keep = np.array([dropout_draw(seed, i) * 2.0**-24 >= p for i in range(x.size)])
     keep = keep.reshape(x.shape)
     return np.where(keep, x / (1 - p), 0), keep
 
