@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import cuda
-from contract import error_of, report
+from checks import error_of, report
 
 STORE = """
 struct Store {

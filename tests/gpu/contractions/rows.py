@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 import cuda
-from contract import Problem, error_of, operand, report
+from checks import error_of, report
+from products import Problem, operand
 
 NORM = """
 struct Tail {
