@@ -35,6 +35,12 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
          alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
 }
 
+std::string ContractionWriter::blocks(std::initializer_list<std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += std::string(embedded_kernel(name)) + "\n";
+  return text;
+}
+
 std::string ContractionWriter::shape(std::uint64_t group) const {
   const auto steps = [](std::uint64_t distance) { return distance > 0 ? 1 : 0; };
   return fmt::format(
@@ -50,6 +56,23 @@ std::string ContractionWriter::entry(std::string_view bounds, std::string_view p
   return fmt::format("extern \"C\" __global__ void {} fused({}{}{}{}) {{\n  {}\n}}\n", bounds,
                      parameters, parameters.empty() || pointers.empty() ? "" : ", ", pointers,
                      epilogue_.workspace_parameter(), call);
+}
+
+std::string ContractionWriter::mapped_entry(std::string_view contract, std::string_view bounds,
+                                            std::uint64_t cluster) const {
+  return fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
+         entry(fmt::format("__launch_bounds__({}) __cluster_dims__({}, 1, 1)", bounds, cluster),
+               "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
+               fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+}
+
+std::string ContractionWriter::strided_entry(std::string_view contract, std::string_view bounds,
+                                             std::string_view a, std::string_view b,
+                                             std::string_view more) const {
+  return strides() + fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
+         entry(bounds, "",
+               fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
+                           more));
 }
 
 MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64_t lines,

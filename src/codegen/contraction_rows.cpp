@@ -8,7 +8,6 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/product_shares.hpp"
-#include "core/embedded.hpp"
 
 namespace fusecalc {
 namespace {
@@ -53,10 +52,7 @@ void ContractionWriter::write_rows() {
   epilogue_.write_rows(product_);
   reserve_packed();
   result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_rows_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
-  result_.source.text += epilogue_.text() + shape(1);
+  result_.source.text += blocks({"hopper", "contract_rows_sm90"}) + epilogue_.text() + shape(1);
   result_.threads = 384;
 }
 
@@ -67,14 +63,10 @@ void ContractionWriter::tile_rows() {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
     kernel.maps = {map_of(product_.a, product_.m, kTileM),
                    map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};
-    kernel.source.text +=
-        fmt::format("typedef ContractRowsSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                    name_of(operand_type()), tiling.tile_n, tiling.cluster, product_.a.across,
-                    product_.b.across) +
-        entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
-                          tiling.cluster),
-              "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-              fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+    kernel.source.text += mapped_entry(
+        fmt::format("ContractRowsSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tiling.tile_n,
+                    tiling.cluster, product_.a.across, product_.b.across),
+        "Contract::kThreads, 1", tiling.cluster);
     constexpr std::uint64_t kStages = 4;
     const std::uint64_t trade = 2 * tiling.cluster * kTileM * 4 * epilogue_.row_parts();
     kernel.shared_bytes =

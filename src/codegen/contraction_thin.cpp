@@ -7,7 +7,6 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/product_shares.hpp"
-#include "core/embedded.hpp"
 
 namespace fusecalc {
 
@@ -26,14 +25,12 @@ void ContractionWriter::write_vector() {
       vector_shares(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
   if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
   if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
-  result_.source.text += std::string(embedded_kernel("contract_vector")) + "\n";
   result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractVector<{}, {}, {}, {}, Epilogue> Contract;\n",
-                  stored_type(operand_type()), align, shares.lanes, shares.split) +
-      entry(fmt::format("__launch_bounds__({})", shares.threads), "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
-                        shares.split > 1 ? ", work" : ""));
+      blocks({"contract_vector"}) + epilogue_.text() + shape(8) +
+      strided_entry(fmt::format("ContractVector<{}, {}, {}, {}", stored_type(operand_type()), align,
+                                shares.lanes, shares.split),
+                    fmt::format("__launch_bounds__({})", shares.threads), a, b,
+                    shares.split > 1 ? ", work" : "");
   result_.threads = static_cast<unsigned>(shares.threads);
   result_.blocks = ceil_div(rows, shares.threads / shares.lanes) * shares.split;
   if (shares.split > 1) {
@@ -78,16 +75,11 @@ void ContractionWriter::write_thin_sm90() {
   result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
   result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_thin_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
   result_.source.text +=
-      epilogue_.text() + shape(8) +
-      fmt::format("typedef ContractThinSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), rows, tile_n, split, product_.b.across) +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)", split),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+      blocks({"hopper", "contract_thin_sm90"}) + epilogue_.text() + shape(8) +
+      mapped_entry(fmt::format("ContractThinSm90<{}, {}, {}, {}, {}", name_of(operand_type()), rows,
+                               tile_n, split, product_.b.across),
+                   "Contract::kThreads", split);
   constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
   const std::uint64_t stage = (rows + tile_n) * 128;
   result_.shared_bytes = static_cast<std::uint32_t>(kStagedBytes / stage * (stage + 16));
@@ -106,15 +98,11 @@ void ContractionWriter::write_thin_sm80() {
   epilogue_.write(product_, tile_n);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_thin"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
   result_.source.text +=
-      epilogue_.text() + shape(8) + strides() +
-      fmt::format("typedef ContractThin<{}, {}, {}, Epilogue> Contract;\n", name_of(operand_type()),
-                  row_tiles, column_tiles) +
-      entry("__launch_bounds__(256)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+      blocks({"mma", "contract_thin"}) + epilogue_.text() + shape(8) +
+      strided_entry(
+          fmt::format("ContractThin<{}, {}, {}", name_of(operand_type()), row_tiles, column_tiles),
+          "__launch_bounds__(256)", a, b);
   result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
   result_.threads = 256;
   result_.blocks = ceil_div(product_.n, tile_n);

@@ -7,7 +7,6 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/product_shares.hpp"
-#include "core/embedded.hpp"
 
 namespace fusecalc {
 
@@ -53,20 +52,15 @@ void ContractionWriter::write_sm90() {
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
   result_.source.architecture_bound = true;
-  for (const char* block : {"hopper", "contract_sm90"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
   result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTileRows * cluster, 2)) +
-      fmt::format("typedef ContractSm90<{}, {}, {}, {}, {}, Epilogue> Contract;\n",
-                  name_of(operand_type()), tile_n, cluster, product_.a.across,
-                  product_.b.across ? "LinesOfB::kAcross"
-                  : in_order        ? "LinesOfB::kInOrder"
-                                    : "LinesOfB::kAlong") +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
-                        cluster),
-            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+      blocks({"hopper", "contract_sm90"}) + epilogue_.text() +
+      shape(group_of(product_, kTileRows * cluster, 2)) +
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
+                               cluster, product_.a.across,
+                               product_.b.across ? "LinesOfB::kAcross"
+                               : in_order        ? "LinesOfB::kInOrder"
+                                                 : "LinesOfB::kAlong"),
+                   "Contract::kThreads, 1", cluster);
   const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   result_.shared_bytes =
       static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
@@ -85,17 +79,15 @@ void ContractionWriter::write_sm80() {
   epilogue_.write(product_, kTile);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  for (const char* block : {"mma", "contract_sm80"}) {
-    result_.source.text += std::string(embedded_kernel(block)) + "\n";
-  }
   const std::string_view element = stored_type(type);
   result_.source.text +=
-      epilogue_.text() + shape(group_of(product_, kTile, bytes_of(type, 1))) + strides() +
-      fmt::format("typedef ContractSm80<{}, {}, {}, {}, {}, {}, Epilogue> Contract;\n", element,
-                  type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
-                  alignment_of(product_.b), product_.a.across, product_.b.across) +
-      entry("__launch_bounds__(256, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", a, b, epilogue_.made()));
+      blocks({"mma", "contract_sm80"}) + epilogue_.text() +
+      shape(group_of(product_, kTile, bytes_of(type, 1))) +
+      strided_entry(
+          fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
+                      type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
+                      alignment_of(product_.b), product_.a.across, product_.b.across),
+          "__launch_bounds__(256, Contract::kBlocksPerSm)", a, b);
   result_.shared_bytes = 65536;
   result_.threads = 256;
   result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,8 +57,15 @@ class ContractionWriter {
   std::string strides() const;
   std::string operands_of_any();
   std::string shape(std::uint64_t group) const;
+  static std::string blocks(std::initializer_list<std::string_view> names);  // of kernels/
   std::string entry(std::string_view bounds, std::string_view parameters,
                     std::string_view call) const;
+  // The same around `contract`, a block's struct with its arguments but for the epilogue: one that
+  // takes its operands as tensor maps, or as pointers and strides.
+  std::string mapped_entry(std::string_view contract, std::string_view bounds,
+                           std::uint64_t cluster) const;
+  std::string strided_entry(std::string_view contract, std::string_view bounds, std::string_view a,
+                            std::string_view b, std::string_view more = {}) const;
   MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
                       std::uint32_t box_lines) const;
 

@@ -266,7 +266,7 @@ TEST_CASE("whole rows stay in the registers of a cluster, in the tilings that wa
   CHECK(kernel.persistent_cluster == 2);
   CHECK(kernel.blocks == 6);  // 300 rows are three pieces of 128
   // Four stages of 128 + 192 lines of 128 bytes; three floats of 128 rows from 2 blocks, twice.
-  CHECK(kernel.shared_bytes == 4 * 320 * 128 + 2 * 2 * 128 * 12 + 128);
+  CHECK(kernel.shared_bytes == 4 * 320 * 128 + 2 * 2 * 128 * 12 + 256);
   CHECK(kernel.workspace_bytes == 0);
   CHECK(kernel.maps.size() == 2);
   CHECK(kernel.maps[1].box[1] == 192);
