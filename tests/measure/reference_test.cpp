@@ -185,6 +185,14 @@ TEST_CASE("dropout keeps what its draw says, scaled") {
   CHECK(y != given.values("z"));  // another op, other elements
 }
 
+TEST_CASE("dropout's draws are those that they were") {
+  CHECK(dropout_draw(0, 0) == 0xce7031);
+  CHECK(dropout_draw(0, 1) == 0xdd0958);
+  CHECK(dropout_draw(1, 0) == 0xa0b79a);
+  CHECK(dropout_draw(0, std::uint64_t{1} << 32U) == 0x1659f5);
+  CHECK(dropout_draw(std::uint64_t{1} << 63U, 5) == 0x81731a);
+}
+
 TEST_CASE("dropout's draws are as often small as p says, whatever those beside them are") {
   constexpr std::uint64_t kCount = 1U << 18U;
   // Four standard deviations of how many of kCount are found where each is with probability p.
