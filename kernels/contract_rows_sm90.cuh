@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, where what follows needs whole rows of C:
 // softmax or layer_norm of a product's rows. Needs elements.cuh, quick.cuh, epilogue.cuh,
-// tile_walk.cuh and hopper.cuh before it.
+// tile_walk.cuh, hopper.cuh and stages.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
 //   typedef LogSumExp Rows;  // or Max, Sum, Moments: what is needed of a row

@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
-// plain store. Needs elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh and
-// hopper.cuh before it.
+// plain store. Needs elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and
+// stages.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -41,9 +41,9 @@
 // Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
 // fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
 // columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
-// 160. A large product runs at the power limit, and these bytes take their part of it: plain
-// products of 8192^3, with pauses between, take 7 % longer with 128 columns than with 256, and 5 %
-// with 160.
+// 160: about what the L2 gives, so that what an epilogue reads beside comes on top. A large product
+// runs at the power limit, and these bytes take their part of it: plain products of 8192^3, with
+// pauses between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
 // How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
 // accumulators of a lane are neighbours.

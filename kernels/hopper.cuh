@@ -124,70 +124,6 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
       : "memory");
 }
 
-// The stages through which operands go from the copy engine to wgmma, round and round. One is full
-// when all that was announced for it has landed, and empty again when its readers have arrived.
-template <int kCount>
-struct Stages {
-  u64 full[kCount], empty[kCount];
-
-  // Where a thread is on its way round, and the parity of the phase that it waits for there.
-  struct Place {
-    int stage;
-    u32 parity;
-    __device__ __forceinline__ void next() {
-      if (++stage == kCount) stage = 0, parity ^= 1;
-    }
-    __device__ __forceinline__ void skip(int count) {
-      stage += count;
-      parity ^= (u32)(stage / kCount) & 1;
-      stage %= kCount;
-    }
-  };
-  static __device__ __forceinline__ Place to_read() { return {0, 0}; }
-  // The first round finds every stage empty.
-  static __device__ __forceinline__ Place to_fill() { return {0, 1}; }
-
-  __device__ __forceinline__ void init(u32 readers) {
-    for (int s = 0; s < kCount; ++s) {
-      barrier_init(&full[s], 1);
-      barrier_init(&empty[s], readers);
-    }
-  }
-  __device__ __forceinline__ void wait_full(Place at) { barrier_wait(&full[at.stage], at.parity); }
-  // The barrier that counts what lands there, once there is room.
-  __device__ __forceinline__ u64* wait_empty(Place at) {
-    barrier_wait(&empty[at.stage], at.parity);
-    return &full[at.stage];
-  }
-};
-
-// A stage's part of an operand: kLines (rows of A, columns of B) by 64 of k. kAcross: it lies as
-// [k][line] in memory, and comes in boxes of 64 lines.
-template <typename T, int kLines, bool kAcrossK>
-struct OperandTile {
-  typedef T Element;
-  static constexpr bool kAcross = kAcrossK;
-  static constexpr int kDepth = 64;
-  static constexpr u32 kBytes = kLines * kDepth * sizeof(Element);
-  static constexpr u32 kBox = 64 * kDepth * sizeof(Element);  // 64 lines of it
-  // In wgmma's operands, 16 of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
-  static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
-  static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
-
-  template <int kBlocks>
-  static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
-                                               int k, int c2, int c3, u64 hint = kEvictNormal) {
-    if constexpr (kAcross) {
-#pragma unroll
-      for (int i = 0; i < kLines / 64; ++i) {
-        copy_box_to_all<kBlocks>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3, hint);
-      }
-    } else {
-      copy_box_to_all<kBlocks>(to, map, barrier, k, line, c2, c3, hint);
-    }
-  }
-};
-
 // wgmma: D[64][N] += A[64][16] B[16][N] by four warps.
 
 __device__ __forceinline__ void wgmma_begin() {
@@ -300,24 +236,3 @@ FUSECALC_WGMMA_BOTH(128, 64, 65, 66, 67, 68, 69, 70)
 FUSECALC_WGMMA_BOTH(160, 80, 81, 82, 83, 84, 85, 86)
 FUSECALC_WGMMA_BOTH(192, 96, 97, 98, 99, 100, 101, 102)
 FUSECALC_WGMMA_BOTH(256, 128, 129, 130, 131, 132, 133, 134)
-
-// acc[i] += what a stage holds of A's i-th 64 lines and of B, or = that; committed as a group.
-template <class TileA, class TileB, int kStrips, int kSums>
-__device__ __forceinline__ void multiply_stage(float (&acc)[kStrips][kSums], u64 a, u64 b,
-                                               bool keep) {
-#pragma unroll
-  for (int i = 0; i < kStrips; ++i) pin(acc[i]);
-  wgmma_begin();
-#pragma unroll
-  for (int k = 0; k < TileA::kDepth / 16; ++k) {
-#pragma unroll
-    for (int i = 0; i < kStrips; ++i) {
-      Wgmma<2 * kSums>::template shared<TileA::kAcross, TileB::kAcross>(
-          acc[i], a + i * (TileA::kBox >> 4) + k * TileA::kStep, b + k * TileB::kStep,
-          keep || k > 0, typename TileA::Element{});
-    }
-  }
-  wgmma_commit();
-#pragma unroll
-  for (int i = 0; i < kStrips; ++i) pin(acc[i]);
-}

@@ -52,7 +52,8 @@ void ContractionWriter::write_rows() {
   epilogue_.write_rows(product_);
   reserve_packed();
   result_.source.architecture_bound = true;
-  result_.source.text += blocks({"hopper", "contract_rows_sm90"}) + epilogue_.text() + shape(1);
+  result_.source.text +=
+      blocks({"hopper", "stages", "contract_rows_sm90"}) + epilogue_.text() + shape(1);
   result_.threads = 384;
 }
 

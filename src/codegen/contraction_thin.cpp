@@ -76,7 +76,7 @@ void ContractionWriter::write_thin_sm90() {
                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "contract_thin_sm90"}) + epilogue_.text() + shape(8) +
+      blocks({"hopper", "stages", "contract_thin_sm90"}) + epilogue_.text() + shape(8) +
       mapped_entry(fmt::format("ContractThinSm90<{}, {}, {}, {}, {}", name_of(operand_type()), rows,
                                tile_n, split, product_.b.across),
                    "Contract::kThreads", split);

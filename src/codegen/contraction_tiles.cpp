@@ -53,7 +53,7 @@ void ContractionWriter::write_sm90() {
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "contract_sm90"}) + epilogue_.text() +
+      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_.text() +
       shape(group_of(product_, kTileRows * cluster, 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
                                cluster, product_.a.across,

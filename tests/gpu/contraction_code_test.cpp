@@ -213,16 +213,16 @@ extern "C" __global__ void __launch_bounds__(256)
 TEST_CASE("contractions of few rows for sm_90a compile and keep their accumulators in registers") {
   for (const auto& [tail, arguments] : {std::pair{kPointwise, "bf16, 16, 64, 8, false"},
                                         std::pair{kRowLogSumExp, "f16, 64, 128, 1, true"}}) {
-    check_compiles(
-        source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "contract_thin_sm90"},
-                  tail + "typedef ContractThinSm90<" + arguments + R"(, Tail> Contract;
+    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
+                              "contract_thin_sm90"},
+                             tail + "typedef ContractThinSm90<" + arguments + R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
       const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
   Contract::run(a, b, shape, tail);
 }
 )"),
-        "sm_90", true);
+                   "sm_90", true);
   }
 }
 
@@ -280,10 +280,10 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
   Contract::run(a, b, shape, tail);
 }
 )";
-    check_compiles(
-        source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "contract_rows_sm90"},
-                  text),
-        "sm_90", true);
+    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
+                              "contract_rows_sm90"},
+                             text),
+                   "sm_90", true);
   }
 }
 

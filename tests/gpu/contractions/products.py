@@ -6,7 +6,7 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_sm90")
+BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "stages", "contract_sm90")
 BLOCKS_80 = ("elements", "quick", "epilogue", "tile_walk", "mma", "contract_sm80")
 ENTRY = """
 typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
@@ -97,7 +97,7 @@ def source_thin(name, epilogue, rows, columns, element="bf16", align=8):
             ENTRY_THIN.format(name=name, rows=rows, columns=columns))
 
 
-BLOCKS_THIN_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "contract_thin_sm90")
+BLOCKS_THIN_90 = (*BLOCKS_90[:-1], "contract_thin_sm90")
 ENTRY_THIN_90 = """
 typedef ContractThinSm90<T, {rows}, {tile_n}, {split}, {tb}, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads) __cluster_dims__({split}, 1, 1)
