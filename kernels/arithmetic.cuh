@@ -133,14 +133,17 @@ __device__ __forceinline__ float gelu_tanh_narrow(float x) {
 }
 
 // Dropped where the draw from [0, 2^24) of element i alone, as src/graph/dropout.hpp has it, lies
-// below `limit`, which is p 2^24 rounded up. `seed` is a constant, and so is its key; what is left
-// for each element is one product: beside the tensor cores products take their cycles.
+// below `limit`, which is p 2^24 rounded up. `seed` is a constant, and so is its key; what
+// neighbours have in common is computed once. What is left for each are two products of 32 bits:
+// beside the tensor cores products take their cycles, and those of 64 bits many.
 __device__ __forceinline__ bool dropped(u64 seed, u64 i, u32 limit) {
   u64 key = seed + 0x9e3779b97f4a7c15ull;
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ull;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebull;
   key ^= key >> 31;
-  const u64 step = key + i * 0x9e3779b97f4a7c15ull;
-  const u64 mixed = (u64)((u32)(step >> 32) ^ (u32)step) * 0xcd9e8d57u;
-  return ((u32)(mixed >> 32) ^ (u32)mixed) >> 8 < limit;
+  const u32 low = (u32)i, high = (u32)(i >> 32);
+  u32 x = low * 0x9e3779b9u + (high * 0x85ebca6bu + (u32)key);
+  x = (x ^ (x >> 16)) * 0x21f0aaadu ^ ((u32)(key >> 32) + high);
+  x = (x ^ (x >> 15)) * 0xd35a2d97u;
+  return (x ^ (x >> 15)) >> 8 < limit;
 }

@@ -6,7 +6,6 @@
 
 #include "codegen/ceil_div.hpp"
 #include "codegen/contraction_writer.hpp"
-#include "core/embedded.hpp"
 
 namespace fusecalc {
 
@@ -49,8 +48,8 @@ void ContractionWriter::take_whole() {
 // The text of a kernel around a building block, once the epilogue is written.
 void ContractionWriter::add_any(std::string_view block, const std::string& functions,
                                 const std::string& contract) {
-  result_.source.text += std::string(embedded_kernel(block)) + "\n" + epilogue_.text() + shape(64) +
-                         "struct Operands {\n" + emitter_.members() + functions + "};\n" +
+  result_.source.text += blocks({block}) + epilogue_.text() + shape(64) + "struct Operands {\n" +
+                         emitter_.members() + functions + "};\n" +
                          fmt::format("typedef {} Contract;\n", contract) +
                          entry("__launch_bounds__(256)", "",
                                fmt::format("Contract::run(kShape, Operands{{{}}}, {});",

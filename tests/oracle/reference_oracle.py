@@ -35,9 +35,11 @@ def random_bits(seed, i):
 
 
 def dropout_draw(seed, i):
-    z = (random_bits(seed, 0) + i * 0x9e3779b97f4a7c15) & MASK
-    z = (z >> 32 ^ z & 0xffffffff) * 0xcd9e8d57
-    return (z >> 32 ^ z & 0xffffffff) >> 8
+    key, low, high = random_bits(seed, 0), i & 0xffffffff, i >> 32
+    x = (low * 0x9e3779b9 + high * 0x85ebca6b + key) & 0xffffffff
+    x = ((x ^ x >> 16) * 0x21f0aaad ^ (key >> 32) + high) & 0xffffffff
+    x = ((x ^ x >> 15) * 0xd35a2d97) & 0xffffffff
+    return (x ^ x >> 15) >> 8
 
 
 UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
