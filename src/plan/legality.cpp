@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,8 @@ constexpr std::size_t kMostTensors = 96;
 // Rows of the smallest contraction tile, and the bytes of an accumulator.
 constexpr std::uint64_t kTileRows = 64;
 constexpr std::uint64_t kAccumulatorBytes = 4;
+
+using Edge = PhaseFinder::Edge;
 
 // One check of one kernel. Each step returns what stands in the way, or nothing.
 class Check {
@@ -36,14 +40,15 @@ class Check {
     if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
     for (const OpId id : kernel_) {
       if (step(id).custom) return {Obstacle::kCustom, id};
+      if (step(id).contracts()) contractions_.push_back(id);
     }
     // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
     finder_.enter(kernel_);
-    find_contractions();
     if (const Verdict order = check_contractions(); !order.legal()) return order;
+    if (finder_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
+    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     phases_ = &finder_.find(kernel_);
     if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
-    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
     if (const Verdict edges = check_edges(); !edges.legal()) return edges;
     if (contractions_.empty()) return check_spaces();
     return contractions_.size() == 1 ? check_epilogue_spaces(contractions_[0]) : Verdict{};
@@ -54,15 +59,11 @@ class Check {
   const Outline::Step& step(OpId id) const { return outline_[id]; }
   std::uint8_t phase_of(OpId id) const { return phases_->runs_in[finder_.index_of(id)]; }
 
-  // Whether the input's value is made by an op of this kernel.
-  bool from_inside(const Outline::Input& input) const {
-    return input.producer != kNone && finder_.contains(input.producer);
-  }
+  std::span<const Edge> edges_of(OpId id) const { return finder_.edges_of(finder_.index_of(id)); }
 
   bool feeds_inside(OpId id) const {
     return std::ranges::any_of(outline_.results_of(id), [&](const Outline::Result& result) {
-      return std::ranges::any_of(graph_.readers[result.tensor],
-                                 [&](OpId reader) { return finder_.contains(reader); });
+      return finder_.readers_inside(result) > 0;
     });
   }
 
@@ -79,7 +80,6 @@ class Check {
   Verdict check_spaces() const;
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
-  void find_contractions();
   Verdict check_contractions() const;
   Verdict check_epilogue(OpId contraction) const;
   Verdict check_epilogue_spaces(OpId contraction) const;
@@ -119,12 +119,12 @@ bool Check::connected() const {
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    for (const Outline::Input& input : outline_.inputs_of(kernel_[i])) {
-      if (from_inside(input)) {
-        join(i, finder_.index_of(input.producer));
+    for (const Edge& edge : finder_.edges_of(i)) {
+      if (edge.inside()) {
+        join(i, edge.maker);
         continue;
       }
-      std::size_t& first = first_reader[finder_.read_of(input)];
+      std::size_t& first = first_reader[edge.value];
       if (first == kernel_.size()) {
         first = i;
       } else {
@@ -138,9 +138,9 @@ bool Check::connected() const {
 
 Verdict Check::check_edges() const {
   for (const OpId id : kernel_) {
-    for (const Outline::Input& input : outline_.inputs_of(id)) {
-      if (!from_inside(input)) continue;
-      const Verdict verdict = check_edge(id, input);
+    for (const Edge& edge : edges_of(id)) {
+      if (!edge.inside()) continue;
+      const Verdict verdict = check_edge(id, *edge.input);
       if (!verdict.legal()) return verdict;
     }
   }
@@ -246,21 +246,15 @@ Verdict Check::check_grid() const {
 
 // Whether an op needs, directly or not, what an earlier one of this kernel makes.
 bool Check::works_on(OpId id, OpId earlier) const {
-  std::vector<bool> needed(kernel_.size(), false);
+  std::bitset<kMostOps> needed;
   needed[finder_.index_of(id)] = true;
   for (std::size_t i = finder_.index_of(id); i > finder_.index_of(earlier); --i) {
     if (!needed[i]) continue;
-    for (const Outline::Input& input : outline_.inputs_of(kernel_[i])) {
-      if (from_inside(input)) needed[finder_.index_of(input.producer)] = true;
+    for (const Edge& edge : finder_.edges_of(i)) {
+      if (edge.inside()) needed[edge.maker] = true;
     }
   }
   return needed[finder_.index_of(earlier)];
-}
-
-void Check::find_contractions() {
-  for (const OpId id : kernel_) {
-    if (step(id).contracts()) contractions_.push_back(id);
-  }
 }
 
 // What the main loops of contractions read and what is made of their results.
@@ -268,9 +262,9 @@ Verdict Check::check_contractions() const {
   const std::vector<OpId>& contractions = contractions_;
   if (contractions.empty()) return {};
   for (const OpId id : kernel_) {
-    for (const Outline::Input& input : outline_.inputs_of(id)) {
-      if (!from_inside(input)) continue;
-      if (const Verdict ready = check_ready(id, input); !ready.legal()) return ready;
+    for (const Edge& edge : edges_of(id)) {
+      if (!edge.inside()) continue;
+      if (const Verdict ready = check_ready(id, *edge.input); !ready.legal()) return ready;
     }
   }
   for (std::size_t i = 1; i < contractions.size(); ++i) {
@@ -298,19 +292,19 @@ Verdict Check::check_contractions() const {
 }
 
 Verdict Check::check_epilogue(OpId contraction) const {
-  for (const Outline::Input& input : outline_.inputs_of(contraction)) {
-    if (from_inside(input)) return {Obstacle::kPrologue, input.producer, contraction};
+  for (const Edge& edge : edges_of(contraction)) {
+    if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, contraction};
   }
   // Whether each op works on the contraction's result.
-  std::vector<bool> follows(kernel_.size(), false);
+  std::bitset<kMostOps> follows;
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const OpId id = kernel_[i];
     if (id == contraction) {
       follows[i] = true;
       continue;
     }
-    for (const Outline::Input& input : outline_.inputs_of(id)) {
-      if (from_inside(input) && follows[finder_.index_of(input.producer)]) follows[i] = true;
+    for (const Edge& edge : finder_.edges_of(i)) {
+      if (edge.inside() && follows[edge.maker]) follows[i] = true;
     }
     const bool picks = step(id).op_class == OpClass::kNormalise && follows[i];
     if (step(id).access != Access::kSame && !picks) {

@@ -33,14 +33,52 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       places_(graph.ops.size()),
       slots_(graph.tensors.size()) {}
 
+PhaseFinder::Slot& PhaseFinder::slot_of(TensorId tensor) {
+  Slot& slot = slots_[tensor];
+  if (slot.stamp != current_) slot = {.stamp = current_};
+  return slot;
+}
+
 void PhaseFinder::enter(const Kernel& kernel) {
   if (kernel == kernel_) return;
   kernel_ = kernel;
   known_ = false;
   ++current_;
+  std::uint32_t edges = 0;
+  first_edge_.resize(kernel.size() + 1);
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
     places_[kernel[i]] = {.stamp = current_, .index = i};
+    first_edge_[i] = edges;
+    edges += static_cast<std::uint32_t>(outline_.inputs_of(kernel[i]).size());
   }
+  first_edge_[kernel.size()] = edges;
+  edges_.resize(std::max<std::size_t>(edges_.size(), edges));
+  phases_.reads.clear();
+  passed_.clear();
+  Edge* edge = edges_.data();
+  for (std::uint32_t i = 0; i < kernel.size(); ++i) {
+    for (const Outline::Input& input : outline_.inputs_of(kernel[i])) *edge++ = edge_of(input, i);
+  }
+}
+
+PhaseFinder::Edge PhaseFinder::edge_of(const Outline::Input& input, std::uint32_t reader) {
+  if (input.producer == kNone || !contains(input.producer)) {
+    Slot& slot = slot_of(input.storage);
+    if (slot.read == kNone) {
+      slot.read = static_cast<std::uint32_t>(phases_.reads.size());
+      phases_.reads.push_back({.value = input.value, .dtype = input.dtype, .size = input.elements});
+    }
+    return {.input = &input, .value = slot.read};
+  }
+  Slot& slot = slot_of(input.value);
+  if (slot.passed == kNone) {
+    slot.passed = static_cast<std::uint32_t>(passed_.size());
+    passed_.push_back({});
+  }
+  Passed& passed = passed_[slot.passed];
+  if (passed.last_reader != reader) ++passed.readers;
+  passed.last_reader = reader;
+  return {.input = &input, .maker = places_[input.producer].index, .value = slot.passed};
 }
 
 const Phases& PhaseFinder::find(const Kernel& kernel) {
@@ -49,9 +87,8 @@ const Phases& PhaseFinder::find(const Kernel& kernel) {
   known_ = true;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
-  phases_.reads.clear();
-  read_phases_.clear();
   phases_.held_bytes = 0;
+  read_phases_.assign(phases_.reads.size(), 0);
   run_forward(kernel);
   run_backward(kernel);
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
@@ -69,12 +106,8 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Outline::Step& step = outline_[kernel[i]];
     std::uint8_t phase = 0;
-    for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
-      if (input.producer != kNone && contains(input.producer)) {
-        phase = std::max(phase, phases_.ready_in[index_of(input.producer)]);
-      } else {
-        list_read(input);
-      }
+    for (const Edge& edge : edges_of(i)) {
+      if (edge.inside()) phase = std::max(phase, phases_.ready_in[edge.maker]);
     }
     phases_.runs_in[i] = phase;
     phases_.ready_in[i] = phase;
@@ -98,8 +131,7 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
 
 bool PhaseFinder::needed_outside(const Outline::Result& result) const {
   if (result.always_needed) return true;
-  const std::span<const OpId> readers = graph_.readers[result.tensor];
-  if (std::ranges::any_of(readers, [&](OpId reader) { return !contains(reader); })) return true;
+  if (readers_inside(result) < graph_.readers[result.tensor].size()) return true;
   if (result.patched_by == kNone) return false;
   const std::span<const Outline::Result> patched = outline_.results_of(result.patched_by);
   return std::ranges::any_of(patched, [&](const Outline::Result& other) {
@@ -142,93 +174,72 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     if (step.moves() && is_full(first.elements) && needed_in_[i] != 0) needed = needed_in_[i];
     if (step.reduces() && step.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
     const bool part = step.moves() && demanded < first.elements;
-    for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
+    for (const Edge& edge : edges_of(i)) {
+      const Outline::Input& input = *edge.input;
       std::uint64_t touched = part ? std::min(input.touched, demanded) : input.touched;
       if (kept > 0 && input.storage == first.storage) touched = std::max(touched, kept);
-      if (input.producer == kNone || !contains(input.producer)) {
-        add_read(input, touched, needed);
+      if (!edge.inside()) {
+        add_read(edge, touched, needed);
         continue;
       }
-      const std::size_t producer = index_of(input.producer);
-      needed_in_[producer] |= needed;
-      std::uint64_t& sum = demanded_[producer];
+      needed_in_[edge.maker] |= needed;
+      std::uint64_t& sum = demanded_[edge.maker];
       sum =
           sum > input.elements - std::min(touched, input.elements) ? input.elements : sum + touched;
     }
   }
 }
 
-void PhaseFinder::list_read(const Outline::Input& input) {
-  Slot& slot = slots_[input.storage];
-  if (slot.stamp == current_) return;
-  slot = {.stamp = current_, .index = static_cast<std::uint32_t>(phases_.reads.size())};
-  phases_.reads.push_back({.value = input.value, .dtype = input.dtype, .size = input.elements});
-  read_phases_.push_back(0);
-}
-
-void PhaseFinder::add_read(const Outline::Input& input, std::uint64_t touched,
-                           std::uint64_t needed_in) {
-  const std::uint32_t slot = slots_[input.storage].index;
-  Phases::Use& use = phases_.reads[slot];
+void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in) {
+  Phases::Use& use = phases_.reads[edge.value];
   use.elements =
       touched > use.size - std::min(use.elements, use.size) ? use.size : use.elements + touched;
-  read_phases_[slot] |= is_full(input.elements) ? needed_in : 1;
+  read_phases_[edge.value] |= is_full(edge.input->elements) ? needed_in : 1;
 }
 
-// The last phase in which `reader` looks at its operands.
-std::uint64_t PhaseFinder::last_phase_of_use(OpId reader, std::size_t index) const {
-  const Outline::Step& step = outline_[reader];
-  return step.reduces() && step.passes > 1 ? phases_.ready_in[index] : phases_.runs_in[index];
+// Full-size values only: those must be held from one look to the next.
+void PhaseFinder::find_looks(const Kernel& kernel) {
+  read_looks_.assign(phases_.reads.size(), {});
+  passed_looks_.assign(passed_.size(), {});
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const Outline::Step& step = outline_[kernel[i]];
+    const bool twice = step.reduces() && step.passes > 1;
+    const std::uint8_t last = twice ? phases_.ready_in[i] : phases_.runs_in[i];
+    for (const Edge& edge : edges_of(i)) {
+      if (!is_full(edge.input->elements)) continue;
+      const bool other_version =
+          !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
+      if (other_version) continue;
+      Looks& looks = edge.inside() ? passed_looks_[edge.value] : read_looks_[edge.value];
+      looks.first = std::min(looks.first, phases_.runs_in[i]);
+      looks.last = std::max(looks.last, last);
+    }
+  }
 }
 
 void PhaseFinder::find_held(const Kernel& kernel) {
   std::uint8_t last = 0;
   for (const std::uint8_t phase : phases_.ready_in) last = std::max(last, phase);
   if (last == 0) return;
+  find_looks(kernel);
   // Bytes held from each phase to the next.
   std::array<std::uint64_t, kLastPhase + 1> held{};
-  const auto hold = [&](DType dtype, std::uint64_t first, std::uint64_t final) {
+  const auto hold = [&](DType dtype, std::uint64_t from, std::uint64_t to) {
+    if (from >= to) return;
     const std::uint64_t bytes =
         checked_bytes_of(dtype, block_elements(phases_.rows, dtype)).value_or(kMaxCount);
-    for (std::uint64_t phase = first; phase < final; ++phase) {
+    for (std::uint64_t phase = from; phase < to; ++phase) {
       if (!checked_add(held[phase], bytes)) held[phase] = kMaxCount;
     }
   };
-  const auto uses = [&](std::span<const OpId> readers, std::uint64_t& first, std::uint64_t& final) {
-    for (const OpId reader : readers) {
-      if (!contains(reader)) continue;
-      const std::size_t i = index_of(reader);
-      first = std::min<std::uint64_t>(first, phases_.runs_in[i]);
-      final = std::max(final, last_phase_of_use(reader, i));
-    }
-  };
-  for (const Phases::Use& use : phases_.reads) {
-    if (!is_full(use.size)) continue;
-    std::uint64_t first = kLastPhase;
-    std::uint64_t final = 0;
-    // A tensor with many readers: those inside are found from the kernel's side.
-    const std::span<const OpId> readers = graph_.readers[use.value];
-    if (readers.size() <= 4 * kernel.size()) {
-      uses(readers, first, final);
-    } else {
-      for (std::size_t i = 0; i < kernel.size(); ++i) {
-        for (const Outline::Input& input : outline_.inputs_of(kernel[i])) {
-          if (input.value != use.value) continue;
-          first = std::min<std::uint64_t>(first, phases_.runs_in[i]);
-          final = std::max(final, last_phase_of_use(kernel[i], i));
-        }
-      }
-    }
-    hold(use.dtype, first, final);
+  for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
+    hold(phases_.reads[i].dtype, read_looks_[i].first, read_looks_[i].last);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
-      if (!is_full(result.elements)) continue;
-      std::uint64_t first = phases_.ready_in[i];
-      std::uint64_t final = first;
-      std::uint64_t ignored = first;
-      uses(graph_.readers[result.tensor], ignored, final);
-      hold(result.dtype, first, final);
+      const Slot& slot = slots_[result.tensor];
+      if (slot.stamp != current_ || slot.passed == kNone) continue;
+      hold(result.dtype, phases_.ready_in[i], passed_looks_[slot.passed].last);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

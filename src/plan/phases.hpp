@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "plan/kernel.hpp"
@@ -45,8 +47,28 @@ class PhaseFinder {
   // Its place there.
   std::size_t index_of(OpId op) const { return places_[op].index; }
 
-  // The place in reads of what an op of the kernel reads from outside.
-  std::size_t read_of(const Outline::Input& input) const { return slots_[input.storage].index; }
+  // What an op of the kernel reads.
+  struct Edge {
+    const Outline::Input* input = nullptr;
+    std::uint32_t maker = kNone;  // the place of the kernel's op that makes it; kNone: outside
+    std::uint32_t value = 0;      // the place in reads of what comes from outside
+
+    bool inside() const { return maker != kNone; }
+  };
+
+  // Of the op at this place in the kernel.
+  std::span<const Edge> edges_of(std::size_t place) const {
+    return {edges_.data() + first_edge_[place], first_edge_[place + 1] - first_edge_[place]};
+  }
+
+  // How many ops of the kernel read this result of one of them.
+  std::size_t readers_inside(const Outline::Result& result) const {
+    const Slot& slot = slots_[result.tensor];
+    return slot.stamp == current_ && slot.passed != kNone ? passed_[slot.passed].readers : 0;
+  }
+
+  // How many values it reads from outside.
+  std::size_t reads() const { return phases_.reads.size(); }
 
   // Makes this the kernel that the questions above and below are about; find() does so, too.
   void enter(const Kernel& kernel);
@@ -62,23 +84,42 @@ class PhaseFinder {
   void run_forward(const Kernel& kernel);
   void run_backward(const Kernel& kernel);
   void find_held(const Kernel& kernel);
-  void list_read(const Outline::Input& input);
-  void add_read(const Outline::Input& input, std::uint64_t touched, std::uint64_t needed_in);
+  Edge edge_of(const Outline::Input& input, std::uint32_t reader);
+  void add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in);
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
-  std::uint64_t last_phase_of_use(OpId reader, std::size_t index) const;
 
-  // Where something stands in the kernel; valid where the stamp is the current one.
-  struct Slot {
+  // Where an op stands in the kernel; valid where the stamp is the current one.
+  struct Place {
     std::uint32_t stamp = 0;
     std::uint32_t index = 0;
   };
+  // What the kernel has to do with a tensor; valid where the stamp is the current one.
+  struct Slot {
+    std::uint32_t stamp = 0;
+    std::uint32_t read = kNone;    // the place in reads of what comes from outside in its memory
+    std::uint32_t passed = kNone;  // its place among what ops of the kernel pass to each other
+  };
+  struct Passed {
+    std::uint32_t readers = 0;
+    std::uint32_t last_reader = kNone;
+  };
+  // The phases in which ops of the kernel look at something.
+  struct Looks {
+    std::uint8_t first = std::numeric_limits<std::uint8_t>::max();
+    std::uint8_t last = 0;
+  };
+  Slot& slot_of(TensorId tensor);
+  void find_looks(const Kernel& kernel);
 
   const OpGraph& graph_;
   const Outline& outline_;
-  std::vector<Slot> places_;  // of ops
-  std::vector<Slot> slots_;   // of reads, by their storage
+  std::vector<Place> places_;  // of ops
+  std::vector<Slot> slots_;    // of tensors
   std::uint32_t current_ = 0;
+  std::vector<Edge> edges_;  // of the kernel's ops, one after the other, then leftovers
+  std::vector<std::uint32_t> first_edge_;  // of each op, and the end
+  std::vector<Passed> passed_;
   Kernel kernel_;       // the last one asked for
   bool known_ = false;  // whether its phases are
   Phases phases_;
@@ -87,6 +128,8 @@ class PhaseFinder {
   std::vector<std::uint64_t> needed_in_;
   std::vector<std::uint64_t> demanded_;
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
+  std::vector<Looks> read_looks_;           // parallel to phases_.reads
+  std::vector<Looks> passed_looks_;         // parallel to passed_
 };
 
 }  // namespace fusecalc

@@ -34,6 +34,8 @@ std::vector<Part> parts_of(const OpGraph& graph, const Kernel& kernel) {
 
 std::pair<Kernel, Kernel> split(const Kernel& kernel, std::uint32_t mask) {
   std::pair<Kernel, Kernel> parts;
+  parts.first.reserve(kernel.size());
+  parts.second.reserve(kernel.size());
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     ((mask >> i & 1U) != 0 ? parts.first : parts.second).push_back(kernel[i]);
   }
