@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <string>
@@ -9,6 +11,19 @@
 #include "core/format.hpp"
 
 namespace fusecalc {
+namespace {
+
+// What cannot stand in a string as it is.
+constexpr std::array<bool, 256> kEscaped = [] {
+  std::array<bool, 256> escaped{};
+  for (std::size_t byte = 0; byte < 0x20; ++byte) escaped[byte] = true;
+  for (const unsigned char byte : {'"', '\\', '\x7F'}) escaped[byte] = true;
+  return escaped;
+}();
+
+bool is_escaped(char c) { return kEscaped[static_cast<unsigned char>(c)]; }
+
+}  // namespace
 
 JsonWriter& JsonWriter::begin(char open, char close, Layout layout) {
   separate();
@@ -82,20 +97,19 @@ void JsonWriter::new_line() {
 
 void JsonWriter::write_string(std::string_view text) {
   output_.write("\"");
-  std::size_t written = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && c != '"' && c != '\\' && byte != 0x7F) continue;
-    output_.write(text.substr(written, i - written));
-    written = i + 1;
+  while (true) {
+    const auto found = std::find_if(text.begin(), text.end(), is_escaped);
+    const auto plain = static_cast<std::size_t>(found - text.begin());
+    output_.write(text.substr(0, plain));
+    if (plain == text.size()) break;
+    const char c = text[plain];
+    text.remove_prefix(plain + 1);
     if (c == '"' || c == '\\') {
       output_.write(std::string{'\\', c});
     } else {
-      output_.write(fmt::format("\\u{:04x}", byte));
+      output_.write(fmt::format("\\u{:04x}", static_cast<unsigned char>(c)));
     }
   }
-  output_.write(text.substr(written));
   output_.write("\"");
 }
 

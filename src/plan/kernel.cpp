@@ -25,6 +25,17 @@ std::vector<std::uint32_t> neighbours(const IdLists& order, const std::vector<st
   return found;
 }
 
+// Whether they can run in the order in which they stand.
+bool in_order(const OpGraph& graph, const std::vector<std::uint32_t>& owner) {
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    if (owner[op] == kNone) continue;
+    for (const OpId earlier : graph.before[op]) {
+      if (owner[earlier] != kNone && owner[earlier] > owner[op]) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 FusionPlan unfused_plan(const OpGraph& graph) {
@@ -36,6 +47,7 @@ FusionPlan unfused_plan(const OpGraph& graph) {
 bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   std::ranges::sort(kernels);
   const std::vector<std::uint32_t> owner = owners_of(graph, kernels);
+  if (in_order(graph, owner)) return true;
   std::vector<std::size_t> waits_for(kernels.size());
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
   for (std::uint32_t k = 0; k < kernels.size(); ++k) {

@@ -61,11 +61,7 @@ class Check {
 
   std::span<const Edge> edges_of(OpId id) const { return finder_.edges_of(finder_.index_of(id)); }
 
-  bool feeds_inside(OpId id) const {
-    return std::ranges::any_of(outline_.results_of(id), [&](const Outline::Result& result) {
-      return finder_.readers_inside(result) > 0;
-    });
-  }
+  bool feeds_inside(OpId id) const { return finder_.feeds_inside(finder_.index_of(id)); }
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {

@@ -33,28 +33,27 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       places_(graph.ops.size()),
       slots_(graph.tensors.size()) {}
 
-PhaseFinder::Slot& PhaseFinder::slot_of(TensorId tensor) {
-  Slot& slot = slots_[tensor];
-  if (slot.stamp != current_) slot = {.stamp = current_};
-  return slot;
-}
-
 void PhaseFinder::enter(const Kernel& kernel) {
   if (kernel == kernel_) return;
   kernel_ = kernel;
   known_ = false;
   ++current_;
-  std::uint32_t edges = 0;
   first_edge_.resize(kernel.size() + 1);
+  first_made_.resize(kernel.size() + 1);
+  std::uint32_t edges = 0;
+  std::uint32_t made = 0;
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
     places_[kernel[i]] = {.stamp = current_, .index = i};
     first_edge_[i] = edges;
+    first_made_[i] = made;
     edges += static_cast<std::uint32_t>(outline_.inputs_of(kernel[i]).size());
+    made += static_cast<std::uint32_t>(outline_.results_of(kernel[i]).size());
   }
   first_edge_[kernel.size()] = edges;
-  edges_.resize(std::max<std::size_t>(edges_.size(), edges));
+  first_made_[kernel.size()] = made;
+  made_.assign(made, {});
   phases_.reads.clear();
-  passed_.clear();
+  edges_.resize(std::max<std::size_t>(edges_.size(), edges));
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
     for (const Outline::Input& input : outline_.inputs_of(kernel[i])) *edge++ = edge_of(input, i);
@@ -63,22 +62,35 @@ void PhaseFinder::enter(const Kernel& kernel) {
 
 PhaseFinder::Edge PhaseFinder::edge_of(const Outline::Input& input, std::uint32_t reader) {
   if (input.producer == kNone || !contains(input.producer)) {
-    Slot& slot = slot_of(input.storage);
-    if (slot.read == kNone) {
-      slot.read = static_cast<std::uint32_t>(phases_.reads.size());
+    Slot& read = slots_[input.storage];
+    if (read.stamp != current_) {
+      read = {.stamp = current_, .index = static_cast<std::uint32_t>(phases_.reads.size())};
       phases_.reads.push_back({.value = input.value, .dtype = input.dtype, .size = input.elements});
     }
-    return {.input = &input, .value = slot.read};
+    return {.input = &input, .value = read.index};
   }
-  Slot& slot = slot_of(input.value);
-  if (slot.passed == kNone) {
-    slot.passed = static_cast<std::uint32_t>(passed_.size());
-    passed_.push_back({});
+  const std::uint32_t maker = places_[input.producer].index;
+  const std::uint32_t value = made_by(maker, input.value);
+  Made& made = made_[value];
+  if (made.last_reader != reader) ++made.readers;
+  made.last_reader = reader;
+  return {.input = &input, .maker = maker, .value = value};
+}
+
+// The place in made_ of a result of the op at this place.
+std::uint32_t PhaseFinder::made_by(std::size_t place, TensorId value) const {
+  std::uint32_t made = first_made_[place];
+  if (first_made_[place + 1] - made == 1) return made;
+  for (const Outline::Result& result : outline_.results_of(kernel_[place])) {
+    if (result.tensor == value) break;
+    ++made;
   }
-  Passed& passed = passed_[slot.passed];
-  if (passed.last_reader != reader) ++passed.readers;
-  passed.last_reader = reader;
-  return {.input = &input, .maker = places_[input.producer].index, .value = slot.passed};
+  return made;
+}
+
+bool PhaseFinder::feeds_inside(std::size_t place) const {
+  return std::any_of(made_.begin() + first_made_[place], made_.begin() + first_made_[place + 1],
+                     [](const Made& made) { return made.readers > 0; });
 }
 
 const Phases& PhaseFinder::find(const Kernel& kernel) {
@@ -129,19 +141,22 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
   space_ = phases_.rows.rows() * phases_.rows.row_length();
 }
 
-bool PhaseFinder::needed_outside(const Outline::Result& result) const {
+bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& result) const {
   if (result.always_needed) return true;
-  if (readers_inside(result) < graph_.readers[result.tensor].size()) return true;
+  const Made& made = made_[made_by(place, result.tensor)];
+  if (made.readers < graph_.readers[result.tensor].size()) return true;
   if (result.patched_by == kNone) return false;
   const std::span<const Outline::Result> patched = outline_.results_of(result.patched_by);
   return std::ranges::any_of(patched, [&](const Outline::Result& other) {
-    return other.storage == result.storage && needed_outside(other);
+    return other.storage == result.storage && needed_outside(index_of(result.patched_by), other);
   });
 }
 
 bool PhaseFinder::needed_outside(TensorId output) const {
-  const auto results = outline_.results_of(graph_.tensors[output].producer);
-  return needed_outside(*std::ranges::find(results, output, &Outline::Result::tensor));
+  const OpId maker = graph_.tensors[output].producer;
+  const auto results = outline_.results_of(maker);
+  return needed_outside(index_of(maker),
+                        *std::ranges::find(results, output, &Outline::Result::tensor));
 }
 
 // Elements that ops of this kernel take from an op's first result although it does not write them:
@@ -162,7 +177,7 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     std::uint64_t demanded = demanded_[i];
     const std::uint64_t kept = kept_elements(first, demanded);
     phases_.written[i] = static_cast<std::uint8_t>(std::ranges::count_if(
-        results, [&](const Outline::Result& result) { return needed_outside(result); }));
+        results, [&](const Outline::Result& result) { return needed_outside(i, result); }));
     if (phases_.written[i] > 0) {
       needed_in_[i] |= bit(phases_.ready_in[i]);
       demanded = first.elements;
@@ -200,7 +215,7 @@ void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_
 // Full-size values only: those must be held from one look to the next.
 void PhaseFinder::find_looks(const Kernel& kernel) {
   read_looks_.assign(phases_.reads.size(), {});
-  passed_looks_.assign(passed_.size(), {});
+  made_looks_.assign(made_.size(), {});
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Outline::Step& step = outline_[kernel[i]];
     const bool twice = step.reduces() && step.passes > 1;
@@ -210,7 +225,7 @@ void PhaseFinder::find_looks(const Kernel& kernel) {
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
-      Looks& looks = edge.inside() ? passed_looks_[edge.value] : read_looks_[edge.value];
+      Looks& looks = edge.inside() ? made_looks_[edge.value] : read_looks_[edge.value];
       looks.first = std::min(looks.first, phases_.runs_in[i]);
       looks.last = std::max(looks.last, last);
     }
@@ -236,10 +251,9 @@ void PhaseFinder::find_held(const Kernel& kernel) {
     hold(phases_.reads[i].dtype, read_looks_[i].first, read_looks_[i].last);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
+    std::uint32_t made = first_made_[i];
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
-      const Slot& slot = slots_[result.tensor];
-      if (slot.stamp != current_ || slot.passed == kNone) continue;
-      hold(result.dtype, phases_.ready_in[i], passed_looks_[slot.passed].last);
+      hold(result.dtype, phases_.ready_in[i], made_looks_[made++].last);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

@@ -51,7 +51,7 @@ class PhaseFinder {
   struct Edge {
     const Outline::Input* input = nullptr;
     std::uint32_t maker = kNone;  // the place of the kernel's op that makes it; kNone: outside
-    std::uint32_t value = 0;      // the place in reads of what comes from outside
+    std::uint32_t value = 0;      // its place in reads, or among the results of the kernel's ops
 
     bool inside() const { return maker != kNone; }
   };
@@ -61,11 +61,8 @@ class PhaseFinder {
     return {edges_.data() + first_edge_[place], first_edge_[place + 1] - first_edge_[place]};
   }
 
-  // How many ops of the kernel read this result of one of them.
-  std::size_t readers_inside(const Outline::Result& result) const {
-    const Slot& slot = slots_[result.tensor];
-    return slot.stamp == current_ && slot.passed != kNone ? passed_[slot.passed].readers : 0;
-  }
+  // Whether an op of the kernel reads a result of the one at this place.
+  bool feeds_inside(std::size_t place) const;
 
   // How many values it reads from outside.
   std::size_t reads() const { return phases_.reads.size(); }
@@ -76,8 +73,8 @@ class PhaseFinder {
   // The result is valid until the next call; asking again for the same kernel costs nothing.
   const Phases& find(const Kernel& kernel);
 
-  // Whether somebody outside of the kernel needs this result of one of its ops.
-  bool needed_outside(const Outline::Result& result) const;
+  // Whether somebody outside of the kernel needs this result of the op at this place.
+  bool needed_outside(std::size_t place, const Outline::Result& result) const;
   bool needed_outside(TensorId output) const;
 
  private:
@@ -89,19 +86,14 @@ class PhaseFinder {
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
 
-  // Where an op stands in the kernel; valid where the stamp is the current one.
-  struct Place {
+  // Where something stands in the kernel; valid where the stamp is the current one.
+  struct Slot {
     std::uint32_t stamp = 0;
     std::uint32_t index = 0;
   };
-  // What the kernel has to do with a tensor; valid where the stamp is the current one.
-  struct Slot {
-    std::uint32_t stamp = 0;
-    std::uint32_t read = kNone;    // the place in reads of what comes from outside in its memory
-    std::uint32_t passed = kNone;  // its place among what ops of the kernel pass to each other
-  };
-  struct Passed {
-    std::uint32_t readers = 0;
+  // A result of one of the kernel's ops.
+  struct Made {
+    std::uint32_t readers = 0;  // of the kernel's ops
     std::uint32_t last_reader = kNone;
   };
   // The phases in which ops of the kernel look at something.
@@ -109,17 +101,19 @@ class PhaseFinder {
     std::uint8_t first = std::numeric_limits<std::uint8_t>::max();
     std::uint8_t last = 0;
   };
-  Slot& slot_of(TensorId tensor);
+  std::uint32_t made_by(std::size_t place, TensorId value) const;
   void find_looks(const Kernel& kernel);
 
   const OpGraph& graph_;
   const Outline& outline_;
-  std::vector<Place> places_;  // of ops
-  std::vector<Slot> slots_;    // of tensors
+  std::vector<Slot> places_;  // of ops
+  std::vector<Slot> slots_;   // of reads, by their storage
   std::uint32_t current_ = 0;
   std::vector<Edge> edges_;  // of the kernel's ops, one after the other, then leftovers
-  std::vector<std::uint32_t> first_edge_;  // of each op, and the end
-  std::vector<Passed> passed_;
+  std::vector<Made> made_;
+  // Of each op, and the end.
+  std::vector<std::uint32_t> first_edge_;
+  std::vector<std::uint32_t> first_made_;
   Kernel kernel_;       // the last one asked for
   bool known_ = false;  // whether its phases are
   Phases phases_;
@@ -129,7 +123,7 @@ class PhaseFinder {
   std::vector<std::uint64_t> demanded_;
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
   std::vector<Looks> read_looks_;           // parallel to phases_.reads
-  std::vector<Looks> passed_looks_;         // parallel to passed_
+  std::vector<Looks> made_looks_;           // parallel to made_
 };
 
 }  // namespace fusecalc

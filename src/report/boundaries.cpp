@@ -38,12 +38,12 @@ const std::vector<Boundary>& BoundaryFinder::of(KernelId kernel) {
   return found_;
 }
 
-std::vector<KernelId> BoundaryFinder::readers_of(TensorId value) const {
-  std::vector<KernelId> readers;
-  for (const OpId op : graph_.readers[value]) readers.push_back(owner_[op]);
-  std::ranges::sort(readers);
-  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-  return readers;
+const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
+  readers_.clear();
+  for (const OpId op : graph_.readers[value]) readers_.push_back(owner_[op]);
+  std::ranges::sort(readers_);
+  readers_.erase(std::unique(readers_.begin(), readers_.end()), readers_.end());
+  return readers_;
 }
 
 // The first op of a kernel that reads the value.
@@ -76,9 +76,9 @@ void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
 
 Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   Boundary boundary{.with = b, .verdict = {}};
-  Kernel both;
-  std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both));
-  boundary.verdict = check_kernel(counter_.phases(), both, rules_);
+  both_.clear();
+  std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
+  boundary.verdict = check_kernel(counter_.phases(), both_, rules_);
   if (!boundary.verdict.legal()) return boundary;
   if (paths_->way_around(a, b)) {
     boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
@@ -86,7 +86,7 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   }
   const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
                                                plan_.kernels[b].traffic.bytes.total());
-  boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both).total());
+  boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both_).total());
   return boundary;
 }
 

@@ -28,7 +28,7 @@ class BoundaryFinder {
   const std::vector<Boundary>& of(KernelId kernel);
 
  private:
-  std::vector<KernelId> readers_of(TensorId value) const;
+  const std::vector<KernelId>& readers_of(TensorId value);
   OpId first_reader(KernelId kernel, TensorId value) const;
   KernelId next_reader(KernelId kernel, TensorId value) const;
   void add(KernelId a, KernelId b, TensorId tensor);
@@ -42,6 +42,8 @@ class BoundaryFinder {
   std::vector<KernelId> owner_;
   std::optional<PathFinder> paths_;
   std::vector<Boundary> found_;
+  std::vector<KernelId> readers_;
+  Kernel both_;
 };
 
 // The reason of a boundary in words.

@@ -93,6 +93,13 @@ class GreedySearch {
     return true;
   }
 
+  // A candidate that waits; what is not here its kernels still know.
+  struct Offer {
+    std::uint64_t saving = 0;
+    KernelId to = 0;
+    std::uint32_t version_to = 0;
+  };
+
   struct Facts {
     std::uint64_t bytes = 0;
     std::uint32_t version = 0;  // of the kernel, one more with every change
@@ -102,31 +109,43 @@ class GreedySearch {
 
   // Offers a kernel with its partners, the most promising first: the others wait for their turn.
   void offer_pairs_of(KernelId k, bool later_only) {
-    offers_[k].clear();
+    pairs_.clear();
     for (const Partner& partner : partners_.of(k)) {
       if (later_only && partner.kernel < k) continue;
       const Facts& other = facts_[partner.kernel];
       const auto size = static_cast<std::uint16_t>(facts_[k].size + other.size);
       const std::size_t contractions = std::size_t{facts_[k].contractions} + other.contractions;
       if (size > kMostOps || !may_be_one(partner, contractions)) continue;
-      offers_[k].push_back({.saving = partner.saving,
-                            .by = k,
-                            .to = partner.kernel,
-                            .version_by = facts_[k].version,
-                            .version_to = other.version,
-                            .size = size});
+      pairs_.push_back({.saving = partner.saving,
+                        .by = k,
+                        .to = partner.kernel,
+                        .version_by = facts_[k].version,
+                        .version_to = other.version,
+                        .size = size});
     }
-    std::sort(offers_[k].begin(), offers_[k].end());
+    std::sort(pairs_.begin(), pairs_.end());
+    offers_[k].clear();
+    offers_[k].reserve(pairs_.size());
+    for (const Candidate& pair : pairs_) {
+      offers_[k].push_back({pair.saving, pair.to, pair.version_to});
+    }
     offer_next(k);
   }
 
+  // What waits was offered by the kernel as it is now: a change offers anew.
   void offer_next(KernelId k) {
-    std::vector<Candidate>& offers = offers_[k];
+    std::vector<Offer>& offers = offers_[k];
     while (!offers.empty() && facts_[offers.back().to].version != offers.back().version_to) {
       offers.pop_back();
     }
     if (offers.empty()) return;
-    queue_.push(offers.back());
+    const Offer& offer = offers.back();
+    queue_.push({.saving = offer.saving,
+                 .by = k,
+                 .to = offer.to,
+                 .version_by = facts_[k].version,
+                 .version_to = offer.version_to,
+                 .size = static_cast<std::uint16_t>(facts_[k].size + facts_[offer.to].size)});
     offers.pop_back();
   }
 
@@ -253,7 +272,8 @@ class GreedySearch {
   std::vector<Facts> facts_;  // parallel
   PathFinder paths_{graph_, kernels_, owner_};
   PartnerFinder partners_{graph_, kernels_, owner_};
-  std::vector<std::vector<Candidate>> offers_;  // of each kernel, those that wait: the best last
+  std::vector<std::vector<Offer>> offers_;  // of each kernel, those that wait: the best last
+  std::vector<Candidate> pairs_;            // of the kernel that makes its offers
   std::priority_queue<Candidate> queue_;
   std::size_t cut_work_ = 0;
 };

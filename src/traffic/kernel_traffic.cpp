@@ -65,7 +65,7 @@ void TrafficCounter::count_writes(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     if (phases.written[i] == 0) continue;
     for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
-      if (!phases_.needed_outside(result)) continue;
+      if (!phases_.needed_outside(i, result)) continue;
       const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
       // Several versions of one memory: the last one stays, the largest share counts.
       KernelTraffic::Entry* earlier = nullptr;
