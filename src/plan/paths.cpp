@@ -21,12 +21,16 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
 
 PathFinder::PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
                        const std::vector<KernelId>& owner)
-    : graph_(graph), kernels_(kernels), owner_(owner), places_(kernels.size()) {
+    : graph_(graph),
+      kernels_(kernels),
+      owner_(owner),
+      places_(kernels.size()),
+      links_(kernels.size()) {
   if (kernels.empty()) return;
   head_ = 0;
   for (KernelId k = 0; k < kernels.size(); ++k) {
-    places_[k].before = k == 0 ? kNone : k - 1;
-    places_[k].after = k + 1 == kernels.size() ? kNone : k + 1;
+    links_[k].before = k == 0 ? kNone : k - 1;
+    links_[k].after = k + 1 == kernels.size() ? kNone : k + 1;
   }
   respace();
 }
@@ -96,34 +100,37 @@ void PathFinder::merge(KernelId into, KernelId from) {
     insert_after(stays, {into});
   }
   unlink(from);
-  insert_after(at_second ? into : places_[into].before, moved);
+  insert_after(at_second ? into : links_[into].before, moved);
 }
 
 void PathFinder::add_beside(KernelId source, bool after) {
   const auto added = static_cast<KernelId>(places_.size());
   places_.emplace_back();
-  insert_after(after ? source : places_[source].before, {added});
+  links_.emplace_back();
+  insert_after(after ? source : links_[source].before, {added});
 }
 
 void PathFinder::drop_last() {
   const auto last = static_cast<KernelId>(places_.size() - 1);
   if (places_[last].label != 0) unlink(last);
   places_.pop_back();
+  links_.pop_back();
 }
 
 void PathFinder::unlink(KernelId k) {
-  Place& place = places_[k];
-  if (place.before == kNone) {
-    head_ = place.after;
+  const Links links = links_[k];
+  if (links.before == kNone) {
+    head_ = links.after;
   } else {
-    places_[place.before].after = place.after;
+    links_[links.before].after = links.after;
   }
-  if (place.after != kNone) places_[place.after].before = place.before;
-  place = {};
+  if (links.after != kNone) links_[links.after].before = links.before;
+  links_[k] = {};
+  places_[k] = {};
 }
 
 std::uint64_t PathFinder::room_after(KernelId left) const {
-  const KernelId right = left == kNone ? head_ : places_[left].after;
+  const KernelId right = left == kNone ? head_ : links_[left].after;
   return (right == kNone ? kLastLabel : places_[right].label) -
          (left == kNone ? 0 : places_[left].label);
 }
@@ -133,12 +140,11 @@ void PathFinder::insert_after(KernelId left, const std::vector<KernelId>& kernel
   if (room_after(left) <= kernels.size()) respace();
   const std::uint64_t step = room_after(left) / (kernels.size() + 1);
   for (const KernelId k : kernels) {
-    Place& place = places_[k];
-    place.before = left;
-    place.after = left == kNone ? head_ : places_[left].after;
-    place.label = (left == kNone ? 0 : places_[left].label) + step;
-    (left == kNone ? head_ : places_[left].after) = k;
-    if (place.after != kNone) places_[place.after].before = k;
+    const KernelId right = left == kNone ? head_ : links_[left].after;
+    links_[k] = {.before = left, .after = right};
+    places_[k].label = (left == kNone ? 0 : places_[left].label) + step;
+    (left == kNone ? head_ : links_[left].after) = k;
+    if (right != kNone) links_[right].before = k;
     left = k;
   }
 }
@@ -147,7 +153,7 @@ void PathFinder::insert_after(KernelId left, const std::vector<KernelId>& kernel
 void PathFinder::respace() {
   const std::uint64_t step = kLastLabel / (places_.size() + 1);
   std::uint64_t label = 0;
-  for (KernelId k = head_; k != kNone; k = places_[k].after) places_[k].label = label += step;
+  for (KernelId k = head_; k != kNone; k = links_[k].after) places_[k].label = label += step;
 }
 
 }  // namespace fusecalc

@@ -38,10 +38,13 @@ class PathFinder {
   void drop_last();
 
  private:
-  // A kernel in the order: a list in which labels rise.
+  // A kernel in the order: a list in which labels rise. What searches look at lies apart from what
+  // only changes need: they visit kernels all over the graph.
   struct Place {
     std::uint64_t label = 0;
     std::uint64_t seen = 0;  // by which search
+  };
+  struct Links {
     KernelId before = kNone;
     KernelId after = kNone;
   };
@@ -68,6 +71,7 @@ class PathFinder {
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
   std::vector<Place> places_;
+  std::vector<Links> links_;  // parallel
   KernelId head_ = kNone;
   std::uint64_t search_ = 0;
   // Of the last search.
