@@ -43,11 +43,16 @@ void PhaseFinder::enter(const Kernel& kernel) {
   std::uint32_t edges = 0;
   std::uint32_t made = 0;
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
+    const std::span<const Outline::Input> inputs = outline_.inputs_of(kernel[i]);
+    const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
+    // Those of a large graph come from memory: for all ops at a time, rather than one by one.
+    __builtin_prefetch(inputs.data());
+    __builtin_prefetch(results.data());
     places_[kernel[i]] = {.stamp = current_, .index = i};
     first_edge_[i] = edges;
     first_made_[i] = made;
-    edges += static_cast<std::uint32_t>(outline_.inputs_of(kernel[i]).size());
-    made += static_cast<std::uint32_t>(outline_.results_of(kernel[i]).size());
+    edges += static_cast<std::uint32_t>(inputs.size());
+    made += static_cast<std::uint32_t>(results.size());
   }
   first_edge_[kernel.size()] = edges;
   first_made_[kernel.size()] = made;

@@ -42,7 +42,7 @@ class PhaseFinder {
 
   const OpGraph& graph() const { return graph_; }
 
-  // Whether the op is in the kernel given to the last find().
+  // Whether the op is in the kernel given to the last enter() or find().
   bool contains(OpId op) const { return places_[op].stamp == current_; }
   // Its place there.
   std::size_t index_of(OpId op) const { return places_[op].index; }

@@ -46,6 +46,7 @@ Kernel between(const OpGraph& graph, OpId scores, Kernel ops) {
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
   std::vector<Kernel> kernels;
+  kernels.reserve(graph.ops.size());
   std::vector<bool> taken(graph.ops.size(), false);
   for (OpId weighted = 0; weighted < graph.ops.size(); ++weighted) {
     if (graph.ops[weighted].op_class != OpClass::kContract) continue;
