@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<bool, 256> kEscaped = [] {
   std::array<bool, 256> escaped{};
   for (std::size_t byte = 0; byte < 0x20; ++byte) escaped[byte] = true;
-  for (const unsigned char byte : {'"', '\\', '\x7F'}) escaped[byte] = true;
+  escaped['"'] = escaped['\\'] = escaped[0x7F] = true;
   return escaped;
 }();
 
