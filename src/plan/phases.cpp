@@ -150,6 +150,7 @@ bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& resul
   if (result.always_needed) return true;
   const Made& made = made_[made_by(place, result.tensor)];
   if (made.readers < graph_.readers[result.tensor].size()) return true;
+  // All that read it are inside: so is what overwrites a part of it.
   if (result.patched_by == kNone) return false;
   const std::span<const Outline::Result> patched = outline_.results_of(result.patched_by);
   return std::ranges::any_of(patched, [&](const Outline::Result& other) {
