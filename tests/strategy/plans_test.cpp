@@ -171,6 +171,29 @@ TEST_CASE("the attention pattern from primitives is one kernel, for compilers to
   }
 }
 
+TEST_CASE("attention looks at the rows of its scores for its softmax alone") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
+    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
+            {"name": "mean", "op": "mean", "inputs": ["s"], "output": "m", "axis": -1,
+             "keepdim": true},
+            {"name": "centre", "op": "sub", "inputs": ["s", "m"], "output": "c"},
+            {"name": "softmax", "op": "softmax", "inputs": ["c"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
+  CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"}) ==
+        "the second contraction needs whole rows of the first");
+}
+
+TEST_CASE("a dropout of its weights stays within attention") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
+    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
+            {"name": "softmax", "op": "softmax", "inputs": ["s"], "output": "p"},
+            {"name": "drop", "op": "dropout", "inputs": ["p"], "output": "d", "p": 0.1},
+            {"name": "pv", "op": "matmul", "inputs": ["d", "v"], "output": "o"}]})");
+  CHECK(auto_of(graph) == "[qk softmax drop pv]");
+}
+
 TEST_CASE("scores that are handed out keep the attention pattern apart") {
   const OpGraph graph = attention_of_primitives(4096, R"(, "outputs": ["o", "s"])");
   CHECK(auto_of(graph) == "[qk] [scale max sub exp sum div] [pv]");
@@ -287,6 +310,21 @@ TEST_CASE("an epilogue reduces what can be put together from tiles") {
   }
   CHECK(obstacle(graph("argmax"), {"linear", "reduce"}) ==
         "argmax cannot be put together from the tiles of linear; sum, mean, max and logsumexp can");
+}
+
+TEST_CASE("an epilogue makes one reduction, of 32-bit floats") {
+  const auto graph = [](const std::string& dtype) {
+    return graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [512, 64]},
+        "w": {"shape": [256, 64]}},
+      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+              {"name": "norm", "op": "rms_norm", "inputs": ["l"], "output": "n"},
+              {"name": "softmax", "op": "softmax", "inputs": ["n"], "output": "y"}]})");
+  };
+  CHECK(obstacle(graph("f16"), {"linear", "norm", "softmax"}) ==
+        "an epilogue makes one reduction of the result of linear; softmax would be the second");
+  CHECK(obstacle(graph("f32"), {"linear", "norm"}).empty());
+  CHECK(obstacle(graph("f64"), {"linear", "norm"}) ==
+        "the epilogue of linear folds 32-bit floats; rms_norm needs another type");
 }
 
 TEST_CASE("a loss streams over the rows of any length that a linear makes") {
