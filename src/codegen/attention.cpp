@@ -133,7 +133,7 @@ bool AttentionWriter::fits_copy_engine() const {
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const Rows& rows) {
     const bool repeats = (parts_.batches > 1 && rows.batch == 0) ||
                          (parts_.heads > 1 && rows.head == 0 && parts_.key_heads > 1);
-    return !repeats && (rows.row | rows.head | rows.batch) % 8 == 0;
+    return !repeats;
   });
 }
 
@@ -177,7 +177,7 @@ void AttentionWriter::write_sm90() {
   result_.threads = 128 + rows * 2;
   const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
   result_.shared_bytes = (rows + 4 * keys) * boxes * 128 + 128;
-  result_.blocks = (parts_.queries + rows - 1) / rows;
+  result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention by wgmma, {} queries a block", rows);
 }
 
@@ -193,7 +193,7 @@ void AttentionWriter::write_sm80() {
                         emitter_.pointer(k_.tensor), emitter_.pointer(v_.tensor)));
   result_.threads = rows * 2;
   result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(head_) * 2;
-  result_.blocks = (parts_.queries + rows - 1) / rows;
+  result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
 }
 

@@ -44,6 +44,7 @@ class AttentionFinder {
   void take_products();
   void find_softmax();
   bool is_scale(TensorId scores, TensorId input);
+  void write_way(Piece& piece, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
   bool in_proportion(TensorId made, TensorId weights) const;
@@ -152,15 +153,19 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   return true;
 }
 
-void AttentionFinder::write_scores(TensorId scores, TensorId input) {
-  if (is_scale(scores, input)) return;
-  Piece& piece = parts_.scores.emplace();
+// From an element of one tensor, which the piece is given, to the same of another.
+void AttentionFinder::write_way(Piece& piece, TensorId from, TensorId to) {
   emitter_.enter(piece, 0);
   const Index s{.name = "s", .path = std::nullopt};
   emitter_.set_loop(s);
-  piece.values[{scores, s.name}] = {.text = "score", .type = type_, .uniform = true};
-  const Value value = emitter_.converted(emitter_.value(input, s), type_);
+  piece.values[{from, s.name}] = {.text = "score", .type = type_, .uniform = true};
+  const Value value = emitter_.converted(emitter_.value(to, s), type_);
   piece.lanes += fmt::format("result = {};\n", value.text);
+}
+
+void AttentionFinder::write_scores(TensorId scores, TensorId input) {
+  if (is_scale(scores, input)) return;
+  write_way(parts_.scores.emplace(), scores, input);
 }
 
 // Whether what is made of a weight is as many times larger as the weight is.
@@ -186,13 +191,7 @@ void AttentionFinder::write_weights(TensorId weights) {
   const TensorId used = op_.operands[0].tensor;
   if (graph_.tensors[used].value == weights) return;
   parts_.in_proportion = in_proportion(used, weights);
-  Piece& piece = parts_.weights.emplace();
-  emitter_.enter(piece, 0);
-  const Index s{.name = "s", .path = std::nullopt};
-  emitter_.set_loop(s);
-  piece.values[{weights, s.name}] = {.text = "score", .type = type_, .uniform = true};
-  const Value value = emitter_.converted(emitter_.value(used, s), type_);
-  piece.lanes += fmt::format("result = {};\n", value.text);
+  write_way(parts_.weights.emplace(), weights, used);
 }
 
 // A bool mask keeps where it is true, any other is added.
