@@ -8,7 +8,7 @@ set(FUSECALC_CUDA_DIR "" CACHE PATH "Folder with the include and lib of NVRTC an
 include(GNUInstallDirs)
 set(module_folder ${CMAKE_INSTALL_LIBDIR}/fusecalc)
 file(RELATIVE_PATH module_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${module_folder})
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/measure/module.cpp APPEND PROPERTY
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/module.cpp APPEND PROPERTY
   COMPILE_DEFINITIONS FUSECALC_MODULE_FOLDER="${module_from_bin}")
 
 function(fusecalc_find_cuda)
@@ -54,8 +54,8 @@ if(missing_cuda)
   return()
 endif()
 
-file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*.cpp)
-list(REMOVE_ITEM gpu_sources ${PROJECT_SOURCE_DIR}/src/gpu/module.cpp)
+file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cpp)
+list(REMOVE_ITEM gpu_sources ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
 
 # Apart from the module, so that the tests can link what needs no GPU.
 add_library(fusecalc_gpu_parts STATIC ${gpu_sources})
@@ -69,7 +69,7 @@ target_link_libraries(fusecalc_gpu_parts
 # NVRTC opens its built-ins by name, and only the older DT_RPATH of the module counts for that.
 target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
 
-add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/gpu/module.cpp)
+add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
 target_link_libraries(fusecalc_gpu PRIVATE fusecalc_gpu_parts fusecalc_warnings)
 set_target_properties(fusecalc_gpu PROPERTIES CXX_VISIBILITY_PRESET hidden)
 add_dependencies(fusecalc fusecalc_gpu)

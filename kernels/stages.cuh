@@ -1,5 +1,5 @@
 // How the operands of a product go from memory to wgmma: what contract_sm90, contract_rows_sm90 and
-// contract_thin_sm90 have in common. Needs elements.cuh and hopper.cuh before it.
+// contract_skinny_sm90 have in common. Needs elements.cuh and hopper.cuh before it.
 
 // The stages through which operands go from the copy engine to wgmma, round and round. One is full
 // when all that was announced for it has landed, and empty again when its readers have arrived.

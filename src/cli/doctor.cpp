@@ -4,22 +4,22 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/module.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
-#include "measure/module.hpp"
 #include "report/cells.hpp"
 
 namespace fusecalc {
 namespace {
 
-std::vector<Check> examine(const DoctorCommand& command) {
+std::vector<Check> diagnose(const DoctorCommand& command) {
   std::vector<Check> checks;
   try {
     const GpuModule& module = load_gpu_module();
-    checks = module.examine({.device_index = command.device_index, .counters = true});
+    checks = module.diagnose({.device_index = command.device_index, .counters = true});
     checks.insert(checks.begin(), {Check::State::kOk, "GPU module", "loaded"});
   } catch (const Error& error) {
     checks.push_back({Check::State::kFail, "GPU module", error.what()});
@@ -39,7 +39,7 @@ std::string state_text(Check::State state, const Look& look) {
 }  // namespace
 
 void run(const DoctorCommand& command) {
-  const std::vector<Check> checks = examine(command);
+  const std::vector<Check> checks = diagnose(command);
   const Look look = look_of_standard_output();
   Output output = Output::standard();
   for (const Check& check : checks) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/module.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "core/embedded.hpp"
@@ -22,7 +23,6 @@
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"
 #include "measure/graph_runner.hpp"
-#include "measure/module.hpp"
 #include "report/analysis.hpp"
 #include "report/formats.hpp"
 

@@ -44,7 +44,7 @@ class AttentionFinder {
   void take_products();
   void find_softmax();
   bool is_scale(TensorId scores, TensorId input);
-  void write_way(Piece& piece, TensorId from, TensorId to);
+  void write_variant(Piece& piece, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
   bool in_proportion(TensorId made, TensorId weights) const;
@@ -154,7 +154,7 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
 }
 
 // From an element of one tensor, which the piece is given, to the same of another.
-void AttentionFinder::write_way(Piece& piece, TensorId from, TensorId to) {
+void AttentionFinder::write_variant(Piece& piece, TensorId from, TensorId to) {
   emitter_.enter(piece, 0);
   const Index s{.name = "s", .path = std::nullopt};
   emitter_.set_loop(s);
@@ -165,7 +165,7 @@ void AttentionFinder::write_way(Piece& piece, TensorId from, TensorId to) {
 
 void AttentionFinder::write_scores(TensorId scores, TensorId input) {
   if (is_scale(scores, input)) return;
-  write_way(parts_.scores.emplace(), scores, input);
+  write_variant(parts_.scores.emplace(), scores, input);
 }
 
 // Whether what is made of a weight is as many times larger as the weight is.
@@ -191,7 +191,7 @@ void AttentionFinder::write_weights(TensorId weights) {
   const TensorId used = op_.operands[0].tensor;
   if (graph_.tensors[used].value == weights) return;
   parts_.in_proportion = in_proportion(used, weights);
-  write_way(parts_.weights.emplace(), weights, used);
+  write_variant(parts_.weights.emplace(), weights, used);
 }
 
 // A bool mask keeps where it is true, any other is added.

@@ -149,8 +149,8 @@ void ContractionWriter::write_packing() {
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   constexpr std::uint64_t kBoxColumns = 64;
   const auto product = product_of_pieces(graph_, op_, kBoxColumns);
-  constexpr std::uint64_t kMostThinRows = 64;
-  const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostThinRows &&
+  constexpr std::uint64_t kMostSkinnyRows = 64;
+  const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostSkinnyRows &&
                     product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product);
   return fits ? product : std::nullopt;
 }
@@ -180,8 +180,8 @@ GeneratedKernel ContractionWriter::write() {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
     write_vector();
-  } else if (is_thin()) {
-    write_thin();
+  } else if (is_skinny()) {
+    write_skinny();
   } else if (fits_copy_engine(product_)) {
     write_sm90();
   } else {

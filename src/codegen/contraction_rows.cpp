@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codegen/contraction_writer.hpp"
-#include "codegen/product_shares.hpp"
+#include "codegen/split_k.hpp"
 
 namespace fusecalc {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
-#include "codegen/product_shares.hpp"
+#include "codegen/split_k.hpp"
 
 namespace fusecalc {
 

@@ -43,10 +43,10 @@ class ContractionWriter {
   void tile_rows();
   void write_sm80();
   void write_vector();
-  bool is_thin() const;
-  void write_thin();
-  void write_thin_sm90();
-  void write_thin_sm80();
+  bool is_skinny() const;
+  void write_skinny();
+  void write_skinny_sm90();
+  void write_skinny_sm80();
   void take_whole();
   void write_any();
   void write_rows_any();

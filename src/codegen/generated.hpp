@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "codegen/library_matmul.hpp"
 #include "graph/op_graph.hpp"
-#include "measure/library_matmul.hpp"
 
 namespace fusecalc {
 
@@ -20,7 +20,7 @@ struct KernelSource {
   bool architecture_bound = false;
 };
 
-// A tensor that a kernel takes as a map for the copy engine (measure/backend.hpp's TensorMap).
+// A tensor that a kernel takes as a map for the copy engine (backend/backend.hpp's TensorMap).
 struct MappedTensor {
   TensorId storage = kNone;  // none: GeneratedKernel::packed_at
   DType dtype = DType::kBf16;
@@ -31,8 +31,8 @@ struct MappedTensor {
 
 // A product that the vendor's library computes, with the memory of these tensors.
 struct LibraryProduct {
-  LibraryMatmul matmul;  // but for its addresses
-  TensorId a = kNone;    // none: GeneratedKernel::packed_at
+  LibraryMatmul matmul;
+  TensorId a = kNone;  // none: GeneratedKernel::packed_at
   TensorId b = kNone;
   TensorId result = kNone;
   TensorId bias = kNone;
@@ -57,7 +57,7 @@ struct GeneratedKernel {
   KernelSource source;
   // The same as a call of the vendor's library.
   std::optional<LibraryProduct> library{};
-  // The same in other ways; which is fastest, only running them tells.
+  // The same in other variants; which is fastest, only running them tells.
   std::vector<GeneratedKernel> others{};
   std::vector<MappedTensor> maps{};  // the first entry's first parameters
   // The memory that it takes a pointer to, in order: that of these tensors (OpGraph::storage_of).

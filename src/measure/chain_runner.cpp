@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/device_buffer.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/format.hpp"
 #include "core/interrupt.hpp"
-#include "measure/device_buffer.hpp"
 #include "traffic/chain.hpp"
 
 namespace fusecalc {

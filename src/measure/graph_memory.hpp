@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "measure/device_buffer.hpp"
+#include "backend/device_buffer.hpp"
 #include "measure/inputs.hpp"
 
 namespace fusecalc {

@@ -14,7 +14,7 @@
 #include "measure/graph_check.hpp"
 #include "measure/graph_memory.hpp"
 #include "measure/preparation.hpp"
-#include "measure/way.hpp"
+#include "measure/variant.hpp"
 
 namespace fusecalc {
 namespace {
@@ -132,15 +132,15 @@ std::vector<PreparedPlan> prepared(TrafficCounter& counter, Preparation& prepara
   return plans;
 }
 
-// Chooses where a kernel may run in several ways.
+// Chooses between the variants of a kernel.
 void settle_all(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPlan> plans,
                 const Progress& progress) {
   bool filled = false;
   for (PreparedPlan& plan : plans) {
     for (PreparedKernel& kernel : plan.kernels) {
-      if (kernel.ways.empty()) continue;
-      progress(fmt::format("{}, {}: finding the fastest of {} ways", plan.key, kernel.name,
-                           kernel.ways.size()));
+      if (kernel.variants.empty()) continue;
+      progress(fmt::format("{}, {}: finding the fastest of {} variants", plan.key, kernel.name,
+                           kernel.variants.size()));
       if (!std::exchange(filled, true)) memory.fill_all();
       settle(gpu, kernel);
     }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/random_bits.hpp"
-#include "measure/element.hpp"
+#include "reference/element.hpp"
 
 namespace fusecalc {
 namespace {

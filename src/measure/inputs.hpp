@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "measure/reference.hpp"
+#include "reference/reference.hpp"
 
 namespace fusecalc {
 

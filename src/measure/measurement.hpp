@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "core/bytes.hpp"
-#include "measure/backend.hpp"
 #include "measure/statistics.hpp"
 #include "traffic/savings.hpp"
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <cassert>
 
+#include "backend/device_buffer.hpp"
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
-#include "measure/device_buffer.hpp"
 #include "measure/explain.hpp"
 #include "measure/timing.hpp"
 

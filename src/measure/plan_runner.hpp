@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 #include "measure/measurement.hpp"
 
 namespace fusecalc {
@@ -30,8 +30,8 @@ using PreparedStep = std::variant<Launch, PreparedMatmul>;
 
 void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps);
 
-// One of several ways to run a kernel.
-struct Way {
+// One of several programs that compute the same kernel.
+struct Variant {
   std::vector<PreparedStep> steps{};
   std::size_t main = 0;    // the step that does the work; what is before it makes ready
   std::string schedule{};  // how it works
@@ -48,11 +48,11 @@ struct PreparedKernel {
   std::size_t main = 0;               // the step that does the work
   std::string reason{};               // why there is none
   std::string schedule{};
-  std::string choice{};  // why it runs this way, where there are others
+  std::string choice{};  // why this variant runs, where there are others
   KnownGaps gaps{};
-  // Where there are several, and which is fastest is yet to be found: settle() of measure/way.hpp
-  // fills in steps, schedule, choice and gaps.
-  std::vector<Way> ways{};
+  // Where there are several, and which is fastest is yet to be found: settle() of
+  // measure/variant.hpp fills in steps, schedule, choice and gaps.
+  std::vector<Variant> variants{};
 };
 
 struct PreparedPlan {

@@ -42,14 +42,14 @@ void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
 
 void Preparation::ask_library(Added& added) {
   const LibraryProduct& product = *added.code->library;
-  LibraryMatmul matmul = product.matmul;
-  matmul.a = product.a == kNone ? BufferAt{added.workspace.buffer, added.code->packed_at}
-                                : memory_.at(product.a);
-  matmul.b = memory_.at(product.b);
-  matmul.result = memory_.at(product.result);
-  if (product.bias != kNone) matmul.bias = memory_.at(product.bias);
+  MatmulOperands operands{.a = product.a == kNone
+                                   ? BufferAt{added.workspace.buffer, added.code->packed_at}
+                                   : memory_.at(product.a),
+                          .b = memory_.at(product.b),
+                          .result = memory_.at(product.result)};
+  if (product.bias != kNone) operands.bias = memory_.at(product.bias);
   try {
-    added.product = gpu_.prepare(matmul);
+    added.product = gpu_.prepare(product.matmul, operands);
   } catch (const Error& error) {
     if (error.fault() != Fault::kUnavailable) throw;
     added.no_product = error.what();
@@ -60,15 +60,15 @@ void Preparation::finish(const Progress& progress) {
   compile(progress);
   for (const Added& added : added_) {
     PreparedKernel& kernel = *added.kernel;
-    std::vector<Way> ways = ways_of(added);
-    if (ways.size() > 1) {
-      kernel.ways = std::move(ways);
+    std::vector<Variant> variants = variants_of(added);
+    if (variants.size() > 1) {
+      kernel.variants = std::move(variants);
       continue;
     }
-    kernel.steps = std::move(ways.front().steps);
-    kernel.main = ways.front().main;
-    kernel.schedule = std::move(ways.front().schedule);
-    kernel.gaps = std::move(ways.front().gaps);
+    kernel.steps = std::move(variants.front().steps);
+    kernel.main = variants.front().main;
+    kernel.schedule = std::move(variants.front().schedule);
+    kernel.gaps = std::move(variants.front().gaps);
     if (added.lone() && !added.no_product.empty()) {
       kernel.choice = "generated, and not the library's: " + added.no_product;
     }
@@ -101,49 +101,51 @@ void Preparation::compile(const Progress& progress) {
   }
 }
 
-std::vector<Way> Preparation::ways_of(const Added& added) {
-  std::vector<Way> ways;
+std::vector<Variant> Preparation::variants_of(const Added& added) {
+  std::vector<Variant> variants;
   if (!added.product || !added.lone()) {
-    ways.push_back(own_way(*added.code, added));
-    for (const GeneratedKernel& other : added.code->others) ways.push_back(own_way(other, added));
-    if (ways.size() == 1) ways.front().name = "the generated kernel";
+    variants.push_back(generated_variant(*added.code, added));
+    for (const GeneratedKernel& other : added.code->others) {
+      variants.push_back(generated_variant(other, added));
+    }
+    if (variants.size() == 1) variants.front().name = "the generated kernel";
   }
-  if (added.product) ways.push_back(library_way(added));
-  return ways;
+  if (added.product) variants.push_back(library_variant(added));
+  return variants;
 }
 
-Way Preparation::library_way(const Added& added) {
+Variant Preparation::library_variant(const Added& added) {
   const PreparedMatmul& product = *added.product;
   const auto* row = std::ranges::find(kEpilogueWords, added.code->library->matmul.epilogue,
                                       &EpilogueWords::epilogue);
-  Way way{.steps = {product},
-          .schedule = fmt::format("cuBLASLt{}", row->words),
-          .name = "cuBLASLt",
-          .gaps = added.code->gaps};
-  if (product.launches > 1) way.schedule += fmt::format(", {} calls", product.launches);
-  add_packing(way, added);
-  return way;
+  Variant variant{.steps = {product},
+                  .schedule = fmt::format("cuBLASLt{}", row->words),
+                  .name = "cuBLASLt",
+                  .gaps = added.code->gaps};
+  if (product.launches > 1) variant.schedule += fmt::format(", {} calls", product.launches);
+  add_packing(variant, added);
+  return variant;
 }
 
-Way Preparation::own_way(const GeneratedKernel& code, const Added& added) {
-  Way way{.steps = {first_entry(code, added.workspace)},
-          .schedule = code.schedule,
-          .name = code.schedule,
-          .gaps = code.gaps};
+Variant Preparation::generated_variant(const GeneratedKernel& code, const Added& added) {
+  Variant variant{.steps = {first_entry(code, added.workspace)},
+                  .schedule = code.schedule,
+                  .name = code.schedule,
+                  .gaps = code.gaps};
   for (std::size_t i = 0; i < code.following.size(); ++i) {
-    way.steps.emplace_back(entry_of(code, i + 1, code.following[i], added.workspace));
+    variant.steps.emplace_back(entry_of(code, i + 1, code.following[i], added.workspace));
   }
-  add_packing(way, added);
-  return way;
+  add_packing(variant, added);
+  return variant;
 }
 
-void Preparation::add_packing(Way& way, const Added& added) {
+void Preparation::add_packing(Variant& variant, const Added& added) {
   const GeneratedKernel& code = *added.code;
   if (!code.packing) return;
-  way.schedule += ", an operand put in order before";
-  ++way.main;
-  way.steps.insert(way.steps.begin(),
-                   entry_of(code, code.source.entries.size() - 1, *code.packing, added.workspace));
+  variant.schedule += ", an operand put in order before";
+  ++variant.main;
+  variant.steps.insert(variant.steps.begin(), entry_of(code, code.source.entries.size() - 1,
+                                                       *code.packing, added.workspace));
 }
 
 Launch Preparation::entry_of(const GeneratedKernel& code, std::size_t entry,

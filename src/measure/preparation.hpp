@@ -37,13 +37,13 @@ class Preparation {
 
   void ask_library(Added& added);
   void compile(const Progress& progress);
-  std::vector<Way> ways_of(const Added& added);
-  Way library_way(const Added& added);
-  Way own_way(const GeneratedKernel& code, const Added& added);
+  std::vector<Variant> variants_of(const Added& added);
+  Variant library_variant(const Added& added);
+  Variant generated_variant(const GeneratedKernel& code, const Added& added);
   Launch entry_of(const GeneratedKernel& code, std::size_t entry, const FollowingEntry& extent,
                   const BufferAt& workspace);
   Launch first_entry(const GeneratedKernel& code, const BufferAt& workspace);
-  void add_packing(Way& way, const Added& added);
+  void add_packing(Variant& way, const Added& added);
 
   GpuBackend& gpu_;
   const GraphMemory& memory_;

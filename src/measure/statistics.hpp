@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 namespace fusecalc {
 

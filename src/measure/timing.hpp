@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 #include "measure/statistics.hpp"
 
 namespace fusecalc {

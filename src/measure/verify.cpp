@@ -9,8 +9,8 @@
 #include "core/interrupt.hpp"
 #include "core/random_bits.hpp"
 #include "core/text.hpp"
-#include "measure/element.hpp"
 #include "measure/samples.hpp"
+#include "reference/element.hpp"
 
 namespace fusecalc {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 #include "measure/inputs.hpp"
-#include "measure/reference.hpp"
+#include "reference/reference.hpp"
 
 namespace fusecalc {
 

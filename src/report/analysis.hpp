@@ -8,7 +8,7 @@
 
 #include "core/bytes.hpp"
 #include "graph/op_list.hpp"
-#include "strategy/plans.hpp"
+#include "planner/plans.hpp"
 #include "traffic/savings.hpp"
 
 namespace fusecalc {

@@ -213,15 +213,15 @@ TEST_CASE("lines in pieces are put together by the copy engine, where something 
 // are 16 of 64, for eight.
 TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of k") {
   const GeneratedKernel wide = product_with_relu("32", "14336", "4096");
-  CHECK(contains(wide, "ContractThinSm90<bf16, 32, 128, 1, false, Epilogue>"));
+  CHECK(contains(wide, "ContractSkinnySm90<bf16, 32, 128, 1, false, Epilogue>"));
   CHECK(wide.blocks == 112);
   CHECK(wide.threads == 288);
   CHECK(wide.shared_bytes == 5 * (20480 + 16));
   const GeneratedKernel two = product_with_relu("1", "4096", "4096");
-  CHECK(contains(two, "ContractThinSm90<bf16, 16, 64, 2, false, Epilogue>"));
+  CHECK(contains(two, "ContractSkinnySm90<bf16, 16, 64, 2, false, Epilogue>"));
   CHECK(two.blocks == 128);
   const GeneratedKernel eight = product_with_relu("64", "1024", "4096");
-  CHECK(contains(eight, "ContractThinSm90<bf16, 64, 64, 8, false, Epilogue>"));
+  CHECK(contains(eight, "ContractSkinnySm90<bf16, 64, 64, 8, false, Epilogue>"));
   CHECK(eight.blocks == 128);
   CHECK(contains(product_with_relu("65", "4096", "4096"), "ContractSm90<"));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plan/partition.hpp"
-#include "strategy/plans.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc::testing {
 

@@ -38,7 +38,7 @@ std::int64_t some_axis(Drawer& d, std::size_t rank) {
 }
 
 // Another operand for x: a number, a tensor that is there, or a new one, broadcast along any axes.
-std::string partner(Drawer& d, const Drawn& x) {
+std::string candidate(Drawer& d, const Drawn& x) {
   if (d.dice().chance(15)) return number(d);
   if (d.dice().chance(40)) {
     for (int attempt = 0; attempt < 4; ++attempt) {
@@ -55,7 +55,7 @@ void pointwise(Drawer& d, const OpRow& row, Line& line) {
   line.inputs = {x.name};
   const std::size_t more = row.max_inputs - row.min_inputs;
   const std::size_t count = row.min_inputs + (more > 0 ? d.dice().below(more + 1) : 0);
-  while (line.inputs.size() < count) line.inputs.push_back(partner(d, x));
+  while (line.inputs.size() < count) line.inputs.push_back(candidate(d, x));
   if (count == 2 && d.dice().chance(30)) std::swap(line.inputs[0], line.inputs[1]);
   if ((row.attributes & only(Attribute::kMin)) != 0 && count == 1) {
     if (d.dice().chance(70)) line.attributes.push_back("\"min\": " + number(d));
@@ -70,7 +70,7 @@ void where(Drawer& d, const OpRow& /*row*/, Line& line) {
   const Drawn x = d.pick();
   const Shape shape = d.dice().chance(70) ? x.shape : d.narrowed(x.shape);
   line.inputs = {d.input(shape, d.dice().chance(90) ? DType::kBool : d.any_dtype()).name, x.name,
-                 partner(d, x)};
+                 candidate(d, x)};
   if (d.dice().chance(50)) std::swap(line.inputs[1], line.inputs[2]);
 }
 

@@ -1,5 +1,5 @@
 // Random groups of random op lists, as far as it goes without a compiler: each becomes source or a
-// reason why not. tests/gpu/random_code_test.cpp compiles such groups.
+// reason why not. tests/cuda/random_code_test.cpp compiles such groups.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include "codegen/random_ops.hpp"
 #include "core/error.hpp"
 #include "graph/inference.hpp"
-#include "strategy/plans.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc::testing {
 namespace {

@@ -150,7 +150,7 @@ TEST_CASE("compare: split and merged kernels are named as such") {
   gone.erase("fuse");
   Gate without(analysis_of(split), analysis_of(gone));
   CHECK(without.run() == 0);
-  // Every op alone is what the unfused plan is, too, but that has its own partner.
+  // Every op alone is what the unfused plan is, too, but that has its own candidate.
   CHECK(without.finding("explicit", "bytes")["change"] == "removed");
 }
 

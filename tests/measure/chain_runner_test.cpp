@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "backend/fake_backend.hpp"
 #include "core/error.hpp"
-#include "support/fake_backend.hpp"
 
 namespace fusecalc {
 namespace {

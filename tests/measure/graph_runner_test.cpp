@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
+#include "backend/fake_backend.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
-#include "support/fake_backend.hpp"
 
 namespace fusecalc {
 namespace {

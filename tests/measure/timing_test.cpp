@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/fake_backend.hpp"
+#include "backend/fake_backend.hpp"
 
 namespace fusecalc {
 namespace {

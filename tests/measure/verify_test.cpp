@@ -8,12 +8,12 @@
 #include <limits>
 #include <map>
 
+#include "backend/device_buffer.hpp"
+#include "backend/fake_backend.hpp"
 #include "graph/graph_text.hpp"
-#include "measure/device_buffer.hpp"
 #include "measure/inputs.hpp"
 #include "measure/samples.hpp"
 #include "plan/random_graph.hpp"
-#include "support/fake_backend.hpp"
 
 namespace fusecalc {
 namespace {

@@ -12,7 +12,7 @@
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "measure/inputs.hpp"
-#include "measure/reference.hpp"
+#include "reference/reference.hpp"
 
 namespace fusecalc {
 namespace {

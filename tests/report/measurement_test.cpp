@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "backend/fake_backend.hpp"
 #include "core/embedded.hpp"
 #include "core/output.hpp"
 #include "measure/chain_runner.hpp"
 #include "report/formats.hpp"
-#include "support/fake_backend.hpp"
 #include "support/schema_check.hpp"
 
 namespace fusecalc {

@@ -42,9 +42,9 @@ def run(source, results=None, errors=None):
     """The exit code and the summary's lines, by what they begin with."""
     with tempfile.TemporaryDirectory() as folder:
         built = pathlib.Path(folder) / "built"
-        (built / "tests/gpu").mkdir(parents=True)
-        programs = {"fusecalc": FUSECALC, "tests/gpu/fusecalc_gpu_tests": TESTS,
-                    "tests/gpu/fusecalc_device_tests": TESTS}
+        (built / "tests/cuda").mkdir(parents=True)
+        programs = {"fusecalc": FUSECALC, "tests/cuda/fusecalc_gpu_tests": TESTS,
+                    "tests/cuda/fusecalc_device_tests": TESTS}
         for name, text in programs.items():
             (built / name).write_text(text)
             (built / name).chmod(0o755)
@@ -66,7 +66,7 @@ def run(source, results=None, errors=None):
 def main():
     source = pathlib.Path(sys.argv[1])
     lists = sum(len(list((source / folder).glob("*.json")))
-                for folder in ("specs/oplists", "tests/gpu/oplists"))
+                for folder in ("specs/oplists", "tests/cuda/oplists"))
 
     code, summary = run(source)
     assert code == 0, summary

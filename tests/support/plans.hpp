@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strategy/plans.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc::testing {
 

@@ -1,0 +1,181 @@
+// C[m][n] = sum over k of A B for at most 64 rows (a linear layer at decoding, a matrix-vector
+// product), for sm_90a, with an epilogue (epilogue.cuh) in place of a plain store. Needs
+// elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
+//
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(ContractSkinnySm90<...>::kThreads)
+//       __cluster_dims__(kSplit, 1, 1)
+//       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
+//     ContractSkinnySm90<Element, kRows, kTileN, kSplit, kAlongN, Epilogue>::run(a, b, shape,
+//                                                                             Epilogue{...});
+//   }
+// Element: bf16 or f16. kRows: 16, 32 or 64, m or more. kTileN: 64 or 128 columns of a block.
+// kSplit: 1, 2, 4 or 8 blocks, a cluster, share k. kAlongN: B lies as [k][n]; otherwise as [n][k].
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileN) * kSplit,
+// batches}. A row's partials count tiles of kTileN; columns are not folded.
+//
+// Tensor maps as contract_sm90.cuh has them, with boxes of
+//   A [m][k]: {64, kRows, 1, 1}    B [n][k]: {64, kTileN, 1, 1}    B [k][n]: {64, 64, 1, 1}
+//
+// Traffic: B is all there is to move, each element of it once; A comes from the L2. What counts is
+// that enough of B is on its way at any time: some 40 KiB a multiprocessor. Blocks are therefore
+// many, equal, all resident at once (two a multiprocessor), and each keeps kStages boxes on order.
+// wgmma takes 64 of its first operand's rows at a time, so B is the first operand, and a
+// warpgroup has 64 columns. The blocks of a cluster add up each other's sums in shared memory,
+// always in the same order.
+
+template <typename Element, int kRows, int kTileN, int kSplit, bool kAlongN, class Epilogue>
+struct ContractSkinnySm90 {
+  typedef OperandTile<Element, kRows, false> TileA;
+  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  static constexpr int kTileK = TileA::kDepth;
+  static constexpr int kConsumers = kTileN / 64;  // warpgroups
+  static constexpr int kThreads = 128 * kConsumers + 32;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kStages = (104 << 10) / kStageBytes;
+  typedef Stages<kStages> Ring;
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
+  // Sums lie where the operands were. Lines are 4 words apart from the banks' period, so that
+  // neither the accumulators' stores nor the pieces' loads meet.
+  static constexpr int kLine = kTileN + 4;
+  static_assert(kRows * kLine * 4 <= kStages * kStageBytes, "the sums fit");
+  static_assert(Epilogue::Columns::kParts == 0, "columns are not folded");
+  typedef typename Epilogue::Rows Rows;
+
+  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
+                                             const ContractShape& shape, const Epilogue& epilogue) {
+    extern __shared__ __align__(1024) u8 shared[];
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes);
+    if (threadIdx.x == 0) {
+      ring.init(kConsumers);
+      barrier_init_done();
+    }
+    __syncthreads();
+    const int rank = kSplit > 1 ? (int)cluster_rank() : 0;
+    const int tile = blockIdx.x / kSplit, batch = blockIdx.y;
+    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const int first = (int)((i64)steps * rank / kSplit);
+    const int count = (int)((i64)steps * (rank + 1) / kSplit) - first;
+    float* const sums = reinterpret_cast<float*>(shared);
+    if (threadIdx.x >= 128 * kConsumers) {
+      if (threadIdx.x == 128 * kConsumers) {
+        produce(a, b, shape, batch, tile, first, count, shared, ring);
+      }
+    } else {
+      multiply(count, shared, ring, sums);
+    }
+    __syncwarp();
+    if constexpr (kSplit > 1)
+      cluster_sync();
+    else
+      __syncthreads();
+    finish(shape, batch, tile, rank, sums, epilogue);
+    // No block may leave while another reads its sums.
+    if constexpr (kSplit > 1) {
+      __syncwarp();
+      cluster_sync();
+    }
+  }
+
+  static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
+                                                 const ContractShape& shape, int batch, int tile,
+                                                 int first, int count, u8* stages, Ring& ring) {
+    const int outer = batch / shape.inner, inner = batch % shape.inner;
+    const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
+    const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
+    auto at = Ring::to_fill();
+    for (int step = first; step < first + count; ++step, at.next()) {
+      const int k = step * kTileK;
+      u8* const to = stages + at.stage * kStageBytes;
+      u64* const full = ring.wait_empty(at);
+      barrier_expect(full, kStageBytes);
+      TileB::template fetch<1>(to + TileA::kBytes, b, full, tile * kTileN, k, b2, b3, kEvictFirst);
+      TileA::template fetch<1>(to, a, full, 0, k, a2, a3);
+    }
+  }
+
+  // Leaves this block's sums as [row][column].
+  static __device__ __forceinline__ void multiply(int count, u8* stages, Ring& ring, float* sums) {
+    const int consumer = threadIdx.x / 128, thread = threadIdx.x % 128;
+    const u64 a0 = wgmma_operand(stages, TileA::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes + consumer * TileB::kBox, TileB::kBox);
+    float acc[1][kRows / 2];
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) acc[0][i] = 0;
+    auto at = Ring::to_read();
+    for (int step = 0; step < count; ++step, at.next()) {
+      ring.wait_full(at);
+      const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+      multiply_stage<TileB, TileA>(acc, b0 + offset, a0 + offset, true);
+      wgmma_wait<0>();  // the memory takes longer: nothing is gained by running ahead
+      pin(acc[0]);
+      if (thread == 0) barrier_arrive(&ring.empty[at.stage]);
+    }
+    group_sync(1, 128 * kConsumers);  // nobody reads the operands any more
+    const int lane = thread % 32;
+    const int column = consumer * 64 + thread / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) {
+      const int row = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      sums[row * kLine + column + i / 2 % 2 * 8] = acc[0][i];
+    }
+  }
+
+  // A block of the cluster has every kSplit-th row; a thread has eight columns of one.
+  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int tile,
+                                                int rank, const float* sums,
+                                                const Epilogue& epilogue) {
+    constexpr int kPieces = kTileN / 8;
+    constexpr int kRowsAtOnce = 128 * kConsumers / kPieces;
+    if (threadIdx.x >= 128 * kConsumers) return;
+    const int column = threadIdx.x % kPieces * 8;
+    const int valid = min(8, shape.n - tile * kTileN - column);
+    for (int i = 0; i * kSplit < kRows; i += kRowsAtOnce) {
+      const int row = (i + (int)threadIdx.x / kPieces) * kSplit + rank;
+      const bool inside = row < shape.m && valid > 0;
+      typename Rows::State folded = Rows::none();
+      if (inside) {
+        float v[8] = {};
+#pragma unroll
+        for (int r = 0; r < kSplit; ++r) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const float4 part = load_sums(sums + row * kLine + column + half * 4, r);
+            v[half * 4] += part.x;
+            v[half * 4 + 1] += part.y;
+            v[half * 4 + 2] += part.z;
+            v[half * 4 + 3] += part.w;
+          }
+        }
+        const i64 at = (i64)tile * kTileN + column;
+        if (valid == 8) {
+          epilogue(batch, (i64)row, at, v, Eight{});
+        } else {
+          epilogue(batch, (i64)row, at, v, valid);
+        }
+        if constexpr (Rows::kParts > 0) folded = Rows::of_row(v, valid);
+      }
+      if constexpr (Rows::kParts > 0) {
+#pragma unroll
+        for (int mask = kPieces / 2; mask >= 1; mask /= 2) {
+          folded = merge_with_lane<Rows>(folded, mask);
+        }
+        if (inside && column == 0) epilogue.row_done(batch, row, tile, folded);
+      }
+    }
+  }
+
+  // Four sums of block `rank` of the cluster.
+  static __device__ __forceinline__ float4 load_sums(const float* at, int rank) {
+    if constexpr (kSplit == 1) return *reinterpret_cast<const float4*>(at);
+    float4 part;
+    asm volatile(
+        "{\n.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+        : "=f"(part.x), "=f"(part.y), "=f"(part.z), "=f"(part.w)
+        : "r"(shared_address(at)), "r"(rank)
+        : "memory");
+    return part;
+  }
+};

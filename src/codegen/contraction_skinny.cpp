@@ -1,0 +1,112 @@
+// Products of few rows, or of one: moving the larger operand bounds them.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/contraction_writer.hpp"
+#include "codegen/split_k.hpp"
+
+namespace fusecalc {
+
+// A matrix times a vector.
+void ContractionWriter::write_vector() {
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, 1);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  const std::uint64_t align =
+      std::min(alignment_of(product_.a),
+               alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}));
+  const std::uint64_t pack = std::min(align, 16 / bytes_of(operand_type(), 1));
+  const std::uint64_t rows = product_.m * product_.batches();
+  VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
+  if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
+  if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
+  result_.source.text +=
+      blocks({"contract_vector"}) + epilogue_.text() + shape(8) +
+      strided_entry(fmt::format("ContractVector<{}, {}, {}, {}", stored_type(operand_type()), align,
+                                shares.lanes, shares.split),
+                    fmt::format("__launch_bounds__({})", shares.threads), a, b,
+                    shares.split > 1 ? ", work" : "");
+  result_.threads = static_cast<unsigned>(shares.threads);
+  result_.blocks = ceil_div(rows, shares.threads / shares.lanes) * shares.split;
+  if (shares.split > 1) {
+    result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
+  }
+  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
+                     : shares.lanes == 512 ? "a row a block"
+                                           : fmt::format("{} threads a row", shares.lanes);
+}
+
+constexpr std::uint64_t kManyColumns = 16384;
+
+// So few rows that B is all there is to move.
+bool ContractionWriter::is_skinny() const {
+  const DType type = operand_type();
+  const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64
+                                  : product_.n < kManyColumns ? 32
+                                                              : 16;
+  return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
+         !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
+         product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
+         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
+}
+
+void ContractionWriter::write_skinny() {
+  if (fits_copy_engine(product_)) {
+    write_skinny_sm90();
+  } else {
+    write_skinny_sm80();
+  }
+}
+
+void ContractionWriter::write_skinny_sm90() {
+  const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
+  const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
+  const auto [tile_n, split] = skinny_split(product_, multiprocessors);
+  const std::uint64_t tiles = ceil_div(product_.n, tile_n);
+  pointer_of(product_.a);
+  pointer_of(product_.b);
+  epilogue_.write(product_, tile_n);
+  reserve_packed();
+  result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
+                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
+  result_.source.architecture_bound = true;
+  result_.source.text +=
+      blocks({"hopper", "stages", "contract_skinny_sm90"}) + epilogue_.text() + shape(8) +
+      mapped_entry(fmt::format("ContractSkinnySm90<{}, {}, {}, {}, {}", name_of(operand_type()),
+                               rows, tile_n, split, product_.b.across),
+                   "Contract::kThreads", split);
+  constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
+  const std::uint64_t stage = (rows + tile_n) * 128;
+  result_.shared_bytes = static_cast<std::uint32_t>(kStagedBytes / stage * (stage + 16));
+  result_.threads = static_cast<unsigned>(2 * tile_n + 32);
+  result_.blocks = tiles * split;
+  result_.blocks_y = static_cast<unsigned>(product_.batches());
+  result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, tile_n);
+  if (split > 1) result_.schedule += fmt::format(", k in {} parts", split);
+}
+
+void ContractionWriter::write_skinny_sm80() {
+  const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
+  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
+  const std::uint64_t tile_n = 8 * column_tiles;
+  const std::string b = pointer_of(product_.b);
+  epilogue_.write(product_, tile_n);
+  reserve_packed();
+  const std::string a = pointer_of(product_.a);
+  result_.source.text +=
+      blocks({"mma", "contract_skinny"}) + epilogue_.text() + shape(8) +
+      strided_entry(fmt::format("ContractSkinny<{}, {}, {}", name_of(operand_type()), row_tiles,
+                                column_tiles),
+                    "__launch_bounds__(256)", a, b);
+  result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
+  result_.threads = 256;
+  result_.blocks = ceil_div(product_.n, tile_n);
+  result_.blocks_y = static_cast<unsigned>(product_.batches());
+  result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace fusecalc {
+
+// What the vendor's library may do to a product before it stores it. Its gelu is the one with tanh.
+enum class MatmulEpilogue : std::uint8_t { kPlain, kBias, kRelu, kReluBias, kGelu, kGeluBias };
+
+// Products side by side: how many, and how many elements lie between them (0: all use the same).
+struct MatmulBatch {
+  std::uint64_t count = 1;
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+  std::uint64_t result = 0;
+};
+
+// result[m][n] = sum over k of a[m][k] b[k][n], as the vendor's library computes it: what any
+// framework runs for a contraction that stands alone. Lines are a whole number of elements apart.
+struct LibraryMatmul {
+  DType operand = DType::kF32;
+  DType outcome = DType::kF32;  // i32 for products of i8
+  std::uint64_t m = 0;
+  std::uint64_t n = 0;
+  std::uint64_t k = 0;
+  bool a_transposed = false;  // a lies as [k][m]
+  bool b_transposed = false;  // b lies as [n][k], as a linear layer's weight does
+  std::uint64_t a_line = 0;
+  std::uint64_t b_line = 0;
+  std::uint64_t result_line = 0;
+  std::vector<MatmulBatch> batches{};  // the outermost first
+  MatmulEpilogue epilogue = MatmulEpilogue::kPlain;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/ceil_div.hpp"
+#include "codegen/matrix_product.hpp"
+
+namespace fusecalc {
+
+// How products are shared out among blocks and threads of kernels/contract_*.cuh: pure arithmetic,
+// with figures measured on an H200.
+
+constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+
+// A width of contract_sm90's tiles, and what a tile takes.
+struct TileWidth {
+  std::uint64_t columns;
+  std::uint64_t stages;
+  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
+  // tiles fetch more bytes, which are paid for with the clock.
+  std::uint64_t step;
+  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
+  // epilogue reads a tensor as large as the result.
+  std::uint64_t beside;
+  std::uint64_t beside_reading;
+};
+
+// The one that takes the least time, with clusters of so many blocks; `reading`: the epilogue reads
+// a tensor as large as the result.
+const TileWidth& width_of_tiles(const MatrixProduct& product, std::uint64_t cluster,
+                                std::uint64_t multiprocessors, bool reading);
+
+// Row units that are walked together: their part of A stays in the L2 while B streams through.
+std::uint64_t group_of(const MatrixProduct& product, std::uint64_t unit_rows, std::uint64_t bytes);
+
+// Columns of a block of contract_skinny_sm90, and blocks that share k.
+struct SkinnySplit {
+  std::uint64_t columns = 128;
+  std::uint64_t split = 1;
+};
+SkinnySplit skinny_split(const MatrixProduct& product, std::uint64_t multiprocessors);
+
+// Threads of a block of contract_vector, those of them to a row, blocks to a row.
+struct VectorSplit {
+  std::uint64_t threads = 512;
+  std::uint64_t lanes = 512;
+  std::uint64_t split = 1;
+};
+VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors);
+
+}  // namespace fusecalc

@@ -1,0 +1,98 @@
+#include "cuda/context.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "cuda/compiler.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+// "GPU-1a2b3c4d-...", as nvidia-smi and NVML write it.
+std::string uuid_text(const CUuuid& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
+  return count;
+}
+
+CUdevice device_at(int index) {
+  const int count = device_count();
+  if (count == 0) throw gpu_error(GpuFault::kNoDevice);
+  if (index < 0 || index >= count) {
+    throw gpu_error(GpuFault::kBadDeviceIndex, fmt::format("{} asked for, {} here", index, count));
+  }
+  CUdevice device = 0;
+  check(driver().cuDeviceGet(&device, index), "cuDeviceGet");
+  return device;
+}
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  check(driver().cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+int capability_of(CUdevice device) {
+  return 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+         attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+DeviceInfo describe(CUdevice device, int index) {
+  constexpr double kKilohertz = 1e3;
+  std::array<char, 256> name{};
+  check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), device),
+        "cuDeviceGetName");
+  CUuuid uuid{};
+  check(driver().cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+  std::size_t memory = 0;
+  check(driver().cuDeviceTotalMem(&memory, device), "cuDeviceTotalMem");
+  const auto count = [&](CUdevice_attribute which) {
+    return static_cast<std::uint64_t>(attribute(device, which));
+  };
+  const int capability = capability_of(device);
+  return {.index = index,
+          .name = name.data(),
+          .uuid = uuid_text(uuid),
+          .compute_capability = fmt::format("{}.{}", capability / 10, capability % 10),
+          .driver = {},
+          .driver_cuda = cuda_version_text(driver().version),
+          .toolkit = compiler_version(),
+          .sm_clock_hz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * kKilohertz,
+          .memory_clock_hz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * kKilohertz,
+          .l2_bytes = count(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+          .memory_bytes = memory,
+          .shared_bytes_per_block = count(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+          .sm_count =
+              static_cast<unsigned>(attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
+          .ecc = attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED) != 0};
+}
+
+Context::Context(CUdevice device) : device_(device) {
+  check(driver().cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+  CUresult result = driver().cuCtxSetCurrent(context_);
+  if (result == CUDA_SUCCESS) result = driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (result != CUDA_SUCCESS) {
+    driver().cuDevicePrimaryCtxRelease(device_);
+    check(result, "cuStreamCreate");
+  }
+}
+
+Context::~Context() {
+  driver().cuStreamDestroy(stream_);
+  driver().cuDevicePrimaryCtxRelease(device_);
+}
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "cuda/cupti.hpp"
+#include "cuda/dram_metrics.hpp"
+
+namespace fusecalc::cuda {
+
+// Initialises the profiler for the process. Throws Error with what keeps this device's counters
+// from being read, as far as CUPTI can tell beforehand.
+void prepare_profiler(CUdevice device);
+
+// CUPTI's name of a device's chip: "GH100".
+std::string chip_name(int device_index);
+
+// The DRAM counters of a context's device, of those that are there for us.
+std::unique_ptr<DramMetrics> dram_metrics_of(CUcontext context, int device_index);
+
+// An open counting session on a context: user ranges, one pass, DRAM bytes. Opening takes some
+// 150 ms. Nothing should be timed while one is open.
+class CounterSession {
+ public:
+  // The metrics must outlive it.
+  CounterSession(CUcontext context, const DramMetrics& metrics);
+  CounterSession(const CounterSession&) = delete;
+  CounterSession& operator=(const CounterSession&) = delete;
+  ~CounterSession();
+
+  // The DRAM traffic while each work and `after` run, which must wait for what is enqueued; what
+  // `before` does ahead of each is not counted. Of no further use after an exception.
+  std::vector<Bytes> count(std::span<const Work> works, const Work& before, const Work& after);
+
+ private:
+  void make_room(std::size_t ranges);
+  void start(std::size_t ranges);
+  void count_one(const std::string& name, const Work& work, const Work& after);
+  std::size_t stop();
+  void check_range(std::size_t place, const std::string& name) const;
+
+  const DramMetrics& metrics_;
+  CUpti_RangeProfiler_Object* profiler_ = nullptr;
+  std::vector<std::uint8_t> counter_data_;
+  std::uint64_t begun_ = 0;  // ranges, whose names are their numbers
+};
+
+}  // namespace fusecalc::cuda

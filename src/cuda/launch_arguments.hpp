@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace fusecalc::cuda {
+
+// A launch's arguments as the driver takes them: a pointer to each.
+class LaunchArguments {
+ public:
+  explicit LaunchArguments(const std::vector<Argument>& arguments);
+  LaunchArguments(const LaunchArguments&) = delete;
+  LaunchArguments& operator=(const LaunchArguments&) = delete;
+
+  void** pointers() { return pointers_.data(); }
+
+ private:
+  std::vector<std::uint64_t> values_;
+  std::deque<CUtensorMap> maps_;  // they stay where they are
+  std::vector<void*> pointers_;
+};
+
+}  // namespace fusecalc::cuda

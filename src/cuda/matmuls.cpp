@@ -1,0 +1,230 @@
+#include "cuda/matmuls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+#include <utility>
+
+#include "cuda/cublas.hpp"
+#include "cuda/driver.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+// What cuBLAS itself recommends for compute capability 9.0.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
+
+struct TypeRow {
+  DType operand;
+  CublasType type;
+  CublasCompute compute;
+  CublasType scale;
+};
+
+constexpr std::array kTypes = {
+    TypeRow{DType::kF64, CublasType::kF64, CublasCompute::kF64, CublasType::kF64},
+    TypeRow{DType::kF32, CublasType::kF32, CublasCompute::k32F, CublasType::kF32},
+    TypeRow{DType::kTf32, CublasType::kF32, CublasCompute::kFastTf32, CublasType::kF32},
+    TypeRow{DType::kF16, CublasType::kF16, CublasCompute::k32F, CublasType::kF32},
+    TypeRow{DType::kBf16, CublasType::kBf16, CublasCompute::k32F, CublasType::kF32},
+    TypeRow{DType::kFp8E4m3, CublasType::kFp8E4m3, CublasCompute::k32F, CublasType::kF32},
+    TypeRow{DType::kFp8E5m2, CublasType::kFp8E5m2, CublasCompute::k32F, CublasType::kF32},
+    TypeRow{DType::kI8, CublasType::kI8, CublasCompute::k32I, CublasType::kI32},
+    TypeRow{DType::kI32, CublasType::kI32, CublasCompute::k32I, CublasType::kI32},
+};
+
+const TypeRow& row_of(DType dtype) {
+  const auto* row = std::ranges::find(kTypes, dtype, &TypeRow::operand);
+  if (row == kTypes.end()) {
+    throw gpu_error(GpuFault::kCublas, fmt::format("it takes no {}", name_of(dtype)));
+  }
+  return *row;
+}
+
+std::uint32_t epilogue_code(MatmulEpilogue epilogue) {
+  constexpr std::uint32_t kRelu = 2, kBias = 4, kGelu = 32;
+  switch (epilogue) {
+    case MatmulEpilogue::kPlain: return 1;
+    case MatmulEpilogue::kBias: return kBias;
+    case MatmulEpilogue::kRelu: return kRelu;
+    case MatmulEpilogue::kReluBias: return kRelu | kBias;
+    case MatmulEpilogue::kGelu: return kGelu;
+    case MatmulEpilogue::kGeluBias: return kGelu | kBias;
+  }
+  return 1;
+}
+
+// A descriptor and the function that ends it.
+class Descriptor {
+ public:
+  explicit Descriptor(CublasStatus (*destroy)(void*)) : destroy_(destroy) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (handle_ != nullptr) destroy_(handle_);
+  }
+  void** out() { return &handle_; }
+  void* get() const { return handle_; }
+
+ private:
+  CublasStatus (*destroy_)(void*);
+  void* handle_ = nullptr;
+};
+
+std::uint64_t address(const BufferAt& place) { return place.buffer.id + place.offset; }
+
+// The largest power of two, up to 256, that a place's address is a multiple of.
+std::uint32_t alignment_of(const BufferAt& place) {
+  const std::uint64_t bits = address(place) | 256U;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+}  // namespace
+
+// The library counts down columns, so it is given the transposed product: its A is our b, its m our
+// n. A matrix of ours that lies line by line is its transpose to it.
+struct Matmuls::Plan {
+  Plan(const LibraryMatmul& of, const MatmulOperands& at) : product(of), operands(at) {}
+
+  void describe();
+  void set_layout(Descriptor& layout, CublasType type, std::uint64_t rows, std::uint64_t columns,
+                  std::uint64_t line, std::uint64_t batch_offset) const;
+  void choose(void* handle);
+
+  LibraryMatmul product;
+  MatmulOperands operands;
+  Descriptor desc{cublas().destroy_desc};
+  Descriptor first{cublas().destroy_layout};   // our b
+  Descriptor second{cublas().destroy_layout};  // our a
+  Descriptor result{cublas().destroy_layout};
+  CublasHeuristic chosen{};
+};
+
+void Matmuls::Plan::set_layout(Descriptor& layout, CublasType type, std::uint64_t rows,
+                               std::uint64_t columns, std::uint64_t line,
+                               std::uint64_t batch_offset) const {
+  check_cublas(
+      cublas().create_layout(layout.out(), type, rows, columns, static_cast<std::int64_t>(line)),
+      "cublasLtMatrixLayoutCreate");
+  if (product.batches.empty()) return;
+  const auto count = static_cast<std::int32_t>(product.batches.back().count);
+  const auto offset = static_cast<std::int64_t>(batch_offset);
+  const auto set = [&](CublasLayout which, const void* value, std::size_t bytes) {
+    check_cublas(cublas().set_layout(layout.get(), which, value, bytes),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(CublasLayout::kBatchCount, &count, sizeof count);
+  set(CublasLayout::kBatchOffset, &offset, sizeof offset);
+}
+
+void Matmuls::Plan::describe() {
+  const TypeRow& row = row_of(product.operand);
+  const CublasType outcome = row_of(product.outcome).type;
+  check_cublas(cublas().create_desc(desc.out(), row.compute, row.scale),
+               "cublasLtMatmulDescCreate");
+  const auto set = [&](CublasDesc which, const auto& value) {
+    check_cublas(cublas().set_desc(desc.get(), which, &value, sizeof value),
+                 "cublasLtMatmulDescSetAttribute");
+  };
+  set(CublasDesc::kTransposeA, std::int32_t{product.b_transposed});
+  set(CublasDesc::kTransposeB, std::int32_t{product.a_transposed});
+  set(CublasDesc::kEpilogue, epilogue_code(product.epilogue));
+  if (operands.bias) {
+    set(CublasDesc::kBiasPointer, address(*operands.bias));
+    set(CublasDesc::kBiasType, static_cast<std::int32_t>(outcome));
+  }
+  const MatmulBatch batch = product.batches.empty() ? MatmulBatch{} : product.batches.back();
+  const auto [m, n, k] = std::array{product.m, product.n, product.k};
+  set_layout(first, row.type, product.b_transposed ? k : n, product.b_transposed ? n : k,
+             product.b_line, batch.b);
+  set_layout(second, row.type, product.a_transposed ? m : k, product.a_transposed ? k : m,
+             product.a_line, batch.a);
+  set_layout(result, outcome, n, m, product.result_line, batch.result);
+}
+
+void Matmuls::Plan::choose(void* handle) {
+  Descriptor preference{cublas().destroy_preference};
+  check_cublas(cublas().create_preference(preference.out()), "cublasLtMatmulPreferenceCreate");
+  const auto set = [&](CublasPreference which, const auto& value) {
+    check_cublas(cublas().set_preference(preference.get(), which, &value, sizeof value),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(CublasPreference::kWorkspaceBytes, std::uint64_t{kWorkspaceBytes});
+  const std::array places = {operands.b, operands.a, operands.result, operands.result};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    set(static_cast<CublasPreference>(static_cast<int>(CublasPreference::kMinAlignmentA) +
+                                      static_cast<int>(i)),
+        alignment_of(places[i]));
+  }
+  int found = 0;
+  check_cublas(cublas().find_algorithms(handle, desc.get(), first.get(), second.get(), result.get(),
+                                        result.get(), preference.get(), 1, &chosen, &found),
+               "cublasLtMatmulAlgoGetHeuristic");
+  if (found == 0) throw gpu_error(GpuFault::kCublas, "it knows no algorithm");
+  check_cublas(chosen.state, "cublasLtMatmulAlgoGetHeuristic");
+}
+
+Matmuls::Matmuls(CUstream stream) : stream_(stream) {
+  check_cublas(cublas().create(&handle_), "cublasLtCreate");
+  check(driver().cuMemAlloc(&workspace_, kWorkspaceBytes), "cuMemAlloc");
+}
+
+Matmuls::~Matmuls() {
+  plans_.clear();
+  if (workspace_ != 0) driver().cuMemFree(workspace_);
+  if (handle_ != nullptr) cublas().destroy(handle_);
+}
+
+PreparedMatmul Matmuls::prepare(const LibraryMatmul& product, const MatmulOperands& operands) {
+  auto plan = std::make_unique<Plan>(product, operands);
+  plan->describe();
+  plan->choose(handle_);
+  PreparedMatmul prepared{.id = plans_.size(), .workspace_bytes = plan->chosen.workspace_bytes};
+  for (std::size_t i = 0; i + 1 < product.batches.size(); ++i) {
+    prepared.launches *= product.batches[i].count;
+  }
+  plans_.push_back(std::move(plan));
+  return prepared;
+}
+
+// The innermost batch dimension is the library's, the others are loops.
+void Matmuls::run(const PreparedMatmul& product) {
+  const Plan& plan = *plans_[product.id];
+  const LibraryMatmul& what = plan.product;
+  const TypeRow& row = row_of(what.operand);
+  // One and zero, in whatever type the scale has.
+  constexpr double kOne64 = 1;
+  constexpr float kOne32 = 1;
+  constexpr std::int32_t kOneInt = 1;
+  constexpr double kZero = 0;
+  const void* one = row.scale == CublasType::kF64   ? static_cast<const void*>(&kOne64)
+                    : row.scale == CublasType::kI32 ? static_cast<const void*>(&kOneInt)
+                                                    : static_cast<const void*>(&kOne32);
+  const std::uint64_t operand_bytes = bytes_of(what.operand, 1);
+  const std::uint64_t outcome_bytes = bytes_of(what.outcome, 1);
+  for (std::uint64_t i = 0; i < product.launches; ++i) {
+    std::uint64_t a = address(plan.operands.a), b = address(plan.operands.b),
+                  result = address(plan.operands.result);
+    std::uint64_t rest = i;
+    for (std::size_t d = what.batches.size(); d-- > 1;) {
+      const MatmulBatch& batch = what.batches[d - 1];
+      const std::uint64_t at = rest % batch.count;
+      rest /= batch.count;
+      a += at * batch.a * operand_bytes;
+      b += at * batch.b * operand_bytes;
+      result += at * batch.result * outcome_bytes;
+    }
+    const auto pointer = [](std::uint64_t place) { return reinterpret_cast<void*>(place); };
+    check_cublas(
+        cublas().multiply(handle_, plan.desc.get(), one, pointer(b), plan.first.get(), pointer(a),
+                          plan.second.get(), &kZero, pointer(result), plan.result.get(),
+                          pointer(result), plan.result.get(), &plan.chosen.algorithm,
+                          pointer(workspace_), kWorkspaceBytes, stream_),
+        "cublasLtMatmul");
+  }
+}
+
+}  // namespace fusecalc::cuda

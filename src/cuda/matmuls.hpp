@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace fusecalc::cuda {
+
+// cuBLASLt on one stream: its handle, one workspace, and the products that were prepared.
+class Matmuls {
+ public:
+  explicit Matmuls(CUstream stream);
+  Matmuls(const Matmuls&) = delete;
+  Matmuls& operator=(const Matmuls&) = delete;
+  ~Matmuls();
+
+  PreparedMatmul prepare(const LibraryMatmul& product, const MatmulOperands& operands);
+  void run(const PreparedMatmul& product);
+
+ private:
+  struct Plan;
+
+  CUstream stream_;
+  void* handle_ = nullptr;
+  CUdeviceptr workspace_ = 0;
+  std::vector<std::unique_ptr<Plan>> plans_;  // a product's id is its index here
+};
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,57 @@
+#include "measure/variant.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/interrupt.hpp"
+#include "measure/timing.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::string comparison(double seconds, double next_seconds, const std::string& next) {
+  const double percent = std::round((next_seconds / seconds - 1) * 100);
+  if (percent < 1) return "as fast as " + next;
+  if (percent >= 100) return fmt::format("{:.1f} times as fast as {}", 1 + percent / 100, next);
+  return fmt::format("{:.0f} % faster than {}", percent, next);
+}
+
+}  // namespace
+
+Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
+  constexpr std::size_t kRuns = 7;  // odd, so that a median is a run
+  std::vector<Work> works;
+  for (const Variant& variant : variants) works.emplace_back([&] { enqueue(gpu, variant.steps); });
+  // The driver loads a kernel when it is first launched, and waits for the GPU meanwhile, which
+  // waits for the launches of a timed run.
+  for (const Variant& variant : variants) enqueue(gpu, variant.steps);
+  gpu.finish();
+  const std::vector<std::optional<TimeSpread>> times =
+      time_by_turns(gpu, works, {.min_samples = kRuns, .max_samples = kRuns});
+  stop_if_interrupted();
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < times.size(); ++i) order.emplace_back(times[i].value().median, i);
+  std::ranges::sort(order);
+  if (order.size() < 2) return {};
+  return {.fastest = order[0].second,
+          .reason = comparison(order[0].first, order[1].first, variants[order[1].second].name)};
+}
+
+void settle(GpuBackend& gpu, PreparedKernel& kernel) {
+  if (kernel.variants.empty()) return;
+  std::vector<Variant> variants = std::exchange(kernel.variants, {});
+  const Choice choice = fastest_of(gpu, variants);
+  Variant& variant = variants[choice.fastest];
+  kernel.steps = std::move(variant.steps);
+  kernel.main = variant.main;
+  kernel.schedule = std::move(variant.schedule);
+  kernel.gaps = std::move(variant.gaps);
+  kernel.choice = choice.reason;
+}
+
+}  // namespace fusecalc

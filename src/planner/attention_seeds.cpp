@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <vector>
+
+#include "plan/paths.hpp"
+#include "planner/search.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Ops between the two contractions that are worth a look.
+constexpr std::size_t kMostBetween = 24;
+
+// What the first operand of `weighted` is made of, back to contractions; empty where that is more
+// than an attention pattern holds.
+Kernel made_of(const OpGraph& graph, OpId weighted) {
+  Kernel found = {weighted};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Op& op = graph.ops[found[i]];
+    if (i > 0 && op.op_class == OpClass::kContract) continue;
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      if (op.operands[o].tensor == kNone || (i == 0 && o > 0)) continue;
+      const OpId producer = graph.value_of(op.operands[o].tensor).producer;
+      if (producer == kNone || std::ranges::find(found, producer) != found.end()) continue;
+      if (found.size() > kMostBetween) return {};
+      found.push_back(producer);
+    }
+  }
+  return found;
+}
+
+// Of those, what depends on `scores`.
+Kernel between(const OpGraph& graph, OpId scores, Kernel ops) {
+  std::ranges::sort(ops);
+  Kernel found;
+  for (const OpId id : ops) {
+    const bool follows = std::ranges::any_of(graph.before[id], [&](OpId earlier) {
+      return std::ranges::find(found, earlier) != found.end();
+    });
+    if (id == scores || follows) found.push_back(id);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) {
+  const OpGraph& graph = counter.graph();
+  std::vector<Kernel> kernels;
+  kernels.reserve(graph.ops.size());
+  std::vector<bool> taken(graph.ops.size(), false);
+  for (OpId weighted = 0; weighted < graph.ops.size(); ++weighted) {
+    if (graph.ops[weighted].op_class != OpClass::kContract) continue;
+    const Kernel source = made_of(graph, weighted);
+    for (const OpId scores : source) {
+      if (scores == weighted || graph.ops[scores].op_class != OpClass::kContract) continue;
+      Kernel kernel = between(graph, scores, source);
+      const bool free = std::ranges::none_of(kernel, [&](OpId op) { return taken[op]; });
+      if (!free || kernel.size() < 3 || !check_kernel(counter.phases(), kernel, rules).legal()) {
+        continue;
+      }
+      for (const OpId op : kernel) taken[op] = true;
+      kernels.push_back(std::move(kernel));
+      break;
+    }
+  }
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    if (!taken[op]) kernels.push_back({op});
+  }
+  return sort_kernels(graph, kernels) ? kernels : unfused_plan(graph).kernels;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,88 @@
+#include "planner/fusion_candidates.hpp"
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Readers of one tensor that are considered next to each other.
+constexpr std::ptrdiff_t kSiblingReach = 2;
+// Readers of a tensor that are considered with the op that makes it.
+constexpr std::size_t kMostReaders = 16;
+
+std::uint64_t twice(std::uint64_t bytes) { return std::min(2 * bytes, kMaxCount); }
+
+}  // namespace
+
+std::vector<FusionCandidate> CandidateFinder::of(KernelId k) {
+  shared_.clear();
+  for (const OpId id : kernels_[k]) {
+    for (const Outline::Input& input : outline_.inputs_of(id)) {
+      add_maker(k, input, id);
+      add_siblings(k, input, id);
+    }
+    for (const Outline::Result& result : outline_.results_of(id)) add_readers(k, result);
+  }
+  std::ranges::sort(shared_);
+  std::vector<FusionCandidate> found;
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    const Shared& shared = shared_[i];
+    const bool next = found.empty() || found.back().kernel != shared.kernel;
+    if (next) found.push_back({.kernel = shared.kernel});
+    found.back().feeds |= shared.feeds;
+    found.back().contracts |= shared.contracts;
+    if (!next && shared_[i - 1].value == shared.value) continue;
+    std::uint64_t& saving = found.back().saving;
+    if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
+  }
+  return found;
+}
+
+void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op) {
+  if (input.producer == kNone || !is_other(input.producer, k)) return;
+  const KernelId maker = owner_[input.producer];
+  const std::span<const OpId> readers = graph_.readers[input.value];
+  const bool vanishes = !input.output && readers.size() <= kMostReaders &&
+                        std::ranges::all_of(readers, [&](OpId reader) {
+                          return owner_[reader] == k || owner_[reader] == maker;
+                        });
+  shared_.push_back({.kernel = maker,
+                     .value = input.value,
+                     .bytes = vanishes ? twice(input.bytes) : input.bytes,
+                     .feeds = true,
+                     .contracts = outline_[op].contracts()});
+}
+
+void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
+  const std::span<const OpId> readers = graph_.readers[input.value];
+  const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
+  const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
+  const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
+  for (auto i = first; i < last; ++i) {
+    const OpId reader = readers[static_cast<std::size_t>(i)];
+    if (!is_other(reader, k)) continue;
+    shared_.push_back({.kernel = owner_[reader], .value = input.value, .bytes = input.bytes});
+  }
+}
+
+void CandidateFinder::add_readers(KernelId k, const Outline::Result& result) {
+  const std::span<const OpId> readers = graph_.readers[result.tensor];
+  const std::size_t count = std::min(readers.size(), kMostReaders);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_other(readers[i], k)) continue;
+    const KernelId reader = owner_[readers[i]];
+    const bool vanishes =
+        !result.output && count == readers.size() && std::ranges::all_of(readers, [&](OpId other) {
+          return owner_[other] == k || owner_[other] == reader;
+        });
+    shared_.push_back({.kernel = reader,
+                       .value = result.tensor,
+                       .bytes = vanishes ? twice(result.bytes) : result.bytes,
+                       .feeds = true,
+                       .contracts = outline_[readers[i]].contracts()});
+  }
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/paths.hpp"
+
+namespace fusecalc {
+
+// A kernel that another might be one with.
+struct FusionCandidate {
+  KernelId kernel = 0;
+  std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
+  bool feeds = false;        // one of the two reads what the other makes
+  bool contracts = false;    // as an operand of a contraction
+};
+
+// The kernels that share tensors. What it refers to may change between calls.
+class CandidateFinder {
+ public:
+  // `owner` tells the kernel of each op.
+  CandidateFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
+                  const std::vector<KernelId>& owner)
+      : graph_(graph), outline_(graph.outline), kernels_(kernels), owner_(owner) {}
+
+  // The kernels that share a tensor with this one: makers and readers of what it touches, and the
+  // next readers of the same tensor. In the kernels' order.
+  std::vector<FusionCandidate> of(KernelId k);
+
+ private:
+  // Something that two kernels share.
+  struct Shared {
+    KernelId kernel = 0;
+    TensorId value = 0;
+    std::uint64_t bytes = 0;
+    bool feeds = false;
+    bool contracts = false;
+
+    auto operator<=>(const Shared&) const = default;
+  };
+
+  void add_maker(KernelId k, const Outline::Input& input, OpId op);
+  void add_siblings(KernelId k, const Outline::Input& input, OpId op);
+  void add_readers(KernelId k, const Outline::Result& result);
+  bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
+
+  const OpGraph& graph_;
+  const Outline& outline_;
+  const std::vector<Kernel>& kernels_;
+  const std::vector<KernelId>& owner_;
+  std::vector<Shared> shared_;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <utility>
+
+#include "plan/paths.hpp"
+#include "planner/cuts.hpp"
+#include "planner/fusion_candidates.hpp"
+#include "planner/search.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Kernels that are taken apart to find a better cut, and the work that one search puts into that,
+// in ops looked at.
+constexpr std::size_t kMostCutOps = 24;
+constexpr std::size_t kMostCutWork = 2'000'000;
+
+// Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
+// long chains grow evenly), then the earlier ops.
+struct Candidate {
+  std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
+  KernelId by = 0;           // whose offer it is
+  KernelId to = 0;
+  std::uint32_t version_by = 0;
+  std::uint32_t version_to = 0;
+  std::uint16_t size = 0;
+  bool counted = false;
+
+  bool operator<(const Candidate& other) const {
+    if (saving != other.saving) return saving < other.saving;
+    if (size != other.size) return size > other.size;
+    return std::minmax(by, to) > std::minmax(other.by, other.to);
+  }
+};
+
+class GreedySearch {
+ public:
+  GreedySearch(TrafficCounter& counter, const Rules& rules, std::vector<Kernel> kernels)
+      : counter_(counter),
+        rules_(rules),
+        graph_(counter.graph()),
+        outline_(graph_.outline),
+        kernels_(std::move(kernels)),
+        owner_(owners_of(graph_, kernels_)) {
+    for (const Kernel& kernel : kernels_) {
+      facts_.push_back({.bytes = counter_.bytes(kernel).total(),
+                        .size = static_cast<std::uint16_t>(kernel.size()),
+                        .contractions = contractions_in(kernel)});
+    }
+    offers_.resize(kernels_.size());
+  }
+
+  std::vector<Kernel> run() {
+    for (KernelId k = 0; k < kernels_.size(); ++k) offer_pairs_of(k, true);
+    merge_offered();
+    improve();
+    std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
+    std::ranges::sort(kernels_);
+    return std::move(kernels_);
+  }
+
+ private:
+  void merge_offered() {
+    while (!queue_.empty()) {
+      Candidate best = queue_.top();
+      queue_.pop();
+      if (facts_[best.by].version != best.version_by) continue;
+      if (!best.counted) offer_next(best.by);
+      if (facts_[best.to].version != best.version_to) continue;
+      const auto [a, b] = std::minmax(best.by, best.to);
+      if (paths_.way_around(a, b)) continue;
+      if (!best.counted) {
+        if (!count_saving(best)) continue;
+        if (!queue_.empty() && best < queue_.top()) {
+          queue_.push(best);
+          continue;
+        }
+      }
+      merge(a, b, facts_[a].bytes + facts_[b].bytes - best.saving);
+      offer_pairs_of(a, false);
+    }
+  }
+
+  // Returns false where the two cannot be one, or would move more.
+  bool count_saving(Candidate& pair) {
+    const std::optional<std::uint64_t> together =
+        bytes_if_legal(joined(kernels_[pair.by], kernels_[pair.to]));
+    const std::uint64_t apart = facts_[pair.by].bytes + facts_[pair.to].bytes;
+    if (!together || *together > apart) return false;
+    pair.saving = apart - *together;
+    pair.counted = true;
+    return true;
+  }
+
+  // A candidate that waits; what is not here its kernels still know.
+  struct Offer {
+    std::uint64_t saving = 0;
+    KernelId to = 0;
+    std::uint32_t version_to = 0;
+  };
+
+  struct Facts {
+    std::uint64_t bytes = 0;
+    std::uint32_t version = 0;  // of the kernel, one more with every change
+    std::uint16_t size = 0;
+    std::uint16_t contractions = 0;
+  };
+
+  // Offers a kernel with its candidates, the most promising first: the others wait for their turn.
+  void offer_pairs_of(KernelId k, bool later_only) {
+    pairs_.clear();
+    for (const FusionCandidate& candidate : candidates_.of(k)) {
+      if (later_only && candidate.kernel < k) continue;
+      const Facts& other = facts_[candidate.kernel];
+      const auto size = static_cast<std::uint16_t>(facts_[k].size + other.size);
+      const std::size_t contractions = std::size_t{facts_[k].contractions} + other.contractions;
+      if (size > kMostOps || !may_be_one(candidate, contractions)) continue;
+      pairs_.push_back({.saving = candidate.saving,
+                        .by = k,
+                        .to = candidate.kernel,
+                        .version_by = facts_[k].version,
+                        .version_to = other.version,
+                        .size = size});
+    }
+    std::sort(pairs_.begin(), pairs_.end());
+    offers_[k].clear();
+    offers_[k].reserve(pairs_.size());
+    for (const Candidate& pair : pairs_) {
+      offers_[k].push_back({pair.saving, pair.to, pair.version_to});
+    }
+    offer_next(k);
+  }
+
+  // What waits was offered by the kernel as it is now: a change offers anew.
+  void offer_next(KernelId k) {
+    std::vector<Offer>& offers = offers_[k];
+    while (!offers.empty() && facts_[offers.back().to].version != offers.back().version_to) {
+      offers.pop_back();
+    }
+    if (offers.empty()) return;
+    const Offer& offer = offers.back();
+    queue_.push({.saving = offer.saving,
+                 .by = k,
+                 .to = offer.to,
+                 .version_by = facts_[k].version,
+                 .version_to = offer.version_to,
+                 .size = static_cast<std::uint16_t>(facts_[k].size + facts_[offer.to].size)});
+    offers.pop_back();
+  }
+
+  std::uint16_t contractions_in(const Kernel& kernel) const {
+    return static_cast<std::uint16_t>(std::ranges::count(
+        kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
+  }
+
+  // Whether a kernel with so many contractions may be legal; saves checking those that never are. A
+  // contraction alone reads its operands from memory, and all else in its kernel works on its
+  // result.
+  bool may_be_one(const FusionCandidate& candidate, std::size_t contractions) const {
+    if (contractions == 0) return true;
+    if (contractions == 1) return rules_.epilogues && candidate.feeds && !candidate.contracts;
+    return contractions == 2 && candidate.feeds;
+  }
+
+  std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {
+    if (!check_kernel(counter_.phases(), kernel, rules_).legal()) return std::nullopt;
+    return counter_.bytes(kernel).total();
+  }
+
+  void merge(KernelId a, KernelId b, std::uint64_t bytes) {
+    paths_.merge(a, b);
+    kernels_[a] = joined(kernels_[a], kernels_[b]);
+    for (const OpId op : kernels_[b]) owner_[op] = a;
+    kernels_[b].clear();
+    facts_[a].bytes = bytes;
+    note(a, facts_[a].contractions + facts_[b].contractions);
+    note(b, 0);
+  }
+
+  // The kernel's ops have changed.
+  void note(KernelId k, int contractions) {
+    Facts& facts = facts_[k];
+    ++facts.version;
+    facts.size = static_cast<std::uint16_t>(kernels_[k].size());
+    facts.contractions = static_cast<std::uint16_t>(contractions);
+  }
+
+  // Moves parts of kernels over to their neighbours while that saves bytes.
+  void improve() {
+    std::vector<bool> waiting(kernels_.size(), true);
+    std::queue<KernelId> open;
+    for (KernelId k = 0; k < kernels_.size(); ++k) open.push(k);
+    while (!open.empty() && cut_work_ < kMostCutWork) {
+      const KernelId k = open.front();
+      open.pop();
+      waiting[k] = false;
+      if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
+      for (const FusionCandidate& candidate : candidates_.of(k)) {
+        const KernelId target = candidate.kernel;
+        if (!cut(k, target)) continue;
+        offer_pairs_of(k, false);
+        offer_pairs_of(target, false);
+        merge_offered();
+        for (const KernelId changed : {k, target}) {
+          if (!waiting[changed] && !kernels_[changed].empty()) open.push(changed);
+          waiting[changed] = true;
+        }
+        break;
+      }
+    }
+  }
+
+  // Moves the part of `source` to `target` that saves most. Returns whether there was one.
+  bool cut(KernelId source, KernelId target) {
+    const Kernel whole = kernels_[source];
+    const std::uint64_t before = facts_[source].bytes + facts_[target].bytes;
+    struct Cut {
+      Part part;
+      std::uint64_t left = 0;
+      std::uint64_t grown = 0;
+    };
+    std::optional<Cut> best;
+    for (const Part& part : parts_of(graph_, whole)) {
+      const auto [moved, left] = split(whole, part.mask);
+      if (moved.size() + kernels_[target].size() > kMostOps) continue;
+      cut_work_ += whole.size() + kernels_[target].size();
+      const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
+      if (!grown || *grown >= before) continue;
+      const std::optional<std::uint64_t> rest = bytes_if_legal(left);
+      if (!rest || *grown + *rest >= before) continue;
+      if (best && best->left + best->grown <= *grown + *rest) continue;
+      if (move(source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
+    }
+    return best && move(source, target, best->part, best->left, best->grown, true);
+  }
+
+  // Does the move, or only says whether it closes no circle.
+  bool move(KernelId source, KernelId target, const Part& part, std::uint64_t left_bytes,
+            std::uint64_t grown_bytes, bool really) {
+    const Kernel whole = kernels_[source];
+    auto [moved, left] = split(whole, part.mask);
+    // As if the part had been a kernel and were merged.
+    const auto alone = static_cast<KernelId>(kernels_.size());
+    for (const OpId op : moved) owner_[op] = alone;
+    kernels_[source] = std::move(left);
+    const std::uint16_t moved_contractions = contractions_in(moved);
+    facts_.push_back({.contractions = moved_contractions});
+    kernels_.push_back(std::move(moved));
+    paths_.add_beside(source, part.last);
+    const bool possible = !paths_.way_around(alone, target);
+    if (possible && really) {
+      merge(target, alone, grown_bytes);
+      facts_[source].bytes = left_bytes;
+      note(source, facts_[source].contractions - moved_contractions);
+    } else {
+      for (const OpId op : whole) owner_[op] = source;
+      kernels_[source] = whole;
+    }
+    kernels_.pop_back();
+    facts_.pop_back();
+    paths_.drop_last();
+    return possible;
+  }
+
+  TrafficCounter& counter_;
+  const Rules& rules_;
+  const OpGraph& graph_;
+  const Outline& outline_;
+  std::vector<Kernel> kernels_;  // emptied when merged into another
+  std::vector<KernelId> owner_;
+  std::vector<Facts> facts_;  // parallel
+  PathFinder paths_{graph_, kernels_, owner_};
+  CandidateFinder candidates_{graph_, kernels_, owner_};
+  std::vector<std::vector<Offer>> offers_;  // of each kernel, those that wait: the best last
+  std::vector<Candidate> pairs_;            // of the kernel that makes its offers
+  std::priority_queue<Candidate> queue_;
+  std::size_t cut_work_ = 0;
+};
+
+}  // namespace
+
+std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
+                                    std::vector<Kernel> kernels) {
+  return GreedySearch(counter, rules, std::move(kernels)).run();
+}
+
+}  // namespace fusecalc

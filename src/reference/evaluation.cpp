@@ -1,0 +1,331 @@
+#include "reference/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/random_bits.hpp"
+#include "core/text.hpp"
+#include "reference/element.hpp"
+
+namespace fusecalc {
+namespace {
+
+// What an element costs beside a multiplication and an addition: one that is drawn, and one that is
+// computed and held in all lanes.
+constexpr std::uint64_t kDrawnWork = 8;
+constexpr std::uint64_t kComputedWork = 32;
+constexpr unsigned kMostNested = 64;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+[[noreturn]] void refuse(const std::string& reason) { throw Error(Fault::kUnavailable, reason); }
+
+// By chance, even in (-2, 2).
+double disturbance(std::uint64_t bits, std::size_t lane) {
+  constexpr unsigned kBits = 10;  // so that 64 serve all lanes
+  static_assert(kBits * (kLanes - 1) <= 64);
+  const std::uint64_t draw = bits >> (kBits * (lane - 1)) & ((1U << kBits) - 1);
+  return (static_cast<double>(draw) + 0.5) / (1U << (kBits - 2)) - 2;
+}
+
+}  // namespace
+
+std::size_t Samples::Hash::operator()(const Run& run) const {
+  return random_bits(run.first, run.step + (run.count << 20U));
+}
+
+std::pair<std::uint32_t, bool> Samples::add(const Run& run) {
+  const auto [entry, fresh] = numbers_.try_emplace(run, static_cast<std::uint32_t>(runs_.size()));
+  if (fresh) {
+    runs_.push_back(run);
+    starts_.push_back(elements_);
+    elements_ += run.count;
+  }
+  return {entry->second, fresh};
+}
+
+void Samples::allocate(bool exact) {
+  exact_ = exact;
+  allocated_ = true;
+  values_.resize(elements_ * (exact ? 1 : kLanes));
+}
+
+void Samples::release() {
+  allocated_ = false;
+  values_ = {};
+}
+
+double spread_of(const Lanes& lanes) {
+  double squares = 0;
+  for (std::size_t lane = 1; lane < kLanes; ++lane) {
+    if (lanes[lane] == lanes[0] || (std::isnan(lanes[lane]) && std::isnan(lanes[0]))) continue;
+    const double difference = lanes[lane] - lanes[0];
+    if (!std::isfinite(difference)) return kInfinity;
+    squares += difference * difference;
+  }
+  return std::sqrt(squares / (kLanes - 1));
+}
+
+double stored_as(DType dtype, double value) {
+  if (is_float(dtype)) return value;
+  if (dtype == DType::kBool) return value != 0 ? 1 : 0;
+  if (std::isnan(value)) return 0;
+  const Precision& precision = precision_of(dtype);
+  return std::trunc(std::clamp(value, precision.lowest, precision.highest));
+}
+
+Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::uint64_t most_terms,
+                       unsigned depth)
+    : inputs_(inputs),
+      work_(work),
+      most_terms_(most_terms),
+      depth_(depth),
+      samples_(inputs.graph.tensors.size()) {
+  if (depth > kMostNested) refuse("indices that depend on indices too many times over");
+}
+
+Evaluation::~Evaluation() = default;
+
+Samples& Evaluation::wanted(TensorId tensor, bool& fresh) {
+  fresh = samples_[tensor] == nullptr;
+  if (fresh) samples_[tensor] = std::make_unique<Samples>();
+  return *samples_[tensor];
+}
+
+void Evaluation::charge(std::uint64_t operations) {
+  if (operations > work_) {
+    work_ = 0;
+    refuse("too much work for the reference: its results depend on too many elements");
+  }
+  work_ -= operations;
+}
+
+std::uint64_t Evaluation::work_of(TensorId tensor) const {
+  return given(tensor) ? kDrawnWork : kComputedWork;
+}
+
+std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::uint64_t seed) {
+  constexpr std::uint64_t kTellsLittle = 128;
+  could_estimate_ = could_estimate_ || terms > kTellsLittle;
+  if (terms <= most_terms_) return {};
+  estimated_ = true;
+  std::vector<std::uint64_t> places(most_terms_);
+  // One of each stretch of equal length, at random.
+  const double stretch = static_cast<double>(terms) / static_cast<double>(most_terms_);
+  for (std::uint64_t i = 0; i < most_terms_; ++i) {
+    const double draw = static_cast<double>(random_bits(seed, i) >> 11U) * 0x1p-53;
+    const auto place = static_cast<std::uint64_t>((static_cast<double>(i) + draw) * stretch);
+    places[i] = std::min(place, terms - 1);
+  }
+  return places;
+}
+
+TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sources) {
+  std::vector<Repeated> next;
+  for (; graph().tensor(tensor).view_of != kNone; tensor = graph().tensor(tensor).view_of) {
+    const Tensor& view = graph().tensor(tensor);
+    if (view.view_perm.empty()) continue;
+    auto map = view_maps_.find(tensor);
+    if (map == view_maps_.end()) {
+      const Shape& from = graph().tensor(view.view_of).type.shape;
+      map = view_maps_.emplace(tensor, IndexMap::permutation(from, view.view_perm)).first;
+    }
+    next.clear();
+    for (const Repeated& source : sources) {
+      map->second.append(source.run, next);
+      if (source.times > 1) next.back().times = source.times;
+    }
+    sources.swap(next);
+  }
+  return tensor;
+}
+
+void Evaluation::fill_input(TensorId tensor) {
+  if (!given(tensor)) {
+    refuse("nothing says what " + in_quotes(graph().tensor(tensor).name) + " holds");
+  }
+  Samples& samples = *samples_[tensor];
+  samples.allocate(true);
+  const InputData& data = *inputs_.data[tensor];
+  for (std::uint32_t r = 0; r < samples.runs().size(); ++r) {
+    const Run& run = samples.runs()[r];
+    std::uint64_t element = run.first;
+    for (double& value : samples.lane(0, r)) {
+      value = data.value(element);
+      element += run.step;
+    }
+  }
+}
+
+std::vector<std::uint64_t> Evaluation::indices(TensorId tensor,
+                                               std::span<const std::uint64_t> elements,
+                                               std::uint64_t below) {
+  std::vector<std::uint64_t> result;
+  Evaluation nested(inputs_, work_, kMaxCount, depth_ + 1);
+  for (const Lanes& lanes : nested.run(tensor, elements)) {
+    const std::string name = in_quotes(graph().tensor(tensor).name);
+    if (spread_of(lanes) != 0) refuse("the indices " + name + " depend on rounding");
+    if (!(lanes[0] >= 0 && lanes[0] < static_cast<double>(below))) {
+      refuse(fmt::format("the index {} of {} is not in [0, {})", lanes[0], name, below));
+    }
+    result.push_back(static_cast<std::uint64_t>(lanes[0]));
+  }
+  return result;
+}
+
+std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_t> elements) {
+  std::vector<Repeated> sources;
+  for (const Run& run : runs_of(elements)) sources.push_back({.run = run});
+  const TensorId value = through_views(tensor, sources);
+  bool fresh = false;
+  Samples& roots = wanted(value, fresh);
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> places;
+  for (const Repeated& source : sources) {
+    const auto [number, added] = roots.add(source.run);
+    if (added) charge(work_of(value) * source.run.count);
+    places.emplace_back(number, source.times);
+  }
+  std::vector<std::unique_ptr<EvaluationStep>> steps;
+  const OpId last = given(value) ? kNone : graph().tensor(value).producer;
+  for (OpId id = last == kNone ? 0 : last + 1; id > 0; --id) {
+    const Op& op = graph().ops[id - 1];
+    const bool needed = std::ranges::any_of(
+        op.outputs, [&](TensorId output) { return samples_[output] != nullptr && !given(output); });
+    if (!needed) continue;
+    steps.push_back(make_step(*this, op));
+    steps.back()->ask();
+  }
+  for (; !steps.empty(); steps.pop_back()) {
+    steps.back()->compute();
+    steps.back()->release_inputs();
+  }
+  if (!roots.allocated()) fill_input(value);
+  std::vector<Lanes> results;
+  for (const auto& [number, times] : places) {
+    for (std::uint64_t k = 0; k < roots.runs()[number].count; ++k) {
+      Lanes lanes{};
+      for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = roots.lane(lane, number)[k];
+      results.insert(results.end(), times, lanes);
+    }
+  }
+  return results;
+}
+
+void EvaluationStep::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
+  const TensorId value = evaluation_.through_views(tensor, sources);
+  bool fresh = false;
+  Samples& samples = evaluation_.wanted(value, fresh);
+  if (fresh) releases_.push_back(value);
+  for (const Repeated& source : sources) {
+    const auto [run, added] = samples.add(source.run);
+    evaluation_.charge(added ? evaluation_.work_of(value) * source.run.count : 1);
+    pieces_.push_back({value, run, source.times});
+  }
+}
+
+EvaluationStep::Request EvaluationStep::request(std::size_t i, std::span<const Run> runs) {
+  ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+  add_to_request(i, runs);
+  return static_cast<Request>(ends_.size() - 1);
+}
+
+void EvaluationStep::add_to_request(std::size_t i, std::span<const Run> runs) {
+  sources_.clear();
+  for (const Run& run : runs) sources_.push_back({.run = run});
+  add_pieces(op_.operands[i].tensor, sources_);
+  ends_.back() = static_cast<std::uint32_t>(pieces_.size());
+}
+
+EvaluationStep::Request EvaluationStep::request_mapped(std::size_t i, const IndexMap& map,
+                                                       const Run& run) {
+  sources_.clear();
+  map.append(run, sources_);
+  add_pieces(op_.operands[i].tensor, sources_);
+  ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+  return static_cast<Request>(ends_.size() - 1);
+}
+
+std::span<const double> EvaluationStep::values(Request request, std::size_t lane,
+                                               std::vector<double>& scratch) {
+  const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
+  const std::span pieces = std::span(pieces_).subspan(begin, ends_[request] - begin);
+  for (const Piece& piece : pieces) {
+    if (!evaluation_.samples(piece.tensor)->allocated()) evaluation_.fill_input(piece.tensor);
+  }
+  if (pieces.size() == 1 && pieces[0].times == 1) {
+    return evaluation_.samples(pieces[0].tensor)->lane(lane, pieces[0].run);
+  }
+  scratch.clear();
+  for (const Piece& piece : pieces) {
+    const std::span<double> part = evaluation_.samples(piece.tensor)->lane(lane, piece.run);
+    if (piece.times == 1) {
+      scratch.insert(scratch.end(), part.begin(), part.end());
+    } else {
+      scratch.insert(scratch.end(), piece.times, part[0]);
+    }
+  }
+  return scratch;
+}
+
+bool EvaluationStep::exact(Request request) {
+  const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
+  return std::all_of(pieces_.begin() + begin, pieces_.begin() + ends_[request],
+                     [&](const Piece& piece) {
+                       const Samples& samples = *evaluation_.samples(piece.tensor);
+                       return !samples.allocated() || samples.exact();  // inputs come when read
+                     });
+}
+
+void EvaluationStep::release_inputs() {
+  for (const TensorId tensor : releases_) evaluation_.samples(tensor)->release();
+}
+
+double EvaluationStep::arithmetic_unit(std::size_t output_index) const {
+  return output(output_index).type.dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
+}
+
+double EvaluationStep::rounding_of(std::size_t output_index, double value) const {
+  const Precision& precision = precision_of(output(output_index).type.dtype);
+  // Special functions are good to a few units of fp32.
+  return std::max(2 * precision.unit, 8 * arithmetic_unit(output_index)) * std::abs(value) +
+         precision.smallest;
+}
+
+double EvaluationStep::sampling_error(std::span<const double> terms, std::uint64_t population) {
+  const auto count = static_cast<double>(terms.size());
+  double total = 0;
+  for (const double term : terms) total += term;
+  double squares = 0;
+  for (const double term : terms) squares += (term - total / count) * (term - total / count);
+  const double left = 1 - count / static_cast<double>(population);
+  return std::sqrt(squares / count * left / count);
+}
+
+double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,
+                                     std::size_t output_index) const {
+  return arithmetic_unit(output_index) * (8 + std::sqrt(static_cast<double>(terms))) * magnitude;
+}
+
+void EvaluationStep::store(std::size_t output_index, std::uint32_t run, std::uint64_t k,
+                           const Lanes& lanes, double rounding) {
+  const TensorId tensor = op_.outputs[output_index];
+  Samples& samples = *evaluation_.samples(tensor);
+  const DType dtype = graph().tensor(tensor).type.dtype;
+  samples.lane(0, run)[k] = stored_as(dtype, lanes[0]);
+  if (samples.exact()) return;
+  const std::uint64_t element = samples.runs()[run].first + k * samples.runs()[run].step;
+  const bool overflows = is_float(dtype) && std::isfinite(lanes[0]) &&
+                         std::abs(lanes[0]) + rounding > precision_of(dtype).highest;
+  const std::uint64_t bits = random_bits(tensor + 1, element);
+  for (std::size_t lane = 1; lane < kLanes; ++lane) {
+    double value = stored_as(dtype, lanes[lane]);
+    if (is_float(dtype) && rounding > 0) value += disturbance(bits, lane) * rounding;
+    // Infinite where it is stored, a number where it is not.
+    samples.lane(lane, run)[k] = overflows ? std::numeric_limits<double>::quiet_NaN() : value;
+  }
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,103 @@
+#include "reference/index_map.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace fusecalc {
+
+IndexMap::IndexMap(const Shape& shape, std::span<const std::uint64_t> strides, std::uint64_t offset)
+    : offset_(offset) {
+  assert(shape.size() == strides.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    if (!axes_.empty() && axes_.back().stride == strides[i] * shape[i]) {
+      axes_.back().extent *= shape[i];
+      axes_.back().stride = strides[i];
+    } else {
+      axes_.push_back({shape[i], 1, strides[i]});
+    }
+  }
+  for (std::size_t i = axes_.size(); i > 1; --i) {
+    axes_[i - 2].inner = axes_[i - 1].inner * axes_[i - 1].extent;
+  }
+}
+
+IndexMap IndexMap::broadcast(const Shape& to, const Shape& from) {
+  const std::size_t missing = to.size() - from.size();
+  std::vector<std::uint64_t> strides(to.size(), 0);
+  const std::vector<std::uint64_t> own = strides_of(from);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != 1) strides[missing + i] = own[i];
+  }
+  return {to, strides};
+}
+
+IndexMap IndexMap::permutation(const Shape& from, std::span<const std::int64_t> perm) {
+  const std::vector<std::uint64_t> own = strides_of(from);
+  Shape shape;
+  std::vector<std::uint64_t> strides;
+  for (const std::int64_t axis : perm) {
+    shape.push_back(from[static_cast<std::size_t>(axis)]);
+    strides.push_back(own[static_cast<std::size_t>(axis)]);
+  }
+  return {shape, strides};
+}
+
+std::uint64_t IndexMap::operator()(std::uint64_t element) const {
+  std::uint64_t source = offset_;
+  for (const Axis& axis : axes_) {
+    source += element / axis.inner * axis.stride;
+    element %= axis.inner;
+  }
+  return source;
+}
+
+void IndexMap::append(const Run& run, std::vector<Repeated>& sources) const {
+  if (run.count == 1 || axes_.empty()) {
+    sources.push_back({.run = {.first = (*this)(run.first)}, .times = run.count});
+    return;
+  }
+  // A step of the run is so many steps along one axis, as far as that axis goes.
+  const Axis* along = nullptr;
+  for (const Axis& axis : axes_) {
+    if (run.step % axis.inner != 0) continue;
+    along = &axis;
+    break;
+  }
+  const std::uint64_t steps = run.step / along->inner;
+  for (std::uint64_t done = 0; done < run.count;) {
+    const std::uint64_t element = run.first + done * run.step;
+    const std::uint64_t place = element / along->inner % along->extent;
+    const std::uint64_t reach = (along->extent - 1 - place) / steps + 1;
+    const std::uint64_t count = std::min(reach, run.count - done);
+    const Run source{.first = (*this)(element), .step = steps * along->stride, .count = count};
+    if (count == 1 || source.step == 0) {
+      sources.push_back({.run = {.first = source.first}, .times = count});
+    } else {
+      sources.push_back({.run = source});
+    }
+    done += count;
+  }
+}
+
+std::vector<Run> runs_of(std::span<const std::uint64_t> elements) {
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < elements.size();) {
+    std::size_t end = i + 1;
+    // Unsigned steps wrap: only rising runs have one.
+    if (end < elements.size() && elements[end] > elements[i]) {
+      const std::uint64_t step = elements[end] - elements[i];
+      while (end < elements.size() && elements[end] - elements[end - 1] == step &&
+             elements[end] > elements[end - 1]) {
+        ++end;
+      }
+      runs.push_back({elements[i], step, end - i});
+    } else {
+      runs.push_back({.first = elements[i]});
+    }
+    i = end;
+  }
+  return runs;
+}
+
+}  // namespace fusecalc

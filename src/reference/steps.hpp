@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+
+#include "reference/evaluation.hpp"
+
+namespace fusecalc {
+
+// The families of ops, one maker each.
+using StepMaker = std::unique_ptr<EvaluationStep> (*)(Evaluation& evaluation, const Op& op);
+
+std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op);
+
+}  // namespace fusecalc

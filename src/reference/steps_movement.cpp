@@ -1,0 +1,198 @@
+// Movements whose source depends on the place or on indices. Nothing is rounded.
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "reference/steps.hpp"
+
+namespace fusecalc {
+namespace {
+
+// An element of one of the operands.
+struct Source {
+  std::size_t operand = 0;
+  std::uint64_t element = 0;
+};
+
+class MovementStep : public EvaluationStep {
+ public:
+  using EvaluationStep::EvaluationStep;
+
+  void ask() override {
+    prepare();
+    std::vector<std::uint64_t> elements;
+    for (const Run& run : wanted()->runs()) {
+      request(0, {});
+      for (std::uint64_t k = 0; k < run.count;) {
+        const std::size_t from = source_of(run.first + k * run.step).operand;
+        elements.clear();
+        for (; k < run.count; ++k) {
+          const Source source = source_of(run.first + k * run.step);
+          if (source.operand != from) break;
+          elements.push_back(source.element);
+        }
+        add_to_request(from, runs_of(elements));
+      }
+    }
+  }
+
+  void compute() override {
+    Samples& results = *wanted();
+    bool all_exact = true;
+    for (Request r = 0; r < results.runs().size(); ++r) all_exact = all_exact && exact(r);
+    // An output may be declared to be narrower than what is moved.
+    const DType moved_type = value_type();
+    const DType type = output().type.dtype;
+    const bool keeps = !is_float(type) || type == moved_type;
+    results.allocate(all_exact && keeps);
+    std::vector<double> scratch;
+    std::vector<Lanes> moved;
+    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
+      moved.resize(results.runs()[run].count);
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const std::span<const double> in = values(run, lane, scratch);
+        for (std::size_t k = 0; k < moved.size(); ++k) moved[k][lane] = in[k];
+      }
+      for (std::size_t k = 0; k < moved.size(); ++k) {
+        store(0, run, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
+      }
+    }
+  }
+
+ protected:
+  // What must be known before source_of() can tell.
+  virtual void prepare() {}
+  virtual Source source_of(std::uint64_t element) const = 0;
+  virtual DType value_type() const { return operand(0).type.dtype; }
+
+  // The axis that a single-axis attribute names.
+  std::size_t axis(std::size_t rank) const {
+    const std::int64_t written = op().attributes->axes ? op().attributes->axes->front() : 0;
+    return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
+                                                : written);
+  }
+};
+
+class ConcatStep final : public MovementStep {
+ public:
+  ConcatStep(Evaluation& evaluation, const Op& op) : MovementStep(evaluation, op) {
+    const Shape& shape = output().type.shape;
+    const std::size_t along = axis(shape.size());
+    inner_ = elements_between(shape, along + 1, shape.size());
+    extent_ = shape[along];
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      extents_.push_back(operand(i).type.shape[along]);
+    }
+  }
+
+ private:
+  Source source_of(std::uint64_t element) const override {
+    const std::uint64_t outer = element / inner_ / extent_;
+    std::uint64_t place = element / inner_ % extent_;
+    std::size_t from = 0;
+    while (place >= extents_[from]) place -= extents_[from++];
+    return {from, (outer * extents_[from] + place) * inner_ + element % inner_};
+  }
+  DType value_type() const override {
+    // Mixed types are promoted, which keeps every value.
+    return output().type.dtype;
+  }
+
+  std::uint64_t inner_ = 1;
+  std::uint64_t extent_ = 1;
+  std::vector<std::uint64_t> extents_;
+};
+
+// The rows of a table along an axis, and the indices in place of that axis.
+struct Table {
+  std::uint64_t rows = 1;
+  std::uint64_t inner = 1;    // elements within a row's step
+  std::uint64_t indices = 1;  // how many
+
+  Table(const Shape& shape, std::size_t axis, std::uint64_t index_count)
+      : rows(shape[axis]),
+        inner(elements_between(shape, axis + 1, shape.size())),
+        indices(index_count) {}
+};
+
+class GatherStep final : public MovementStep {
+ public:
+  GatherStep(Evaluation& evaluation, const Op& op)
+      : MovementStep(evaluation, op),
+        // Embeddings are written either way round; the indices are the integers.
+        table_at_(op.row->infer == infer_embedding && !is_float(operand(0).type.dtype) &&
+                          is_float(operand(1).type.dtype)
+                      ? 1
+                      : 0),
+        table_(operand(table_at_).type.shape,
+               op.row->infer == infer_embedding ? 0 : axis(operand(0).type.shape.size()),
+               operand(1 - table_at_).elements) {}
+
+ private:
+  void prepare() override {
+    std::vector<std::uint64_t> needed;
+    for (const Run& run : wanted()->runs()) {
+      for (std::uint64_t k = 0; k < run.count; ++k) {
+        const std::uint64_t index = (run.first + k * run.step) / table_.inner % table_.indices;
+        if (needed.empty() || needed.back() != index) needed.push_back(index);
+      }
+    }
+    std::ranges::sort(needed);
+    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+    const auto rows =
+        evaluation().indices(op().operands[1 - table_at_].tensor, needed, table_.rows);
+    for (std::size_t i = 0; i < needed.size(); ++i) row_at_[needed[i]] = rows[i];
+  }
+
+  Source source_of(std::uint64_t element) const override {
+    const std::uint64_t outer = element / table_.inner / table_.indices;
+    const std::uint64_t row = row_at_.at(element / table_.inner % table_.indices);
+    return {table_at_, (outer * table_.rows + row) * table_.inner + element % table_.inner};
+  }
+  DType value_type() const override { return operand(table_at_).type.dtype; }
+
+  std::size_t table_at_;
+  Table table_;
+  std::unordered_map<std::uint64_t, std::uint64_t> row_at_;
+};
+
+class ScatterStep final : public MovementStep {
+ public:
+  ScatterStep(Evaluation& evaluation, const Op& op)
+      : MovementStep(evaluation, op),
+        table_(operand(0).type.shape, axis(operand(0).type.shape.size()), operand(1).elements) {}
+
+ private:
+  void prepare() override {
+    std::vector<std::uint64_t> all(table_.indices);
+    for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
+    const auto rows = evaluation().indices(op().operands[1].tensor, all, table_.rows);
+    for (std::uint64_t i = 0; i < all.size(); ++i) update_of_[rows[i]] = i;
+  }
+
+  Source source_of(std::uint64_t element) const override {
+    const auto update = update_of_.find(element / table_.inner % table_.rows);
+    if (update == update_of_.end()) return {0, element};
+    const std::uint64_t outer = element / table_.inner / table_.rows;
+    return {2, (outer * table_.indices + update->second) * table_.inner + element % table_.inner};
+  }
+
+  Table table_;
+  std::unordered_map<std::uint64_t, std::uint64_t> update_of_;  // by row: the last index wins
+};
+
+}  // namespace
+
+std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<ConcatStep>(evaluation, op);
+}
+
+std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<GatherStep>(evaluation, op);
+}
+
+std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<ScatterStep>(evaluation, op);
+}
+
+}  // namespace fusecalc

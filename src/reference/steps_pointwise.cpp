@@ -1,0 +1,236 @@
+// Ops whose every element comes from one element of each input, and those that only move elements
+// along axes: they differ in the maps from results to inputs.
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/dropout.hpp"
+#include "reference/element.hpp"
+#include "reference/steps.hpp"
+
+namespace fusecalc {
+namespace {
+
+class PointwiseStep : public EvaluationStep {
+ public:
+  PointwiseStep(Evaluation& evaluation, const Op& op)
+      : EvaluationStep(evaluation, op), function_(op.row->reference) {
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.operands[i].tensor == kNone) continue;
+      tensors_.push_back(i);
+      maps_.push_back(IndexMap::broadcast(output().type.shape, operand(i).type.shape));
+    }
+  }
+  // A movement of operand 0.
+  PointwiseStep(Evaluation& evaluation, const Op& op, IndexMap map)
+      : EvaluationStep(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
+
+  void ask() override {
+    for (const Run& run : wanted()->runs()) {
+      for (std::size_t i = 0; i < tensors_.size(); ++i) request_mapped(tensors_[i], maps_[i], run);
+    }
+  }
+
+  void compute() override {
+    Samples& results = *wanted();
+    const auto width = static_cast<Request>(tensors_.size());
+    bool all_exact = true;
+    for (Request r = 0; r < width * results.runs().size(); ++r) all_exact = all_exact && exact(r);
+    results.allocate(all_exact && keeps_exact());
+    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
+      compute_run(run, all_exact ? 1 : kLanes, run * width);
+    }
+  }
+
+ private:
+  // Whether exact inputs make a result that no type and no fp32 arithmetic can disturb.
+  bool keeps_exact() const {
+    if (!is_float(output().type.dtype)) return true;
+    return function_ == nullptr && output().type.dtype == operand(0).type.dtype;
+  }
+
+  void compute_run(std::uint32_t run, std::size_t lanes, Request first) {
+    const std::uint64_t count = wanted()->runs()[run].count;
+    inputs_.assign(op().operands.size(), {});
+    std::vector<std::array<std::span<const double>, kLanes>> sources(tensors_.size());
+    scratch_.resize(tensors_.size() * kLanes);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        sources[i][lane] =
+            values(first + static_cast<Request>(i), lane, scratch_[i * kLanes + lane]);
+      }
+    }
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].fill(op().operands[i].number);
+    for (std::uint64_t k = 0; k < count; ++k) {
+      for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          inputs_[tensors_[i]][lane] = sources[i][lane][k];
+        }
+      }
+      Lanes result{};
+      result[0] = apply(0);
+      for (std::size_t lane = 1; lane < kLanes; ++lane) {
+        result[lane] = lane < lanes ? apply(lane) : result[0];
+      }
+      if (lanes > 1 && !is_float(output().type.dtype)) find_other_results(result);
+      store(0, run, k, result, is_choice(result[0]) ? 0 : rounding_of(0, result[0]));
+    }
+  }
+
+  double apply(std::size_t lane) {
+    if (function_ == nullptr) return inputs_[0][lane];
+    arguments_.resize(inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) arguments_[i] = inputs_[i][lane];
+    return function_(arguments_, *op().attributes);
+  }
+
+  // A result that is one of the inputs, or 0, was not rounded, if its type holds what theirs does.
+  bool is_choice(double result) const {
+    if (result == 0) return true;
+    const double unit = precision_of(output().type.dtype).unit;
+    return std::ranges::any_of(tensors_, [&](std::size_t i) {
+      const DType dtype = operand(i).type.dtype;
+      return std::abs(inputs_[i][0]) == std::abs(result) && is_float(dtype) &&
+             precision_of(dtype).unit >= unit;
+    });
+  }
+
+  // Comparisons of what nearly ties and integers from what nearly is one may come out either way;
+  // lanes that happen not to show it must not make it look certain.
+  void find_other_results(Lanes& result) {
+    const DType dtype = output().type.dtype;
+    double least = result[0];
+    double most = result[0];
+    const auto consider = [&] {
+      const double other = stored_as(dtype, function_(arguments_, *op().attributes));
+      least = std::min(least, other);
+      most = std::max(most, other);
+    };
+    result[0] = least = most = stored_as(dtype, result[0]);
+    std::array<double, kMaxOperands> margins{};
+    bool any = false;
+    for (std::size_t i = 0; i < inputs_.size() && i < kMaxOperands; ++i) {
+      margins[i] = 3 * spread_of(inputs_[i]);
+      any = any || margins[i] > 0;
+    }
+    if (!any || function_ == nullptr) return;
+    arguments_.resize(inputs_.size());
+    for (unsigned corner = 0; corner < 1U << inputs_.size(); ++corner) {
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        const double margin = i < kMaxOperands ? margins[i] : 0;
+        arguments_[i] = inputs_[i][0] + ((corner >> i & 1U) != 0 ? margin : -margin);
+      }
+      consider();
+    }
+    if (inputs_.size() == 2 && std::abs(inputs_[0][0] - inputs_[1][0]) <= margins[0] + margins[1]) {
+      arguments_.assign(2, inputs_[1][0]);
+      consider();
+    }
+    result[1] = least;
+    result[2] = most;
+  }
+
+  ReferenceFunction function_ = nullptr;
+  std::vector<std::size_t> tensors_;  // the operands that are no numbers
+  std::vector<IndexMap> maps_;
+  std::vector<std::vector<double>> scratch_;
+  std::vector<Lanes> inputs_;
+  std::vector<double> arguments_;
+};
+
+class DropoutStep final : public EvaluationStep {
+ public:
+  using EvaluationStep::EvaluationStep;
+
+  void ask() override {
+    if (wanted(0) == nullptr) return;
+    for (const Run& run : wanted(0)->runs()) request(0, std::array{run});
+  }
+
+  void compute() override {
+    if (Samples* masks = wanted(1)) {
+      masks->allocate(true);
+      for (std::uint32_t run = 0; run < masks->runs().size(); ++run) {
+        for (std::uint64_t k = 0; k < masks->runs()[run].count; ++k) {
+          store(1, run, k, Lanes{keeps(masks->runs()[run], k) ? 1.0 : 0.0}, 0);
+        }
+      }
+    }
+    if (Samples* results = wanted(0)) {
+      results->allocate(false);
+      for (std::uint32_t run = 0; run < results->runs().size(); ++run) compute_run(run);
+    }
+  }
+
+ private:
+  bool keeps(const Run& run, std::uint64_t k) const {
+    return dropout_keeps(op(), run.first + k * run.step);
+  }
+
+  void compute_run(std::uint32_t run) {
+    const double scale = 1 / (1 - op().attributes->p);
+    std::vector<double> scratch;
+    std::vector<Lanes> results(wanted(0)->runs()[run].count);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::span<const double> inputs = values(run, lane, scratch);
+      for (std::size_t k = 0; k < results.size(); ++k) results[k][lane] = inputs[k] * scale;
+    }
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const bool keep = keeps(wanted(0)->runs()[run], k);
+      store(0, run, k, keep ? results[k] : Lanes{}, keep ? rounding_of(0, results[k][0]) : 0);
+    }
+  }
+};
+
+std::size_t axis_of(std::int64_t axis, std::size_t rank) {
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
+}
+
+}  // namespace
+
+std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op) {
+  const OpGraph& graph = evaluation.graph();
+  // An op without a function repeats its operand.
+  if (op.row->reference == nullptr) {
+    const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
+    return std::make_unique<PointwiseStep>(
+        evaluation, op, IndexMap::broadcast(graph.tensor(op.outputs[0]).type.shape, from));
+  }
+  return std::make_unique<PointwiseStep>(evaluation, op);
+}
+
+std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<DropoutStep>(evaluation, op);
+}
+
+std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op) {
+  const Shape& from = evaluation.graph().tensor(op.operands[0].tensor).type.shape;
+  std::vector<std::int64_t> perm = op.attributes->perm;
+  if (perm.empty()) {
+    for (std::size_t i = from.size(); i > 0; --i) perm.push_back(static_cast<std::int64_t>(i) - 1);
+  }
+  for (std::int64_t& axis : perm) {
+    axis = static_cast<std::int64_t>(axis_of(axis, from.size()));
+  }
+  return std::make_unique<PointwiseStep>(evaluation, op, IndexMap::permutation(from, perm));
+}
+
+std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op) {
+  const OpGraph& graph = evaluation.graph();
+  const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
+  const Attributes& at = *op.attributes;
+  std::vector<std::uint64_t> strides = strides_of(from);
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < std::max(at.starts.size(), at.ends.size()); ++i) {
+    const std::size_t axis = at.axes ? axis_of((*at.axes)[i], from.size()) : i;
+    const std::int64_t start = at.starts.empty() ? 0 : at.starts[i];
+    const std::uint64_t begin = start < 0 ? from[axis] - static_cast<std::uint64_t>(-start)
+                                          : static_cast<std::uint64_t>(start);
+    offset += begin * strides[axis];
+    if (!at.steps.empty()) strides[axis] *= static_cast<std::uint64_t>(at.steps[i]);
+  }
+  const Shape& to = graph.tensor(op.outputs[0]).type.shape;
+  return std::make_unique<PointwiseStep>(evaluation, op, IndexMap(to, strides, offset));
+}
+
+}  // namespace fusecalc

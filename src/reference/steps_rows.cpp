@@ -1,0 +1,327 @@
+// Reductions and normalisations: what a row amounts to is computed once per row.
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/reference_ops.hpp"
+#include "reference/rows.hpp"
+#include "reference/steps.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Whether a reduction adds up its row or averages it, so that some of the row tell about the rest.
+enum class Adding : std::uint8_t { kNeither, kSum, kMean };
+
+Adding adding_of(const OpRow& row) {
+  if (row.reference == reference::sum) return Adding::kSum;
+  return row.reference == reference::mean ? Adding::kMean : Adding::kNeither;
+}
+
+class ReduceStep final : public EvaluationStep {
+ public:
+  ReduceStep(Evaluation& evaluation, const Op& op)
+      : EvaluationStep(evaluation, op),
+        rows_(op.rows),
+        function_(op.row->reference),
+        adding_(adding_of(*op.row)) {}
+
+  void ask() override {
+    for (const Run& run : wanted()->runs()) {
+      for (std::uint64_t k = 0; k < run.count; ++k) {
+        const std::uint64_t row = run.first + k * run.step;
+        const auto [entry, fresh] = results_.try_emplace(row);
+        if (fresh) entry->second.request = request_row(row);
+      }
+    }
+  }
+
+  void compute() override {
+    Samples& samples = *wanted();
+    bool all_exact = !is_float(output().type.dtype);
+    for (auto& [row, result] : results_) {
+      all_exact = all_exact && exact(result.request);
+      reduce(result);
+    }
+    samples.allocate(all_exact);
+    for (std::uint32_t run = 0; run < samples.runs().size(); ++run) {
+      const Run& elements = samples.runs()[run];
+      for (std::uint64_t k = 0; k < elements.count; ++k) {
+        const Result& result = results_.at(elements.first + k * elements.step);
+        store(0, run, k, result.lanes, result.rounding);
+      }
+    }
+  }
+
+ private:
+  struct Result {
+    Request request = 0;
+    Lanes lanes{};
+    double rounding = 0;
+  };
+
+  Request request_row(std::uint64_t row) {
+    std::vector<std::uint64_t> terms;
+    if (adding_ != Adding::kNeither) terms = evaluation().sampled_terms(rows_.length(), row);
+    if (terms.empty()) return request(0, rows_.runs_of_row(row));
+    for (std::uint64_t& term : terms) term = rows_.element(row, term);
+    return request(0, runs_of(terms));
+  }
+
+  // Makes the sum or mean of some terms that of all.
+  void extrapolate(Result& result, std::span<const double> terms) const {
+    const double all = static_cast<double>(rows_.length());
+    const bool is_sum = adding_ == Adding::kSum;
+    const double scale = is_sum ? all / static_cast<double>(terms.size()) : 1;
+    for (double& lane : result.lanes) lane *= scale;
+    result.rounding =
+        result.rounding * scale + 2 * sampling_error(terms, rows_.length()) * (is_sum ? all : 1);
+  }
+
+  void reduce(Result& result) {
+    compute_lanes(result);
+    const std::span<const double> row = values(result.request, 0, scratch_);
+    if (row.size() < rows_.length()) extrapolate(result, row);
+  }
+
+  void compute_lanes(Result& result) {
+    const bool is_exact = exact(result.request);
+    const std::span<const double> row = values(result.request, 0, scratch_);
+    result.lanes.fill(function_(row, *op().attributes));
+    const double value = result.lanes[0];
+    const bool choice = std::ranges::any_of(
+        row, [&](double element) { return std::abs(element) == std::abs(value); });
+    if (!choice || output().type.dtype != operand(0).type.dtype) {
+      magnitudes_.assign(row.begin(), row.end());
+      for (double& element : magnitudes_) element = std::abs(element);
+      const double terms = std::abs(function_(magnitudes_, *op().attributes));
+      result.rounding =
+          rounding_of(0, value) + summing_error(row.size(), std::max(terms, std::abs(value)));
+    }
+    if (is_exact) return;
+    if (op().row->type_rule == TypeRule::kIndex) {
+      find_ties(result);
+      return;
+    }
+    for (std::size_t lane = 1; lane < kLanes; ++lane) {
+      result.lanes[lane] = function_(values(result.request, lane, scratch_), *op().attributes);
+    }
+  }
+
+  // Any index whose value may be the largest will do; the lanes span them.
+  void find_ties(Result& result) {
+    std::vector<Lanes> row(rows_.length());
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::span<const double> elements = values(result.request, lane, scratch_);
+      for (std::size_t i = 0; i < row.size(); ++i) row[i][lane] = elements[i];
+    }
+    const auto best = static_cast<std::size_t>(result.lanes[0]);
+    const double least = row[best][0] - 3 * spread_of(row[best]);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const double margin = 3 * spread_of(row[i]);
+      if (margin == 0 ? row[i][0] <= least : row[i][0] + margin < least) continue;
+      result.lanes[1] = std::min(result.lanes[1], static_cast<double>(i));
+      result.lanes[2] = std::max(result.lanes[2], static_cast<double>(i));
+    }
+  }
+
+  Rows rows_;
+  ReferenceFunction function_;
+  Adding adding_;
+  std::unordered_map<std::uint64_t, Result> results_;
+  std::vector<double> scratch_;
+  std::vector<double> magnitudes_;
+};
+
+// What a normalisation knows of a row: maximum and sum of exponentials, or mean and variance.
+struct Statistics {
+  Lanes first{};
+  Lanes second{};
+};
+
+Statistics exponentials_of(std::span<const double> row, std::size_t lane, Statistics known) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const double x : row) most = x > most || std::isnan(x) ? x : most;
+  double total = 0;
+  for (const double x : row) total += std::exp(x - most);
+  known.first[lane] = most;
+  known.second[lane] = total;
+  return known;
+}
+
+Statistics moments_of(std::span<const double> row, std::size_t lane, Statistics known) {
+  double total = 0;
+  for (const double x : row) total += x;
+  const double mean = total / static_cast<double>(row.size());
+  double squares = 0;
+  for (const double x : row) squares += (x - mean) * (x - mean);
+  known.first[lane] = mean;
+  known.second[lane] = squares / static_cast<double>(row.size());
+  return known;
+}
+
+class NormStep final : public EvaluationStep {
+ public:
+  NormStep(Evaluation& evaluation, const Op& op)
+      : EvaluationStep(evaluation, op),
+        rows_(op.rows),
+        function_(op.row->reference),
+        softmax_(op.row->infer == infer_softmax),
+        given_(op.row->infer == infer_batch_norm &&
+               op.attributes->mode == BatchNormMode::kInference) {
+    const bool by_channel = op.row->infer == infer_batch_norm || op.row->infer == infer_group_norm;
+    const Shape& shape = output().type.shape;
+    for (std::size_t i = 1; i < op.operands.size(); ++i) {
+      if (by_channel) {
+        std::vector<std::uint64_t> strides(shape.size(), 0);
+        strides[1] = 1;
+        maps_.emplace_back(shape, strides);
+      } else {
+        maps_.push_back(IndexMap::broadcast(shape, operand(i).type.shape));
+      }
+    }
+  }
+
+  void ask() override {
+    if (Samples* results = wanted(0)) {
+      for (const Run& run : results->runs()) {
+        first_requests_.push_back(request(0, std::array{run}));
+        for (std::size_t i = 0; i < maps_.size(); ++i) request_mapped(i + 1, maps_[i], run);
+        for (std::uint64_t k = 0; k < run.count && !given_; ++k) {
+          ask_row(rows_.row_of(run.first + k * run.step));
+        }
+      }
+    }
+    // The statistics as outputs of their own.
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      if (wanted(i) == nullptr) continue;
+      for (const Run& run : wanted(i)->runs()) {
+        for (std::uint64_t k = 0; k < run.count; ++k) ask_row(run.first + k * run.step);
+      }
+    }
+  }
+
+  void compute() override {
+    for (auto& [row, known] : known_) learn(known);
+    if (Samples* results = wanted(0)) {
+      results->allocate(false);
+      for (std::uint32_t run = 0; run < results->runs().size(); ++run) compute_run(run);
+    }
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      Samples* results = wanted(i);
+      if (results == nullptr) continue;
+      results->allocate(false);
+      for (std::uint32_t run = 0; run < results->runs().size(); ++run) {
+        const Run& elements = results->runs()[run];
+        for (std::uint64_t k = 0; k < elements.count; ++k) {
+          const Statistics& of_row = known_.at(elements.first + k * elements.step).statistics;
+          const Lanes& lanes = i == 1 ? of_row.first : of_row.second;
+          const double size = std::sqrt(of_row.second[0]) + std::abs(of_row.first[0]);
+          store(i, run, k, lanes,
+                rounding_of(i, lanes[0]) + summing_error(rows_.length(), i == 1 ? size : lanes[0]));
+        }
+      }
+    }
+  }
+
+ private:
+  struct Known {
+    Request request = 0;
+    Statistics statistics;
+  };
+
+  void ask_row(std::uint64_t row) {
+    const auto [entry, fresh] = known_.try_emplace(row);
+    if (fresh) entry->second.request = request(0, rows_.runs_of_row(row));
+  }
+
+  void learn(Known& known) {
+    const auto measure = softmax_ ? exponentials_of : moments_of;
+    const std::size_t lanes = exact(known.request) ? 1 : kLanes;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      known.statistics = measure(values(known.request, lane, scratch_), lane, known.statistics);
+    }
+    if (lanes > 1) return;
+    known.statistics.first.fill(known.statistics.first[0]);
+    known.statistics.second.fill(known.statistics.second[0]);
+  }
+
+  void compute_run(std::uint32_t run) {
+    const Run elements = wanted(0)->runs()[run];
+    const Request x = first_requests_[run];
+    std::vector<Lanes> results(elements.count);
+    std::vector<double> roundings(elements.count);
+    std::array<std::vector<double>, kMaxOperands> scratch;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      std::array<std::span<const double>, kMaxOperands> in;
+      for (std::size_t i = 0; i < op().operands.size(); ++i) {
+        in[i] = values(x + static_cast<Request>(i), lane, scratch[i]);
+      }
+      std::uint64_t row = kNone;
+      const Statistics* of_row = nullptr;
+      for (std::uint64_t k = 0; k < elements.count; ++k) {
+        std::array<double, 4> arguments = {in[0][k], 0, 0, op().attributes->eps};
+        if (given_) {
+          arguments[1] = in[3][k];
+          arguments[2] = in[4][k];
+        } else {
+          const std::uint64_t its_row = rows_.row_of(elements.first + k * elements.step);
+          if (of_row == nullptr || its_row != row) of_row = &known_.at(its_row).statistics;
+          row = its_row;
+          arguments[1] = of_row->first[lane];
+          arguments[2] = of_row->second[lane];
+        }
+        const double weight = maps_.empty() ? 1 : in[1][k];
+        const double bias = maps_.size() < 2 ? 0 : in[2][k];
+        const double normal = function_(arguments, *op().attributes);
+        results[k][lane] = normal * weight + bias;
+        if (lane == 0) {
+          roundings[k] = std::abs(weight) * rounding_within(arguments, normal) +
+                         4 * arithmetic_unit() * std::abs(bias);
+        }
+      }
+    }
+    for (std::uint64_t k = 0; k < elements.count; ++k) {
+      store(0, run, k, results[k], roundings[k] + rounding_of(0, results[k][0]));
+    }
+  }
+
+  // What errors of fp32 in x and in the statistics do to the result.
+  double rounding_within(std::array<double, 4> arguments, double normal) const {
+    const double unit = arithmetic_unit();
+    const double length = static_cast<double>(given_ ? 1 : rows_.length());
+    const double sums = (8 + std::sqrt(length)) * unit;
+    const double size = std::sqrt(arguments[2]) + std::abs(arguments[1]);
+    const std::array<double, 3> errors = {4 * unit * std::abs(arguments[0]),
+                                          softmax_ ? 0 : sums * size, sums * arguments[2]};
+    double total = 4 * unit * std::abs(normal);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      std::array<double, 4> moved = arguments;
+      moved[i] += errors[i];
+      const double change = std::abs(function_(moved, *op().attributes) - normal);
+      if (std::isfinite(change)) total += change;
+    }
+    return total;
+  }
+
+  Rows rows_;
+  ReferenceFunction function_;
+  bool softmax_;
+  bool given_;                  // mean and variance are inputs
+  std::vector<IndexMap> maps_;  // of weight, bias, mean and variance
+  std::vector<Request> first_requests_;
+  std::unordered_map<std::uint64_t, Known> known_;
+  std::vector<double> scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<ReduceStep>(evaluation, op);
+}
+
+std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op) {
+  return std::make_unique<NormStep>(evaluation, op);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,117 @@
+// Every kernel that a plan of the built-in op lists needs compiles, without a GPU.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/embedded.hpp"
+#include "graph/op_list.hpp"
+#include "json/reader.hpp"
+#include "kernel_checks.hpp"
+#include "planner/plans.hpp"
+
+namespace fusecalc {
+
+std::span<const EmbeddedFile> unusual_op_lists();  // those of oplists/
+
+namespace cuda {
+namespace {
+
+OpGraph graph_of(const std::string& text) {
+  JsonReader reader(ByteSource::from_memory(text, "test"));
+  return build_graph(std::get<WrittenGraph>(read_op_list(reader)), {});
+}
+
+// All ops of a list as one kernel.
+void check_kernel_of(const std::string& text, const Architecture& architecture) {
+  CAPTURE(text);
+  const OpGraph graph = graph_of(text);
+  KernelChecks checks(architecture);
+  TrafficCounter counter = checks.counter_of(graph);
+  Kernel all;
+  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
+  checks.check(counter, all);
+  CHECK(checks.left_out() == 0);
+}
+
+TEST_CASE("bounds that are infinite compile behind a product") {
+  for (const Architecture& architecture : kArchitectures) {
+    check_kernel_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+        "tensors": {"x": {"shape": [256, 64]}, "w": {"shape": [64, 64]}},
+        "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+                {"op": "clamp", "inputs": ["h"], "output": "y", "min": 0}]})",
+                    architecture);
+  }
+}
+
+// What no tensor core takes, or no building block that is made for one chip.
+TEST_CASE("unusual operands compile as one kernel, on any architecture") {
+  REQUIRE(unusual_op_lists().size() > 10);
+  for (const Architecture& architecture : kArchitectures) {
+    for (const EmbeddedFile& file : unusual_op_lists()) {
+      check_kernel_of(std::string(file.text), architecture);
+    }
+  }
+}
+
+// Sums, maxima, exponentials, squares and moments of rows; results of rows; a result on the way.
+TEST_CASE("whole rows of products compile, whatever is done with them") {
+  const std::string begin = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [300, 64]}, "w": {"shape": [320, 64]}},
+      "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "square", "inputs": ["h"], "output": "s"}, )";
+  const std::vector<std::string> ends = {
+      R"({"op": "sum", "inputs": ["s"], "output": "t", "axes": [-1], "keepdim": true},
+         {"op": "div", "inputs": ["s", "t"], "output": "y"}], "outputs": ["t", "y"]})",
+      R"({"op": "max", "inputs": ["s"], "output": "t", "axes": [-1], "keepdim": true},
+         {"op": "sub", "inputs": ["s", "t"], "output": "y"}]})",
+      R"({"op": "softmax", "inputs": ["s"], "output": "y"}], "outputs": ["s", "y"]})",
+      R"({"op": "log_softmax", "inputs": ["s"], "output": "y"}]})",
+      R"({"op": "rms_norm", "inputs": ["s"], "output": "t"},
+         {"op": "silu", "inputs": ["t"], "output": "y"}]})",
+      R"({"op": "layer_norm", "inputs": ["s"], "output": "y"}]})",
+  };
+  for (const Architecture& architecture : kArchitectures) {
+    for (const std::string& end : ends) check_kernel_of(begin + end, architecture);
+  }
+}
+
+void check_library(const Architecture& architecture) {
+  // Which ones: for looking closer.
+  const char* const only = std::getenv("FUSECALC_ONLY");
+  KernelChecks checks(architecture);
+  for (const EmbeddedFile& file : embedded_op_lists()) {
+    if (only != nullptr && file.name.find(only) == std::string_view::npos) continue;
+    CAPTURE(file.name);
+    JsonReader reader(ByteSource::from_memory(file.text, std::string(file.name)));
+    const OpList list = read_op_list(reader);
+    if (!std::holds_alternative<WrittenGraph>(list)) continue;
+    const OpGraph graph = build_graph(std::get<WrittenGraph>(list), {});
+    TrafficCounter counter = checks.counter_of(graph);
+    const FusionPlan compiler = compiler_plan(counter);
+    checks.check(counter, unfused_plan(graph).kernels);
+    checks.check(counter, compiler.kernels);
+    checks.check(counter, auto_plan(counter, compiler).kernels);
+  }
+  MESSAGE(checks.compiled(), " kernels, ", checks.left_out(), " left out");
+  CHECK(checks.compiled() > (only == nullptr ? 150 : 0));
+}
+
+TEST_CASE("every kernel of the built-in op lists compiles for sm_80") {
+  check_library(kArchitectures[0]);
+}
+TEST_CASE("every kernel of the built-in op lists compiles for sm_90") {
+  check_library(kArchitectures[1]);
+}
+TEST_CASE("every kernel of the built-in op lists compiles for sm_100") {
+  check_library(kArchitectures[2]);
+}
+
+}  // namespace
+}  // namespace cuda
+}  // namespace fusecalc

@@ -1,0 +1,325 @@
+// The building blocks of contractions compile with every kind of epilogue, without a GPU.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "contraction_sources.hpp"
+#include "cuda/compiler.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+const KernelCache kNoCache{std::nullopt};
+
+// gelu(x + bias) + residual.
+const std::string kPointwise = R"(
+struct Tail {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  bf16* out;
+  const bf16* bias;
+  const bf16* residual;
+  i64 line;
+  template <class Valid>
+  __device__ void operator()(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float b[8], r[8];
+    load8<8>(bias + column, valid, b);
+    load8<8>(residual + row * line + column, valid, r);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float x = v[i] + b[i];
+      v[i] = quick_gelu_tanh(x) + r[i];
+    }
+    store8<8>(out + row * line + column, valid, v);
+  }
+};
+)";
+
+const std::string kColumnMax = R"(
+struct Tail {
+  typedef NoReduction Rows;
+  typedef Max Columns;
+  float* partials;
+  i64 strips, line;
+  template <class Valid>
+  __device__ void operator()(int, i64, i64, float (&v)[8], Valid) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = quick_log1p(fmaxf(v[i], 0.0f));
+  }
+  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+    partials[(batch * strips + strip) * line + column] = s.part[0];
+  }
+};
+)";
+
+const std::string kRowLogSumExp = R"(
+struct Tail {
+  typedef LogSumExp Rows;
+  typedef NoReduction Columns;
+  LogSumExp::State* partials;
+  i64 tiles;
+  template <class Valid>
+  __device__ void operator()(int, i64, i64, float (&)[8], Valid) const {}
+  __device__ void row_done(int, int row, int tile, LogSumExp::State s) const {
+    partials[row * tiles + tile] = s;
+  }
+};
+)";
+
+const std::string kMergers = R"(
+extern "C" __global__ void columns(const Max::State* partials, float* out, int outer, int count,
+                                   int inner) {
+  merge_columns<Max>(partials, outer, count, inner,
+                     [=](int o, int i, Max::State s) { out[(i64)o * inner + i] = s.part[0]; });
+}
+extern "C" __global__ void rows(const LogSumExp::State* partials, float* out, i64 rows, int count) {
+  merge_rows<LogSumExp>(partials, rows, count,
+                        [=](i64 row, LogSumExp::State s) { out[row] = LogSumExp::result(s); });
+}
+)";
+
+const std::string kResult = R"(
+struct Tail {
+  bf16* out;
+  i64 heads, queries;
+  __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
+                             Eight valid) const {
+    store8<8>(out + ((batch * heads + head) * queries + query) * kHead + column, valid, v);
+  }
+};
+struct Mask {
+  static constexpr bool kActive = true, kWeighs = false;
+  const float* mask;
+  i64 keys;
+  __device__ float operator()(int, int, i64 query, i64 key, float score) const {
+    return score + load_input(mask + query * keys + key);
+  }
+};
+)";
+
+std::string contract_sm90(const std::string& arguments) {
+  return "typedef ContractSm90<" + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1)
+    __cluster_dims__(Contract::kBlocksPerCluster, 1, 1)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+      const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
+  Contract::run(a, b, shape, tail);
+}
+)";
+}
+
+std::string contract_sm80(const std::string& element, const std::string& arguments) {
+  return "typedef ContractSm80<" + element + ", " + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
+    k(const )" +
+         element + "* a, const " + element + R"(* b, ContractShape shape, ContractStrides strides,
+      Tail tail) {
+  Contract::run(a, b, shape, strides, tail);
+}
+)";
+}
+
+std::string attention_sm90(int head, bool causal, const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionSm90<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, 1)
+    k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+      const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
+      const __grid_constant__ )" +
+         scores + R"( scores, const __grid_constant__ Tail tail) {
+  Attention::run(q, k, v, shape, scores, tail);
+}
+)";
+}
+
+std::string attention_sm80(int head, bool causal, const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionSm80<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads)
+    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
+      )" +
+         scores +
+         R"( scores, Tail tail) {
+  Attention::run(q, k, v, shape, strides, scores, tail);
+}
+)";
+}
+
+void check_compiles(const std::string& text, const std::string& architecture, bool bound) {
+  CAPTURE(architecture);
+  const CompiledImage image = compile_image(
+      {.text = text, .entries = {"k"}, .architecture_bound = bound}, architecture, kNoCache);
+  CAPTURE(image.log);
+  // Words that the copying warp parks cost nothing; accumulators would be kilobytes.
+  CHECK(report_of(image.log, "k").value().spill_bytes <= 160);
+  // ptxas says so where it makes wgmma wait for each other.
+  CHECK(image.log.find("C7510") == std::string::npos);
+}
+
+TEST_CASE("contractions for sm_90a compile and keep their accumulators in registers") {
+  const std::vector<std::vector<std::string>> cases = {
+      {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
+      {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
+      {kPointwise, "f16, 128, 1, true, LinesOfB::kAcross"},
+      {kColumnMax, "bf16, 128, 2, false, LinesOfB::kAlong"},
+      {kColumnMax, "bf16, 160, 2, false, LinesOfB::kInOrder"},
+      {kRowLogSumExp, "bf16, 160, 1, false, LinesOfB::kAlong"},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each[1]);
+    check_compiles(source_of(kContractSm90, each[0] + contract_sm90(each[1])), "sm_90", true);
+  }
+}
+
+TEST_CASE("contractions for sm_80 and later compile and keep their accumulators in registers") {
+  const std::vector<std::vector<std::string>> cases = {
+      {kPointwise, "bf16", "bf16, 8, 8, false, false"},
+      {kColumnMax, "f16", "f16, 1, 2, true, false"},
+      {kRowLogSumExp, "f32", "f32, 4, 4, false, true"},
+      {kPointwise, "f32", "exact_f32, 4, 1, true, true"},
+  };
+  for (const char* architecture : {"sm_80", "sm_100"}) {
+    for (const auto& each : cases) {
+      CAPTURE(each[2]);
+      check_compiles(source_of(kContractSm80, each[0] + contract_sm80(each[1], each[2])),
+                     architecture, false);
+    }
+  }
+}
+
+TEST_CASE("contractions of few rows compile and keep their accumulators in registers") {
+  const auto skinny = [](const std::string& arguments) {
+    return "typedef ContractSkinny<bf16, " + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(256)
+    k(const bf16* a, const bf16* b, ContractShape shape, ContractStrides strides, Tail tail) {
+  Contract::run(a, b, shape, strides, tail);
+}
+)";
+  };
+  for (const char* architecture : {"sm_80", "sm_90"}) {
+    for (const std::string& tail : {kPointwise, kColumnMax, kRowLogSumExp}) {
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "tile_walk", "mma", "contract_skinny"},
+                    tail + skinny("4, 4")),
+          architecture, false);
+    }
+  }
+}
+
+TEST_CASE("contractions of few rows for sm_90a compile and keep their accumulators in registers") {
+  for (const auto& [tail, arguments] : {std::pair{kPointwise, "bf16, 16, 64, 8, false"},
+                                        std::pair{kRowLogSumExp, "f16, 64, 128, 1, true"}}) {
+    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
+                              "contract_skinny_sm90"},
+                             tail + "typedef ContractSkinnySm90<" + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+      const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
+  Contract::run(a, b, shape, tail);
+}
+)"),
+                   "sm_90", true);
+  }
+}
+
+TEST_CASE("matrices times vectors compile, however their rows are shared out") {
+  for (const char* arguments : {"bf16, 8, 8, 1", "f32, 1, 32, 1", "f16, 8, 512, 264"}) {
+    const std::string element = std::string(arguments).substr(0, std::string(arguments).find(','));
+    check_compiles(
+        source_of({"elements", "quick", "epilogue", "tile_walk", "contract_vector"},
+                  kPointwise + "typedef ContractVector<" + arguments + R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads)
+    k(const )" + element +
+                      "* a, const " + element +
+                      R"(* b, ContractShape shape, ContractStrides strides, Tail tail, u8* work) {
+  Contract::run(a, b, shape, strides, tail, work);
+}
+)"),
+        "sm_80", false);
+  }
+}
+
+// layer_norm(x + residual).
+const std::string kNorm = R"(
+struct Tail {
+  typedef Moments Rows;
+  bf16* out;
+  const bf16* residual;
+  i64 line;
+  template <class Valid>
+  __device__ void first(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
+    float r[8];
+    load8<8>(residual + row * line + column, valid, r);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] += r[i];
+  }
+  template <class Valid>
+  __device__ void second(int, i64 row, i64 column, float (&v)[8], Valid valid,
+                         Moments::State all) const {
+    const float scale = rsqrtf(Moments::variance(all) + 1e-5f);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = (v[i] - Moments::mean(all)) * scale;
+    store8<8>(out + row * line + column, valid, v);
+  }
+};
+)";
+
+TEST_CASE("contractions with whole rows compile and keep them in registers") {
+  for (const auto& [arguments, cluster] :
+       {std::pair{"192, 4, false, true", "4"}, std::pair{"256, 1, true, false", "1"}}) {
+    const std::string text = kNorm + "typedef ContractRowsSm90<bf16, " + arguments +
+                             R"(, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__()" +
+                             cluster + R"(, 1, 1)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+      const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {
+  Contract::run(a, b, shape, tail);
+}
+)";
+    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
+                              "contract_rows_sm90"},
+                             text),
+                   "sm_90", true);
+  }
+}
+
+TEST_CASE("the mergers of partials compile") {
+  const std::string text = source_of({"elements", "quick", "epilogue"}, kMergers);
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
+    const CompiledImage image =
+        compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
+    CHECK(report_of(image.log, "columns").value().spill_bytes == 0);
+    CHECK(report_of(image.log, "rows").value().spill_bytes == 0);
+  }
+}
+
+TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers") {
+  for (const int head : {64, 96, 128, 192, 256}) {
+    CAPTURE(head);
+    for (const char* scores : {"PlainScores", "Mask"}) {
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "attention", "hopper", "attention_sm90"},
+                    attention_sm90(head, head != 96, scores)),
+          "sm_90", true);
+    }
+  }
+}
+
+TEST_CASE("attention for sm_80 and later compiles") {
+  for (const char* architecture : {"sm_80", "sm_100"}) {
+    for (const int head : {64, 128, 192}) {
+      CAPTURE(head);
+      check_compiles(
+          source_of({"elements", "quick", "epilogue", "attention", "mma", "attention_sm80"},
+                    attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
+          architecture, false);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusecalc::cuda

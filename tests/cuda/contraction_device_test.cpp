@@ -1,0 +1,245 @@
+// Contractions on a GPU: our kernels and the library against float64, in every layout.
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "backend/device_buffer.hpp"
+#include "contraction_sources.hpp"
+#include "core/error.hpp"
+#include "cuda/cuda_backend.hpp"
+#include "skip.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+GpuBackend& timing_gpu() {
+  static CudaBackend gpu({.device_index = 0, .counters = false});
+  return gpu;
+}
+
+constexpr std::uint64_t kBatches = 3;
+constexpr std::uint64_t kM = 300;
+constexpr std::uint64_t kN = 1000;
+constexpr std::uint64_t kK = 264;
+
+// a[batch][m][k] and one b[k][n] for all batches, either one also the other way round. Every extent
+// of a line is a multiple of 8, but no multiple of a tile.
+struct Operands {
+  bool along_m;  // a lies as [k][m]
+  bool along_n;  // b lies as [k][n]
+  std::uint64_t lead_m = 304;
+
+  std::uint64_t a_line() const { return along_m ? lead_m : kK; }
+  std::uint64_t a_batch() const { return along_m ? kK * lead_m : kM * kK; }
+  std::uint64_t b_line() const { return along_n ? kN : kK; }
+  std::uint64_t a_at(std::uint64_t batch, std::uint64_t m, std::uint64_t k) const {
+    return batch * a_batch() + (along_m ? k * lead_m + m : m * kK + k);
+  }
+  std::uint64_t b_at(std::uint64_t k, std::uint64_t n) const {
+    return along_n ? k * kN + n : n * kK + k;
+  }
+};
+
+double value_of(std::uint16_t bits) {
+  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U));
+}
+
+std::vector<std::uint16_t> values_of(GpuBackend& gpu, const Buffer& buffer) {
+  std::vector<std::uint16_t> values(buffer.bytes / 2);
+  gpu.download(std::as_writable_bytes(std::span(values)), {buffer});
+  return values;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Operands& operands)
+      : operands_(operands),
+        gpu_(timing_gpu()),
+        a_(gpu_, kBatches * operands.a_batch() * 2),
+        b_(gpu_, kK * kN * 2),
+        out_(gpu_, kBatches * kM * kN * 2) {
+    gpu_.fill(a_, {.dtype = DType::kBf16, .low = -1, .high = 1, .seed = 1});
+    gpu_.fill(b_, {.dtype = DType::kBf16, .low = -1, .high = 1, .seed = 2});
+    gpu_.poison(out_);
+  }
+
+  void run_sm90();
+  void run_sm80();
+  void run_library();
+  // The largest error over elements that touch all tiles' edges.
+  double worst_error();
+
+ private:
+  std::vector<Argument> tail() const { return {out_.at(0), std::uint64_t{kM}, std::uint64_t{kN}}; }
+  CompiledKernel compile(const std::string& text, bool bound) {
+    return gpu_.compile({.text = text, .entries = {"k"}, .architecture_bound = bound}).front();
+  }
+
+  Operands operands_;
+  GpuBackend& gpu_;
+  DeviceBuffer a_;
+  DeviceBuffer b_;
+  DeviceBuffer out_;
+};
+
+const std::string kShape =
+    "constexpr ContractShape kShape = {300, 1000, 264, 1, 3, 0, 1, 0, 0, 2};\n";
+
+std::string flag(bool value) { return value ? "true" : "false"; }
+
+void Bench::run_sm90() {
+  const std::string text =
+      kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
+    k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
+      i64 line) {
+  Contract::run(a, b, kShape, Store{out, rows, line});
+}
+)";
+  constexpr std::uint32_t kSharedBytes = 6 * (128 + 128) * 64 * 2 + 16 * 6;
+  const auto [lines, line] = operands_.along_m ? std::pair{kK, kM} : std::pair{kM, kK};
+  const TensorMap a{.at = a_.at(0),
+                    .dtype = DType::kBf16,
+                    .extents = {line, lines, kBatches, 1},
+                    .strides = {operands_.a_line() * 2, operands_.a_batch() * 2, 16},
+                    .box = {64, operands_.along_m ? 64U : 128U, 1, 1}};
+  const TensorMap b{.at = b_.at(0),
+                    .dtype = DType::kBf16,
+                    .extents = {operands_.along_n ? kN : kK, operands_.along_n ? kK : kN, 1, 1},
+                    .strides = {operands_.b_line() * 2, 16, 16},
+                    .box = {64, 64, 1, 1}};
+  std::vector<Argument> arguments = {a, b};
+  for (const Argument& each : tail()) arguments.push_back(each);
+  gpu_.launch({.kernel = compile(source_of(kContractSm90, text), true),
+               .grid = {16},
+               .block = {384},
+               .shared_bytes = kSharedBytes,
+               .arguments = arguments});
+}
+
+void Bench::run_sm80() {
+  const std::string text = kStore + kShape + "constexpr ContractStrides kStrides = {" +
+                           std::to_string(operands_.a_line()) + ", " +
+                           std::to_string(operands_.a_batch()) + ", 0, " +
+                           std::to_string(operands_.b_line()) + R"(, 0, 0};
+typedef ContractSm80<bf16, bf16, 8, 4, )" +
+                           flag(operands_.along_m) + ", " + flag(operands_.along_n) +
+                           R"(, Store> Contract;
+extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
+    k(const bf16* a, const bf16* b, bf16* out, i64 rows, i64 line) {
+  Contract::run(a, b, kShape, kStrides, Store{out, rows, line});
+}
+)";
+  constexpr unsigned kTiles = 3 * 3 * 8;  // batches, rows, columns
+  std::vector<Argument> arguments = {a_.at(0), b_.at(0)};
+  for (const Argument& each : tail()) arguments.push_back(each);
+  gpu_.launch({.kernel = compile(source_of(kContractSm80, text), false),
+               .grid = {kTiles},
+               .block = {256},
+               .shared_bytes = 65536,
+               .arguments = arguments});
+}
+
+void Bench::run_library() {
+  gpu_.multiply(gpu_.prepare(
+      {.operand = DType::kBf16,
+       .outcome = DType::kBf16,
+       .m = kM,
+       .n = kN,
+       .k = kK,
+       .a_transposed = operands_.along_m,
+       .b_transposed = !operands_.along_n,
+       .a_line = operands_.a_line(),
+       .b_line = operands_.b_line(),
+       .result_line = kN,
+       .batches = {{.count = kBatches, .a = operands_.a_batch(), .b = 0, .result = kM * kN}}},
+      {.a = a_.at(0), .b = b_.at(0), .result = out_.at(0)}));
+}
+
+double Bench::worst_error() {
+  const std::vector<std::uint16_t> a = values_of(gpu_, a_), b = values_of(gpu_, b_),
+                                   out = values_of(gpu_, out_);
+  double worst = 0;
+  for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
+    for (std::uint64_t m = 0; m < kM; m += m % 64 == 63 ? 1U : 21U) {
+      for (std::uint64_t n = 0; n < kN; n += n % 8 == 7 ? 1U : 7U) {
+        double sum = 0;
+        for (std::uint64_t k = 0; k < kK; ++k) {
+          sum += value_of(a[operands_.a_at(batch, m, k)]) * value_of(b[operands_.b_at(k, n)]);
+        }
+        const double error = std::abs(value_of(out[(batch * kM + m) * kN + n]) - sum);
+        if (!(error <= worst)) worst = error;
+      }
+    }
+  }
+  return worst;
+}
+
+// Sums of 264 products of numbers below 1 stay below 64, where bf16's steps are 0.25 apart.
+constexpr double kTolerance = 0.13;
+
+void check_layouts(void (Bench::*run)()) {
+  for (const bool along_m : {false, true}) {
+    for (const bool along_n : {false, true}) {
+      CAPTURE(along_m);
+      CAPTURE(along_n);
+      Bench bench({along_m, along_n});
+      (bench.*run)();
+      CHECK(bench.worst_error() < kTolerance);
+    }
+  }
+}
+
+TEST_CASE("contraction with TMA and wgmma, batched, b shared, in every layout") {
+  if (timing_gpu().device().compute_capability != "9.0") {
+    return skip("wgmma needs compute capability 9.0");
+  }
+  check_layouts(&Bench::run_sm90);
+}
+
+TEST_CASE("contraction with mma, batched, b shared, in every layout") {
+  check_layouts(&Bench::run_sm80);
+}
+
+TEST_CASE("contraction by the library, batched, b shared, in every layout") {
+  check_layouts(&Bench::run_library);
+}
+
+TEST_CASE("the library adds a bias along n, and refuses types that it has no product for") {
+  GpuBackend& gpu = timing_gpu();
+  // 8 x 8 times 8 x 8, all ones but for one row of a, which is zero: 8, and 0 in that row.
+  std::vector<float> ones(64, 1.0F), bias(8), out(64);
+  std::vector<float> a = ones;
+  for (std::size_t i = 0; i < 8; ++i) a[3 * 8 + i] = 0;
+  for (std::size_t i = 0; i < 8; ++i) bias[i] = static_cast<float>(i) * 10;
+  const DeviceBuffer da(gpu, 256), db(gpu, 256), dbias(gpu, 32), dout(gpu, 256);
+  gpu.upload(da.at(0), std::as_bytes(std::span(a)));
+  gpu.upload(db.at(0), std::as_bytes(std::span(ones)));
+  gpu.upload(dbias.at(0), std::as_bytes(std::span(bias)));
+  LibraryMatmul product{.operand = DType::kF32,
+                        .outcome = DType::kF32,
+                        .m = 8,
+                        .n = 8,
+                        .k = 8,
+                        .a_line = 8,
+                        .b_line = 8,
+                        .result_line = 8,
+                        .epilogue = MatmulEpilogue::kBias};
+  const MatmulOperands operands{
+      .a = da.at(0), .b = db.at(0), .result = dout.at(0), .bias = dbias.at(0)};
+  gpu.multiply(gpu.prepare(product, operands));
+  gpu.download(std::as_writable_bytes(std::span(out)), dout.at(0));
+  CHECK(out[0] == 8);
+  CHECK(out[7] == 78);
+  CHECK(out[3 * 8 + 2] == 20);
+  product.operand = DType::kU4;
+  CHECK_THROWS_AS(gpu.prepare(product, operands), Error);
+}
+
+}  // namespace
+}  // namespace fusecalc::cuda

@@ -1,0 +1,136 @@
+#include "kernel_checks.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/error.hpp"
+#include "cuda/compiler.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+const KernelCache kNoCache{std::nullopt};
+
+// Bytes that a thread may store and load for want of registers, by the words of the schedule. The
+// first that fits counts.
+struct KnownSpills {
+  std::string_view schedule;
+  std::uint64_t bytes;
+  std::string_view why;
+};
+constexpr std::array kKnownSpills = {
+    KnownSpills{"mma, tiles", 256,
+                "two blocks a multiprocessor leave 128 registers beside 64 sums"},
+    KnownSpills{
+        "rows of 128 x 256", 640,
+        "128 sums a thread beside what is done with them, and no narrower tile holds the row"},
+    KnownSpills{"wgmma", 128, "what the copying warps park; accumulators would be kilobytes"},
+    KnownSpills{"16 elements a thread", 256, "the places of 16 single bytes, worked out at once"},
+    KnownSpills{"", 128, "ptxas gives up some words for one more block on the multiprocessor"},
+};
+
+std::uint64_t spills_known_of(std::string_view schedule) {
+  return std::ranges::find_if(kKnownSpills,
+                              [&](const KnownSpills& known) {
+                                return schedule.find(known.schedule) != std::string_view::npos;
+                              })
+      ->bytes;
+}
+
+// A build with sanitizers looks at our code, not at NVRTC, and compiles one kernel in so many.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kOneIn = 16;
+#else
+constexpr std::size_t kOneIn = 1;
+#endif
+
+// Large arguments of sine and cosine are reduced with the help of an array.
+constexpr std::uint64_t kTrigonometryBytes = 40;
+
+unsigned threads_of(const GeneratedKernel& code, std::size_t entry) {
+  if (entry == 0) return code.threads;
+  if (code.packing && entry + 1 == code.source.entries.size()) return code.packing->threads;
+  return code.following.at(entry - 1).threads;
+}
+
+std::string description(const OpGraph& graph, const Kernel& kernel) {
+  std::vector<std::string> ops;
+  for (const OpId id : kernel) {
+    const TensorType& type = graph.tensors[graph.ops[id].outputs[0]].type;
+    ops.push_back(fmt::format("{} {}{}", graph.ops[id].row->name, name_of(type.dtype),
+                              to_string(type.shape)));
+  }
+  return fmt::format("{}", fmt::join(ops, ", "));
+}
+
+}  // namespace
+
+TrafficCounter KernelChecks::counter_of(const OpGraph& graph) const {
+  return {graph, device_named(architecture_.device)};
+}
+
+void KernelChecks::check(TrafficCounter& counter, const std::vector<Kernel>& plan) {
+  for (const Kernel& kernel : plan) check(counter, kernel);
+}
+
+void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
+  GeneratedKernel code;
+  try {
+    code = generate(counter, kernel,
+                    {.shared_bytes_per_block = counter.device().on_chip_bytes,
+                     .capability = architecture_.capability});
+  } catch (const Error& error) {
+    if (error.fault() != Fault::kUnavailable) throw;
+    ++left_out_;
+    return;
+  }
+  check(counter.graph(), kernel, code);
+  for (const GeneratedKernel& other : code.others) check(counter.graph(), kernel, other);
+}
+
+void KernelChecks::check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code) {
+  // wgmma and what goes with it are sm_90a's alone.
+  CHECK((architecture_.capability == 90 || !code.source.architecture_bound));
+  // The library's own products have no source.
+  if (code.source.text.empty() || !done_.insert(code.source.text).second) return;
+  if (done_.size() % kOneIn != 0) return;
+  CAPTURE(architecture_.name);
+  CAPTURE(description(graph, kernel));
+  CAPTURE(code.schedule);
+  try {
+    const CompiledImage image = compile_image(code.source, architecture_.name, kNoCache);
+    for (std::size_t entry = 0; entry < code.source.entries.size(); ++entry) {
+      check_entry(graph, kernel, code, entry, image.log);
+    }
+    CHECK(code.shared_bytes <= device_named(architecture_.device).on_chip_bytes);
+  } catch (const Error& error) {
+    CAPTURE(code.source.text);
+    FAIL_CHECK(std::string(error.what()));
+  }
+}
+
+void KernelChecks::check_entry(const OpGraph& graph, const Kernel& kernel,
+                               const GeneratedKernel& code, std::size_t entry,
+                               const std::string& log) const {
+  CAPTURE(log);
+  const std::optional<EntryReport> report = report_of(log, code.source.entries[entry]);
+  REQUIRE(report);
+  // A multiprocessor has 64 Ki registers, dealt out to warps by eights.
+  const unsigned registers = (report->registers + 7) / 8 * 8;
+  const unsigned threads = (threads_of(code, entry) + 31) / 32 * 32;
+  CHECK(registers * threads <= 64 * 1024);
+  CHECK(report->shared_bytes + (entry == 0 ? code.shared_bytes : 0) <=
+        device_named(architecture_.device).on_chip_bytes);
+  CHECK(report->spill_bytes <= spills_known_of(code.schedule));
+  const bool trigonometry = std::ranges::any_of(kernel, [&](OpId id) {
+    return graph.ops[id].row->name == "sin" || graph.ops[id].row->name == "cos";
+  });
+  // Beside what is spilled, nothing lives in local memory.
+  CHECK(report->stack_bytes <= report->spill_bytes + (trigonometry ? kTrigonometryBytes : 0));
+}
+
+}  // namespace fusecalc::cuda

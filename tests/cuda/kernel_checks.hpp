@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/generate.hpp"
+
+namespace fusecalc::cuda {
+
+// What every kernel is compiled for: the newest of each generation with machine code of its own.
+struct Architecture {
+  const char* name;
+  unsigned capability;
+  std::string_view device;
+};
+inline constexpr std::array kArchitectures = {Architecture{"sm_80", 80, "a100"},
+                                              Architecture{"sm_90", 90, "h200"},
+                                              Architecture{"sm_100", 100, "b200"}};
+
+// Compiles kernels for one architecture, without a GPU, and holds what ptxas reports to the budget:
+// registers and shared memory that the launch can have, and no spills but those that are known.
+class KernelChecks {
+ public:
+  explicit KernelChecks(const Architecture& architecture) : architecture_(architecture) {}
+
+  // A counter with the architecture's room on chip.
+  TrafficCounter counter_of(const OpGraph& graph) const;
+  // Every kernel of a plan; a text that was seen before is not compiled again. What cannot be
+  // generated counts as left out; what does not compile fails the test case.
+  void check(TrafficCounter& counter, const std::vector<Kernel>& plan);
+  void check(TrafficCounter& counter, const Kernel& kernel);
+
+  std::size_t compiled() const { return done_.size(); }
+  std::size_t left_out() const { return left_out_; }
+
+ private:
+  // One of the ways to run a kernel.
+  void check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code);
+  void check_entry(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code,
+                   std::size_t entry, const std::string& log) const;
+
+  const Architecture& architecture_;
+  std::set<std::string> done_;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,375 @@
+#include "reference/reference.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "graph/dropout.hpp"
+#include "graph/graph_text.hpp"
+#include "measure/inputs.hpp"
+#include "reference/element.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+
+// A graph whose inputs hold given integers, as any type can.
+struct Given {
+  OpGraph graph;
+  std::vector<GraphInput> inputs;
+
+  Given(std::string_view json, const std::map<std::string, std::vector<std::int64_t>>& values)
+      : graph(graph_of(json)) {
+    for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+      const auto found = values.find(graph.tensor(id).name);
+      if (found == values.end()) continue;
+      const InputData data{.fill = {.dtype = DType::kI64},
+                           .data = encode_integers(DType::kI64, found->second)};
+      inputs.push_back({.tensor = id, .data = data});
+    }
+  }
+
+  std::vector<double> values(std::string_view name) const {
+    const TensorId id =
+        static_cast<TensorId>(&testing::tensor_named(graph, name) - graph.tensors.data());
+    std::vector<std::uint64_t> all(graph.tensor(id).elements);
+    for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
+    const Answer answer = Reference(graph, inputs).evaluate(id, all);
+    REQUIRE(answer.reason == "");
+    std::vector<double> result;
+    for (const Expected& expected : answer.elements) result.push_back(expected.value);
+    return result;
+  }
+};
+
+using Values = std::vector<double>;
+
+void check_close(const Values& actual, const Values& expected) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("element by element, with broadcasts, constants and views") {
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [2, 3]}, "b": {"shape": [3]}},
+    "ops": [{"op": "add", "inputs": ["x", "b"], "output": "s"},
+            {"op": "permute_view", "inputs": ["s"], "output": "t"},
+            {"op": "fma", "inputs": ["t", 2, 1], "output": "y"},
+            {"op": "relu", "inputs": ["y"], "output": "r"}]})",
+                    {{"x", {1, -2, 3, 4, 5, -60}}, {"b", {10, 20, 30}}});
+  CHECK(given.values("s") == Values{11, 18, 33, 14, 25, -30});
+  CHECK(given.values("y") == Values{23, 29, 37, 51, 67, -59});
+  CHECK(given.values("r") == Values{23, 29, 37, 51, 67, 0});
+}
+
+TEST_CASE("rows along any axis") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2, 4]}},
+    "ops": [{"op": "sum", "inputs": ["x"], "axes": [1], "output": "rows"},
+            {"op": "mean", "inputs": ["x"], "axes": [0], "output": "columns"},
+            {"op": "var", "inputs": ["x"], "axes": [1], "output": "var"},
+            {"op": "argmax", "inputs": ["x"], "axes": [1], "output": "where"},
+            {"op": "amax_abs", "inputs": ["x"], "output": "largest"}]})",
+                    {{"x", {1, 2, 3, 6, -9, 4, 4, 1}}});
+  CHECK(given.values("rows") == Values{12, 0});
+  CHECK(given.values("columns") == Values{-4, 3, 3.5, 3.5});
+  CHECK(given.values("var") == Values{3.5, 28.5});  // (4+1+0+9)/4, (81+16+16+1)/4
+  CHECK(given.values("where") == Values{3, 1});     // the first of two equal ones
+  CHECK(given.values("largest") == Values{9});
+}
+
+TEST_CASE("normalisations and losses") {
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [2, 2]}, "w": {"shape": [2]}, "b": {"shape": [2]},
+                "t": {"shape": [2], "dtype": "i64"}},
+    "ops": [{"op": "softmax", "inputs": ["x"], "output": "p"},
+            {"op": "softmax", "inputs": ["x"], "axes": [0], "output": "pc"},
+            {"op": "layer_norm", "inputs": ["x", "w", "b"], "eps": 0, "output": "ln"},
+            {"op": "rms_norm", "inputs": ["x", "w"], "eps": 0, "output": "rms"},
+            {"op": "batch_norm", "inputs": ["x", "w", "b"], "mode": "training", "eps": 0,
+             "outputs": ["bn", "mean", "variance"]},
+            {"op": "cross_entropy", "inputs": ["x", "t"], "outputs": ["loss", "lse"]}]})",
+                    {{"x", {1, 3, 2, 7}}, {"w", {2, 3}}, {"b", {10, 20}}, {"t", {1, 0}}});
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  check_close(given.values("p"), {sigmoid(-2), sigmoid(2), sigmoid(-5), sigmoid(5)});
+  check_close(given.values("pc"), {sigmoid(-1), sigmoid(-4), sigmoid(1), sigmoid(4)});
+  check_close(given.values("ln"), {8, 23, 8, 23});  // -1 and 1 before weight and bias
+  check_close(given.values("rms"),
+              {2 / std::sqrt(5), 9 / std::sqrt(5), 4 / std::sqrt(26.5), 21 / std::sqrt(26.5)});
+  check_close(given.values("bn"), {8, 17, 12, 23});
+  check_close(given.values("mean"), {1.5, 5});
+  check_close(given.values("variance"), {0.25, 4});
+  const double first = std::log(std::exp(1) + std::exp(3));
+  const double second = std::log(std::exp(2) + std::exp(7));
+  check_close(given.values("lse"), {first, second});
+  check_close(given.values("loss"), {(first - 3 + second - 2) / 2});
+}
+
+TEST_CASE("movement: gathered, scattered, cut and joined") {
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [3, 2]}, "i": {"shape": [2], "dtype": "i64"},
+                "r": {"shape": [2, 2]}},
+    "ops": [{"op": "gather", "inputs": ["x", "i"], "output": "g"},
+            {"op": "slice", "inputs": ["x"], "axes": [0], "starts": [0], "ends": [3],
+             "steps": [2], "output": "s"},
+            {"op": "concat", "inputs": ["g", "s"], "axes": [1], "output": "c"},
+            {"op": "transpose", "inputs": ["c"], "output": "t"},
+            {"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "u"}]})",
+                    {{"x", {1, 2, 3, 4, 5, 6}}, {"i", {2, 0}}, {"r", {7, 8, 9, 10}}});
+  CHECK(given.values("g") == Values{5, 6, 1, 2});
+  CHECK(given.values("c") == Values{5, 6, 1, 2, 1, 2, 5, 6});
+  CHECK(given.values("t") == Values{5, 1, 6, 2, 1, 5, 2, 6});
+  CHECK(given.values("u") == Values{9, 10, 3, 4, 7, 8});
+}
+
+TEST_CASE("products, windows and attention") {
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"a": {"shape": [2, 2]}, "w": {"shape": [1, 2]}, "bias": {"shape": [1]},
+                "x": {"shape": [1, 1, 2, 2]}, "k": {"shape": [1, 1, 2, 2]},
+                "q": {"shape": [1, 2, 1]}, "kk": {"shape": [1, 2, 1]}, "v": {"shape": [1, 2, 1]}},
+    "ops": [{"op": "matmul", "inputs": ["a", "a"], "output": "aa"},
+            {"op": "matmul", "inputs": ["a", "a"], "transpose_b": true, "output": "at"},
+            {"op": "linear", "inputs": ["a", "w", "bias"], "output": "l"},
+            {"op": "conv2d", "inputs": ["x", "k"], "padding": 1, "output": "c"},
+            {"op": "attention", "inputs": ["q", "kk", "v"], "causal": true, "scale": 1,
+             "output": "o"}]})",
+                    {{"a", {1, 2, 3, 4}},
+                     {"w", {5, 6}},
+                     {"bias", {100}},
+                     {"x", {1, 2, 3, 4}},
+                     {"k", {1, 10, 100, 1000}},
+                     {"q", {1, 2}},
+                     {"kk", {0, 3}},
+                     {"v", {10, 20}}});
+  CHECK(given.values("aa") == Values{7, 10, 15, 22});
+  CHECK(given.values("at") == Values{5, 11, 11, 25});
+  CHECK(given.values("l") == Values{117, 139});
+  CHECK(given.values("c") == Values{1000, 2100, 200, 3010, 4321, 402, 30, 43, 4});
+  check_close(given.values("o"), {10, (10 + 20 * std::exp(6)) / (1 + std::exp(6))});
+}
+
+TEST_CASE("stored integers and bools take effect") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [3]}},
+    "ops": [{"op": "mul", "inputs": ["x", 0.75], "output": "h"},
+            {"op": "cast", "inputs": ["h"], "to": "i32", "output": "whole"},
+            {"op": "cast", "inputs": ["h"], "to": "bool", "output": "flag"},
+            {"op": "mul", "inputs": ["whole", 100], "output": "hundreds"},
+            {"op": "cast", "inputs": ["hundreds"], "to": "u8", "output": "byte"}]})",
+                    {{"x", {-3, 0, 5}}});
+  CHECK(given.values("whole") == Values{-2, 0, 3});  // -2.25 and 3.75, towards zero
+  CHECK(given.values("flag") == Values{1, 0, 1});
+  CHECK(given.values("byte") == Values{0, 0, 255});
+}
+
+TEST_CASE("dropout keeps what its draw says, scaled") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2000]}},
+    "ops": [{"op": "dropout", "inputs": ["x"], "p": 0.25, "seed": 9, "save_mask": true,
+             "outputs": ["y", "m"]},
+            {"op": "dropout", "inputs": ["x"], "p": 0.25, "seed": 9, "output": "z"}]})",
+                    {{"x", std::vector<std::int64_t>(2000, 3)}});
+  const Values mask = given.values("m");
+  const Values y = given.values("y");
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const bool kept = dropout_draw(9 + 0xd1342543de82ef95U, i) >= 1U << 22U;
+    REQUIRE(mask[i] == (kept ? 1 : 0));
+    REQUIRE(y[i] == (kept ? 4 : 0));
+  }
+  CHECK(std::ranges::count(mask, 0.0) > 400);
+  CHECK(std::ranges::count(mask, 0.0) < 600);
+  CHECK(y != given.values("z"));  // another op, other elements
+}
+
+TEST_CASE("dropout's draws are those that they were") {
+  CHECK(dropout_draw(0, 0) == 0x23417d);
+  CHECK(dropout_draw(0, 1) == 0x946d6);
+  CHECK(dropout_draw(1, 0) == 0x304e76);
+  CHECK(dropout_draw(0, std::uint64_t{1} << 32U) == 0x9c2bd9);
+  CHECK(dropout_draw(std::uint64_t{1} << 63U, 5) == 0x668f9a);
+}
+
+TEST_CASE("dropout's draws are as often small as p says, whatever those beside them are") {
+  constexpr std::uint64_t kCount = 1U << 18U;
+  // Four standard deviations of how many of kCount are found where each is with probability p.
+  const auto expected = [](std::uint64_t found, double p) {
+    const double mean = kCount * p;
+    return std::abs(static_cast<double>(found) - mean) < 4 * std::sqrt(mean * (1 - p));
+  };
+  constexpr std::uint64_t kHighWord = std::uint64_t{1} << 32U;
+  for (const std::uint64_t first : {std::uint64_t{0}, 3 * kHighWord - 1000}) {
+    const auto small = [first](std::uint64_t seed, std::uint64_t i) {
+      return dropout_draw(seed, first + i) < 0.1 * 0x1p24;
+    };
+    for (const std::uint64_t seed : {0U, 7U}) {
+      std::uint64_t alone = 0;
+      for (std::uint64_t i = 0; i < kCount; ++i) alone += small(seed, i) ? 1U : 0U;
+      CHECK(expected(alone, 0.1));
+      for (const std::uint64_t apart :
+           {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{8}, std::uint64_t{768},
+            std::uint64_t{1024}, std::uint64_t{16384}, std::uint64_t{65536}, kHighWord}) {
+        CAPTURE(apart);
+        std::uint64_t both = 0;
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          both += small(seed, i) && small(seed, i + apart) ? 1U : 0U;
+        }
+        CHECK(expected(both, 0.01));
+      }
+      for (const std::uint64_t other : {seed + 1, seed + 0xd1342543de82ef95U}) {
+        CAPTURE(other);
+        std::uint64_t both = 0;
+        for (std::uint64_t i = 0; i < kCount; ++i) {
+          both += small(seed, i) && small(other, i) ? 1U : 0U;
+        }
+        CHECK(expected(both, 0.01));
+      }
+    }
+  }
+}
+
+TEST_CASE("single elements are what they are among all others") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [6, 5, 4]}, "w": {"shape": [4, 4]}},
+    "ops": [{"op": "permute_view", "inputs": ["x"], "output": "v", "perm": [1, 2, 0]},
+            {"op": "softmax", "inputs": ["v"], "axes": [1], "output": "p"},
+            {"op": "permute_view", "inputs": ["p"], "output": "u", "perm": [2, 0, 1]},
+            {"op": "matmul", "inputs": ["u", "w"], "output": "y"},
+            {"op": "add", "inputs": ["y", "x"], "output": "z"},
+            {"op": "layer_norm", "inputs": ["z"], "output": "out"}]})");
+  const auto inputs = random_inputs(graph, 1);
+  const Reference reference(graph, inputs);
+  const TensorId out = static_cast<TensorId>(graph.tensors.size() - 1);
+  std::vector<std::uint64_t> all(120);
+  for (std::uint64_t i = 0; i < 120; ++i) all[i] = i;
+  const Answer together = reference.evaluate(out, all);
+  REQUIRE(together.elements.size() == 120);
+  for (const std::uint64_t i : all) {
+    const Answer alone = reference.evaluate(out, std::array{i});
+    CHECK(alone.elements[0].value == doctest::Approx(together.elements[i].value).epsilon(1e-12));
+  }
+  const std::array<std::uint64_t, 4> some = {7, 7, 3, 119};
+  const Answer repeated = reference.evaluate(out, some);
+  CHECK(repeated.elements[1].value == repeated.elements[0].value);
+  CHECK(repeated.elements[3].value == doctest::Approx(together.elements[119].value).epsilon(1e-12));
+}
+
+TEST_CASE("a chain of ten thousand ops is no deeper than a short one") {
+  std::string text = R"({"format": "fusecalc.ops/1", "tensors": {"x0": {"shape": [4]}}, "ops": [)";
+  for (int i = 0; i < 10'000; ++i) {
+    text += std::string(i > 0 ? "," : "") + R"({"op": "sub", "inputs": ["x)" + std::to_string(i) +
+            R"(", 1], "output": "x)" + std::to_string(i + 1) + R"("})";
+  }
+  const Given given(text + "]}", {{"x0", {1, 2, 3, 4}}});
+  CHECK(given.values("x10000") == Values{-9999, -9998, -9997, -9996});
+}
+
+TEST_CASE("what takes too much work, or means nothing, is said and not done") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 65536},
+    "tensors": {"x": {"shape": ["N", "N"]}, "w": {"shape": ["N", "N"]}, "c": {"shape": [4]}},
+    "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "y"},
+            {"op": "linear", "inputs": ["y", "w"], "output": "z"},
+            {"name": "mine", "op": "custom", "inputs": ["z"], "output": "c"},
+            {"op": "neg", "inputs": ["c"], "output": "d"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  const Reference reference(graph, inputs);
+  const auto answer = [&](std::string_view name) {
+    const auto* tensor = &testing::tensor_named(graph, name);
+    return reference.evaluate(static_cast<TensorId>(tensor - graph.tensors.data()),
+                              std::array<std::uint64_t, 1>{3});
+  };
+  CHECK(answer("y").reason == "");
+  CHECK(answer("z").reason.starts_with("too much work for the reference"));
+  CHECK(answer("d").reason == "\"mine\" is a custom op: nothing says what it computes");
+}
+
+TEST_CASE("a given tensor is taken as it is, whatever would write it") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2]},
+                "h": {"shape": [2]}},
+    "ops": [{"op": "exp", "inputs": ["x"], "output": "h"},
+            {"op": "mul", "inputs": ["h", 2], "output": "y"}]})",
+                    {{"h", {3, 4}}});
+  CHECK(given.values("y") == Values{6, 8});
+  CHECK(given.values("h") == Values{3, 4});
+}
+
+TEST_CASE("roundings on the way spread the result, as far as they can reach") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [1000]}, "y": {"shape": [1000]}},
+    "ops": [{"op": "add", "inputs": ["x", "y"], "output": "s"},
+            {"op": "sub", "inputs": ["s", "x"], "output": "d"},
+            {"op": "neg", "inputs": ["x"], "output": "n"},
+            {"op": "lt", "inputs": ["d", "y"], "output": "less"},
+            {"op": "lt", "inputs": ["x", "y"], "output": "certain"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  const Reference reference(graph, inputs);
+  std::vector<std::uint64_t> all(1000);
+  for (std::uint64_t i = 0; i < 1000; ++i) all[i] = i;
+  const auto spreads = [&](std::string_view name) {
+    const auto* tensor = &testing::tensor_named(graph, name);
+    return reference.evaluate(static_cast<TensorId>(tensor - graph.tensors.data()), all).elements;
+  };
+  // s is off by up to 2^-8 of itself, and d by that however small it is. (A few sums are as large
+  // as an input, which bf16 holds.) What is but negated, or compared unrounded, is exact.
+  const auto s = spreads("s");
+  const auto d = spreads("d");
+  std::size_t wide = 0;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    CHECK(s[i].spread <= std::abs(s[i].value) * 0x1p-6 + 1e-30);
+    const double least = std::abs(s[i].value) * 0x1p-9;
+    if (s[i].spread >= least && d[i].spread >= least) ++wide;
+  }
+  CHECK(wide > 990);
+  CHECK(std::ranges::all_of(spreads("n"), [](const Expected& e) { return e.spread == 0; }));
+  CHECK(std::ranges::all_of(spreads("certain"), [](const Expected& e) { return e.spread == 0; }));
+  // d is y, but for rounding: it may come out on either side.
+  CHECK(std::ranges::count_if(spreads("less"), [](const Expected& e) { return e.spread > 0; }) >
+        990);
+}
+
+TEST_CASE("a mean of too many is estimated, and spreads as far as the estimate may be off") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [20000, 50]}, "t": {"shape": [20000], "dtype": "i64"}},
+    "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"},
+            {"op": "exp", "inputs": ["x"], "output": "e"},
+            {"op": "sum", "inputs": ["e"], "output": "total"},
+            {"op": "max", "inputs": ["x"], "output": "most"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  const Reference reference(graph, inputs);
+  const auto answer = [&](std::string_view name, std::uint64_t work) {
+    const auto* tensor = &testing::tensor_named(graph, name);
+    return reference.evaluate(static_cast<TensorId>(tensor - graph.tensors.data()),
+                              std::array<std::uint64_t, 1>{0}, work);
+  };
+  constexpr std::uint64_t kLittle = 1'000'000;
+  for (const std::string_view name : {"loss", "total"}) {
+    CAPTURE(name);
+    const Answer all = answer(name, kReferenceWork);
+    const Answer some = answer(name, kLittle);
+    CHECK_FALSE(all.estimated);
+    CHECK(some.estimated);
+    const double error = some.elements[0].value - all.elements[0].value;
+    CHECK(error != 0);
+    CHECK(std::abs(error) < 3 * some.elements[0].spread);
+    CHECK(some.elements[0].spread < 0.1 * all.elements[0].value);
+  }
+  // A maximum says nothing about what was not looked at.
+  CHECK(answer("most", kLittle).reason.starts_with("too much work"));
+}
+
+TEST_CASE("every op that computes has a function") {
+  for (const OpRow& row : op_table()) {
+    const bool computes = row.op_class == OpClass::kPointwise || row.op_class == OpClass::kReduce;
+    if (computes && row.name != "dropout") {
+      CAPTURE(row.name);
+      const bool known = row.reference != nullptr;
+      CHECK(known);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusecalc
