@@ -112,7 +112,7 @@ TEST_CASE("a file that may not be read is named with the reason") {
 }
 
 TEST_CASE("a folder on standard input is refused like one on the command line") {
-  const std::vector<std::string> script = {"-c", R"(exec "$0" analyze - < .)", FUSECALC_BINARY};
+  const std::vector<std::string> script = {"-c", R"(exec "$0" analyze - < .)", built_program()};
   check_refused(Invocation("sh", script).outcome(),
                 "fusecalc: <stdin>: is a directory; give a file");
 }
@@ -122,7 +122,7 @@ TEST_CASE("a closed standard input matters only to a dash") {
   write_file(folder / "ops.json", kOps);
   const auto run = [&](const std::string& arguments) {
     const std::string script = "exec \"$0\" analyze " + arguments + " <&-";
-    return Invocation("sh", {"-c", script, FUSECALC_BINARY}).in(folder.path()).outcome();
+    return Invocation("sh", {"-c", script, built_program()}).in(folder.path()).outcome();
   };
   check_refused(run("-"), "fusecalc: <stdin>: Bad file descriptor");
   CHECK(run("ops.json -f csv").out == csv_line("ops,auto,14,10,4,28.57,1.4"));

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "support/invocation.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -17,7 +19,7 @@ struct Finished {
 };
 
 Finished run(const std::string& arguments) {
-  const std::string command = std::string(FUSECALC_BINARY) + " " + arguments + " 2>&1";
+  const std::string command = testing::built_program() + " " + arguments + " 2>&1";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Finished finished;

@@ -21,7 +21,7 @@ const std::vector<std::vector<std::string>> kEveryCommand = {
 
 // Runs a shell script, in `folder`, that calls the program as "$0".
 Outcome shell(const fs::path& folder, const std::string& script) {
-  return Invocation("sh", {"-c", script, FUSECALC_BINARY}).in(folder).outcome();
+  return Invocation("sh", {"-c", script, built_program()}).in(folder).outcome();
 }
 
 }  // namespace

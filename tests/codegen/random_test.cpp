@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "codegen/random_groups.hpp"
 #include "codegen/random_ops.hpp"
 #include "core/error.hpp"
+#include "core/random_bits.hpp"
 #include "graph/inference.hpp"
 #include "planner/plans.hpp"
 
@@ -25,6 +27,7 @@ struct Seen {
   std::set<DType> types;
   std::map<std::string, int> reasons;  // why others did not
   int sources = 0;
+  std::uint64_t hash = 0;  // of all their text: a refactoring leaves it as it is
 };
 
 void generate_one(TrafficCounter& counter, const Kernel& kernel, unsigned capability, Seen& seen) {
@@ -34,6 +37,7 @@ void generate_one(TrafficCounter& counter, const Kernel& kernel, unsigned capabi
     CHECK(code.source.text.find(kNameMark) == std::string::npos);
     CHECK((capability == 90 || !code.source.architecture_bound));
     ++seen.sources;
+    seen.hash = random_bits(seen.hash, std::hash<std::string>{}(code.source.text));
     for (const OpId id : kernel) seen.ops.insert(graph.ops[id].row->name);
     for (const TensorId id : code.storages) seen.types.insert(graph.tensors[id].type.dtype);
   } catch (const Error& error) {
@@ -62,7 +66,7 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
       }
     }
   }
-  MESSAGE(seen.sources, " sources");
+  MESSAGE(seen.sources, " sources, hash ", seen.hash);
   for (const OpRow& row : op_table()) {
     // Views are tensors; the others are what generate() refuses by name.
     const bool has_code = row.op_class != OpClass::kView && row.infer != infer_conv2d &&

@@ -187,7 +187,9 @@ Outcome Invocation::outcome() {
 }
 
 Invocation invoke(std::vector<std::string> arguments) {
-  return {FUSECALC_BINARY, std::move(arguments)};
+  return {built_program(), std::move(arguments)};
 }
+
+std::string built_program() { return FUSECALC_BINARY; }
 
 }  // namespace fusecalc::testing

@@ -48,7 +48,10 @@ class Invocation {
   std::string output_path_;
 };
 
-// The fusecalc that was built with these tests, in a plain environment: TERM=xterm, no NO_COLOR.
+// The path of the fusecalc that was built with these tests.
+std::string built_program();
+
+// That program, in a plain environment: TERM=xterm, no NO_COLOR.
 Invocation invoke(std::vector<std::string> arguments);
 
 }  // namespace fusecalc::testing
