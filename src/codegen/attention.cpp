@@ -20,7 +20,7 @@ namespace fusecalc {
 namespace {
 
 // An operand in memory: distances, in elements, between its rows, heads and batches.
-struct Rows {
+struct OperandStrides {
   TensorId tensor = kNone;
   std::uint64_t row = 0;
   std::uint64_t head = 0;
@@ -42,8 +42,8 @@ class AttentionWriter {
   GeneratedKernel write();
 
  private:
-  std::optional<Rows> rows_of(const Matrices& operand) const;
-  bool find_rows();
+  std::optional<OperandStrides> strides_of_operand(const Matrices& operand) const;
+  bool find_strides();
   bool fits_tensor_cores();
   bool fits_copy_engine() const;
   void write_tensor_cores();
@@ -51,7 +51,7 @@ class AttentionWriter {
   void write_sm80();
   void write_any();
   std::string operands_of_any();
-  MappedTensor map_of(const Rows& rows, const Matrices& operand, std::uint64_t heads,
+  MappedTensor map_of(const OperandStrides& strides, const Matrices& operand, std::uint64_t heads,
                       std::uint32_t box) const;
   bool plain() const { return !parts_.scores && !parts_.weights; }
   std::string_view name_of_scores() const { return plain() ? "PlainScores" : "Scores"; }
@@ -67,39 +67,39 @@ class AttentionWriter {
   const Target& target_;
   Epilogue epilogue_;
   AttentionParts parts_;
-  Rows q_, k_, v_;
+  OperandStrides q_, k_, v_;
   std::uint64_t head_ = 0;  // the size that the tensor cores' building blocks are made for
   GeneratedKernel result_;
 };
 
 // Nothing where views or broadcasts leave no rows of neighbours at one distance from each other.
-std::optional<Rows> AttentionWriter::rows_of(const Matrices& operand) const {
+std::optional<OperandStrides> AttentionWriter::strides_of_operand(const Matrices& operand) const {
   const TensorId tensor = operand.tensor;
   const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
   const auto along = distance(graph_, tensor, operand.columns, operand.order.depth);
   if (!row || !along || (operand.columns > 1 && *along != 1)) return std::nullopt;
-  Rows rows{.tensor = graph_.tensors[tensor].value, .row = *row};
+  OperandStrides strides{.tensor = graph_.tensors[tensor].value, .row = *row};
   std::uint64_t extent = 1;  // of the axes before it that are one
   for (std::size_t i = 0; i < operand.batch.size(); ++i) {
     const auto apart = distance(graph_, tensor, operand.batch[i], operand.order.batch[i]);
     if (!apart) return std::nullopt;
     if (i + 1 == operand.batch.size()) {
-      rows.head = *apart;
+      strides.head = *apart;
     } else if (operand.batch[i] > 1) {
-      if (extent > 1 && rows.batch != *apart * operand.batch[i]) return std::nullopt;
-      rows.batch = *apart;
+      if (extent > 1 && strides.batch != *apart * operand.batch[i]) return std::nullopt;
+      strides.batch = *apart;
       extent *= operand.batch[i];
     }
   }
-  return rows;
+  return strides;
 }
 
-bool AttentionWriter::find_rows() {
+bool AttentionWriter::find_strides() {
   const std::array to = {&q_, &k_, &v_};
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::optional<Rows> rows = rows_of(parts_.operands[i]);
-    if (!rows) return false;
-    *to[i] = *rows;
+    const std::optional<OperandStrides> strides = strides_of_operand(parts_.operands[i]);
+    if (!strides) return false;
+    *to[i] = *strides;
   }
   return true;
 }
@@ -108,7 +108,7 @@ bool AttentionWriter::find_rows() {
 std::string AttentionWriter::scores_struct() const {
   if (plain()) return {};
   const std::string_view type = name_of(epilogue_.made_type());
-  const auto function = [&](std::string_view name, const std::optional<Piece>& piece) {
+  const auto function = [&](std::string_view name, const std::optional<CodeBlock>& piece) {
     if (!piece) return std::string();
     return fmt::format(
         "  __device__ __forceinline__ {0} {1}(int batch, int head, i64 query, i64 key, {0} score) "
@@ -130,20 +130,20 @@ std::string AttentionWriter::made_scores() const {
 
 bool AttentionWriter::fits_copy_engine() const {
   if (target_.capability != 90 || head_ < 64) return false;
-  return std::ranges::all_of(std::array{q_, k_, v_}, [&](const Rows& rows) {
-    const bool repeats = (parts_.batches > 1 && rows.batch == 0) ||
-                         (parts_.heads > 1 && rows.head == 0 && parts_.key_heads > 1);
+  return std::ranges::all_of(std::array{q_, k_, v_}, [&](const OperandStrides& strides) {
+    const bool repeats = (parts_.batches > 1 && strides.batch == 0) ||
+                         (parts_.heads > 1 && strides.head == 0 && parts_.key_heads > 1);
     return !repeats;
   });
 }
 
-MappedTensor AttentionWriter::map_of(const Rows& rows, const Matrices& operand, std::uint64_t heads,
-                                     std::uint32_t box) const {
+MappedTensor AttentionWriter::map_of(const OperandStrides& strides, const Matrices& operand,
+                                     std::uint64_t heads, std::uint32_t box) const {
   const auto bytes = [](std::uint64_t apart) { return apart > 0 ? apart * 2 : 16; };
-  return {.storage = graph_.storage_of(rows.tensor),
-          .dtype = graph_.tensors[rows.tensor].type.dtype,
+  return {.storage = graph_.storage_of(strides.tensor),
+          .dtype = graph_.tensors[strides.tensor].type.dtype,
           .extents = {operand.columns, operand.lines, heads, parts_.batches},
-          .strides = {bytes(rows.row), bytes(rows.head), bytes(rows.batch)},
+          .strides = {bytes(strides.row), bytes(strides.head), bytes(strides.batch)},
           .box = {64, box, 1, 1}};
 }
 
@@ -199,11 +199,11 @@ void AttentionWriter::write_sm80() {
 
 // What the tensor cores' building blocks take.
 bool AttentionWriter::fits_tensor_cores() {
-  if (parts_.apart || !find_rows()) return false;
+  if (parts_.apart || !find_strides()) return false;
   const DType type = graph_.tensors[q_.tensor].type.dtype;
-  for (const Rows& rows : {q_, k_, v_}) {
-    const bool aligned = (rows.row | rows.head | rows.batch) % 8 == 0;
-    if (!aligned || graph_.tensors[rows.tensor].type.dtype != type) return false;
+  for (const OperandStrides& strides : {q_, k_, v_}) {
+    const bool aligned = (strides.row | strides.head | strides.batch) % 8 == 0;
+    if (!aligned || graph_.tensors[strides.tensor].type.dtype != type) return false;
   }
   // Shorter lines are filled up with zeros.
   constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
@@ -219,7 +219,7 @@ bool AttentionWriter::fits_tensor_cores() {
 }
 
 void AttentionWriter::write_tensor_cores() {
-  for (const Rows& rows : {q_, k_, v_}) emitter_.pointer(rows.tensor);
+  for (const OperandStrides& strides : {q_, k_, v_}) emitter_.pointer(strides.tensor);
   epilogue_.write_attention(parts_.heads, parts_.queries,
                             parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
   const bool copies = fits_copy_engine();
@@ -249,7 +249,7 @@ std::string AttentionWriter::operands_of_any() {
   std::string functions;
   for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
     const Matrices& operand = parts_.operands[i];
-    Step matrices;
+    IndexMap matrices;
     for (std::size_t axis = 0; axis < operand.batch.size(); ++axis) {
       matrices.append(operand.batch[axis], operand.order.batch[axis]);
     }

@@ -44,7 +44,7 @@ class AttentionFinder {
   void take_products();
   void find_softmax();
   bool is_scale(TensorId scores, TensorId input);
-  void write_variant(Piece& piece, TensorId from, TensorId to);
+  void write_variant(CodeBlock& piece, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
   bool in_proportion(TensorId made, TensorId weights) const;
@@ -154,7 +154,7 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
 }
 
 // From an element of one tensor, which the piece is given, to the same of another.
-void AttentionFinder::write_variant(Piece& piece, TensorId from, TensorId to) {
+void AttentionFinder::write_variant(CodeBlock& piece, TensorId from, TensorId to) {
   emitter_.enter(piece, 0);
   const Index s{.name = "s", .path = std::nullopt};
   emitter_.set_loop(s);
@@ -196,14 +196,14 @@ void AttentionFinder::write_weights(TensorId weights) {
 
 // A bool mask keeps where it is true, any other is added.
 void AttentionFinder::write_mask() {
-  Piece& piece = parts_.scores.emplace();
+  CodeBlock& piece = parts_.scores.emplace();
   const TensorId mask = op_.operands[3].tensor;
   Shape scores = shape_of(op_, 0);
   scores.back() = parts_.keys;
   emitter_.enter(piece, 0);
   const Index s{.name = "s", .path = std::nullopt};
   const Value value =
-      emitter_.value(mask, emitter_.derive(s, broadcast_step(shape_of(op_, 3), scores)));
+      emitter_.value(mask, emitter_.derive(s, broadcast_map(shape_of(op_, 3), scores)));
   piece.lanes += value.type == ComputeType::kBool
                      ? fmt::format("result = {} ? score : lowest();\n", value.text)
                      : fmt::format("result = score + {};\n", emitter_.converted(value, type_).text);

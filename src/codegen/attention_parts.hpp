@@ -33,9 +33,9 @@ struct AttentionParts {
   bool apart = false;  // the values' batch axes are not those of the scores
   double scale = 1;
   bool causal = false;
-  std::optional<Piece> scores;   // where something happens between the scale and the softmax
-  std::optional<Piece> weights;  // or between the softmax and the values
-  bool in_proportion = true;     // twice the weight comes to twice as much there
+  std::optional<CodeBlock> scores;   // where something happens between the scale and the softmax
+  std::optional<CodeBlock> weights;  // or between the softmax and the values
+  bool in_proportion = true;         // twice the weight comes to twice as much there
 };
 
 // Of an attention op, or of two products around a softmax; `type` is what they are computed in.

@@ -125,9 +125,9 @@ void ContractionWriter::write_packing() {
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
   const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
   const unsigned width = tensor.elements % most == 0 ? most : 1;
-  Piece piece{.width = width, .width_text = std::to_string(width)};
+  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
   emitter_.enter(piece, 0);
-  const Index e{.name = "i", .spread = Spread::kUnit};
+  const Index e{.name = "i", .pattern = LanePattern::kUnit};
   const Value value = emitter_.value(op_.operands[0].tensor, e);
   const std::string_view type = stored_type(tensor.type.dtype);
   piece.before += fmt::format("Pack<{}, {}> y;\n", type, width);

@@ -15,7 +15,7 @@ void cannot_generate(const Op& op, std::string_view why) {
                                                in_quotes(op.name), op.row->name, why));
 }
 
-std::string Piece::text(std::string_view indent) const {
+std::string CodeBlock::text(std::string_view indent) const {
   std::string result;
   const auto add = [&](const std::string& lines, std::string_view more) {
     for (std::size_t begin = 0; begin < lines.size();) {
@@ -38,13 +38,13 @@ std::string Piece::text(std::string_view indent) const {
 Emitter::Emitter(const OpGraph& graph, PhaseFinder& finder, const Kernel& kernel)
     : graph_(graph), finder_(finder), kernel_(kernel), phases_(finder.find(kernel)) {}
 
-void Emitter::enter(Piece& piece, std::uint8_t phase) {
+void Emitter::enter(CodeBlock& piece, std::uint8_t phase) {
   piece_ = &piece;
   phase_ = phase;
 }
 
-void Emitter::set_tile(const Step& step, const std::map<TensorId, std::string>& tiles) {
-  tile_step_ = step;
+void Emitter::set_tile(const IndexMap& map, const std::map<TensorId, std::string>& tiles) {
+  tile_map_ = map;
   tiles_ = tiles;
 }
 
@@ -59,39 +59,40 @@ std::string Emitter::take_row_code() { return std::exchange(row_code_, {}); }
 
 // Indices.
 
-Index Emitter::index(const std::string& text, Spread spread, bool aligned) {
-  Index result{.name = fresh("e"), .spread = spread, .aligned = aligned, .path = std::nullopt};
-  std::string& code = spread == Spread::kScattered ? piece_->lanes : piece_->before;
+Index Emitter::index(const std::string& text, LanePattern pattern, bool aligned) {
+  Index result{.name = fresh("e"), .pattern = pattern, .aligned = aligned, .path = std::nullopt};
+  std::string& code = pattern == LanePattern::kScattered ? piece_->lanes : piece_->before;
   code += fmt::format("const idx {} = {};\n", result.name, text);
   return result;
 }
 
-Index Emitter::derive(const Index& from, const Step& step) {
-  if (step.identity()) return from;
-  const std::string key = fmt::format("{} {}", from.name, step.text("x"));
+Index Emitter::derive(const Index& from, const IndexMap& map) {
+  if (map.identity()) return from;
+  const std::string key = fmt::format("{} {}", from.name, map.text("x"));
   const auto found = piece_->indices.find(key);
   if (found != piece_->indices.end()) return found->second;
   if (matrix_ && from.name == loop_.name) {
-    return piece_->indices.emplace(key, derive_in_matrix(from, step)).first->second;
+    return piece_->indices.emplace(key, derive_in_matrix(from, map)).first->second;
   }
-  Spread spread = from.spread;
+  LanePattern pattern = from.pattern;
   bool aligned = from.aligned;
-  if (from.spread == Spread::kUnit) {
+  if (from.pattern == LanePattern::kUnit) {
     if (from.aligned) {
-      spread = step.spread(piece_->width);
-      aligned = step.aligned(piece_->width);
-    } else if (step.axes.size() > 1 || (!step.axes.empty() && step.axes[0].stride > 1)) {
-      spread = Spread::kScattered;
-    } else if (step.axes.empty() || step.axes[0].stride == 0) {
-      spread = Spread::kUniform;
+      pattern = map.pattern(piece_->width);
+      aligned = map.aligned(piece_->width);
+    } else if (map.axes.size() > 1 || (!map.axes.empty() && map.axes[0].stride > 1)) {
+      pattern = LanePattern::kScattered;
+    } else if (map.axes.empty() || map.axes[0].stride == 0) {
+      pattern = LanePattern::kUniform;
     }
   }
   const std::string source =
-      from.spread == Spread::kUnit && spread == Spread::kScattered ? from.lane() : from.name;
-  Index result = index(step.text(source), spread, aligned);
+      from.pattern == LanePattern::kUnit && pattern == LanePattern::kScattered ? from.lane()
+                                                                               : from.name;
+  Index result = index(map.text(source), pattern, aligned);
   if (from.path) {
     result.path = *from.path;
-    result.path->push_back(step);
+    result.path->push_back(map);
   }
   return piece_->indices.emplace(key, result).first->second;
 }
@@ -99,13 +100,15 @@ Index Emitter::derive(const Index& from, const Step& step) {
 // rows * stride + found... : the element of a table that an index found in memory names.
 Index Emitter::looked_up(const Index& rows, const Value& found, std::uint64_t stride,
                          const Index& rest) {
-  const bool uniform = found.uniform && rows.spread == Spread::kUniform;
-  const bool unit = uniform && rest.spread == Spread::kUnit;
-  const bool all_uniform = uniform && rest.spread == Spread::kUniform;
-  const Spread spread = unit ? Spread::kUnit : all_uniform ? Spread::kUniform : Spread::kScattered;
-  const std::string base = spread == Spread::kScattered ? rows.lane() : rows.name;
-  const std::string tail = spread == Spread::kScattered ? rest.lane() : rest.name;
-  return index(fmt::format("{} + (idx){} * {} + {}", base, found.text, stride, tail), spread,
+  const bool uniform = found.uniform && rows.pattern == LanePattern::kUniform;
+  const bool unit = uniform && rest.pattern == LanePattern::kUnit;
+  const bool all_uniform = uniform && rest.pattern == LanePattern::kUniform;
+  const LanePattern pattern = unit          ? LanePattern::kUnit
+                              : all_uniform ? LanePattern::kUniform
+                                            : LanePattern::kScattered;
+  const std::string base = pattern == LanePattern::kScattered ? rows.lane() : rows.name;
+  const std::string tail = pattern == LanePattern::kScattered ? rest.lane() : rest.name;
+  return index(fmt::format("{} + (idx){} * {} + {}", base, found.text, stride, tail), pattern,
                rest.aligned && stride % piece_->width == 0);
 }
 
@@ -117,7 +120,7 @@ Value Emitter::value(TensorId tensor, const Index& at) {
     const Tensor& view = graph_.tensors[tensor];
     tensor = view.view_of;
     if (!view.view_perm.empty()) {
-      index = derive(index, permute_step(graph_.tensors[tensor].type.shape, view.view_perm));
+      index = derive(index, permutation_map(graph_.tensors[tensor].type.shape, view.view_perm));
     }
   }
   const std::pair key(tensor, index.name);
@@ -162,21 +165,21 @@ Value Emitter::converted(const Value& value, ComputeType type) {
           .uniform = value.uniform};
 }
 
-Step Emitter::operand_step(const Op& op, std::size_t i) const {
+IndexMap Emitter::operand_map(const Op& op, std::size_t i) const {
   const Shape& shape = graph_.tensors[op.outputs[0]].type.shape;
   if (!op.row->per_channel || i == 0) {
-    return broadcast_step(graph_.tensors[op.operands[i].tensor].type.shape, shape);
+    return broadcast_map(graph_.tensors[op.operands[i].tensor].type.shape, shape);
   }
-  Step step;
+  IndexMap map;
   for (std::size_t axis = 0; axis < shape.size(); ++axis)
-    step.append(shape[axis], axis == 1 ? 1 : 0);
-  return step;
+    map.append(shape[axis], axis == 1 ? 1 : 0);
+  return map;
 }
 
 Value Emitter::operand(const Op& op, std::size_t i, const Index& at) {
   const Operand& operand = op.operands[i];
   if (operand.tensor == kNone) return {.text = {}, .uniform = true, .number = operand.number};
-  return value(operand.tensor, derive(at, operand_step(op, i)));
+  return value(operand.tensor, derive(at, operand_map(op, i)));
 }
 
 Value Emitter::compute(OpId id, std::size_t k, const Index& at) {

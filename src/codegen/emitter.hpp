@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codegen/generated.hpp"
-#include "codegen/index.hpp"
+#include "codegen/index_map.hpp"
 #include "codegen/text.hpp"
 #include "plan/phases.hpp"
 
@@ -18,14 +18,14 @@ namespace fusecalc {
 
 // The number of an element of some tensor, as a variable of the generated code.
 struct Index {
-  std::string name;  // of the group's first element where the spread is unit
-  Spread spread = Spread::kUniform;
+  std::string name;  // of the group's first element where the pattern is unit
+  LanePattern pattern = LanePattern::kUniform;
   bool aligned = true;  // unit: the first is a multiple of the group's width
   unsigned align = 1;   // unit, in a matrix: it is a multiple of so many, 8 at most
   // The way here from the loop's own number, where nothing looked up in memory lies between.
-  std::optional<std::vector<Step>> path = std::vector<Step>{};
+  std::optional<std::vector<IndexMap>> path = std::vector<IndexMap>{};
 
-  std::string lane() const { return spread == Spread::kUnit ? "(" + name + " + j)" : name; }
+  std::string lane() const { return pattern == LanePattern::kUnit ? "(" + name + " + j)" : name; }
 };
 
 // A computed element.
@@ -38,7 +38,7 @@ struct Value {
 
 // A stretch of code that treats a group of `width` neighbouring elements: what is done once for all
 // of them, what is done for each (a loop over j), and what is done at the end.
-struct Piece {
+struct CodeBlock {
   unsigned width = 1;
   std::string width_text = "1";  // the same, or the name of a template's parameter
   std::string before{};
@@ -91,15 +91,15 @@ class Emitter {
   std::uint8_t ready_in(OpId id) const { return phases_.ready_in[finder_.index_of(id)]; }
 
   // Starts a piece of code; what is asked for from here on goes there.
-  void enter(Piece& piece, std::uint8_t phase);
-  Piece& piece() { return *piece_; }
+  void enter(CodeBlock& piece, std::uint8_t phase);
+  CodeBlock& piece() { return *piece_; }
   std::string fresh(std::string_view prefix) {
     return std::string(prefix) + std::to_string(++names_);
   }
 
   // An index that is computed from a variable of this name.
-  Index index(const std::string& text, Spread spread, bool aligned);
-  Index derive(const Index& from, const Step& step);
+  Index index(const std::string& text, LanePattern pattern, bool aligned);
+  Index derive(const Index& from, const IndexMap& map);
 
   // The element of a tensor at an index.
   Value value(TensorId tensor, const Index& at);
@@ -133,8 +133,8 @@ class Emitter {
 
   // Transposed reads: those of large tensors whose elements lie apart along the loop, and how the
   // loop's number leads to them. A schedule brings such a tensor's tile on chip, transposed.
-  const std::vector<std::pair<TensorId, Step>>& transposed() const { return transposed_; }
-  void set_tile(const Step& step, const std::map<TensorId, std::string>& tiles);
+  const std::vector<std::pair<TensorId, IndexMap>>& transposed() const { return transposed_; }
+  void set_tile(const IndexMap& map, const std::map<TensorId, std::string>& tiles);
 
   // Contractions.
   void set_matrix(const std::optional<MatrixLoop>& matrix) { matrix_ = matrix; }
@@ -153,7 +153,7 @@ class Emitter {
   std::string arguments() const;  // the same by their names
 
  private:
-  Index derive_in_matrix(const Index& from, const Step& step);
+  Index derive_in_matrix(const Index& from, const IndexMap& map);
   Value made(const Index& at);
   Value load_in_matrix(TensorId tensor, const Index& at);
   void store_in_matrix(TensorId tensor, const Index& at, const Value& value);
@@ -171,7 +171,7 @@ class Emitter {
   std::string word(const Op& op, std::string_view word, const std::vector<Value>& inputs,
                    const Index& at, ComputeType computed);
   Value operand(const Op& op, std::size_t i, const Index& at);
-  Step operand_step(const Op& op, std::size_t i) const;
+  IndexMap operand_map(const Op& op, std::size_t i) const;
   Value row_result(OpId id, std::size_t k);
   Index looked_up(const Index& rows, const Value& found, std::uint64_t stride, const Index& rest);
   Index gathered(const Op& op, std::size_t table, std::size_t indices, std::size_t axis,
@@ -186,7 +186,7 @@ class Emitter {
   PhaseFinder& finder_;
   Kernel kernel_;
   Phases phases_;
-  Piece* piece_ = nullptr;
+  CodeBlock* piece_ = nullptr;
   std::uint8_t phase_ = 0;
   unsigned names_ = 0;
   std::vector<TensorId> storages_;
@@ -195,8 +195,8 @@ class Emitter {
   Index loop_;
   std::map<TensorId, Held> held_;
 
-  std::vector<std::pair<TensorId, Step>> transposed_;
-  Step tile_step_;
+  std::vector<std::pair<TensorId, IndexMap>> transposed_;
+  IndexMap tile_map_;
   std::map<TensorId, std::string> tiles_;
 
   std::optional<MatrixLoop> matrix_;

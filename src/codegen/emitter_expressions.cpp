@@ -108,7 +108,7 @@ Value Emitter::expression(const Op& op, std::string_view device, const std::vect
   const bool quick = matrix_ && matrix_->quick && computed == ComputeType::kF32;
   const std::string text = substitute(
       quick ? in_quick_functions(device, op) : std::string(device), [&](std::string_view found) {
-        if (found == "$index" && at.spread != Spread::kUniform) uniform = false;
+        if (found == "$index" && at.pattern != LanePattern::kUniform) uniform = false;
         if ((found == "s" || found == "$mean" || found == "$rstd") &&
             (row_lane_ == "j" || inline_rows(op))) {
           uniform = false;

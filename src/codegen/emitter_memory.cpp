@@ -44,18 +44,18 @@ Value Emitter::load(TensorId tensor, const Index& at) {
   const ComputeType type = compute_type(dtype);
   const std::string memory = pointer(tensor);
   if (matrix_) return load_in_matrix(tensor, at);
-  if (at.spread == Spread::kScattered && at.path && at.path->size() == 1) {
-    const Step& step = at.path->front();
+  if (at.pattern == LanePattern::kScattered && at.path && at.path->size() == 1) {
+    const IndexMap& map = at.path->front();
     const auto tile = tiles_.find(tensor);
-    if (tile != tiles_.end() && step == tile_step_) {
+    if (tile != tiles_.end() && map == tile_map_) {
       return define("v", type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
     }
-    transposed_.emplace_back(tensor, step);
+    transposed_.emplace_back(tensor, map);
   }
-  const bool pack = at.spread == Spread::kUnit && at.aligned;
+  const bool pack = at.pattern == LanePattern::kUnit && at.aligned;
   if (!pack) {
     return define("v", type, fmt::format("fetch({}, {})", memory, at.lane()),
-                  at.spread == Spread::kUniform);
+                  at.pattern == LanePattern::kUniform);
   }
   if (is_packed(dtype)) {
     const std::string name = fresh("x");
@@ -106,7 +106,7 @@ void Emitter::store(TensorId tensor, const Index& at, const Value& value, std::s
   if (matrix_) return store_in_matrix(tensor, at, value);
   const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
   const std::string text = converted(value, compute_type(dtype)).text;
-  if (at.spread == Spread::kUnit && at.aligned) {
+  if (at.pattern == LanePattern::kUnit && at.aligned) {
     const std::string name = fresh("y");
     piece_->before +=
         fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), piece_->width_text, name);

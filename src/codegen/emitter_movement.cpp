@@ -15,9 +15,9 @@ std::size_t axis_of(const Op& op, std::size_t rank) {
 }
 
 // From an element of a slice to that of the whole.
-Step slice_step(const Shape& whole, const Shape& part, const Attributes& attributes) {
+IndexMap slice_map(const Shape& whole, const Shape& part, const Attributes& attributes) {
   std::vector<std::uint64_t> strides = strides_of(whole);
-  Step step;
+  IndexMap map;
   const std::size_t count = std::max(attributes.starts.size(), attributes.ends.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto rank = static_cast<std::int64_t>(whole.size());
@@ -27,11 +27,11 @@ Step slice_step(const Shape& whole, const Shape& part, const Attributes& attribu
     const std::int64_t start = attributes.starts.empty() ? 0 : attributes.starts[i];
     const auto first = static_cast<std::uint64_t>(
         start < 0 ? start + static_cast<std::int64_t>(whole[at]) : start);
-    step.offset += first * strides[at];
+    map.offset += first * strides[at];
     if (!attributes.steps.empty()) strides[at] *= static_cast<std::uint64_t>(attributes.steps[i]);
   }
-  for (std::size_t i = 0; i < part.size(); ++i) step.append(part[i], strides[i]);
-  return step;
+  for (std::size_t i = 0; i < part.size(); ++i) map.append(part[i], strides[i]);
+  return map;
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ Value Emitter::movement(const Op& op, const Index& at) {
     case Access::kSame: return operand(op, 0, at);
     case Access::kPermute:
       return value(op.operands[0].tensor,
-                   derive(at, permute_step(shape_of(0), op.attributes->perm)));
+                   derive(at, permutation_map(shape_of(0), op.attributes->perm)));
     case Access::kSelect:
       if (op.row->max_inputs > 1) return concat(op, at);
       return value(op.operands[0].tensor,
-                   derive(at, slice_step(shape_of(0), graph_.tensors[op.outputs[0]].type.shape,
-                                         *op.attributes)));
+                   derive(at, slice_map(shape_of(0), graph_.tensors[op.outputs[0]].type.shape,
+                                        *op.attributes)));
     case Access::kGather: {
       // Frameworks disagree on the order of an embedding's inputs; the indices are the integers.
       const auto is_table = [&](std::size_t i) {
@@ -73,16 +73,16 @@ Index Emitter::gathered(const Op& op, std::size_t table, std::size_t indices, st
   const Tensor& ids = graph_.tensors[op.operands[indices].tensor];
   const std::uint64_t inner = elements_between(rows.type.shape, axis + 1, rows.type.shape.size());
   const std::uint64_t outer = elements_between(rows.type.shape, 0, axis);
-  const auto step = [&](std::uint64_t of_outer, std::uint64_t of_ids, std::uint64_t of_inner) {
-    Step result;
+  const auto map = [&](std::uint64_t of_outer, std::uint64_t of_ids, std::uint64_t of_inner) {
+    IndexMap result;
     result.append(outer, of_outer);
     result.append(ids.elements, of_ids);
     result.append(inner, of_inner);
     return result;
   };
-  const Value id = value(op.operands[indices].tensor, derive(at, step(0, 1, 0)));
-  const Index base = derive(at, step(rows.type.shape[axis] * inner, 0, 0));
-  return looked_up(base, id, inner, derive(at, step(0, 0, 1)));
+  const Value id = value(op.operands[indices].tensor, derive(at, map(0, 1, 0)));
+  const Index base = derive(at, map(rows.type.shape[axis] * inner, 0, 0));
+  return looked_up(base, id, inner, derive(at, map(0, 0, 1)));
 }
 
 Index Emitter::scatter_target(const Op& op, const Index& at) {
@@ -97,14 +97,14 @@ Value Emitter::concat(const Op& op, const Index& at) {
   const std::uint64_t inner = elements_between(shape, axis + 1, shape.size());
   const std::uint64_t run = shape[axis] * inner;
   const std::uint64_t outer = elements_between(shape, 0, axis);
-  const auto step = [&](std::uint64_t of_outer, std::uint64_t of_run) {
-    Step result;
+  const auto map = [&](std::uint64_t of_outer, std::uint64_t of_run) {
+    IndexMap result;
     result.append(outer, of_outer);
     result.append(run, of_run);
     return result;
   };
   const ComputeType type = compute_type(graph_.tensors[op.outputs[0]].type.dtype);
-  const Index place = derive(at, step(0, 1));
+  const Index place = derive(at, map(0, 1));
   std::uint64_t begin = 0;
   std::string chosen;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -112,17 +112,17 @@ Value Emitter::concat(const Op& op, const Index& at) {
     if (part.elements == 0) continue;
     const std::uint64_t length = part.type.shape[axis] * inner;
     const bool whole_groups = begin % piece_->width == 0 && length % piece_->width == 0 &&
-                              place.aligned && place.spread != Spread::kScattered;
-    const Spread spread = whole_groups ? place.spread : Spread::kScattered;
+                              place.aligned && place.pattern != LanePattern::kScattered;
+    const LanePattern pattern = whole_groups ? place.pattern : LanePattern::kScattered;
     const std::string x = whole_groups ? place.name : place.lane();
-    const Index base = derive(at, step(length, 0));
+    const Index base = derive(at, map(length, 0));
     const std::string inside = fresh("in");
-    std::string& code = spread == Spread::kScattered ? piece_->lanes : piece_->before;
+    std::string& code = pattern == LanePattern::kScattered ? piece_->lanes : piece_->before;
     code +=
         fmt::format("const bool {} = {} >= {} && {} < {};\n", inside, x, begin, x, begin + length);
-    const std::string row = spread == Spread::kScattered ? base.lane() : base.name;
+    const std::string row = pattern == LanePattern::kScattered ? base.lane() : base.name;
     const Index from =
-        index(fmt::format("{} ? {} + ({} - {}) : 0", inside, row, x, begin), spread, true);
+        index(fmt::format("{} ? {} + ({} - {}) : 0", inside, row, x, begin), pattern, true);
     const std::string text = converted(value(op.operands[i].tensor, from), type).text;
     chosen = chosen.empty() ? text : fmt::format("{} ? {} : {}", inside, text, chosen);
     begin += length;
@@ -134,7 +134,7 @@ Value Emitter::picked(const Op& op, const Index& at) {
   const auto known = picked_.find(static_cast<OpId>(&op - graph_.ops.data()));
   if (known != picked_.end()) return known->second;
   const Shape& shape = graph_.tensors[op.operands[0].tensor].type.shape;
-  Step rows;
+  IndexMap rows;
   rows.append(graph_.tensors[op.operands[1].tensor].elements, shape.back());
   const Value target = value(op.operands[1].tensor, at);
   const Index base = derive(at, rows);

@@ -88,8 +88,8 @@ Value Emitter::row_value(TensorId tensor) {
   const OpId producer = graph_.tensors[tensor].producer;
   const std::vector<TensorId>& outputs = op(producer).outputs;
   const auto k = static_cast<std::size_t>(std::ranges::find(outputs, tensor) - outputs.begin());
-  Piece piece{.width = row_width_, .width_text = std::to_string(row_width_)};
-  Piece* const outer = piece_;
+  CodeBlock piece{.width = row_width_, .width_text = std::to_string(row_width_)};
+  CodeBlock* const outer = piece_;
   piece_ = &piece;
   const Value computed = row_result(producer, k);
   piece_ = outer;

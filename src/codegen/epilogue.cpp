@@ -31,7 +31,8 @@ unsigned alignment_of(std::uint64_t columns) {
 
 // The first of eight neighbours in a row of so many.
 Index element(std::uint64_t columns) {
-  return {.name = "i", .spread = Spread::kUnit, .aligned = false, .align = alignment_of(columns)};
+  return {
+      .name = "i", .pattern = LanePattern::kUnit, .aligned = false, .align = alignment_of(columns)};
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   rows_ = rows;
   n_ = columns;
   set_matrix(emitter_.op(contraction_).outputs[0], rows, columns);
-  piece_ = Piece{.width = 8, .width_text = "8"};
+  piece_ = CodeBlock{.width = 8, .width_text = "8"};
   emitter_.enter(piece_, 0);
   const Index e = element(columns);
   emitter_.set_loop(e);
@@ -168,12 +169,12 @@ void Epilogue::write_rows(const MatrixProduct& product) {
   const Index q{.name = "q", .path = std::nullopt};
   emitter_.set_row(q, 1, "0");
   state_ = emitter_.state_of(folding_);
-  Piece of_row;
+  CodeBlock of_row;
   emitter_.enter(of_row, 1);
   for (const TensorId tensor : roots_.rows) {
     emitter_.store(tensor, q, emitter_.row_value(tensor));
   }
-  Piece piece{.width = 8, .width_text = "8"};
+  CodeBlock piece{.width = 8, .width_text = "8"};
   emitter_.enter(piece, 1);
   const Index e = element(n_);
   emitter_.set_loop(e);
@@ -206,7 +207,7 @@ void Epilogue::write_merge() {
   emitter_.set_row(q, 1, "0");
   emitter_.set_picked(folding_, {.text = "picked[q]"});
   state_ = emitter_.state_of(folding_);
-  Piece piece;
+  CodeBlock piece;
   emitter_.enter(piece, 1);
   for (const TensorId tensor : roots_.rows) {
     emitter_.store(tensor, q, emitter_.row_value(tensor));
@@ -219,7 +220,7 @@ void Epilogue::write_merge() {
   if (roots_.losses.empty()) return;
   if (roots_.losses.size() > 1) cannot_generate(emitter_.op(roots_.losses[1]), "a second loss");
   const Op& op = emitter_.op(roots_.losses[0]);
-  Piece total;
+  CodeBlock total;
   emitter_.enter(total, 1);
   const bool mean = op.attributes->reduction == LossReduction::kMean;
   emitter_.store(

@@ -91,7 +91,7 @@ class Epilogue {
   std::uint64_t strips_ = 1;
   std::string row_number_;  // of an element
   std::string signature_;
-  Piece piece_;
+  CodeBlock piece_;
   std::string second_;  // what is done with a row that is known
   std::string merge_body_;
   std::string state_;

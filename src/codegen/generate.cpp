@@ -73,9 +73,9 @@ unsigned group_width(const Emitter& emitter, const Roots& roots, std::uint64_t s
 
 std::string element_function(Emitter& emitter, std::string_view signature, TensorId tensor,
                              const std::string& index, ComputeType type) {
-  Piece piece;
+  CodeBlock piece;
   emitter.enter(piece, 0);
-  const Index at = emitter.index(index, Spread::kUniform, false);
+  const Index at = emitter.index(index, LanePattern::kUniform, false);
   const Value value = emitter.converted(emitter.value(tensor, at), type);
   return fmt::format(
       "  __device__ __forceinline__ {} {} const {{\n    const int j = 0;\n{}    return {};\n  }}\n",
@@ -88,7 +88,7 @@ void store_small(Emitter& emitter, TensorId tensor, const std::string& e) {
   const std::uint64_t elements = scatters ? op.work : emitter.graph().tensors[tensor].elements;
   const std::string guard = fmt::format("{} + j < {}", e, elements);
   const Index at = emitter.index(fmt::format("{} ? {} + j : {}", guard, e, elements - 1),
-                                 Spread::kScattered, false);
+                                 LanePattern::kScattered, false);
   if (scatters) {
     const Value value = emitter.value(op.operands[2].tensor, at);
     emitter.store(tensor, emitter.scatter_target(op, at), value, guard);

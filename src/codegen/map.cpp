@@ -32,10 +32,10 @@ std::uint64_t space_of(const Emitter& emitter, PhaseFinder& finder) {
   return space;
 }
 
-// A read across memory, tile by tile: rows of the loop run along axis `along` of the step, rows of
+// A read across memory, tile by tile: rows of the loop run along axis `along` of the map, rows of
 // the tensor along axis `across`.
 struct Transposition {
-  Step step;
+  IndexMap map;
   std::size_t across = 0;
   std::size_t along = 0;
   std::vector<TensorId> tensors{};  // that are read so
@@ -47,27 +47,27 @@ constexpr unsigned kTile = 64;
 // and in whole groups of `width`.
 std::optional<Transposition> find_transposition(const Emitter& emitter, std::uint64_t space,
                                                 unsigned width) {
-  for (const auto& [tensor, step] : emitter.transposed()) {
-    if (step.axes.size() < 2 || step.offset % width != 0) continue;
+  for (const auto& [tensor, map] : emitter.transposed()) {
+    if (map.axes.size() < 2 || map.offset % width != 0) continue;
     if (emitter.graph().tensors[tensor].elements < space / 2) continue;
     if (is_packed(emitter.graph().tensors[tensor].type.dtype)) continue;
-    Transposition found{.step = step, .across = step.axes.size(), .along = step.axes.size() - 1};
+    Transposition found{.map = map, .across = map.axes.size(), .along = map.axes.size() - 1};
     bool whole = true;
-    for (std::size_t axis = 0; axis < step.axes.size(); ++axis) {
-      if (step.axes[axis].stride == 1) {
+    for (std::size_t axis = 0; axis < map.axes.size(); ++axis) {
+      if (map.axes[axis].stride == 1) {
         found.across = axis;
       } else {
-        whole = whole && step.axes[axis].stride % width == 0;
+        whole = whole && map.axes[axis].stride % width == 0;
       }
     }
     if (found.across >= found.along || !whole) continue;
-    const std::uint64_t rows = step.axes[found.across].extent;
-    const std::uint64_t columns = step.axes[found.along].extent;
+    const std::uint64_t rows = map.axes[found.across].extent;
+    const std::uint64_t columns = map.axes[found.along].extent;
     if (rows < 16 || columns < 16 || rows % width != 0 || columns % width != 0) continue;
-    for (const auto& [other, its_step] : emitter.transposed()) {
+    for (const auto& [other, other_map] : emitter.transposed()) {
       const bool known = std::ranges::find(found.tensors, other) != found.tensors.end();
       const bool small = bytes_of(emitter.graph().tensors[other].type.dtype, 1) < 8;
-      if (its_step == step && !known && small && found.tensors.size() < 3) {
+      if (other_map == map && !known && small && found.tensors.size() < 3) {
         found.tensors.push_back(other);
       }
     }
@@ -78,15 +78,15 @@ std::optional<Transposition> find_transposition(const Emitter& emitter, std::uin
 
 // Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
 struct TilePlace {
-  Step loop;
-  Step tensor;
+  IndexMap loop;
+  IndexMap tensor;
   std::uint64_t loop_across = 1;  // elements of the loop from one row of the tile to the next
 };
 
 TilePlace place_of(const Transposition& found, std::uint64_t space) {
-  const std::vector<Step::Axis>& axes = found.step.axes;
+  const std::vector<IndexMap::Axis>& axes = found.map.axes;
   TilePlace place;
-  place.tensor.offset = found.step.offset;
+  place.tensor.offset = found.map.offset;
   std::uint64_t stride = space;
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
     stride /= axes[axis].extent;
@@ -108,7 +108,7 @@ std::string tile_loop(const Transposition& found, unsigned width, std::string_vi
       "    const u32 {2} = k % {3} * {4};\n    const u32 {5} = k / {3};\n"
       "    if (b0 + b < {6} && c0 + c < {7}) {{\n{8}    }}\n  }}\n",
       kTile * kTile / width / kThreads, kThreads, first, kTile / width, width, second,
-      found.step.axes[found.across].extent, found.step.axes[found.along].extent, body);
+      found.map.axes[found.across].extent, found.map.axes[found.along].extent, body);
 }
 
 // Blocks of 64 by 64: each transposed tensor's tile is read along its own rows, and taken out of
@@ -116,12 +116,12 @@ std::string tile_loop(const Transposition& found, unsigned width, std::string_vi
 // meets the same bank over and over.
 GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Transposition& found,
                                std::uint64_t space, unsigned width) {
-  const std::uint64_t rows = found.step.axes[found.across].extent;
-  const std::uint64_t columns = found.step.axes[found.along].extent;
+  const std::uint64_t rows = found.map.axes[found.across].extent;
+  const std::uint64_t columns = found.map.axes[found.along].extent;
   const TilePlace place = place_of(found, space);
   std::map<TensorId, std::string> tiles;
   for (const TensorId tensor : found.tensors) tiles[tensor] = fmt::format("tile{}", tensor);
-  emitter.set_tile(found.step, tiles);
+  emitter.set_tile(found.map, tiles);
   std::string declarations;
   std::string fill;
   for (const auto& [tensor, name] : tiles) {
@@ -133,11 +133,11 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
         "#pragma unroll\n      for (int j = 0; j < {1}; ++j) {{\n"
         "        {2}[c * kPitch + b + j] = to_compute(x_{2}.v[j]);\n      }}\n",
         stored_type(dtype), width, name, emitter.pointer(tensor),
-        found.step.axes[found.along].stride);
+        found.map.axes[found.along].stride);
   }
-  Piece piece{.width = width, .width_text = std::to_string(width)};
+  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
   emitter.enter(piece, 0);
-  const Index e{.name = "i", .spread = Spread::kUnit, .aligned = true};
+  const Index e{.name = "i", .pattern = LanePattern::kUnit, .aligned = true};
   emitter.set_loop(e);
   store_full(emitter, roots.full, e, "");
   const std::uint64_t row_tiles = (rows + kTile - 1) / kTile;
@@ -174,10 +174,10 @@ GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
   if (space == 0) cannot_generate(emitter.op(emitter.kernel().front()), "it writes nothing");
   const Roots roots = find_roots(emitter, finder, space);
   const unsigned width = group_width(emitter, roots, space);
-  const Index e{.name = "i", .spread = Spread::kUnit, .aligned = true};
+  const Index e{.name = "i", .pattern = LanePattern::kUnit, .aligned = true};
 
   std::string body;
-  Piece piece{.width = width, .width_text = "kV"};
+  CodeBlock piece{.width = width, .width_text = "kV"};
   emitter.enter(piece, 0);
   emitter.set_loop(e);
   store_full(emitter, roots.full, e, "");
@@ -186,7 +186,7 @@ GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
     return generate_tiles(again, roots, *found, space, width);
   }
   for (const TensorId tensor : roots.small) {
-    Piece some{.width = width, .width_text = "kV"};
+    CodeBlock some{.width = width, .width_text = "kV"};
     emitter.enter(some, 0);
     store_small(emitter, tensor, "i");
     const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);

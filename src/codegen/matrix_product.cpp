@@ -7,21 +7,21 @@
 namespace fusecalc {
 namespace {
 
-using Digits = std::vector<Step::Axis>;  // outermost first
+using Digits = std::vector<IndexMap::Axis>;  // outermost first
 
 // A way of counting through a permuted tensor, as one of counting through the original.
-std::optional<Digits> through(const Digits& digits, const Step& step) {
+std::optional<Digits> through(const Digits& digits, const IndexMap& map) {
   Digits result;
-  for (const Step::Axis& digit : digits) {
+  for (const IndexMap::Axis& digit : digits) {
     Digits parts;  // innermost first
     std::uint64_t at = digit.stride;
     for (std::uint64_t rest = digit.extent; rest > 1;) {
-      // The step's axis that `at` counts along, and the elements below it.
+      // The map's axis that `at` counts along, and the elements below it.
       std::uint64_t below = 1;
-      std::size_t i = step.axes.size();
-      while (i > 0 && below * step.axes[i - 1].extent <= at) below *= step.axes[--i].extent;
+      std::size_t i = map.axes.size();
+      while (i > 0 && below * map.axes[i - 1].extent <= at) below *= map.axes[--i].extent;
       if (i == 0 || at % below != 0) return std::nullopt;
-      const Step::Axis& axis = step.axes[i - 1];
+      const IndexMap::Axis& axis = map.axes[i - 1];
       const std::uint64_t from = at / below;
       if (axis.extent % from != 0) return std::nullopt;
       const std::uint64_t part = std::min(rest, axis.extent / from);
@@ -49,7 +49,7 @@ std::optional<Digits> digits_of(const OpGraph& graph, TensorId tensor, std::uint
     const Tensor& view = graph.tensors[tensor];
     tensor = view.view_of;
     if (view.view_perm.empty()) continue;
-    auto next = through(digits, permute_step(graph.tensors[tensor].type.shape, view.view_perm));
+    auto next = through(digits, permutation_map(graph.tensors[tensor].type.shape, view.view_perm));
     if (!next) return std::nullopt;
     digits = *std::move(next);
   }
@@ -128,7 +128,7 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
   const auto depth = digits_of(graph, tensor, op.matrix.depth, 1);
   const auto lines = digits_of(graph, tensor, op.matrix.rows, order.line);
   if (!depth || depth->size() != 2 || !lines || lines->size() > 2) return std::nullopt;
-  const Step::Axis& along = depth->back();
+  const IndexMap::Axis& along = depth->back();
   if (along.stride != 1 || along.extent % unit != 0) return std::nullopt;
   MatrixProduct product{.m = lines->back().extent,
                         .n = op.matrix.columns,

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/index.hpp"
+#include "codegen/index_map.hpp"
 #include "graph/op_graph.hpp"
 
 namespace fusecalc {

@@ -31,13 +31,14 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 
 std::string RowWriter::round_text(std::uint8_t phase, std::string& copies) {
   const unsigned width = schedule_.width;
-  Piece piece{.width = width, .width_text = std::to_string(width)};
+  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
   emitter_.enter(piece, phase);
-  const Index r{.name = "r", .spread = schedule_.columns ? Spread::kUniform : Spread::kUnit};
-  const Index base = emitter_.derive(row_index(), row_step(false));
-  const Index offset = emitter_.derive(r, row_step(true));
+  const Index r{.name = "r",
+                .pattern = schedule_.columns ? LanePattern::kUniform : LanePattern::kUnit};
+  const Index base = emitter_.derive(row_index(), row_map(false));
+  const Index offset = emitter_.derive(r, row_map(true));
   const Index e =
-      emitter_.index(fmt::format("{} + {}", base.name, offset.name), Spread::kUnit, true);
+      emitter_.index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true);
   emitter_.set_loop(e);
   const std::string indices = piece.before;
   for (const OpId id : emitter_.kernel()) {
@@ -58,7 +59,7 @@ std::string RowWriter::round_text(std::uint8_t phase, std::string& copies) {
     if (emitter_.ready_in(producer) == phase) made.push_back(tensor);
   }
   store_full(emitter_, made, e, "active");
-  if (!piece.copies.empty()) copies = Piece{.before = indices + piece.copies}.text("      ");
+  if (!piece.copies.empty()) copies = CodeBlock{.before = indices + piece.copies}.text("      ");
   return piece.text("      ") + (phase == 0 ? small_results(base, offset) : "");
 }
 
@@ -70,7 +71,7 @@ std::string RowWriter::small_results(const Index& base, const Index& offset) {
       cannot_generate(emitter_.op(emitter_.graph().tensors[tensor].producer),
                       "its result is neither a row's nor as large as the rows");
     }
-    Piece some{.width = width, .width_text = std::to_string(width)};
+    CodeBlock some{.width = width, .width_text = std::to_string(width)};
     some.before = fmt::format("const idx e = {} + {};\n", base.name, offset.name);
     emitter_.enter(some, 0);
     store_small(emitter_, tensor, "e");
@@ -84,9 +85,9 @@ void RowWriter::write_pivots(std::uint8_t phase) {
   for (const OpId id : emitter_.kernel()) {
     const bool starts = emitter_.takes_rows(id) && emitter_.runs_in(id) == phase;
     if (!starts || emitter_.op(id).row->state != "Moments") continue;
-    Piece piece{.width = lanes(), .width_text = std::to_string(lanes())};
+    CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
     emitter_.enter(piece, phase);
-    const Value value = emitter_.row_input(id, emitter_.derive(row_index(), row_step(false)));
+    const Value value = emitter_.row_input(id, emitter_.derive(row_index(), row_map(false)));
     piece.lanes += fmt::format("{}[j].pivot = {};\n", emitter_.state_of(id), value.text);
     body_ += emitter_.take_row_code() + "  {\n" + piece.text("    ") + "  }\n";
   }
@@ -119,7 +120,7 @@ void RowWriter::write_loops(const std::string& inside, const std::string& copies
     stretches.push_back({.begin = 0, .end = in_shared / 2});
     stretches.push_back({.begin = in_shared / 2, .end = in_shared});
   }
-  stretches.push_back({.begin = in_shared, .end = schedule_.looks, .in_registers = true});
+  stretches.push_back({.begin = in_shared, .end = schedule_.rounds, .in_registers = true});
   const std::size_t groups = stretches.size() - 1;
   for (std::size_t i = 0; i < stretches.size() && !copies.empty(); ++i) {
     write_loop(stretches[i], copies, true);
@@ -140,9 +141,9 @@ void RowWriter::write_loops(const std::string& inside, const std::string& copies
 std::uint64_t RowWriter::whole_rounds() const {
   const std::uint64_t round =
       std::uint64_t{schedule_.team} * (schedule_.columns ? 1 : schedule_.width);
-  const std::uint64_t before = (schedule_.splits - 1) * schedule_.looks * round;
+  const std::uint64_t before = (schedule_.splits - 1) * schedule_.rounds * round;
   const std::uint64_t length = rows_.row_length();
-  return length > before ? std::min<std::uint64_t>(schedule_.looks, (length - before) / round) : 0;
+  return length > before ? std::min<std::uint64_t>(schedule_.rounds, (length - before) / round) : 0;
 }
 
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {

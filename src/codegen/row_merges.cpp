@@ -106,7 +106,7 @@ void RowWriter::write_picks(bool scores) {
     const TensorId tensor = op.operands[scores ? 0 : 1].tensor;
     const OpId producer = emitter_.graph().value_of(tensor).producer;
     if (producer != kNone && emitter_.contains(producer)) continue;
-    Piece piece{.width = lanes(), .width_text = std::to_string(lanes())};
+    CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
     emitter_.enter(piece, 0);
     const Value value =
         scores ? emitter_.picked(op, row_index()) : emitter_.value(tensor, row_index());
@@ -128,9 +128,9 @@ void RowWriter::write_picks(bool scores) {
 // What there is one of for each row: the first thread of its team stores it.
 void RowWriter::write_row_results() {
   if (roots_.rows.empty()) return;
-  Piece piece{.width = lanes(), .width_text = std::to_string(lanes())};
+  CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
   emitter_.enter(piece, last_);
-  const Index q{.name = "q", .spread = lanes() > 1 ? Spread::kUnit : Spread::kUniform};
+  const Index q{.name = "q", .pattern = lanes() > 1 ? LanePattern::kUnit : LanePattern::kUniform};
   for (const TensorId tensor : roots_.rows) {
     emitter_.store(tensor, q, emitter_.row_value(tensor));
   }
@@ -151,13 +151,13 @@ void RowWriter::write_losses() {
 // A loss: rows, then threads, then blocks add up. Returns what the last block does.
 std::string RowWriter::write_loss(OpId id) {
   const Op& op = emitter_.op(id);
-  Piece piece{.width = lanes(), .width_text = std::to_string(lanes())};
+  CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
   emitter_.enter(piece, last_);
   const std::string total = emitter_.fresh("total");
   const Value loss = emitter_.row_loss(id);
   piece.lanes += fmt::format("{}.add({}, 0);\n", total, loss.text);
   const std::string type = fmt::format("Sum<{}>", name_of(loss.type));
-  Piece final;
+  CodeBlock final;
   emitter_.enter(final, last_);
   const Value sum{.text = op.attributes->reduction == LossReduction::kMean
                               ? fmt::format("{}.sum / {}", total,

@@ -34,9 +34,9 @@ std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
 bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
   const unsigned most = schedule.threads < kMostThreads ? 128 : 64;
-  const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
+  const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes > most) return false;
-  schedule.in_registers = schedule.looks;
+  schedule.in_registers = schedule.rounds;
   schedule.as_stored = groups * work.held_bytes > most;
   return true;
 }
@@ -44,12 +44,12 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
 // Holds where there is room for it.
 void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
   if (hold_in_registers(schedule, work)) return;
-  const std::uint64_t groups = std::uint64_t{schedule.looks} * schedule.width;
+  const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
       target.shared_bytes_per_block) {
     return;
   }
-  schedule.in_shared = schedule.looks;
+  schedule.in_shared = schedule.rounds;
   schedule.as_stored = true;
 }
 
@@ -73,13 +73,13 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Target& target
     if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) continue;
     schedule.team = schedule.threads = std::min(choice.threads, wanted);
     schedule.resident = choice.resident * choice.threads / schedule.threads;
-    schedule.looks = static_cast<unsigned>(ceil_div(groups, schedule.threads));
+    schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.threads));
     const std::uint64_t share = (target.shared_bytes_per_block + kReserved) / schedule.resident;
     const std::uint64_t taken = kReserved + scratch_bytes(schedule, work);
     if (share < taken) continue;
     const std::uint64_t room = (share - taken) / (schedule.threads * group_bytes);
-    const auto in_shared = static_cast<unsigned>(std::min<std::uint64_t>(schedule.looks, room));
-    const unsigned in_registers = schedule.looks - in_shared;
+    const auto in_shared = static_cast<unsigned>(std::min<std::uint64_t>(schedule.rounds, room));
+    const unsigned in_registers = schedule.rounds - in_shared;
     if (in_registers * group_bytes > choice.register_bytes) continue;
     schedule.in_shared = in_shared;
     schedule.in_registers = in_registers;
@@ -96,10 +96,10 @@ void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, con
   constexpr unsigned kLeastRounds = 8;
   const std::uint64_t resident = std::uint64_t{2} * target.multiprocessors;
   const std::uint64_t wanted = work.waits ? resident / blocks : ceil_div(2 * resident, blocks);
-  const std::uint64_t most = schedule.looks / kLeastRounds;
+  const std::uint64_t most = schedule.rounds / kLeastRounds;
   if (wanted < 2 || most < 2) return;
   schedule.splits = std::min(wanted, most);
-  schedule.looks = static_cast<unsigned>(ceil_div(schedule.looks, schedule.splits));
+  schedule.rounds = static_cast<unsigned>(ceil_div(schedule.rounds, schedule.splits));
 }
 
 // Blocks that add up what their rows come to meet in the end: the fewer there are, the better.
@@ -121,13 +121,13 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   const std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
-  const auto spread = [&](unsigned most) {
+  const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
     schedule.threads = schedule.team > kWarp ? schedule.team : kThreads;
-    schedule.looks =
+    schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
   };
-  spread(kMostThreads);
+  pattern(kMostThreads);
   if (work.holds) {
     // What is copied on chip past the registers needs none to be under way.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
@@ -139,12 +139,12 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
   }
   if (!schedule.holds()) {
     // The end of a row takes longer than a look at it: where rows add up to something, teams are
-    // small enough for many looks.
+    // small enough for many rounds.
     constexpr std::uint64_t kLooks = 15;
-    spread(kMostThreads / 2);
+    pattern(kMostThreads / 2);
     if (work.adds_up) {
       const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kLooks));
-      spread(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
+      pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
     }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), target);
   }
@@ -159,7 +159,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
   const auto fit = [&](unsigned wide, unsigned threads) {
     schedule.threads = threads;
     schedule.team = threads / wide;
-    schedule.looks =
+    schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
     place_held(schedule, work, target);
     return schedule.holds();
@@ -178,7 +178,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
   schedule.threads = threads;
   schedule.team = std::min<unsigned>(
       threads / kWarp, static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
-  schedule.looks =
+  schedule.rounds =
       static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
   const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
   split(schedule, work, blocks, target);

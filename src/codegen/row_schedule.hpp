@@ -15,10 +15,10 @@ struct RowSchedule {
   unsigned width = 1;        // elements that a thread takes together, along memory
   unsigned team = 1;         // threads that share a row
   unsigned threads = 1;      // of a block
-  unsigned looks = 1;        // how often a thread takes a group of its row: the loop's rounds
+  unsigned rounds = 1;       // how often a thread takes a group of its row: the loop's rounds
   std::uint64_t splits = 1;  // blocks that share a row
-  // Where what is held stays: the first looks in shared memory, the others in registers; both are 0
-  // where nothing is held.
+  // Where what is held stays: the first rounds in shared memory, the others in registers; both are
+  // 0 where nothing is held.
   unsigned in_shared = 0;
   unsigned in_registers = 0;
   bool as_stored = false;  // it is rounded to what it would be in memory

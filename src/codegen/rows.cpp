@@ -82,17 +82,17 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
 }
 
 Index RowWriter::row_index() const {
-  return {.name = "q", .spread = schedule_.columns ? Spread::kUnit : Spread::kUniform};
+  return {.name = "q", .pattern = schedule_.columns ? LanePattern::kUnit : LanePattern::kUniform};
 }
 
-Step RowWriter::row_step(bool reduced) const {
-  Step step;
+IndexMap RowWriter::row_map(bool reduced) const {
+  IndexMap map;
   std::uint64_t stride = space_;
   for (const RowLayout::Run& run : rows_.runs) {
     stride /= run.extent;
-    if (run.reduced == reduced) step.append(run.extent, stride);
+    if (run.reduced == reduced) map.append(run.extent, stride);
   }
-  return step;
+  return map;
 }
 
 std::uint64_t RowWriter::blocks_across() const {
@@ -125,8 +125,8 @@ std::string RowWriter::prologue() const {
   }
   text += fmt::format("  const idx q = unit * {};\n", lanes());
   if (schedule_.splits > 1) {
-    const std::uint64_t share =
-        std::uint64_t{schedule_.looks} * schedule_.team * (schedule_.columns ? 1 : schedule_.width);
+    const std::uint64_t share = std::uint64_t{schedule_.rounds} * schedule_.team *
+                                (schedule_.columns ? 1 : schedule_.width);
     text += fmt::format("  const u32 split = blockIdx.x % {};\n", schedule_.splits);
     text += fmt::format("  const idx first = (idx)split * {};\n", share);
   }

@@ -33,7 +33,7 @@ class RowWriter {
   Index row_index() const;
   // From the number of a row to its first element, and from that of an element of a row to its
   // place.
-  Step row_step(bool reduced) const;
+  IndexMap row_map(bool reduced) const;
 
   void write_phase(std::uint8_t phase);
   void write_pivots(std::uint8_t phase);

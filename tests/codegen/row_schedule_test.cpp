@@ -40,7 +40,7 @@ TEST_CASE("a row of 64 KiB is copied on chip, by three blocks to a multiprocesso
   const RowLayout rows = rows_of(4096, 32768);
   const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
   CHECK(schedule.threads == 512);
-  CHECK(schedule.looks == 8);  // 4096 groups
+  CHECK(schedule.rounds == 8);  // 4096 groups
   CHECK(schedule.in_shared == 8);
   CHECK(schedule.in_registers == 0);
   CHECK(schedule.copies);
@@ -61,8 +61,8 @@ TEST_CASE("a copy past the registers takes at least four bytes of each value") {
 }
 
 TEST_CASE("what is too much for half of the shared memory stays in registers") {
-  // 128 KiB: 16 looks of 8 KiB. Of the half of 228 KiB, 116736 bytes, a block takes 1024 of its own
-  // and 1024 + 16 * 28 for states; 114240 are left, or 13 looks.
+  // 128 KiB: 16 rounds of 8 KiB. Of the half of 228 KiB, 116736 bytes, a block takes 1024 of its
+  // own and 1024 + 16 * 28 for states; 114240 are left, or 13 rounds.
   const RowLayout rows = rows_of(2048, 65536);
   const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
   CHECK(schedule.threads == 512);
@@ -116,8 +116,8 @@ TEST_CASE("rows that add up to a number are left to few blocks, which go on with
   const RowWork work{
       .rows = rows, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true};
   const RowSchedule schedule = schedule_rows(work, kTarget);
-  CHECK(schedule.threads == 256);  // 4000 groups, 15 looks or more
-  CHECK(schedule.looks == 16);
+  CHECK(schedule.threads == 256);  // 4000 groups, 15 rounds or more
+  CHECK(schedule.rounds == 16);
   CHECK(schedule.stays == 6 * 132);  // 1536 threads to a multiprocessor
   const RowLayout few = rows_of(700, 32000);
   const RowSchedule each = schedule_rows(
@@ -126,7 +126,7 @@ TEST_CASE("rows that add up to a number are left to few blocks, which go on with
 }
 
 TEST_CASE("an older GPU's shared memory is shared out, too") {
-  // 163 KiB: a third of 164 KiB holds six looks of 8 KiB, so two blocks have nine or more each.
+  // 163 KiB: a third of 164 KiB holds six rounds of 8 KiB, so two blocks have nine or more each.
   const RowLayout rows = rows_of(4096, 32768);
   const RowSchedule schedule =
       schedule_rows(normalisation(rows), {.multiprocessors = 108,

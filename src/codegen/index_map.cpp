@@ -1,10 +1,10 @@
-#include "codegen/index.hpp"
+#include "codegen/index_map.hpp"
 
 #include <fmt/format.h>
 
 namespace fusecalc {
 
-void Step::append(std::uint64_t extent, std::uint64_t stride) {
+void IndexMap::append(std::uint64_t extent, std::uint64_t stride) {
   if (extent == 1) return;
   if (!axes.empty() && axes.back().stride == stride * extent) {
     axes.back().extent *= extent;
@@ -14,19 +14,19 @@ void Step::append(std::uint64_t extent, std::uint64_t stride) {
   axes.push_back({extent, stride});
 }
 
-bool Step::identity() const {
+bool IndexMap::identity() const {
   return offset == 0 && (axes.empty() || (axes.size() == 1 && axes[0].stride == 1));
 }
 
-Spread Step::spread(unsigned width) const {
-  if (axes.empty()) return Spread::kUniform;
+LanePattern IndexMap::pattern(unsigned width) const {
+  if (axes.empty()) return LanePattern::kUniform;
   const Axis& inner = axes.back();
-  if (axes.size() > 1 && inner.extent % width != 0) return Spread::kScattered;
-  if (inner.stride > 1) return width == 1 ? Spread::kUnit : Spread::kScattered;
-  return inner.stride == 0 ? Spread::kUniform : Spread::kUnit;
+  if (axes.size() > 1 && inner.extent % width != 0) return LanePattern::kScattered;
+  if (inner.stride > 1) return width == 1 ? LanePattern::kUnit : LanePattern::kScattered;
+  return inner.stride == 0 ? LanePattern::kUniform : LanePattern::kUnit;
 }
 
-bool Step::aligned(unsigned width) const {
+bool IndexMap::aligned(unsigned width) const {
   if (offset % width != 0) return false;
   for (std::size_t i = 0; i + 1 < axes.size(); ++i) {
     if (axes[i].stride % width != 0) return false;
@@ -34,7 +34,7 @@ bool Step::aligned(unsigned width) const {
   return true;
 }
 
-std::string Step::text(std::string_view index) const {
+std::string IndexMap::text(std::string_view index) const {
   std::string sum;
   std::uint64_t inner = 1;  // elements of the axes that are done
   for (std::size_t i = axes.size(); i-- > 0; inner *= axes[i].extent) {
@@ -50,27 +50,27 @@ std::string Step::text(std::string_view index) const {
   return sum.empty() ? "0" : sum;
 }
 
-Step broadcast_step(const Shape& from, const Shape& to) {
+IndexMap broadcast_map(const Shape& from, const Shape& to) {
   const std::vector<std::uint64_t> strides = strides_of(from);
   const std::size_t added = to.size() - from.size();
-  Step step;
+  IndexMap map;
   for (std::size_t i = 0; i < to.size(); ++i) {
     const bool repeated = i < added || (from[i - added] == 1 && to[i] != 1);
-    step.append(to[i], repeated ? 0 : strides[i - added]);
+    map.append(to[i], repeated ? 0 : strides[i - added]);
   }
-  return step;
+  return map;
 }
 
-Step permute_step(const Shape& original, const std::vector<std::int64_t>& perm) {
+IndexMap permutation_map(const Shape& original, const std::vector<std::int64_t>& perm) {
   const std::vector<std::uint64_t> strides = strides_of(original);
   const auto rank = static_cast<std::int64_t>(original.size());
-  Step step;
+  IndexMap map;
   for (std::int64_t i = 0; i < rank; ++i) {
     const std::int64_t axis = perm.empty() ? rank - 1 - i : perm[static_cast<std::size_t>(i)];
     const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-    step.append(original[at], strides[at]);
+    map.append(original[at], strides[at]);
   }
-  return step;
+  return map;
 }
 
 }  // namespace fusecalc

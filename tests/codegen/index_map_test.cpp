@@ -1,4 +1,4 @@
-#include "codegen/index.hpp"
+#include "codegen/index_map.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,49 +28,51 @@ std::uint64_t evaluated(const std::string& text, std::uint64_t i) {
   return sum;
 }
 
-std::uint64_t element(const Step& step, std::uint64_t i) { return evaluated(step.text("i"), i); }
+std::uint64_t element(const IndexMap& step, std::uint64_t i) {
+  return evaluated(step.text("i"), i);
+}
 
 TEST_CASE("a bias along the last axis repeats with every row") {
-  const Step step = broadcast_step({4}, {3, 4});
+  const IndexMap step = broadcast_map({4}, {3, 4});
   CHECK(step.text("i") == "i % 4");
   CHECK(element(step, 0) == 0);
   CHECK(element(step, 7) == 3);
   CHECK(element(step, 8) == 0);
-  CHECK(step.spread(4) == Spread::kUnit);
+  CHECK(step.pattern(4) == LanePattern::kUnit);
   CHECK(step.aligned(4));
-  CHECK(step.spread(8) == Spread::kScattered);  // a group of 8 spans two rows
+  CHECK(step.pattern(8) == LanePattern::kScattered);  // a group of 8 spans two rows
 }
 
 TEST_CASE("one value a row is the same for a whole group") {
-  const Step step = broadcast_step({3, 1}, {3, 8});
+  const IndexMap step = broadcast_map({3, 1}, {3, 8});
   CHECK(step.text("i") == "i / 8");
   CHECK(element(step, 15) == 1);
-  CHECK(step.spread(8) == Spread::kUniform);
+  CHECK(step.pattern(8) == LanePattern::kUniform);
 }
 
 TEST_CASE("axes that lie side by side in both tensors are one") {
-  CHECK(broadcast_step({5, 6, 7}, {5, 6, 7}).identity());
-  CHECK(broadcast_step({}, {5, 6}).text("i") == "0");
-  const Step step = broadcast_step({6, 7}, {5, 6, 7});
+  CHECK(broadcast_map({5, 6, 7}, {5, 6, 7}).identity());
+  CHECK(broadcast_map({}, {5, 6}).text("i") == "0");
+  const IndexMap step = broadcast_map({6, 7}, {5, 6, 7});
   CHECK(step.text("i") == "i % 42");
 }
 
 TEST_CASE("a transposed matrix is read across its rows") {
   // to[i][j] = from[j][i]; from has 2 rows of 3.
-  const Step step = permute_step({2, 3}, {1, 0});
+  const IndexMap step = permutation_map({2, 3}, {1, 0});
   CHECK(element(step, 0) == 0);
   CHECK(element(step, 1) == 3);
   CHECK(element(step, 2) == 1);
   CHECK(element(step, 5) == 5);
-  CHECK(step.spread(2) == Spread::kScattered);
+  CHECK(step.pattern(2) == LanePattern::kScattered);
 }
 
 TEST_CASE("a permutation that keeps the last axis moves whole groups") {
   // [2, 3, 8] to [3, 2, 8].
-  const Step step = permute_step({2, 3, 8}, {1, 0, 2});
+  const IndexMap step = permutation_map({2, 3, 8}, {1, 0, 2});
   CHECK(element(step, 8) == 24);
   CHECK(element(step, 16) == 8);
-  CHECK(step.spread(8) == Spread::kUnit);
+  CHECK(step.pattern(8) == LanePattern::kUnit);
   CHECK(step.aligned(8));
 }
 
