@@ -16,69 +16,70 @@ namespace {
 struct Row {
   GpuFault fault;
   std::string_view what;
-  std::string_view mend;
+  std::string_view fix;
 };
 
 constexpr std::string_view kTimingOnly = "or time without counters: measure --timing-only";
 
 constexpr std::array kRows = {
     Row{GpuFault::kNoModule, "this fusecalc was built without its GPU module",
-        "build it where the CUDA toolkit (12.6 or newer, with NVRTC and CUPTI) is found"},
-    Row{GpuFault::kBrokenModule, "the GPU module does not load", "build or install fusecalc again"},
+        "build it on a machine with the CUDA toolkit (12.6 or newer, with NVRTC and CUPTI)"},
+    Row{GpuFault::kBrokenModule, "the GPU module failed to load", "rebuild or reinstall fusecalc"},
     Row{GpuFault::kForeignModule, "the GPU module belongs to another version of fusecalc",
-        "build or install fusecalc again"},
-    Row{GpuFault::kNoCompiler, "the CUDA run-time compiler (NVRTC) is not found",
-        "install it with the CUDA toolkit, or name its folder in LD_LIBRARY_PATH"},
-    Row{GpuFault::kNoDriver, "no NVIDIA driver is found",
+        "rebuild or reinstall fusecalc"},
+    Row{GpuFault::kNoCompiler, "the CUDA run-time compiler (NVRTC) was not found",
+        "install it with the CUDA toolkit, or add its folder to LD_LIBRARY_PATH"},
+    Row{GpuFault::kNoDriver, "no NVIDIA driver was found",
         "install one; in a container, start it with --gpus all"},
     Row{GpuFault::kDriverTooOld, "the NVIDIA driver is older than the CUDA toolkit of this build",
         "update the driver, or build fusecalc with an older CUDA toolkit"},
-    Row{GpuFault::kDriver, "the NVIDIA driver reports an error",
-        "see `fusecalc doctor`, and dmesg for what the driver says"},
+    Row{GpuFault::kDriver, "the NVIDIA driver reported an error",
+        "run `fusecalc doctor`, and check dmesg for messages of the driver"},
     Row{GpuFault::kNoDevice, "no NVIDIA GPU is visible",
-        "look at nvidia-smi and at CUDA_VISIBLE_DEVICES"},
-    Row{GpuFault::kBadDeviceIndex, "there is no GPU of that index",
-        "give --device-index one that `nvidia-smi -L` lists"},
-    Row{GpuFault::kDeviceUnknown, "the CUDA toolkit of this build does not compile for this GPU",
-        "build fusecalc with one that does: an older GPU needs an older toolkit"},
-    Row{GpuFault::kOutOfMemory, "the GPU's memory is used up",
-        "end other work on it, or measure smaller tensors"},
+        "check nvidia-smi and CUDA_VISIBLE_DEVICES"},
+    Row{GpuFault::kBadDeviceIndex, "there is no GPU with that index",
+        "pass --device-index one of those that `nvidia-smi -L` lists"},
+    Row{GpuFault::kDeviceUnknown, "the CUDA toolkit of this build does not support this GPU",
+        "build fusecalc with a toolkit that does: older GPUs need an older toolkit"},
+    Row{GpuFault::kOutOfMemory, "out of GPU memory",
+        "stop other work on the GPU, or measure smaller tensors"},
     Row{GpuFault::kCompile, "a generated kernel does not compile",
-        "report this as a fault of fusecalc"},
-    Row{GpuFault::kNoCublas, "cuBLASLt, which runs plain matrix products, is not found",
-        "install it with the CUDA toolkit, or name its folder in LD_LIBRARY_PATH"},
-    Row{GpuFault::kCublas, "cuBLASLt does not compute a matrix product",
-        "measure it in another type, or with lines of a multiple of 16 bytes"},
-    Row{GpuFault::kNoCupti, "CUPTI is not found",
-        "install it with the CUDA toolkit, or name its folder in LD_LIBRARY_PATH"},
+        "please report this as a bug of fusecalc"},
+    Row{GpuFault::kNoCublas, "cuBLASLt, which runs plain matrix products, was not found",
+        "install it with the CUDA toolkit, or add its folder to LD_LIBRARY_PATH"},
+    Row{GpuFault::kCublas, "cuBLASLt cannot compute a matrix product",
+        "use another dtype, or rows of a multiple of 16 bytes"},
+    Row{GpuFault::kNoCupti, "CUPTI was not found",
+        "install it with the CUDA toolkit, or add its folder to LD_LIBRARY_PATH"},
     Row{GpuFault::kCuptiTooOld, "CUPTI lacks the range profiler", "install CUPTI 12.6 or newer"},
-    Row{GpuFault::kCupti, "CUPTI reports an error", kTimingOnly},
+    Row{GpuFault::kCupti, "CUPTI reported an error", kTimingOnly},
     Row{GpuFault::kDriverBehindCupti, "the NVIDIA driver is too old for this CUPTI",
         "update the driver"},
-    Row{GpuFault::kDeviceNotProfilable, "this GPU has no counters that CUPTI can read",
-        "they need compute capability 7.0 or higher, no SLI and no mining card"},
+    Row{GpuFault::kDeviceNotProfilable, "CUPTI cannot read the counters of this GPU",
+        "this takes compute capability 7.0 or higher, without SLI, and no mining card"},
     Row{GpuFault::kNotPermitted, "the driver does not permit reading the GPU's counters",
         "run with CAP_SYS_ADMIN (docker: --cap-add SYS_ADMIN), or load the nvidia kernel module "
         "with NVreg_RestrictProfilingToAdminUsers=0"},
-    Row{GpuFault::kCountersBusy, "another profiler holds the GPU's counters",
-        "end it; where DCGM watches the machine: dcgmi profile --pause"},
+    Row{GpuFault::kCountersBusy, "another profiler is using the GPU's counters",
+        "stop it; if DCGM monitors the machine: dcgmi profile --pause"},
     Row{GpuFault::kMig, "the DRAM counters cannot be read on a MIG slice",
         "use a GPU that is not partitioned"},
     Row{GpuFault::kVirtualGpu, "the counters cannot be read on this virtual GPU",
-        "use a whole GPU, or a virtual one with profiling enabled"},
+        "use a whole GPU, or a virtual GPU with profiling enabled"},
     Row{GpuFault::kVirtualGpuNotPermitted, "profiling is not enabled for this virtual GPU",
-        "have the host's administrator set enable_profiling for it"},
-    Row{GpuFault::kConfidentialComputing, "confidential computing hides the GPU's counters",
-        "measure with it turned off"},
-    Row{GpuFault::kWsl, "the counters cannot be read under this WSL",
-        "allow GPU performance counters to all users in the NVIDIA control panel of Windows"},
-    Row{GpuFault::kNoMetric, "CUPTI knows no DRAM byte counters for this GPU", kTimingOnly},
+        "ask the host's administrator to set enable_profiling for it"},
+    Row{GpuFault::kConfidentialComputing,
+        "confidential computing blocks access to the GPU's counters", "turn it off to measure"},
+    Row{GpuFault::kWsl, "the counters cannot be read in this WSL environment",
+        "allow all users access to the GPU performance counters in the NVIDIA Control Panel on "
+        "Windows"},
+    Row{GpuFault::kNoMetric, "CUPTI has no DRAM byte counters for this GPU", kTimingOnly},
     Row{GpuFault::kTooManyPasses, "the DRAM counters do not fit into one pass on this GPU",
         kTimingOnly},
-    Row{GpuFault::kDroppedRange, "CUPTI lost a counted range",
-        "run again, with nothing else profiling this GPU"},
-    Row{GpuFault::kImplausible, "the DRAM counters do not agree with a read of known size",
-        "end other work on this GPU and run again"},
+    Row{GpuFault::kDroppedRange, "CUPTI dropped a counter range",
+        "run again, with no other profiler on this GPU"},
+    Row{GpuFault::kImplausible, "the DRAM counters do not match a read of known size",
+        "stop other work on this GPU and run again"},
 };
 
 }  // namespace
@@ -86,9 +87,9 @@ constexpr std::array kRows = {
 Error gpu_error(GpuFault fault, const std::string& detail) {
   const auto* row = std::ranges::find(kRows, fault, &Row::fault);
   assert(row != kRows.end());
-  return {Fault::kUnavailable, detail.empty() ? fmt::format("{}; {}", row->what, row->mend)
-                                              : fmt::format("{} ({}); {}", row->what,
-                                                            printable(detail, 400), row->mend)};
+  return {Fault::kUnavailable,
+          detail.empty() ? fmt::format("{}; {}", row->what, row->fix)
+                         : fmt::format("{} ({}); {}", row->what, printable(detail, 400), row->fix)};
 }
 
 GpuFault fault_of_load_failure(std::string_view dlerror_text) {

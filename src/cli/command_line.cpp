@@ -55,11 +55,11 @@ Definition::Definition() {
   app_.get_formatter()->column_width(28);
   app_.footer(
       "Examples:\n"
-      "  fusecalc analyze ops.json -o out.json  what fusing saves, kept for scripts\n"
+      "  fusecalc analyze ops.json -o out.json  what fusion saves, as JSON for scripts\n"
       "  fusecalc analyze @splade_head          one of the library's op lists\n"
-      "  fusecalc measure sizes.json            what a GPU says about it\n"
+      "  fusecalc measure sizes.json            time and DRAM traffic on a GPU\n"
       "  fusecalc compare base.json out.json    whether a change made it worse\n"
-      "\nExit codes: 0 fine, 1 a check failed, 2 bad usage or input, 3 not available");
+      "\nExit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 not available");
   define_analyze();
   define_measure();
   define_compare();
@@ -80,12 +80,12 @@ void Definition::define_analyze() {
   add_dtype_bytes(app, options.dtype_bytes);
   add_dims(app, options.dims);
   add_plan(app, options.plan);
-  app->add_flag("--explain", options.explain, "every kernel in full, and why it ends there");
+  app->add_flag("--explain", options.explain, "show each kernel's tensors, and why it ends there");
   options.device = device_names().front();
-  add_choice(
-      app->add_option("--device", options.device, "whose on-chip memory holds rows (default: h200)")
-          ->type_name("GPU"),
-      Words(device_names().begin(), device_names().end()));
+  add_choice(app->add_option("--device", options.device,
+                             "GPU whose on-chip memory size counts (default: h200)")
+                 ->type_name("GPU"),
+             Words(device_names().begin(), device_names().end()));
   add_output_options(app, options.format, options.outputs, format_names());
   app->footer(
       "Examples:\n"
@@ -96,14 +96,14 @@ void Definition::define_analyze() {
 void Definition::define_measure() {
   static constexpr std::array<std::string_view, 3> kCacheModes = {"isolated", "pipeline", "both"};
   constexpr std::uint64_t kMostRuns = 1'000'000;
-  CLI::App* app =
-      add_command("measure", "run an op list on a GPU and read its real traffic", MeasureCommand{});
+  CLI::App* app = add_command("measure", "run an op list on a GPU and count its DRAM traffic",
+                              MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
   app->add_option("FILE", command.documents, "op lists; @NAME: a spec; -: stdin (none: all specs)")
       ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
-      "leave the counters alone, and need no right to them");
+      "do not read the counters (needs no permission)");
   add_device_index(app, command.device_index);
   add_choice(app->add_option_function<std::string>(
                     "--cache",
@@ -123,7 +123,7 @@ void Definition::define_measure() {
          },
          "seconds for all timing together (default: 0.5)")
       ->type_name("S");
-  add_count(app, "--seed", 0, kMaxCount, "of the tensors' random contents (default: 0)",
+  add_count(app, "--seed", 0, kMaxCount, "seed of the random input data (default: 0)",
             [&command](std::uint64_t seed) { command.options.seed = seed; });
   add_dtype_bytes(app, command.dtype_bytes);
   add_dims(app, command.dims);
@@ -137,8 +137,8 @@ void Definition::define_measure() {
 }
 
 void Definition::define_compare() {
-  CLI::App* app = add_command("compare", "set results against earlier ones; fail where worse",
-                              CompareCommand{});
+  CLI::App* app =
+      add_command("compare", "compare results with earlier ones; fail if worse", CompareCommand{});
   auto& command = std::get<CompareCommand>(*commands_.at(app));
   app->add_option("BASE", command.base, "the earlier result (JSON), or a folder; -: stdin")
       ->type_name("")
@@ -157,23 +157,24 @@ void Definition::define_compare() {
              }
            }
          },
-         "how much may grow; default: bytes=0,dram=1%,time=5%\n"
-         "(some only: SPEC:bytes=9, SPEC/KERNEL:..., with * ?)")
+         "allowed growth; default: bytes=0,dram=1%,time=5%\n"
+         "(for some: SPEC:bytes=9, SPEC/KERNEL:...; * and ?)")
       ->type_name("RULE")
       ->allow_extra_args(false);
   app->add_option("--tolerance-file", command.tolerance_file,
-                  "rules from a document (see schema tolerances)")
+                  "read rules from a file (see schema tolerances)")
       ->type_name("FILE");
-  app->add_flag("--only-changed", command.only_changed, "leave out what stayed the same");
+  app->add_flag("--only-changed", command.only_changed, "hide what stayed the same");
   add_choice(
       app->add_option_function<std::string>(
              "--sort", [&command](const std::string& key) { command.sort = sort_named(key); },
-             listed(sort_names()) + " first (default: worst)")
+             "sort by " + listed(sort_names()) + " (default: worst)")
           ->type_name("KEY"),
       Words(sort_names().begin(), sort_names().end()));
-  app->add_flag("--strict", command.strict, "fail on any change, improvements too");
-  app->add_flag("--no-fail", command.no_fail, "only report: exit code 0 whatever became worse");
-  app->add_flag("--force", command.force, "in spite of other devices, schemas, dims or dtypes");
+  app->add_flag("--strict", command.strict, "fail on any change, even on improvements");
+  app->add_flag("--no-fail", command.no_fail,
+                "report only: exit code 0 even if something is worse");
+  app->add_flag("--force", command.force, "even if devices, schemas, dims or dtypes differ");
   add_output_options(app, command.format, command.outputs, comparison_format_names());
   app->footer(
       "Examples:\n"
@@ -183,13 +184,13 @@ void Definition::define_compare() {
 
 void Definition::define_doctor() {
   CLI::App* app =
-      add_command("doctor", "check what measuring needs, and say what to mend", DoctorCommand{});
+      add_command("doctor", "check what measuring needs, and how to fix it", DoctorCommand{});
   add_device_index(app, std::get<DoctorCommand>(*commands_.at(app)).device_index);
   app->footer("Example:\n  fusecalc doctor");
 }
 
 void Definition::define_ops() {
-  CLI::App* app = add_command("ops", "list the ops that graphs are made of", OpsOptions{});
+  CLI::App* app = add_command("ops", "list the operations of graphs", OpsOptions{});
   add_listing_format(app, std::get<OpsOptions>(*commands_.at(app)).format);
   app->footer("Example:\n  fusecalc ops --format markdown");
 }
@@ -211,7 +212,7 @@ void Definition::define_specs() {
 
 void Definition::define_schema() {
   CLI::App* app =
-      add_command("schema", "print the JSON Schema of what is read or written", SchemaOptions{});
+      add_command("schema", "print the JSON Schema of an input or output", SchemaOptions{});
   Words names;
   for (const EmbeddedFile& file : embedded_schemas()) names.push_back(file.name);
   add_choice(app->add_option("DOCUMENT", std::get<SchemaOptions>(*commands_.at(app)).document,

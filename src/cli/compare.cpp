@@ -45,8 +45,8 @@ void read_file(const std::string& path, const std::string& name, bool any_versio
     const std::string key = lone ? name : result.name;
     if (!results.emplace(key, std::move(result)).second) {
       throw Error(Fault::kBadInput,
-                  fmt::format("{}: another result is called {}, too; give each its own name",
-                              reader.name(), in_quotes(key)));
+                  fmt::format("{}: two results are named {}; give each its own name", reader.name(),
+                              in_quotes(key)));
     }
   }
 }
@@ -75,14 +75,14 @@ void compare_pair(const CompareCommand& command, const ResultDocument& before,
     const std::size_t more = differences.size() - 1;
     throw Error(
         Fault::kBadInput,
-        fmt::format("{}: {}{}; compare like with like, or all the same with --force", after.path,
+        fmt::format("{}: {}{}; compare matching results, or override with --force", after.path,
                     differences.front(), more == 0 ? "" : fmt::format(" (and {} more)", more)));
   }
   const std::size_t known = comparison.findings.size();
   compare_documents(before, after, spec, comparison);
   if (comparison.findings.size() == known) {
-    throw Error(Fault::kBadInput, fmt::format("nothing to compare: {} and {} have no figure in "
-                                              "common",
+    throw Error(Fault::kBadInput, fmt::format("nothing to compare: {} and {} have no figures "
+                                              "in common",
                                               before.path, after.path));
   }
 }
@@ -101,7 +101,7 @@ void compare_by_name(const CompareCommand& command, const Results& before, const
   }
   if (pairs == 0) {
     throw Error(Fault::kBadInput,
-                fmt::format("nothing to compare: no result of {} has a namesake in {}",
+                fmt::format("nothing to compare: {} and {} have no result names in common",
                             printable(command.base), printable(command.fresh)));
   }
   for (const auto& [spec, result] : after) {
@@ -144,12 +144,13 @@ Comparison compare(const CompareCommand& command) {
   }
   for (const ToleranceRule& rule : command.tolerances) comparison.tolerances.add(rule);
   if (command.base == "-" && command.fresh == "-") {
-    throw Error(Fault::kBadInput, "compare: BASE and NEW are both standard input; give one a file");
+    throw Error(Fault::kBadInput,
+                "compare: BASE and NEW are both standard input; use a file for one");
   }
   const bool folder = is_folder(command.base);
   if (folder != is_folder(command.fresh)) {
     throw Error(Fault::kBadInput,
-                fmt::format("compare: {} is a folder and {} is none; give two files or two folders",
+                fmt::format("compare: {} is a folder and {} is not; give two files or two folders",
                             printable(folder ? command.base : command.fresh),
                             printable(folder ? command.fresh : command.base)));
   }
@@ -160,7 +161,7 @@ Comparison compare(const CompareCommand& command) {
     compare_files(command, comparison);
   }
   for (const ToleranceRule* rule : comparison.tolerances.unused()) {
-    comparison.notes.push_back("no figure here matches the tolerance for " + scope_of(*rule));
+    comparison.notes.push_back("no figure matches the tolerance for " + scope_of(*rule));
   }
   return comparison;
 }
@@ -180,9 +181,9 @@ Error failure_of(Comparison comparison) {
   std::size_t failed = 0;
   for (const Finding& finding : comparison.findings) failed += finding.failed ? 1 : 0;
   return {Fault::kCheckFailed,
-          fmt::format("{}: {} than {}: {}{}", printable(comparison.fresh),
-                      comparison.strict ? "other" : "worse", printable(comparison.base),
-                      in_words(comparison.findings.front()),
+          fmt::format("{}: {} {}: {}{}", printable(comparison.fresh),
+                      comparison.strict ? "different from" : "worse than",
+                      printable(comparison.base), in_words(comparison.findings.front()),
                       failed > 1 ? fmt::format(" (and {} more)", failed - 1) : "")};
 }
 

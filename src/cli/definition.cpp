@@ -56,7 +56,7 @@ void Definition::add_choice(CLI::Option* option, Words choices) {
       [choices](const std::string& value) -> std::string {
         if (std::ranges::find(choices, value) != choices.end()) return {};
         const std::string meant = did_you_mean(value, choices);
-        return in_quotes(value) + " is none of " + listed(choices) + meant;
+        return in_quotes(value) + " is not one of " + listed(choices) + meant;
       },
       ""));
   choices_.emplace(option, std::move(choices));
@@ -81,7 +81,7 @@ void Definition::add_output_options(CLI::App* app, std::optional<std::string>& f
                              listed(names) + "\n(default: table on a terminal, json elsewhere)")
                  ->type_name("FORMAT"),
              Words(names.begin(), names.end()));
-  app->add_option("-o,--output", outputs, "write a file in its extension's format (again: more)")
+  app->add_option("-o,--output", outputs, "write a file; extension sets the format (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -98,7 +98,7 @@ void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
          [&dims](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) dims.push_back(parse_dim(text));
          },
-         "another extent for a dim (repeatable)")
+         "override the extent of a dim (repeatable)")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
 }
@@ -106,14 +106,14 @@ void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
 void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
   add_choice(app->add_option_function<std::string>(
                     "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
-                    "the plan to set against unfused (default: auto)")
+                    "the plan to compare with unfused (default: auto)")
                  ->type_name("PLAN"),
              Words(plan_names().begin(), plan_names().end()));
 }
 
 void Definition::add_device_index(CLI::App* app, int& index) {
   constexpr std::uint64_t kMostDevices = 1023;
-  add_count(app, "--device-index", 0, kMostDevices, "which GPU, as nvidia-smi counts (default: 0)",
+  add_count(app, "--device-index", 0, kMostDevices, "GPU index, as in nvidia-smi (default: 0)",
             [&index](std::uint64_t which) { index = static_cast<int>(which); });
 }
 

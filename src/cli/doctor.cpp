@@ -49,8 +49,9 @@ void run(const DoctorCommand& command) {
   output.finish();
   const auto failed = std::ranges::count(checks, Check::State::kFail, &Check::state);
   if (failed > 0) {
-    throw Error(Fault::kUnavailable, fmt::format("measuring does not work here: {} check{} failed",
-                                                 failed, failed == 1 ? "" : "s"));
+    throw Error(Fault::kUnavailable,
+                fmt::format("cannot measure on this machine: {} check{} failed", failed,
+                            failed == 1 ? "" : "s"));
   }
 }
 

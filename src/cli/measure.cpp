@@ -34,14 +34,13 @@ constexpr std::size_t kMostOperations = 1024;
 
 void check_size(const std::string& document, std::size_t operations) {
   if (operations == 0) {
-    throw Error(Fault::kBadInput, document + ": no operations: there is nothing to measure");
+    throw Error(Fault::kBadInput, document + ": no operations to measure");
   }
   if (operations > kMostOperations) {
-    throw Error(
-        Fault::kBadInput,
-        fmt::format("{}: measure takes up to {} operations, and these are {}; analyze takes "
-                    "any number",
-                    document, kMostOperations, operations));
+    throw Error(Fault::kBadInput,
+                fmt::format("{}: measure takes up to {} operations, not {}; analyze takes "
+                            "any number",
+                            document, kMostOperations, operations));
   }
 }
 
@@ -142,7 +141,7 @@ void refuse_early(const MeasureCommand& command) {
                 fmt::format("--plan {}: {}", name_of(*command.plan),
                             command.plan == PlanKind::kLimit
                                 ? "the limit is a bound and has no kernels to run"
-                                : "it is what the other plans are set against; name one of them"));
+                                : "it is the baseline of the other plans; name one of those"));
   }
   for (const std::string& path : command.documents) {
     if (path == "-") continue;
@@ -195,8 +194,8 @@ void judge(std::span<const MeasurementReport> reports) {
     for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
       if (!plan->verified || plan->verified->ok) continue;
       throw Error(Fault::kCheckFailed,
-                  fmt::format("{}: the results of {} are wrong: off by {:.3g} where {:.3g} is "
-                              "allowed, {}",
+                  fmt::format("{}: the results of {} are wrong: relative error {:.3g}, "
+                              "tolerance {:.3g}: {}",
                               measurement.name, plan->key, plan->verified->max_rel_err,
                               plan->verified->tolerance, plan->verified->worst));
     }

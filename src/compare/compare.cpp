@@ -70,7 +70,7 @@ std::string why_apart(const std::vector<KernelFigures>& kernels,
       const bool inside = std::ranges::any_of(
           chosen, [&](std::size_t other) { return kernels[other].name == boundary.with; });
       if (inside) {
-        return fmt::format("apart at {}: {}", printable(boundary.tensor),
+        return fmt::format("not fused at {}: {}", printable(boundary.tensor),
                            printable(boundary.reason));
       }
     }
@@ -227,8 +227,9 @@ class DocumentComparer {
       return number;
     };
     const std::string& why = before ? why_after : why_before;
-    add(figure, count(before), count(after), Ruling::kUnknown).note = fmt::format(
-        "not known {}{}{}", before ? "any more" : "before", why.empty() ? "" : ": ", why);
+    add(figure, count(before), count(after), Ruling::kUnknown).note =
+        fmt::format("{}{}{}", before ? "no longer available" : "not available before",
+                    why.empty() ? "" : ": ", why);
     return false;
   }
 
@@ -248,7 +249,7 @@ class DocumentComparer {
                            wrong              ? Ruling::kWorse
                            : *before > *after ? Ruling::kBetter
                                               : Ruling::kSame);
-    if (wrong) finding.note = "its results are not those of the reference";
+    if (wrong) finding.note = "its results do not match the reference";
   }
 
   // `first` is the figure of the bytes read; those written and the time follow it.
@@ -266,7 +267,7 @@ class DocumentComparer {
     if (!both(figure(i), before.time, after.time, before.reason, after.reason)) return;
     const Ruling ruling = judge_time(*before.time, *after.time, tolerance(Quantity::kTime));
     Finding& finding = add(figure(i), before.time->median, after.time->median, ruling);
-    if (ruling == Ruling::kNoise) finding.note = "the spreads of both overlap";
+    if (ruling == Ruling::kNoise) finding.note = "the p10 to p90 ranges overlap";
   }
 
   void add_lone(const std::optional<std::uint64_t>& bytes) {
@@ -340,8 +341,8 @@ Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
 std::vector<std::string> obstacles(const ResultDocument& before, const ResultDocument& after) {
   std::vector<std::string> found;
   if (before.schema != after.schema) {
-    found.push_back(fmt::format("is a {}, but {} a {}", in_quotes(after.schema), before.path,
-                                in_quotes(before.schema)));
+    found.push_back(fmt::format("the schema is {}, but {} has {}", in_quotes(after.schema),
+                                before.path, in_quotes(before.schema)));
   }
   for (const auto& [what, now] : after.conditions) {
     const auto then = before.conditions.find(what);
@@ -358,22 +359,22 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
     comparison.notes.push_back(printable(spec) + ": " + text);
   };
   for (const std::string& obstacle : obstacles(before, after)) {
-    note("compared all the same: " + after.path + " " + obstacle);
+    note("compared anyway: " + after.path + ": " + obstacle);
   }
   if (!before.says_inputs || !after.says_inputs) {
     const bool neither = !before.says_inputs && !after.says_inputs;
-    note((neither              ? "neither side says its"
-          : before.says_inputs ? after.path + " does not say its"
-                               : before.path + " does not say its") +
-         std::string(" dims and dtypes; matched by names alone"));
+    note((neither              ? "neither side records"
+          : before.says_inputs ? after.path + " does not record"
+                               : before.path + " does not record") +
+         std::string(" dims and dtypes; matched by name only"));
   }
   for (const auto& [what, now] : after.circumstances) {
     const auto then = before.circumstances.find(what);
     if (then == before.circumstances.end() || then->second == now) continue;
-    note(fmt::format("{} was {}, and is {}", what, printable(then->second), printable(now)));
+    note(fmt::format("{} changed from {} to {}", what, printable(then->second), printable(now)));
   }
   if (before.name != after.name) {
-    note(fmt::format("was called {}, and is {}", in_quotes(before.name), in_quotes(after.name)));
+    note(fmt::format("renamed from {} to {}", in_quotes(before.name), in_quotes(after.name)));
   }
   comparison.specs.push_back(spec);
   DocumentComparer(before, after, spec, comparison).compare();
@@ -387,7 +388,7 @@ void note_lone_document(const std::string& spec, Change change, Comparison& comp
   finding.figure = Figure::kSpec;
   finding.ruling = removed ? Ruling::kRemoved : Ruling::kAdded;
   finding.failed = removed || comparison.strict;
-  finding.note = (removed ? comparison.fresh : comparison.base) + " has no document of that name";
+  finding.note = (removed ? comparison.fresh : comparison.base) + " has no result of that name";
   comparison.findings.push_back(std::move(finding));
 }
 

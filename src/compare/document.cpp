@@ -47,7 +47,7 @@ class ResultReader {
                  {"inputs", [&] { read_inputs(); }},
                  {"plans", [&] { read_plans(); }}});
     if (document_.schema.empty()) {
-      reader_.fail(fmt::format("has no \"schema\", so it is no result; {}", kTakes));
+      reader_.fail(fmt::format("not a result: it has no \"schema\"; {}", kTakes));
     }
     return std::move(document_);
   }
@@ -80,11 +80,11 @@ class ResultReader {
       if (without_version(document_.schema) != without_version(known)) continue;
       if (any_version_) return;
       reader_.fail(
-          fmt::format("{} is another version than {}, which this fusecalc writes; write it "
-                      "anew, or compare all the same with --force",
+          fmt::format("{} is not the version that this fusecalc writes, {}; regenerate "
+                      "it, or override with --force",
                       in_quotes(document_.schema), known));
     }
-    reader_.fail(fmt::format("{} is no result; compare takes {}", in_quotes(document_.schema),
+    reader_.fail(fmt::format("{} is not a result; compare takes {}", in_quotes(document_.schema),
                              listed(kSchemas)));
   }
 

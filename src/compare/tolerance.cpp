@@ -109,8 +109,8 @@ std::optional<Tolerance> parse_tolerance(Quantity quantity, std::string_view tex
 }
 
 std::string_view tolerance_forms(Quantity quantity) {
-  return quantity == Quantity::kTime ? "a share such as 5%, a time such as 2us, or 0"
-                                     : "a share such as 1%, a number of bytes, or 0";
+  return quantity == Quantity::kTime ? "a percentage such as 5%, a time such as 2us, or 0"
+                                     : "a percentage such as 1%, a number of bytes, or 0";
 }
 
 std::string to_string(Quantity quantity, const Tolerance& tolerance) {
@@ -136,7 +136,7 @@ ToleranceRule parse_tolerance_rule(std::string_view text) {
     const std::string_view name = part.substr(0, equals);
     const std::optional<std::size_t> index = quantity_named(name);
     if (!index) {
-      throw std::invalid_argument(in_quotes(name) + " is none of " + listed(kNames) +
+      throw std::invalid_argument(in_quotes(name) + " is not one of " + listed(kNames) +
                                   did_you_mean(name, kNames));
     }
     const auto quantity = static_cast<Quantity>(*index);

@@ -32,7 +32,8 @@ CUdevice device_at(int index) {
   const int count = device_count();
   if (count == 0) throw gpu_error(GpuFault::kNoDevice);
   if (index < 0 || index >= count) {
-    throw gpu_error(GpuFault::kBadDeviceIndex, fmt::format("{} asked for, {} here", index, count));
+    throw gpu_error(GpuFault::kBadDeviceIndex,
+                    fmt::format("index {}, {} GPUs visible", index, count));
   }
   CUdevice device = 0;
   check(driver().cuDeviceGet(&device, index), "cuDeviceGet");

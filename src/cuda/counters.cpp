@@ -134,7 +134,8 @@ std::size_t CounterSession::stop() {
   check(cupti().cuptiRangeProfilerGetCounterDataInfo(&info),
         "cuptiRangeProfilerGetCounterDataInfo");
   if (info.numTotalRanges == 0) {
-    throw gpu_error(GpuFault::kDroppedRange, fmt::format("{} dropped", decode.numOfRangeDropped));
+    throw gpu_error(GpuFault::kDroppedRange,
+                    fmt::format("{} ranges dropped", decode.numOfRangeDropped));
   }
   return info.numTotalRanges;
 }
@@ -150,7 +151,7 @@ void CounterSession::check_range(std::size_t place, const std::string& name) con
         "cuptiRangeProfilerCounterDataGetRangeInfo");
   if (info.rangeName != name) {
     throw gpu_error(GpuFault::kDroppedRange,
-                    fmt::format("range {} is in the place of {}", info.rangeName, name));
+                    fmt::format("found range {} in place of {}", info.rangeName, name));
   }
 }
 

@@ -24,7 +24,7 @@ void* open_library() {
 template <typename Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) throw gpu_error(GpuFault::kNoCublas, std::string("it has no ") + name);
+  if (function == nullptr) throw gpu_error(GpuFault::kNoCublas, std::string("it lacks ") + name);
 }
 
 Cublas open_cublas() {

@@ -23,7 +23,7 @@ Cupti open_cupti() {
   Cupti cupti;
 #define FUSECALC_FIND(name)                                                  \
   cupti.name = reinterpret_cast<decltype(&::name)>(::dlsym(library, #name)); \
-  if (cupti.name == nullptr) throw gpu_error(GpuFault::kCuptiTooOld, "it has no " #name);
+  if (cupti.name == nullptr) throw gpu_error(GpuFault::kCuptiTooOld, "it lacks " #name);
   FUSECALC_CUPTI_FUNCTIONS(FUSECALC_FIND)
 #undef FUSECALC_FIND
   return cupti;

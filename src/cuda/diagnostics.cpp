@@ -25,7 +25,7 @@ class Diagnosis {
   // Returns whether it held. Skipped where `needed` is false.
   bool run(const std::string& name, bool needed, const std::function<std::string()>& find) {
     if (!needed) {
-      checks_.push_back({Check::State::kSkip, name, "needs what failed above"});
+      checks_.push_back({Check::State::kSkip, name, "depends on a failed check"});
       return false;
     }
     try {
@@ -57,8 +57,8 @@ void diagnose_management(Diagnosis& diagnosis, int index) {
   diagnosis.note(
       nvml.available() ? Check::State::kOk : Check::State::kSkip, "clocks",
       nvml.available()
-          ? fmt::format("driver {}, clocks and throttling are watched", nvml.driver_version())
-          : "libnvidia-ml.so.1 does not answer: throttling would go unnoticed");
+          ? fmt::format("driver {}, clocks and throttling are monitored", nvml.driver_version())
+          : "NVML (libnvidia-ml.so.1) is not available: throttling is not detected");
 }
 
 void diagnose_library(Diagnosis& diagnosis) {
@@ -74,14 +74,14 @@ void diagnose_cache(Diagnosis& diagnosis) {
   const bool usable = KernelCache(folder).usable();
   diagnosis.note(usable ? Check::State::kOk : Check::State::kSkip, "kernel cache",
                  usable ? folder->string()
-                        : "no private cache folder (XDG_CACHE_HOME or HOME): every run compiles");
+                        : "no private cache folder (XDG_CACHE_HOME or HOME): every run recompiles");
 }
 
 std::string permission_text() {
   const std::optional<bool> admin_only = counters_for_admin_only();
-  if (!admin_only) return "the driver does not say who may read counters";
+  if (!admin_only) return "the driver does not report who may read counters";
   return *admin_only ? "RmProfilingAdminOnly is 1: only CAP_SYS_ADMIN may read counters"
-                     : "RmProfilingAdminOnly is 0: everybody may read counters";
+                     : "RmProfilingAdminOnly is 0: all users may read counters";
 }
 
 // Copies 64 MiB and compares what the counters say.
@@ -101,7 +101,7 @@ std::string count_known_bytes(CudaBackend& gpu) {
   if (std::abs(error(counted.read)) > kMostPercent ||
       std::abs(error(counted.write)) > kMostPercent) {
     throw Error(Fault::kUnavailable,
-                text + "; something else uses this GPU's memory: end it and try again");
+                text + "; other work is using this GPU's memory: stop it and try again");
   }
   return text;
 }

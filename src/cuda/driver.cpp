@@ -14,7 +14,7 @@ namespace {
 template <typename Function>
 Function find(void* library, const char* name) {
   void* symbol = ::dlsym(library, name);
-  if (symbol == nullptr) throw gpu_error(GpuFault::kDriverTooOld, std::string("it has no ") + name);
+  if (symbol == nullptr) throw gpu_error(GpuFault::kDriverTooOld, std::string("it lacks ") + name);
   return reinterpret_cast<Function>(symbol);
 }
 
@@ -27,7 +27,7 @@ Driver open_driver() {
   if (get_version(&driver.version) != CUDA_SUCCESS) throw gpu_error(GpuFault::kNoDriver);
   if (!driver_runs_toolkit(driver.version, CUDA_VERSION)) {
     throw gpu_error(GpuFault::kDriverTooOld,
-                    fmt::format("it runs CUDA {}, this build needs {}.0",
+                    fmt::format("it supports CUDA {}, this build needs {}.0",
                                 cuda_version_text(driver.version), CUDA_VERSION / 1000));
   }
 #define FUSECALC_FIND(name) driver.name = find<decltype(&::name)>(library, FUSECALC_NAME(name));

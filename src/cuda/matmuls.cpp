@@ -39,7 +39,7 @@ constexpr std::array kTypes = {
 const TypeRow& row_of(DType dtype) {
   const auto* row = std::ranges::find(kTypes, dtype, &TypeRow::operand);
   if (row == kTypes.end()) {
-    throw gpu_error(GpuFault::kCublas, fmt::format("it takes no {}", name_of(dtype)));
+    throw gpu_error(GpuFault::kCublas, fmt::format("it does not support {}", name_of(dtype)));
   }
   return *row;
 }
@@ -163,7 +163,7 @@ void Matmuls::Plan::choose(void* handle) {
   check_cublas(cublas().find_algorithms(handle, desc.get(), first.get(), second.get(), result.get(),
                                         result.get(), preference.get(), 1, &chosen, &found),
                "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0) throw gpu_error(GpuFault::kCublas, "it knows no algorithm");
+  if (found == 0) throw gpu_error(GpuFault::kCublas, "it has no algorithm for it");
   check_cublas(chosen.state, "cublasLtMatmulAlgoGetHeuristic");
 }
 

@@ -192,7 +192,7 @@ void JsonReader::skip_string() {
 void JsonReader::skip_value() {
   const JsonKind kind = peek();
   if ((kind == JsonKind::kObject || kind == JsonKind::kArray) && depth_ == kDeepest) {
-    fail(fmt::format("must not nest more than {} deep", kDeepest));
+    fail(fmt::format("must not be nested more than {} levels deep", kDeepest));
   }
   switch (kind) {
     case JsonKind::kObject: return read_members([&](const std::string&) { skip_value(); });

@@ -22,7 +22,7 @@ constexpr Slip kSlips[] = {
     {"\u2019", "strings take straight double quotes"},
     {"\u201C", "strings take straight double quotes"},
     {"\u201D", "strings take straight double quotes"},
-    {"\u00A0", "a no-break space; use plain ones"},
+    {"\u00A0", "a no-break space; use plain spaces"},
     {"\uFEFF", "a byte order mark may only come first"},
     {{"\0", 1}, "save the file as UTF-8"},
     {"/", "JSON has no comments"},

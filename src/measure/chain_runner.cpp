@@ -122,7 +122,7 @@ Measurement measure_chain(GpuBackend& gpu, const SizeChain& chain,
   }
   result.interrupted = interrupted();
   if (result.interrupted) return result;
-  progress("timing the device's own copy");
+  progress("timing a device-to-device copy");
   result.copy_bytes_per_s = copy_ceiling(gpu);
   return result;
 }

@@ -64,7 +64,7 @@ std::string cause_of(const Gap& gap, const KernelMeasurement& kernel) {
 }
 
 constexpr std::string_view kNoise =
-    "few bytes, and the counters are the whole chip's: what else it does shows";
+    "too little traffic to separate from other activity: counters are chip-wide";
 
 }  // namespace
 

@@ -53,7 +53,7 @@ void PlanCheck::run(const PreparedPlan& plan) const {
 std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfused,
                                                        const RunnablePlan& fused) {
   const auto in_place = [&](TensorId id) { return at(id); };
-  progress_("working out what is right");
+  progress_("computing the reference");
   const std::vector<TensorId> outputs = results_of(graph_);
   const Verifier verifier(graph_, memory_.inputs(), outputs, memory_.seed());
   run(fused.plan);
@@ -93,7 +93,7 @@ void PlanCheck::work_out(const RunnablePlan& runnable) {
   }
   for (std::size_t begin = 0; begin < open.size(); begin += kTogether) {
     stop_if_interrupted();
-    progress_(fmt::format("working out what is right, {} of {} kernels", begin, open.size()));
+    progress_(fmt::format("computing the reference, {} of {} kernels", begin, open.size()));
     const std::size_t end = std::min(begin + kTogether, open.size());
     std::vector<std::future<PartVerifier>> parts;
     for (std::size_t i = begin; i < end; ++i) {
@@ -124,7 +124,7 @@ Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
 void record(const PreparedPlan& plan, const Verification& found, PlanMeasurement& result) {
   if (found.checked == 0) {
     const bool runs = std::ranges::any_of(plan.kernels, launches);
-    result.verified_reason = !runs                     ? "none of its kernels has code"
+    result.verified_reason = !runs                     ? "no code for any of its kernels"
                              : found.unchecked.empty() ? "it has no results"
                                                        : found.unchecked.front();
     return;

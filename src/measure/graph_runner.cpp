@@ -182,7 +182,7 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
   }
   result.interrupted = interrupted();
   if (result.interrupted) return result;
-  progress("timing the device's own copy");
+  progress("timing a device-to-device copy");
   result.copy_bytes_per_s = copy_ceiling(gpu);
   return result;
 }

@@ -169,17 +169,17 @@ void time_all(GpuBackend& gpu, std::span<const Subject> subjects, const MeasureO
   if (subjects.empty()) return;
   std::vector<Work> works;
   for (const Subject& subject : subjects) works.push_back(subject.work);
-  const auto times = time_by_turns(
-      gpu, works, stopping_rule(options, works.size()),
-      [&](std::size_t turn) { progress(fmt::format("timing by turns, turn {}", turn + 1)); });
+  const auto times =
+      time_by_turns(gpu, works, stopping_rule(options, works.size()),
+                    [&](std::size_t turn) { progress(fmt::format("timing, round {}", turn + 1)); });
   for (std::size_t i = 0; i < subjects.size(); ++i) subjects[i].observed->time = times[i];
 }
 
 // Why what is missing of a plan is missing.
 std::string reason_for(const PreparedPlan& plan, const MeasureOptions& options) {
   if (const std::size_t left_out = launches_left_out(plan); left_out > 0) {
-    return fmt::format("not measured: {} of its {} kernels {} no code", left_out,
-                       plan.kernels.size(), left_out == 1 ? "has" : "have");
+    return fmt::format("not measured: no code for {} of its {} kernels", left_out,
+                       plan.kernels.size());
   }
   if (interrupted()) return "not measured: interrupted";
   return options.counters ? "" : "not counted: --timing-only";

@@ -70,7 +70,7 @@ void Preparation::finish(const Progress& progress) {
     kernel.schedule = std::move(variants.front().schedule);
     kernel.gaps = std::move(variants.front().gaps);
     if (added.lone() && !added.no_product.empty()) {
-      kernel.choice = "generated, and not the library's: " + added.no_product;
+      kernel.choice = "generated, because " + added.no_product;
     }
   }
   added_.clear();
@@ -142,7 +142,7 @@ Variant Preparation::generated_variant(const GeneratedKernel& code, const Added&
 void Preparation::add_packing(Variant& variant, const Added& added) {
   const GeneratedKernel& code = *added.code;
   if (!code.packing) return;
-  variant.schedule += ", an operand put in order before";
+  variant.schedule += ", after packing an operand";
   ++variant.main;
   variant.steps.insert(variant.steps.begin(), entry_of(code, code.source.entries.size() - 1,
                                                        *code.packing, added.workspace));

@@ -176,7 +176,7 @@ Verification Verifier::check(GpuBackend& gpu, const Places& places) const {
     if (output.answer.estimated) {
       result.unchecked.push_back(
           printable(tensor.name) +
-          ": long sums are held against an estimate from some of their terms");
+          ": long sums are checked against an estimate from a sample of their terms");
     }
     for (std::size_t i = 0; i < output.elements.size(); ++i) {
       const std::uint64_t element = output.elements[i];
@@ -184,8 +184,8 @@ Verification Verifier::check(GpuBackend& gpu, const Places& places) const {
       const double actual = read_element(gpu, places(output.tensor), tensor.type.dtype, element);
       if (std::isfinite(output.allowed[i])) ++result.checked;
       note(result, excess_of(actual, expected, output.allowed[i]), tensor.type.dtype, [&] {
-        return fmt::format("{} is {:.9g}, not {:.9g} (give or take {:.2g})",
-                           place_of(tensor, element), actual, expected, output.allowed[i]);
+        return fmt::format("{} is {:.9g}, expected {:.9g} +/- {:.2g}", place_of(tensor, element),
+                           actual, expected, output.allowed[i]);
       });
     }
   }
@@ -248,9 +248,9 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
         static_cast<double>(difference.beyond) <= kMayJump * static_cast<double>(tensor.elements);
     if (jumped) difference.excess = std::min(difference.excess, 1.0);
     note(result, difference.excess, dtype, [&] {
-      return fmt::format("{} is {:.9g}, and {:.9g} unfused ({} of {} elements differ too much)",
-                         place_of(tensor, difference.worst), mine, other, difference.beyond,
-                         tensor.elements);
+      return fmt::format(
+          "{} is {:.9g}, and {:.9g} unfused ({} of {} elements exceed the tolerance)",
+          place_of(tensor, difference.worst), mine, other, difference.beyond, tensor.elements);
     });
   }
   return result;

@@ -36,7 +36,8 @@ TEST_CASE("help is given wherever it is asked for") {
 
 TEST_CASE("help names every exit code") {
   const std::string help = help_of({});
-  for (const std::string code : {"0 fine", "1 a check failed", "2 bad usage or input", "3 not"}) {
+  for (const std::string code :
+       {"0 success", "1 a check failed", "2 bad usage or input", "3 not"}) {
     CHECK_MESSAGE(help.find(code) != std::string::npos, code);
   }
 }

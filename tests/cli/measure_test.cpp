@@ -85,7 +85,7 @@ TEST_CASE("what is wrong with a graph, or asked of it, is said before a GPU is")
   CHECK(dim.text.find("M") != std::string::npos);
   CHECK(run("measure @no_such_spec").code == 2);
   const Document empty(R"({"format": "fusecalc.ops/1", "tensors": {}, "ops": []})");
-  CHECK(run("measure " + empty.path()).text.find("nothing to measure") != std::string::npos);
+  CHECK(run("measure " + empty.path()).text.find("no operations to measure") != std::string::npos);
 }
 
 TEST_CASE("nothing to measure, too much, and no such format are bad input") {

@@ -88,25 +88,26 @@ TEST_CASE("an option without its value, or with one too many, is named") {
   });
 }
 
-TEST_CASE("a value that is none of the choices is answered with them") {
+TEST_CASE("a value that is not one of the choices is answered with them") {
   check_answers({
       {{"analyze", "ops.json", "--format", "xml"},
-       "analyze: --format: \"xml\" is none of table, json, csv, markdown, dot or mermaid; see "
+       "analyze: --format: \"xml\" is not one of table, json, csv, markdown, dot or mermaid; see "
        "fusecalc analyze "
        "--help"},
       {{"analyze", "ops.json", "-f", "jsn"},
-       "analyze: --format: \"jsn\" is none of table, json, csv, markdown, dot or mermaid (did you "
+       "analyze: --format: \"jsn\" is not one of table, json, csv, markdown, dot or mermaid (did "
+       "you "
        "mean "
        "\"json\"?); "
        "see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is none of analysis, comparison, measurement, ops, sizes or "
+       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, measurement, ops, sizes or "
        "tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
       {{"completion", "powershell"},
-       "completion: SHELL: \"powershell\" is none of bash, zsh or fish; see fusecalc completion "
+       "completion: SHELL: \"powershell\" is not one of bash, zsh or fish; see fusecalc completion "
        "--help"},
       {{"analyze", "ops.json", "--format", "a\nb"},
-       "analyze: --format: \"a\\u000ab\" is none of table, json, csv, markdown, dot or mermaid; "
+       "analyze: --format: \"a\\u000ab\" is not one of table, json, csv, markdown, dot or mermaid; "
        "see fusecalc "
        "analyze --help"},
   });

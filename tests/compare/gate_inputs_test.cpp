@@ -17,7 +17,7 @@ TEST_CASE("compare: other devices, dims, dtypes and schemas are refused, and let
     CHECK_MESSAGE(contains(gate.err, why), gate.err);
     CHECK(contains(gate.err, "--force"));
     CHECK(gate.run({"--force", "--no-fail"}) == 0);
-    CHECK(contains(gate.document["notes"].dump(), "compared all the same"));
+    CHECK(contains(gate.document["notes"].dump(), "compared anyway"));
   };
   json other = measurement();
   other["device"]["name"] = "GPU B";
@@ -34,16 +34,16 @@ TEST_CASE("compare: other devices, dims, dtypes and schemas are refused, and let
   refused(analysis_of(ops), analysis_of(ops, {"--device", "a100"}),
           "device is a100, but h200 in base.json");
   refused(analysis_of(ops), measurement(),
-          "is a \"fusecalc.measurement/1\", but base.json a \"fusecalc.analysis/1\"");
+          "the schema is \"fusecalc.measurement/1\", but base.json has \"fusecalc.analysis/1\"");
   json old = analysis_of(ops);
   old["schema"] = "fusecalc.analysis/0";
   refused(old, analysis_of(ops),
-          "fusecalc: base.json: /schema: \"fusecalc.analysis/0\" is another");
+          "fusecalc: base.json: /schema: \"fusecalc.analysis/0\" is not the version");
   json same_model = measurement();
   same_model["device"]["uuid"] = "GPU-2";
   Gate twin(measurement(), same_model);
   CHECK(twin.run() == 0);
-  CHECK(contains(twin.document["notes"].dump(), "device uuid was GPU-1, and is GPU-2"));
+  CHECK(contains(twin.document["notes"].dump(), "device uuid changed from GPU-1 to GPU-2"));
 }
 
 TEST_CASE("compare: what is no result is refused with its place") {
@@ -73,19 +73,20 @@ TEST_CASE("compare: what is no result is refused with its place") {
   refused(R"([{"schema": "fusecalc.analysis/1", "dims": []}])",
           "/0/dims: must be an object, not an array");
   refused(R"([{"input_size": 1, "output_size": 1}])",
-          "/0: has no \"schema\", so it is no result; compare takes what analyze or measure wrote "
+          "/0: not a result: it has no \"schema\"; compare takes what analyze or measure wrote "
           "with -o FILE.json");
   refused(kOps,
-          "has no \"schema\", so it is no result; compare takes what analyze or measure wrote with "
+          "not a result: it has no \"schema\"; compare takes what analyze or measure wrote with "
           "-o FILE.json");
-  refused(R"({"schema": "fusecalc.comparison/1"})",
-          "/schema: \"fusecalc.comparison/1\" is no result; compare takes fusecalc.analysis/1 or "
-          "fusecalc.measurement/1");
+  refused(
+      R"({"schema": "fusecalc.comparison/1"})",
+      "/schema: \"fusecalc.comparison/1\" is not a result; compare takes fusecalc.analysis/1 or "
+      "fusecalc.measurement/1");
   refused(R"({"x": )" + std::string(100, '[') + std::string(100, ']') + "}", "/x" + [] {
     std::string zeros;
     for (int i = 0; i < 14; ++i) zeros += "/0";
     return zeros;
-  }() + "/0: must not nest more than 16 deep");
+  }() + "/0: must not be nested more than 16 levels deep");
   const Outcome missing = invoke({"compare", "good.json", "gone.json"}).in(folder.path()).outcome();
   CHECK(missing.exit_code == 2);
   CHECK(missing.err == "fusecalc: gone.json: No such file or directory\n");
@@ -117,14 +118,15 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
   const Outcome missing = run({"base", "new"});
   CHECK(missing.exit_code == 1);
   CHECK(missing.err ==
-        "fusecalc: new: worse than base: b: removed: new has no document of that name\n");
+        "fusecalc: new: worse than base: b: removed: new has no result of that name\n");
   const Outcome nothing = run({"base", "empty"});
   CHECK(nothing.exit_code == 2);
   CHECK(nothing.out == "");
-  CHECK(nothing.err == "fusecalc: nothing to compare: no result of base has a namesake in empty\n");
+  CHECK(nothing.err ==
+        "fusecalc: nothing to compare: base and empty have no result names in common\n");
   CHECK(run({"empty", "empty"}).exit_code == 2);
   CHECK(run({"base", "new/a.json"}).err ==
-        "fusecalc: compare: base is a folder and new/a.json is none; give two files or two "
+        "fusecalc: compare: base is a folder and new/a.json is not; give two files or two "
         "folders\n");
 }
 
@@ -137,7 +139,7 @@ TEST_CASE("compare: lists of results are paired by their names") {
   Gate gate(json::array({named("a"), named("b")}), json::array({named("b"), named("c")}));
   CHECK(gate.run() == 1);
   CHECK(gate.err ==
-        "fusecalc: new.json: worse than base.json: a: removed: new.json has no document "
+        "fusecalc: new.json: worse than base.json: a: removed: new.json has no result "
         "of that name\n");
   CHECK(gate.document["specs"] == json({"a", "b", "c"}));
   Gate one_of_them(json::array({named("a"), named("b")}), named("b"));
@@ -149,7 +151,7 @@ TEST_CASE("compare: lists of results are paired by their names") {
   CHECK(none.run() == 2);
   Gate twice(json::array({named("a"), named("a")}), named("a"));
   CHECK(twice.run() == 2);
-  CHECK(contains(twice.err, "base.json: another result is called \"a\", too"));
+  CHECK(contains(twice.err, "base.json: two results are named \"a\""));
 }
 
 TEST_CASE("compare: one side may be standard input, and not both") {
@@ -170,7 +172,7 @@ TEST_CASE("compare: nothing in common is nothing to compare") {
   Gate gate({{"schema", "fusecalc.analysis/1"}}, {{"schema", "fusecalc.analysis/1"}});
   CHECK(gate.run() == 2);
   CHECK(gate.err ==
-        "fusecalc: nothing to compare: base.json and new.json have no figure in common\n");
+        "fusecalc: nothing to compare: base.json and new.json have no figures in common\n");
 }
 
 TEST_CASE("compare: the verdict's files are written even where the gate fails") {

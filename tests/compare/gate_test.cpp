@@ -48,7 +48,7 @@ TEST_CASE("compare: improvements pass and are shown; strict fails on them") {
   CHECK(gate.verdict("auto", "bytes") == "better");
   CHECK(gate.finding("auto", "bytes")["note"] == "h is no longer written (4.000 kB)");
   CHECK(gate.run({"--strict"}) == 1);
-  CHECK(contains(gate.err, "new.json: other than base.json: "));
+  CHECK(contains(gate.err, "new.json: different from base.json: "));
 }
 
 TEST_CASE("compare: measured bytes may grow by 1 %, and by what the counters do not tell apart") {
@@ -142,7 +142,7 @@ TEST_CASE("compare: split and merged kernels are named as such") {
   CHECK(finding["change"] == "split");
   CHECK(finding["verdict"] == "worse");
   CHECK(finding["note"] ==
-        "h is now written and read (8.000 kB); apart at h: could be fused, saving 8.000 kB");
+        "h is now written and read (8.000 kB); not fused at h: could be fused, saving 8.000 kB");
   Gate together(analysis_of(split), analysis_of(fused));
   CHECK(together.run() == 0);
   CHECK(together.finding("explicit", "bytes", "sum, act -> sum+act")["change"] == "merged");
@@ -176,12 +176,12 @@ TEST_CASE("compare: zero and null baselines are compared as far as they go, and 
   CHECK(lost.run() == 0);
   CHECK(lost.verdict("auto", "dram_read") == "unknown");
   CHECK(lost.finding("auto", "dram_read")["note"] ==
-        "not known any more: counters are not permitted");
+        "no longer available: counters are not permitted");
   CHECK(lost.run({"--strict"}) == 1);
   Gate gained(uncounted, measurement());
   CHECK(gained.run() == 0);
   CHECK(gained.finding("auto", "dram_read")["note"] ==
-        "not known before: counters are not permitted");
+        "not available before: counters are not permitted");
   Gate neither(uncounted, uncounted);
   CHECK(neither.run({"--strict"}) == 0);
 }

@@ -21,7 +21,7 @@ TEST_CASE("compare: a byte more is within a tolerance that is asked for, and els
   CHECK(gate.run({"--tolerance", "bytes=119"}) == 1);
   CHECK(gate.run({"--tolerance", "bytes=120"}) == 0);
   CHECK(gate.run({"--tolerance", "other*:bytes=1%"}) == 1);
-  CHECK(contains(gate.document["notes"].dump(), "no figure here matches the tolerance"));
+  CHECK(contains(gate.document["notes"].dump(), "no figure matches the tolerance"));
   CHECK(gate.run({"--tolerance", "std??:bytes=1%"}) == 0);
   CHECK(gate.run({"--tolerance", "*/sum*:bytes=1%"}) == 1);                     // of kernels only
   CHECK(gate.run({"--tolerance", "bytes=1%", "--tolerance", "bytes=0"}) == 1);  // the last decides
@@ -39,10 +39,11 @@ TEST_CASE("compare: what a tolerance cannot be is refused") {
     CHECK_MESSAGE(contains(outcome.err, why), outcome.err);
   };
   refused({"--tolerance", "1%"}, "must look like bytes=0,dram=1%,time=5%, not \"1%\"");
-  refused({"--tolerance", "byte=1%"}, "\"byte\" is none of bytes, dram or time (did you mean");
-  refused({"--tolerance", "time=5"}, "time must be a share such as 5%, a time such as 2us, or 0");
+  refused({"--tolerance", "byte=1%"}, "\"byte\" is not one of bytes, dram or time (did you mean");
+  refused({"--tolerance", "time=5"},
+          "time must be a percentage such as 5%, a time such as 2us, or 0");
   refused({"--tolerance", "bytes=-1%"},
-          "bytes must be a share such as 1%, a number of bytes, or 0");
+          "bytes must be a percentage such as 1%, a number of bytes, or 0");
   refused({"--tolerance", "bytes=1.5"}, "bytes must be");
   refused({"--tolerance", "bytes=1%,bytes=2%"}, "bytes is given twice");
   refused({"--tolerance-file", "gone.json"}, "gone.json: No such file");
@@ -51,7 +52,8 @@ TEST_CASE("compare: what a tolerance cannot be is refused") {
     refused({"--tolerance-file", "t.json"}, "fusecalc: t.json: " + why);
   };
   file(R"({"bites": "1%"})", "/bites: unknown key \"bites\" (did you mean \"bytes\"?)");
-  file(R"({"time": 5})", "/time: must be a share such as 5%, a time such as 2us, or 0, not \"5\"");
+  file(R"({"time": 5})",
+       "/time: must be a percentage such as 5%, a time such as 2us, or 0, not \"5\"");
   file(R"({"rules": [{"spec": "a"}]})", "/rules/0: needs one of bytes, dram or time");
   file(R"({"schema": "fusecalc.tolerances/2"})", "/schema: must be \"fusecalc.tolerances/1\"");
 }

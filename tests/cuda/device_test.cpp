@@ -258,7 +258,7 @@ TEST_CASE("compiled kernels report what they need, and the second time come from
 TEST_CASE("more memory than there is is refused") {
   GpuBackend& gpu = timing_gpu();
   CHECK_THROWS_WITH_AS(gpu.allocate(std::uint64_t{1} << 50U),
-                       doctest::Contains("the GPU's memory is used up"), Error);
+                       doctest::Contains("out of GPU memory"), Error);
 }
 
 TEST_CASE("an index that no device has is refused") {

@@ -41,7 +41,7 @@ TEST_CASE("few bytes drown in the chip-wide counters' noise") {
   const Bytes each{2000, 2000};
   const auto notes = explain_gaps(plan_of(each, {9000, 2000}, {4000, 4000}), 2000, kDevice);
   REQUIRE(notes.size() == 2);
-  CHECK(notes[0].starts_with("unfused, k alone: reads +350.0 %: few bytes"));
+  CHECK(notes[0].starts_with("unfused, k alone: reads +350.0 %: too little traffic"));
 }
 
 TEST_CASE("what is not known is called unexplained") {

@@ -123,7 +123,7 @@ TEST_CASE("one wrong element is found, and named") {
   const Verification result = bench.check();
   CHECK_FALSE(result.ok);
   CHECK(result.max_rel_err > result.tolerance);
-  CHECK(result.worst.starts_with("y[39, 49] is 0.5, not "));
+  CHECK(result.worst.starts_with("y[39, 49] is 0.5, expected "));
 }
 
 TEST_CASE("poison, infinities and what is no number are wrong where a number is due") {
@@ -223,7 +223,7 @@ TEST_CASE("two plans are compared over every element") {
   const Verification result = compared();
   CHECK_FALSE(result.ok);
   CHECK(result.worst.find("is 5, and ") != std::string::npos);
-  CHECK(result.worst.ends_with("(1 of 2000 elements differ too much)"));
+  CHECK(result.worst.ends_with("(1 of 2000 elements exceed the tolerance)"));
 }
 
 TEST_CASE("half of a patched tensor's samples lie where it was patched") {
