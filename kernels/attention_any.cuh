@@ -18,6 +18,7 @@
 template <typename Acc, int kTile, int kSize, int kValueSize, bool kCausal, class Operands,
           class Scores, class Epilogue>
 struct AttentionAny {
+  static constexpr int kTileRows = kTile, kTileKeys = kTile;
   static constexpr int kEach = 4;  // queries, and keys, of a thread
   static constexpr int kAcross = kTile / kEach;
   static constexpr int kThreads = kAcross * kAcross;

@@ -8,7 +8,8 @@
 //                                                                   Scores{...}, Epilogue{...});
 //   }
 // Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
-// {ceil(queries / kRows), heads, batches}. Rows are multiples of 16 bytes apart and begin at one.
+// {ceil(queries / kTileRows), heads, batches}. Rows are multiples of 16 bytes apart and begin at
+// one.
 //
 // Traffic: as for sm_90. A block's values are on their way while it multiplies by the keys, and its
 // next keys while it weighs the values: one buffer each is enough.
@@ -23,11 +24,11 @@ struct AttentionStrides {
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm80 {
   static constexpr int kWarps = kHead <= 128 ? 8 : 4;
-  static constexpr int kRows = 16 * kWarps;
-  static constexpr int kKeys = kHead <= 128 ? 64 : 32;  // for want of registers
+  static constexpr int kTileRows = 16 * kWarps;
+  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // for want of registers
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kLineBytes = kHead * 2;
-  static constexpr int kSharedBytes = (kRows + 2 * kKeys) * kLineBytes;
+  static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * kLineBytes;
 
   // Where 16-byte chunk `chunk` of a line lies: eight lines' equal chunks never share a bank.
   static __device__ __forceinline__ int place(int line, int chunk) {
@@ -56,36 +57,37 @@ struct AttentionSm80 {
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(128) u8 shared[];
     u8* const tile_q = shared;
-    u8* const tile_k = tile_q + kRows * kLineBytes;
-    u8* const tile_v = tile_k + kKeys * kLineBytes;
+    u8* const tile_k = tile_q + kTileRows * kLineBytes;
+    u8* const tile_v = tile_k + kTileKeys * kLineBytes;
     const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-    const int query = block * kRows, head = blockIdx.y, batch = blockIdx.z;
+    const int query = block * kTileRows, head = blockIdx.y, batch = blockIdx.z;
     const int key_head = head / (shape.heads / shape.key_heads);
     q += batch * strides.q_batch + head * strides.q_head;
     k += batch * strides.k_batch + key_head * strides.k_head;
     v += batch * strides.v_batch + key_head * strides.v_head;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first = query + warp * 16;
-    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    const int blocks =
+        key_blocks<kCausal, kTileKeys>(shape, min(query + kTileRows, shape.queries) - 1);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
 
-    fetch<kRows>(tile_q, q, strides.q_row, query, shape.queries, shape.size);
+    fetch<kTileRows>(tile_q, q, strides.q_row, query, shape.queries, shape.size);
     if (blocks > 0)
-      fetch<kKeys>(tile_k, k, strides.k_row, (blocks - 1) * kKeys, shape.keys, shape.size);
+      fetch<kTileKeys>(tile_k, k, strides.k_row, (blocks - 1) * kTileKeys, shape.keys, shape.size);
     OnlineSoftmax softmax;
     float o[kHead / 2] = {};
     for (int i = blocks - 1; i >= 0; --i) {
-      const int key = i * kKeys;
+      const int key = i * kTileKeys;
       copies_wait<0>();
       __syncthreads();  // the keys are here, and nobody reads the values of before
-      fetch<kKeys>(tile_v, v, strides.v_row, key, shape.keys, shape.value_size);
-      float s[kKeys / 2] = {};
+      fetch<kTileKeys>(tile_v, v, strides.v_row, key, shape.keys, shape.value_size);
+      float s[kTileKeys / 2] = {};
 #pragma unroll
       for (int d = 0; d < kHead / 16; ++d) {
         u32 a[4];
         load_matrices(tile_q + place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
 #pragma unroll
-        for (int j = 0; j < kKeys / 16; ++j) {
+        for (int j = 0; j < kTileKeys / 16; ++j) {
           u32 b[4];
           load_matrices(tile_k + place(j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2), b);
           multiply(group(s, 2 * j), a, b[0], b[1], Element{});
@@ -100,9 +102,10 @@ struct AttentionSm80 {
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       copies_wait<0>();
       __syncthreads();  // the values are here, and nobody reads the keys any more
-      if (i > 0) fetch<kKeys>(tile_k, k, strides.k_row, key - kKeys, shape.keys, shape.size);
+      if (i > 0)
+        fetch<kTileKeys>(tile_k, k, strides.k_row, key - kTileKeys, shape.keys, shape.size);
 #pragma unroll
-      for (int j = 0; j < kKeys / 16; ++j) {
+      for (int j = 0; j < kTileKeys / 16; ++j) {
         u32 a[4];
 #pragma unroll
         for (int x = 0; x < 4; ++x) {

@@ -9,10 +9,10 @@
 //                                                                   Epilogue{...});
 //   }
 // Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
-// {ceil(queries / kRows), heads, batches}.
+// {ceil(queries / kTileRows), heads, batches}.
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   q: extents {size, queries, heads, batches}, box {64, kRows, 1, 1}
-//   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kKeys, 1, 1}
+//   q: extents {size, queries, heads, batches}, box {64, kTileRows, 1, 1}
+//   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kTileKeys, 1, 1}
 // Strides are whatever the tensors have, in multiples of 16 bytes.
 //
 // Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are
@@ -25,13 +25,13 @@
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm90 {
   static constexpr int kConsumers = kHead == 64 && !Scores::kActive && !Scores::kWeighs ? 3 : 2;
-  static constexpr int kRows = 64 * kConsumers;
+  static constexpr int kTileRows = 64 * kConsumers;
   // What shared memory and the accumulators have room for.
-  static constexpr int kKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
+  static constexpr int kTileKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
   static constexpr int kStages = 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr int kBoxes = (kHead + 63) / 64;  // of 128-byte lines that a tile is made of
-  static constexpr u32 kBoxQ = kRows * 128, kBoxK = kKeys * 128;
+  static constexpr u32 kBoxQ = kTileRows * 128, kBoxK = kTileKeys * 128;
   static constexpr u32 kBytesQ = kBoxes * kBoxQ, kBytesK = kBoxes * kBoxK;
   static constexpr u32 kSharedBytes = kBytesQ + 2 * kStages * kBytesK + 128;
 
@@ -62,8 +62,9 @@ struct AttentionSm90 {
     __syncthreads();
     // Causal: the rows that see most keys first.
     const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-    const int query = block * kRows, head = blockIdx.y, batch = blockIdx.z;
-    const int blocks = key_blocks<kCausal, kKeys>(shape, min(query + kRows, shape.queries) - 1);
+    const int query = block * kTileRows, head = blockIdx.y, batch = blockIdx.z;
+    const int blocks =
+        key_blocks<kCausal, kTileKeys>(shape, min(query + kTileRows, shape.queries) - 1);
     if (threadIdx.x < 128) {
       shrink_registers<24>();
       if (threadIdx.x == 0) {
@@ -71,7 +72,7 @@ struct AttentionSm90 {
         barrier_expect(&barriers.queries, kBytesQ);
         fetch(tile_q, kBoxQ, q, &barriers.queries, query, head, batch);
         for (int i = 0; i < blocks; ++i) {
-          const int stage = i % kStages, key = (blocks - 1 - i) * kKeys;
+          const int stage = i % kStages, key = (blocks - 1 - i) * kTileKeys;
           const u32 parity = (i / kStages & 1) ^ 1;
           barrier_wait(&barriers.keys_empty[stage], parity);
           barrier_expect(&barriers.keys_full[stage], kBytesK);
@@ -121,8 +122,8 @@ struct AttentionSm90 {
     const u64 desc_v = wgmma_operand(tiles_v, kBoxK);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
     OnlineSoftmax softmax;
-    float s[kKeys / 2], factor[2];
-    u32 weights[kKeys / 16][4];
+    float s[kTileKeys / 2], factor[2];
+    u32 weights[kTileKeys / 16][4];
     if (consumer > 0) turn_arrive(0);
     if (consumer > 1) turn_arrive(1);
     barrier_wait(&barriers.queries, 0);
@@ -134,9 +135,9 @@ struct AttentionSm90 {
     wgmma_wait<0>();
     pin(s);
     if (signals) barrier_arrive(&barriers.keys_empty[0]);
-    prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1) * kKeys, s);
+    prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1) * kTileKeys, s);
     softmax.step(s, to_log2, factor);
-    change_weights(shape, scores, batch, head, first, (blocks - 1) * kKeys, s);
+    change_weights(shape, scores, batch, head, first, (blocks - 1) * kTileKeys, s);
     pack(s, weights);
     for (int i = 1; i < blocks; ++i) {
       const int stage = i % kStages, before = (i - 1) % kStages;
@@ -151,9 +152,9 @@ struct AttentionSm90 {
       wgmma_wait<1>();
       pin(s);
       if (signals) barrier_arrive(&barriers.keys_empty[stage]);
-      prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1 - i) * kKeys, s);
+      prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1 - i) * kTileKeys, s);
       softmax.step(s, to_log2, factor);
-      change_weights(shape, scores, batch, head, first, (blocks - 1 - i) * kKeys, s);
+      change_weights(shape, scores, batch, head, first, (blocks - 1 - i) * kTileKeys, s);
       wgmma_wait<0>();
       pin(o);
       if (signals) barrier_arrive(&barriers.values_empty[before]);
@@ -170,39 +171,39 @@ struct AttentionSm90 {
     pin(o);
   }
 
-  // s = q k^T, 64 queries by kKeys keys.
-  static __device__ __forceinline__ void multiply_keys(float (&s)[kKeys / 2], u64 desc_q,
+  // s = q k^T, 64 queries by kTileKeys keys.
+  static __device__ __forceinline__ void multiply_keys(float (&s)[kTileKeys / 2], u64 desc_q,
                                                        u64 desc_k) {
     pin(s);
     wgmma_begin();
 #pragma unroll
     for (int d = 0; d < kHead / 16; ++d) {
       const u32 within = d % 4 * (32 >> 4);
-      Wgmma<kKeys>::template shared<false, false>(s, desc_q + (d / 4 * (kBoxQ >> 4) + within),
-                                                  desc_k + (d / 4 * (kBoxK >> 4) + within), d > 0,
-                                                  Element{});
+      Wgmma<kTileKeys>::template shared<false, false>(s, desc_q + (d / 4 * (kBoxQ >> 4) + within),
+                                                      desc_k + (d / 4 * (kBoxK >> 4) + within),
+                                                      d > 0, Element{});
     }
     pin(s);
   }
 
-  // o += weights v: a tile of values is kKeys lines, so it is MN-major as an operand.
+  // o += weights v: a tile of values is kTileKeys lines, so it is MN-major as an operand.
   static __device__ __forceinline__ void weigh_values(float (&o)[kHead / 2],
-                                                      const u32 (&weights)[kKeys / 16][4],
+                                                      const u32 (&weights)[kTileKeys / 16][4],
                                                       u64 desc_v, bool keep) {
     pin(o);
     wgmma_begin();
 #pragma unroll
-    for (int i = 0; i < kKeys / 16; ++i) {
+    for (int i = 0; i < kTileKeys / 16; ++i) {
       Wgmma<kHead>::template registers<true>(o, weights[i], desc_v + i * (16 * 128 >> 4),
                                              keep || i > 0, Element{});
     }
     pin(o);
   }
 
-  static __device__ __forceinline__ void pack(const float (&s)[kKeys / 2],
-                                              u32 (&weights)[kKeys / 16][4]) {
+  static __device__ __forceinline__ void pack(const float (&s)[kTileKeys / 2],
+                                              u32 (&weights)[kTileKeys / 16][4]) {
 #pragma unroll
-    for (int i = 0; i < kKeys / 4; ++i) {
+    for (int i = 0; i < kTileKeys / 4; ++i) {
       weights[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], Element{});
     }
   }

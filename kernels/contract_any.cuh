@@ -14,6 +14,8 @@
 template <typename Acc, class Operands, class Epilogue>
 struct ContractAny {
   static constexpr int kTile = 64, kDepth = 16, kThreads = 256;
+  static constexpr int kTileRows = kTile, kTileColumns = kTile;
+  static constexpr u32 kSharedBytes = 0;  // none of it dynamic
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
   static_assert(kTile == ContractShape::kStripRows, "a tile is one strip of its columns");

@@ -3,25 +3,33 @@
 // Needs elements.cuh, quick.cuh, epilogue.cuh and tile_walk.cuh before it.
 //
 // Operands is that of contract_any.cuh, of floats; Epilogue that of contract_rows_sm90.cuh. Launch:
-// kThreads threads, kRows floats of dynamic shared memory for each column of C (a multiple of 8 of
-// them), and a block for each kRows rows of each batch.
+// kThreads threads, kTileRows floats of dynamic shared memory for each column of C (a multiple of 8
+// of them), and a block for each kTileRows rows of each batch.
 //
-// Traffic: a block holds kRows whole rows of C on chip. It reads its rows of A again for every
+// Traffic: a block holds kTileRows whole rows of C on chip. It reads its rows of A again for every
 // kTileN columns, and all of B: both come from the L2. The multiplications, by ordinary
 // arithmetic, are what takes the time.
 
 template <class Operands, class Epilogue>
 struct ContractRowsAny {
-  static constexpr int kRows = 32, kTileN = 256, kDepth = 16, kThreads = 256;
+  static constexpr int kTileRows = 32, kTileN = 256, kDepth = 16, kThreads = 256;
+  // Dynamic shared memory for whole rows of so many columns.
+  static __device__ constexpr u32 shared_bytes(int columns) {
+    return kTileRows * ((columns + 7) / 8 * 8) * sizeof(float);
+  }
+  // Static shared memory, for the operands.
+  static constexpr u32 kMostOperandBytes = 20 << 10;
+  static_assert(kDepth * (kTileRows + 1 + kTileN + 4) * sizeof(float) <= kMostOperandBytes,
+                "operands fit");
   typedef typename Epilogue::Rows Rows;
   typedef typename Rows::State State;
 
   static __device__ __forceinline__ void run(const ContractShape& shape, const Operands& operands,
                                              const Epilogue& epilogue) {
-    extern __shared__ __align__(16) float held[];  // [kRows][columns]
+    extern __shared__ __align__(16) float held[];  // [kTileRows][columns]
     const int columns = (shape.n + 7) / 8 * 8;
-    const int units = (shape.m + kRows - 1) / kRows;
-    const int batch = blockIdx.x / units, m0 = blockIdx.x % units * kRows;
+    const int units = (shape.m + kTileRows - 1) / kTileRows;
+    const int batch = blockIdx.x / units, m0 = blockIdx.x % units * kTileRows;
     for (int n0 = 0; n0 < shape.n; n0 += kTileN) {
       multiply_tile(shape, operands, batch, m0, n0, columns, held);
     }
@@ -63,9 +71,9 @@ struct ContractRowsAny {
   static __device__ __forceinline__ void multiply_tile(const ContractShape& shape,
                                                        const Operands& operands, int batch, int m0,
                                                        int n0, int columns, float* held) {
-    __shared__ float a[kDepth][kRows + 1];
+    __shared__ float a[kDepth][kTileRows + 1];
     __shared__ __align__(16) float b[kDepth][kTileN + 4];
-    constexpr int kA = kRows * kDepth / kThreads, kB = kTileN * kDepth / kThreads;
+    constexpr int kA = kTileRows * kDepth / kThreads, kB = kTileN * kDepth / kThreads;
     float next_a[kA], next_b[kB];
     const auto fetch = [&](int k0) {
       const int line = threadIdx.x / kDepth, k = k0 + threadIdx.x % kDepth;

@@ -29,10 +29,11 @@
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
 struct ContractRowsSm90 {
-  static constexpr int kTileM = 128;
-  typedef OperandTile<Element, kTileM, kAlongM> TileA;
+  static constexpr int kTileRows = 128, kTileColumns = kTileN;
+  static constexpr int kBlocksPerCluster = kCluster;
+  typedef OperandTile<Element, kTileRows, kAlongM> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
-  static constexpr int kTileK = TileA::kDepth;
+  static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kConsumers = 2;           // warpgroups, of 64 rows each
   static constexpr int kWarps = 4 * kConsumers;  // that multiply
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -43,7 +44,7 @@ struct ContractRowsSm90 {
   typedef typename Rows::State State;
   static constexpr int kParts = Rows::kParts;
   // Folds of every row by every block, for two tiles in turn.
-  static constexpr u32 kTradeBytes = 2 * kCluster * kTileM * sizeof(State);
+  static constexpr u32 kTradeBytes = 2 * kCluster * kTileRows * sizeof(State);
   static constexpr u32 kSharedBytes = kStages * kStageBytes + kTradeBytes + 256;
 
   struct Barriers {
@@ -69,9 +70,9 @@ struct ContractRowsSm90 {
       cluster_sync();
     else
       __syncthreads();
-    const int units = (shape.m + kTileM - 1) / kTileM;
+    const int units = (shape.m + kTileRows - 1) / kTileRows;
     const int tiles = units * shape.inner * shape.outer;
-    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x < 128) {
       shrink_registers<40>();
       if (threadIdx.x == 0) produce(a, b, shape, units, tiles, steps, rank, shared, barriers.ring);
@@ -90,12 +91,12 @@ struct ContractRowsSm90 {
                                                  int steps, u32 rank, u8* stages, Ring& ring) {
     auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
-      const int batch = tile / units, m = tile % units * kTileM, n = (int)rank * kTileN;
+      const int batch = tile / units, m = tile % units * kTileRows, n = (int)rank * kTileN;
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
       const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
       for (int step = 0; step < steps; ++step, at.next()) {
-        const int k = step * kTileK;
+        const int k = step * kTileDepth;
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
         barrier_expect(full, kStageBytes);
@@ -129,9 +130,9 @@ struct ContractRowsSm90 {
       wgmma_wait<0>();
       pin(acc);
       release(ring, before, thread, rank);
-      const Piece piece{tile / units, tile % units * kTileM + consumer * 64 + thread / 32 * 16,
+      const Piece piece{tile / units, tile % units * kTileRows + consumer * 64 + thread / 32 * 16,
                         (int)rank * kTileN, shape.m, shape.n};
-      finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileM,
+      finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileRows,
              &barriers.trade[turn % 2][consumer * 4 + thread / 32], epilogue);
     }
   }
@@ -162,7 +163,7 @@ struct ContractRowsSm90 {
     for (int half = 0; half < 2; ++half) {
       rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
       if constexpr (kCluster > 1) {
-        State* const slot = trade + rank * kTileM + line + 8 * half;
+        State* const slot = trade + rank * kTileRows + line + 8 * half;
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
           for (int p = 0; p < kParts; ++p) {
@@ -178,7 +179,7 @@ struct ContractRowsSm90 {
         rows[half] = trade[line + 8 * half];
 #pragma unroll
         for (int from = 1; from < kCluster; ++from) {
-          rows[half] = Rows::merge(rows[half], trade[from * kTileM + line + 8 * half]);
+          rows[half] = Rows::merge(rows[half], trade[from * kTileRows + line + 8 * half]);
         }
       }
     } else {

@@ -11,8 +11,8 @@
 // Element: bf16 or f16. kRowTiles: 1, 2 or 4 of 16 rows. kColumnTiles: 1, 2 or 4 of 8 columns; 1 is
 // best unless n is tens of thousands. For more than 16 rows and many columns ContractSm90 is faster
 // where there is one. k, lines and batch strides are multiples of 8.
-// Launch: 256 threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileN), batches}. A
-// row's partials count tiles of kTileN.
+// Launch: 256 threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileColumns),
+// batches}. A row's partials count tiles of kTileColumns.
 //
 // Traffic: B is all there is to move, each element of it once, straight from memory to the
 // registers that the tensor cores read. A product does not mind in which order k is summed: a lane
@@ -24,9 +24,9 @@ template <typename Element, int kRowTiles, int kColumnTiles, class Epilogue>
 struct ContractSkinny {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kRows = 16 * kRowTiles;
-  static constexpr int kTileN = 8 * kColumnTiles;
-  static constexpr int kSharedBytes = kWarps * kRows * kTileN * 4;
+  static constexpr int kTileRows = 16 * kRowTiles;
+  static constexpr int kTileColumns = 8 * kColumnTiles;
+  static constexpr int kSharedBytes = kWarps * kTileRows * kTileColumns * 4;
   static constexpr int kStep = 32;                       // of k, by one warp
   static constexpr int kAhead = kRowTiles == 4 ? 2 : 4;  // steps that are loaded together
   typedef typename Epilogue::Rows Rows;
@@ -48,7 +48,7 @@ struct ContractSkinny {
     a += outer * strides.a_outer + inner * strides.a_inner;
     b += outer * strides.b_outer + inner * strides.b_inner;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int n = blockIdx.x * kTileN;
+    const int n = blockIdx.x * kTileColumns;
     float acc[kRowTiles][kColumnTiles][4] = {};
     for (int k0 = warp * kStep; k0 < shape.k; k0 += kAhead * kWarps * kStep) {
       uint4 fb[kAhead][kColumnTiles];
@@ -80,7 +80,7 @@ struct ContractSkinny {
         }
       }
     }
-    float* const own = sums + warp * kRows * kTileN;
+    float* const own = sums + warp * kTileRows * kTileColumns;
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
@@ -88,7 +88,7 @@ struct ContractSkinny {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int row = i * 16 + lane / 4 + e / 2 * 8, column = j * 8 + lane % 4 * 2 + e % 2;
-          own[row * kTileN + column] = acc[i][j][e];
+          own[row * kTileColumns + column] = acc[i][j][e];
         }
       }
     }
@@ -99,7 +99,7 @@ struct ContractSkinny {
   // A thread has eight columns of a row.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int n,
                                                 float* sums, const Epilogue& epilogue) {
-    constexpr int kPieces = kRows * kColumnTiles;
+    constexpr int kPieces = kTileRows * kColumnTiles;
 #pragma unroll 1
     for (int piece = threadIdx.x; piece < (kPieces + 31) / 32 * 32; piece += kThreads) {
       const int row = piece / kColumnTiles, column = piece % kColumnTiles * 8;
@@ -107,12 +107,12 @@ struct ContractSkinny {
       const bool inside = row < shape.m && valid > 0;
       typename Rows::State folded = Rows::none();
       if (inside) {
-        float* const at = sums + row * kTileN + column;
+        float* const at = sums + row * kTileColumns + column;
         float v[8] = {};
 #pragma unroll
         for (int w = 0; w < kWarps; ++w) {
 #pragma unroll
-          for (int i = 0; i < 8; ++i) v[i] += at[w * kRows * kTileN + i];
+          for (int i = 0; i < 8; ++i) v[i] += at[w * kTileRows * kTileColumns + i];
         }
         epilogue(batch, (i64)row, (i64)n + column, v, valid);
         if constexpr (Rows::kParts > 0) folded = Rows::of_row(v, valid);
@@ -131,10 +131,10 @@ struct ContractSkinny {
     }
     if constexpr (Columns::kParts > 0) {
       __syncthreads();
-      if (threadIdx.x < kTileN && n + threadIdx.x < shape.n) {
+      if (threadIdx.x < kTileColumns && n + threadIdx.x < shape.n) {
         typename Columns::State state = Columns::none();
-        for (int row = 0; row < min(kRows, shape.m); ++row) {
-          state = Columns::merge(state, Columns::of(sums[row * kTileN + threadIdx.x]));
+        for (int row = 0; row < min(kTileRows, shape.m); ++row) {
+          state = Columns::merge(state, Columns::of(sums[row * kTileColumns + threadIdx.x]));
         }
         epilogue.column_done(batch, 0, n + threadIdx.x, state);
       }

@@ -28,7 +28,9 @@ template <typename Element, int kRows, int kTileN, int kSplit, bool kAlongN, cla
 struct ContractSkinnySm90 {
   typedef OperandTile<Element, kRows, false> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
-  static constexpr int kTileK = TileA::kDepth;
+  static constexpr int kTileRows = kRows, kTileColumns = kTileN;
+  static constexpr int kTileDepth = TileA::kDepth;
+  static constexpr int kBlocksPerCluster = kSplit;
   static constexpr int kConsumers = kTileN / 64;  // warpgroups
   static constexpr int kThreads = 128 * kConsumers + 32;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
@@ -53,7 +55,7 @@ struct ContractSkinnySm90 {
     __syncthreads();
     const int rank = kSplit > 1 ? (int)cluster_rank() : 0;
     const int tile = blockIdx.x / kSplit, batch = blockIdx.y;
-    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const int first = (int)((i64)steps * rank / kSplit);
     const int count = (int)((i64)steps * (rank + 1) / kSplit) - first;
     float* const sums = reinterpret_cast<float*>(shared);
@@ -85,7 +87,7 @@ struct ContractSkinnySm90 {
     const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
     auto at = Ring::to_fill();
     for (int step = first; step < first + count; ++step, at.next()) {
-      const int k = step * kTileK;
+      const int k = step * kTileDepth;
       u8* const to = stages + at.stage * kStageBytes;
       u64* const full = ring.wait_empty(at);
       barrier_expect(full, kStageBytes);

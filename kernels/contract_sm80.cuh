@@ -13,7 +13,7 @@
 // elements, and of as many bytes in memory. kAlongM: A lies as [k][m], else [m][k].
 // kAlongN: B lies as [k][n], else [n][k].
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
-// kTileM x kTileN of each batch. A row's partials count tiles of kTileN.
+// kTileRows x kTileColumns of each batch. A row's partials count tiles of kTileColumns.
 //
 // Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
 // Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
@@ -21,16 +21,16 @@
 template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
           class Epilogue>
 struct ContractSm80 {
-  static constexpr int kTileM = 128, kTileN = 128;
+  static constexpr int kTileRows = 128, kTileColumns = 128;
   static constexpr int kLineBytes = 64;  // of K in a tile
   static constexpr int kSize = sizeof(Element);
-  static constexpr int kTileK = kLineBytes / kSize;
+  static constexpr int kTileDepth = kLineBytes / kSize;
   static constexpr int kThreads = 256;
   // Narrow copies keep many addresses, exact products many halves: those need the registers.
   static constexpr int kBlocksPerSm =
       kAlignA * kSize < 8 || kAlignB * kSize < 8 || sizeof(Product) > kSize ? 1 : 2;
   static constexpr int kStages = 4;
-  static constexpr int kTileBytes = kTileM * kLineBytes;
+  static constexpr int kTileBytes = kTileRows * kLineBytes;
   static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
@@ -115,19 +115,19 @@ struct ContractSm80 {
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(128) u8 shared[];
-    const TileWalk walk(shape, kTileM, kTileN);
+    const TileWalk walk(shape, kTileRows, kTileColumns);
     int batch, unit, column;
     walk.locate(blockIdx.x, &batch, &unit, &column);
     const int outer = batch / shape.inner, inner = batch % shape.inner;
     a += outer * strides.a_outer + inner * strides.a_inner;
     b += outer * strides.b_outer + inner * strides.b_inner;
-    const int m = unit * kTileM, n = column * kTileN;
-    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const int m = unit * kTileRows, n = column * kTileColumns;
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const auto fetch_step = [&](int step) {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
-        fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileK, shape.k);
-        fetch<kAlignB, kAlongN>(tile + kTileBytes, b, strides.b_line, n, shape.n, step * kTileK,
+        fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
+        fetch<kAlignB, kAlongN>(tile + kTileBytes, b, strides.b_line, n, shape.n, step * kTileDepth,
                                 shape.k);
       }
       copies_commit();
@@ -168,12 +168,12 @@ struct ContractSm80 {
                                                 int column, const float (&acc)[4][4][4], u8* shared,
                                                 const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int strip = unit * (kTileM / ContractShape::kStripRows) + warp / 4;
+    const int strip = unit * (kTileRows / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;
     typedef typename Columns::State ColumnState;
     RowState* const row_folds = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
     ColumnState* const folds = reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
-    const int n = column * kTileN + warp % 4 * 32;
+    const int n = column * kTileColumns + warp % 4 * 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const Piece piece{batch, strip * ContractShape::kStripRows + i * 16, n, shape.m, shape.n};
@@ -187,7 +187,7 @@ struct ContractSm80 {
         for (int half = 0; half < 2; ++half) {
           rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
           if (lane % 4 == 0) {
-            row_folds[warp % 4 * kTileM + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
+            row_folds[warp % 4 * kTileRows + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
                 rows[half];
           }
         }
@@ -204,12 +204,12 @@ struct ContractSm80 {
     }
     if constexpr (Rows::kParts > 0) {
       __syncthreads();
-      const int row = unit * kTileM + threadIdx.x;
-      if (threadIdx.x < kTileM && row < shape.m) {
+      const int row = unit * kTileRows + threadIdx.x;
+      if (threadIdx.x < kTileRows && row < shape.m) {
         RowState state = row_folds[threadIdx.x];
 #pragma unroll
         for (int w = 1; w < 4; ++w) {
-          state = Rows::merge(state, row_folds[w * kTileM + threadIdx.x]);
+          state = Rows::merge(state, row_folds[w * kTileRows + threadIdx.x]);
         }
         epilogue.row_done(batch, row, column, state);
       }

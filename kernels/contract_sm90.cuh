@@ -52,12 +52,12 @@ enum class LinesOfB { kAlong, kAcross, kInOrder };
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue>
 struct ContractSm90 {
-  static constexpr int kTileM = 128;
+  static constexpr int kTileRows = 128, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
-  typedef OperandTile<Element, kTileM, kAlongM> TileA;
+  typedef OperandTile<Element, kTileRows, kAlongM> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
-  static constexpr int kTileK = TileA::kDepth;
+  static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -99,8 +99,8 @@ struct ContractSm90 {
       __syncthreads();
 
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-    const TileWalk walk(shape, kTileM * kCluster, kTileN);
-    const int steps = (shape.k + kTileK - 1) / kTileK;
+    const TileWalk walk(shape, kTileRows * kCluster, kTileN);
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       shrink_registers<40>();
       if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, shared, ring);
@@ -131,13 +131,13 @@ struct ContractSm90 {
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
-        int k = step * kTileK;
+        int k = step * kTileDepth;
         if constexpr (kOfA) {
           barrier_expect(full, kStageBytes);
           int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
-          TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileM, k, piece,
-                                   c3);
+          TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
+                                   piece, c3);
         } else {
           fetch_b(to + TileA::kBytes, map, full, column * kTileN, k, c2, c3, rank);
         }

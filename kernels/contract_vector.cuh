@@ -6,14 +6,17 @@
 // as many bytes in memory. kLanes: threads that have a row together: 8 or 32 where there are rows
 // enough, else kThreads. kSplit: blocks that share a row, for few and long ones; more than 1 wants
 // kLanes to be kThreads and `work`: 4 * kSplit + 4 bytes for each row, all zero before the first
-// launch. Launch: kThreads threads; ceil(rows / kRows) * kSplit blocks, rows those of all batches.
+// launch. Launch: kThreads threads; ceil(rows / kTileRows) * kSplit blocks, rows those of all
+// batches.
 //
 // Traffic: A once; b stays in the L2. All threads have several loads of 16 bytes in flight.
 
 template <typename Element, int kAlign, int kLanes, int kSplit, class Epilogue>
 struct ContractVector {
   static constexpr int kThreads = kLanes > 32 ? 512 : 256;
-  static constexpr int kRows = kThreads / kLanes;  // of a block
+  static constexpr int kTileRows = kThreads / kLanes;  // of a block
+  static constexpr int kTileColumns = 1;
+  static constexpr u32 kSharedBytes = 0;  // none of it dynamic
   static constexpr int kMost = 16 / sizeof(Element);
   static constexpr int kPack = kAlign < kMost ? kAlign : kMost;
   static_assert(kLanes == kThreads || (kLanes <= 32 && kSplit == 1), "only blocks share a row");
@@ -88,7 +91,7 @@ struct ContractVector {
                                              const Epilogue& epilogue, u8* work = nullptr) {
     const int batches = shape.inner * shape.outer;
     const i64 rows = (i64)shape.m * batches;
-    const i64 found = (i64)(blockIdx.x / kSplit) * kRows + threadIdx.x / kLanes;
+    const i64 found = (i64)(blockIdx.x / kSplit) * kTileRows + threadIdx.x / kLanes;
     const i64 row = found < rows ? found : 0;  // shuffles want whole warps
     const int part = blockIdx.x % kSplit;
     const int batch = batches == 1 ? 0 : (int)(row / shape.m);

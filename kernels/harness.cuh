@@ -2,11 +2,13 @@
 
 typedef unsigned long long u64;
 
+constexpr unsigned kThreads = 256;  // of a block, but for hold()
+
 // Loads a buffer and stores nothing, so that it pushes everything else out of the L2 and leaves no
 // dirty line behind. (A memset would leave the L2 full of lines that the next kernel's range pays
 // for.) What it loads must be used: ptxas drops loads that are not, asm volatile or no. One thread
 // in four thousand million writes four bytes to the sink.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(kThreads)
     sweep(const uint4* buffer, u64 vectors, unsigned* sink) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   unsigned all = 0;
@@ -82,7 +84,7 @@ __device__ unsigned random_nibble(u64 seed, u64 i, int kind, double low, double 
 }
 
 // `elements` counts what is stored whole: bytes, where a type has 4 bits.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(kThreads)
     fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += stride) {
@@ -178,10 +180,10 @@ __device__ void join(Differences& into, const Differences& other) {
 }
 
 // Infinities and what is no number are equal to their own kind only.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(kThreads)
     compare(const void* a, const void* b, u64 elements, int kind, double absolute, double relative,
             Differences* results) {
-  __shared__ Differences found[256];
+  __shared__ Differences found[kThreads];
   const double infinity = __longlong_as_double(0x7ff0000000000000ll);
   Differences mine = {0, ~0ull, 0, 0};
   const u64 stride = (u64)gridDim.x * blockDim.x;
@@ -202,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(256)
   }
   found[threadIdx.x] = mine;
   __syncthreads();
-  for (unsigned half = 128; half > 0; half /= 2) {
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) join(found[threadIdx.x], found[threadIdx.x + half]);
     __syncthreads();
   }

@@ -9,6 +9,8 @@
 
 typedef unsigned long long u64;
 
+constexpr unsigned kThreads = 256;  // of a block
+
 // The slice of block b when `vectors` are dealt out to all blocks in whole lines.
 __device__ void slice_of(u64 vectors, u64* begin, u64* end) {
   const u64 lines = (vectors + 7) / 8;
@@ -17,7 +19,7 @@ __device__ void slice_of(u64 vectors, u64* begin, u64* end) {
   *end = min(vectors, *begin + each);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 8)
+extern "C" __global__ void __launch_bounds__(kThreads, 8)
     stream(const uint4* input, u64 input_bytes, uint4* output, u64 output_bytes, unsigned salt) {
   u64 in, in_end, out, out_end;
   slice_of(input_bytes / 16, &in, &in_end);

@@ -13,6 +13,7 @@
 #include "codegen/attention_parts.hpp"
 #include "codegen/ceil_div.hpp"
 #include "codegen/epilogue.hpp"
+#include "codegen/kernel_facts.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 
@@ -169,14 +170,18 @@ void AttentionWriter::write_sm90() {
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
                   map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
+  const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
+  const KernelFacts facts{.threads = 128 + rows * 2,
+                          .shared_bytes = (rows + 4 * keys) * boxes * 128 + 128,
+                          .tile_rows = rows,
+                          .tile_keys = keys};
   result_.source.architecture_bound = true;
-  result_.source.text += entry("__launch_bounds__(Attention::kThreads, 1)",
+  result_.source.text += facts.asserted_of("Attention") +
+                         entry("__launch_bounds__(Attention::kThreads, 1)",
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");
-  result_.threads = 128 + rows * 2;
-  const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
-  result_.shared_bytes = (rows + 4 * keys) * boxes * 128 + 128;
+  facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention by wgmma, {} queries a block", rows);
 }
@@ -184,15 +189,19 @@ void AttentionWriter::write_sm90() {
 void AttentionWriter::write_sm80() {
   const std::uint32_t rows = head_ <= 128 ? 128 : 64;
   const std::uint32_t keys = head_ <= 128 ? 64 : 32;
+  const KernelFacts facts{.threads = rows * 2,
+                          .shared_bytes = (rows + 2 * keys) * head_ * 2,
+                          .tile_rows = rows,
+                          .tile_keys = keys};
   result_.source.text +=
+      facts.asserted_of("Attention") +
       fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
                   q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
   result_.source.text +=
       entry("__launch_bounds__(Attention::kThreads)", "",
             fmt::format("{}, {}, {}, kShape, kStrides", emitter_.pointer(q_.tensor),
                         emitter_.pointer(k_.tensor), emitter_.pointer(v_.tensor)));
-  result_.threads = rows * 2;
-  result_.shared_bytes = (rows + 2 * keys) * static_cast<std::uint32_t>(head_) * 2;
+  facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
 }
@@ -289,12 +298,16 @@ void AttentionWriter::write_any() {
   text += fmt::format(
       "typedef AttentionAny<{}, {}, {}, {}, {}, Operands, {}, Epilogue> Attention;\n",
       name_of(type), tile, parts_.size, parts_.value_size, parts_.causal, name_of_scores());
+  const KernelFacts facts{.threads = tile / 4 * (tile / 4),
+                          .shared_bytes = shared_bytes(tile),
+                          .tile_rows = tile,
+                          .tile_keys = tile};
+  text += facts.asserted_of("Attention");
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__(Attention::kThreads) fused({}) {{\n"
       "  Attention::run(kShape, {:.17g}, Operands{{{}}}, {}, {});\n}}\n",
       emitter_.parameters(), parts_.scale, emitter_.arguments(), made_scores(), epilogue_.made());
-  result_.threads = static_cast<unsigned>(tile / 4 * (tile / 4));
-  result_.shared_bytes = static_cast<std::uint32_t>(shared_bytes(tile));
+  facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, tile) * parts_.heads * parts_.batches;
   result_.schedule = fmt::format("attention by ordinary arithmetic, {} queries a block", tile);
 }

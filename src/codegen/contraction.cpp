@@ -12,6 +12,7 @@
 #include "codegen/contraction_writer.hpp"
 #include "codegen/library.hpp"
 #include "codegen/schedule.hpp"
+#include "codegen/split_k.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
@@ -58,19 +59,22 @@ std::string ContractionWriter::entry(std::string_view bounds, std::string_view p
                      epilogue_.workspace_parameter(), call);
 }
 
-std::string ContractionWriter::mapped_entry(std::string_view contract, std::string_view bounds,
-                                            std::uint64_t cluster) const {
+std::string ContractionWriter::mapped_entry(std::string_view contract, const KernelFacts& facts,
+                                            std::string_view resident) const {
   return fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
-         entry(fmt::format("__launch_bounds__({}) __cluster_dims__({}, 1, 1)", bounds, cluster),
+         facts.asserted_of("Contract") +
+         entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
+                           resident, facts.blocks_per_cluster),
                "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
                fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
 }
 
-std::string ContractionWriter::strided_entry(std::string_view contract, std::string_view bounds,
-                                             std::string_view a, std::string_view b,
-                                             std::string_view more) const {
+std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
+                                             std::string_view resident, std::string_view a,
+                                             std::string_view b, std::string_view more) const {
   return strides() + fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
-         entry(bounds, "",
+         facts.asserted_of("Contract") +
+         entry(fmt::format("__launch_bounds__(Contract::kThreads{})", resident), "",
                fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
                            more));
 }
@@ -89,14 +93,14 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
             .extents = {operand.piece, lines, product_.k / operand.piece,
                         extent(operand.outer, product_.outer)},
             .strides = {bytes(operand.line), bytes(operand.jump), bytes(operand.outer)},
-            .box = {64, box_lines, 1, 1}};
+            .box = {kBoxElements, box_lines, 1, 1}};
   }
   return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
                       extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
           .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
-          .box = {64, operand.across ? 64U : box_lines, 1, 1}};
+          .box = {kBoxElements, operand.across ? 64U : box_lines, 1, 1}};
 }
 
 std::string ContractionWriter::strides() const {
@@ -136,9 +140,10 @@ void ContractionWriter::write_packing() {
                              type, result_.packed_at);
   constexpr std::uint64_t kThreads = 256;
   result_.source.text += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__(256) pack({}, u8* work) {{\n"
-      "  const i64 i = ((i64)blockIdx.x * 256 + threadIdx.x) * {};\n  if (i >= {}) return;\n{}}}\n",
-      emitter_.parameters(), width, tensor.elements, piece.text("  "));
+      "extern \"C\" __global__ void __launch_bounds__({0}) pack({1}, u8* work) {{\n"
+      "  const i64 i = ((i64)blockIdx.x * {0} + threadIdx.x) * {2};\n  if (i >= {3}) return;\n"
+      "{4}}}\n",
+      kThreads, emitter_.parameters(), width, tensor.elements, piece.text("  "));
   result_.source.entries.emplace_back("pack");
   result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
   result_.gaps.more_reads = result_.gaps.more_writes =
@@ -147,8 +152,7 @@ void ContractionWriter::write_packing() {
 
 // Lines in pieces are the copy engine's to put together.
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
-  constexpr std::uint64_t kBoxColumns = 64;
-  const auto product = product_of_pieces(graph_, op_, kBoxColumns);
+  const auto product = product_of_pieces(graph_, op_, kBoxElements);
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostSkinnyRows &&
                     product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product);

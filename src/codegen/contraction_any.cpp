@@ -47,14 +47,13 @@ void ContractionWriter::take_whole() {
 
 // The text of a kernel around a building block, once the epilogue is written.
 void ContractionWriter::add_any(std::string_view block, const std::string& functions,
-                                const std::string& contract) {
+                                const std::string& contract, const std::string& asserts) {
   result_.source.text += blocks({block}) + epilogue_.text() + shape(64) + "struct Operands {\n" +
                          emitter_.members() + functions + "};\n" +
-                         fmt::format("typedef {} Contract;\n", contract) +
-                         entry("__launch_bounds__(256)", "",
+                         fmt::format("typedef {} Contract;\n", contract) + asserts +
+                         entry("__launch_bounds__(Contract::kThreads)", "",
                                fmt::format("Contract::run(kShape, Operands{{{}}}, {});",
                                            emitter_.arguments(), epilogue_.made()));
-  result_.threads = 256;
 }
 
 void ContractionWriter::write_any() {
@@ -63,14 +62,18 @@ void ContractionWriter::write_any() {
   const std::string functions = operands_of_any();
   constexpr std::uint64_t kTile = 64;
   epilogue_.write(product_, kTile);
+  const KernelFacts facts{.threads = 256, .tile_rows = kTile, .tile_columns = kTile};
   add_any("contract_any", functions,
-          fmt::format("ContractAny<{}, Operands, Epilogue>", name_of(epilogue_.made_type())));
+          fmt::format("ContractAny<{}, Operands, Epilogue>", name_of(epilogue_.made_type())),
+          facts.asserted_of("Contract"));
+  facts.launch(result_);
   result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = fmt::format("ordinary arithmetic, tiles of {0} x {0}", kTile);
 }
 
 void ContractionWriter::write_rows_any() {
   take_whole();
+  constexpr std::uint64_t kThreads = 256;
   constexpr std::uint64_t kRows = 32;
   constexpr std::uint64_t kOperandBytes = std::uint64_t{20} * 1024;
   const std::uint64_t held = kRows * ceil_div(product_.n, 8) * 8 * sizeof(float);
@@ -81,7 +84,14 @@ void ContractionWriter::write_rows_any() {
   }
   const std::string functions = operands_of_any();
   epilogue_.write_rows(product_);
-  add_any("contract_rows_any", functions, "ContractRowsAny<Operands, Epilogue>");
+  // How much it holds depends on the product: its facts are not those of other blocks.
+  const std::string shared = fmt::format("Contract::shared_bytes({})", product_.n);
+  add_any("contract_rows_any", functions, "ContractRowsAny<Operands, Epilogue>",
+          static_asserts({{"Contract::kThreads", kThreads},
+                          {"Contract::kTileRows", kRows},
+                          {"Contract::kMostOperandBytes", kOperandBytes},
+                          {shared, held}}));
+  result_.threads = kThreads;
   result_.shared_bytes = static_cast<std::uint32_t>(held);
   result_.blocks = ceil_div(product_.m, kRows) * product_.batches();
   result_.schedule = fmt::format("ordinary arithmetic, {} whole rows a block", kRows);

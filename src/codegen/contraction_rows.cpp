@@ -12,7 +12,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::uint64_t kTileM = 128;
 constexpr std::uint64_t kMostBlocks = 4;
 
 struct Tiling {
@@ -54,7 +53,6 @@ void ContractionWriter::write_rows() {
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_rows_sm90"}) + epilogue_.text() + shape(1);
-  result_.threads = 384;
 }
 
 void ContractionWriter::tile_rows() {
@@ -62,20 +60,26 @@ void ContractionWriter::tile_rows() {
   std::vector<GeneratedKernel> kernels;
   for (const Tiling& tiling : tilings_of(product_.n)) {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
-    kernel.maps = {map_of(product_.a, product_.m, kTileM),
+    kernel.maps = {map_of(product_.a, product_.m, kTileRows),
                    map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};
+    constexpr std::uint64_t kStages = 4;
+    const std::uint64_t exchange = 2 * tiling.cluster * kTileRows * 4 * epilogue_.row_parts();
+    const KernelFacts facts{
+        .threads = 384,
+        .shared_bytes = kStages * (kTileRows + tiling.tile_n) * 128 + exchange + 256,
+        .tile_rows = kTileRows,
+        .tile_columns = tiling.tile_n,
+        .tile_depth = kBoxElements,
+        .blocks_per_cluster = tiling.cluster};
     kernel.source.text += mapped_entry(
         fmt::format("ContractRowsSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tiling.tile_n,
                     tiling.cluster, product_.a.across, product_.b.across),
-        "Contract::kThreads, 1", tiling.cluster);
-    constexpr std::uint64_t kStages = 4;
-    const std::uint64_t trade = 2 * tiling.cluster * kTileM * 4 * epilogue_.row_parts();
-    kernel.shared_bytes =
-        static_cast<std::uint32_t>(kStages * (kTileM + tiling.tile_n) * 128 + trade + 256);
+        facts, ", 1");
+    facts.launch(kernel);
     kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);
-    kernel.blocks = tiling.cluster * (ceil_div(product_.m, kTileM)) * product_.batches();
-    kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileM, tiling.tile_n,
-                                  tiling.cluster);
+    kernel.blocks = tiling.cluster * (ceil_div(product_.m, kTileRows)) * product_.batches();
+    kernel.schedule = fmt::format("wgmma, rows of {} x {} in clusters of {}", kTileRows,
+                                  tiling.tile_n, tiling.cluster);
   }
   result_ = std::move(kernels.front());
   result_.others.assign(kernels.begin() + 1, kernels.end());

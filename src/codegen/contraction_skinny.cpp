@@ -24,14 +24,15 @@ void ContractionWriter::write_vector() {
   VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
   if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
   if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
+  const KernelFacts facts{
+      .threads = shares.threads, .tile_rows = shares.threads / shares.lanes, .tile_columns = 1};
   result_.source.text +=
       blocks({"contract_vector"}) + epilogue_.text() + shape(8) +
       strided_entry(fmt::format("ContractVector<{}, {}, {}, {}", stored_type(operand_type()), align,
                                 shares.lanes, shares.split),
-                    fmt::format("__launch_bounds__({})", shares.threads), a, b,
-                    shares.split > 1 ? ", work" : "");
-  result_.threads = static_cast<unsigned>(shares.threads);
-  result_.blocks = ceil_div(rows, shares.threads / shares.lanes) * shares.split;
+                    facts, "", a, b, shares.split > 1 ? ", work" : "");
+  facts.launch(result_);
+  result_.blocks = ceil_div(rows, facts.tile_rows) * shares.split;
   if (shares.split > 1) {
     result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
   }
@@ -73,16 +74,21 @@ void ContractionWriter::write_skinny_sm90() {
   reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
                   map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
+  constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
+  const std::uint64_t stage = (rows + tile_n) * 128;
+  const KernelFacts facts{.threads = 2 * tile_n + 32,
+                          .shared_bytes = kStagedBytes / stage * (stage + 16),
+                          .tile_rows = rows,
+                          .tile_columns = tile_n,
+                          .tile_depth = kBoxElements,
+                          .blocks_per_cluster = split};
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_skinny_sm90"}) + epilogue_.text() + shape(8) +
       mapped_entry(fmt::format("ContractSkinnySm90<{}, {}, {}, {}, {}", name_of(operand_type()),
                                rows, tile_n, split, product_.b.across),
-                   "Contract::kThreads", split);
-  constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
-  const std::uint64_t stage = (rows + tile_n) * 128;
-  result_.shared_bytes = static_cast<std::uint32_t>(kStagedBytes / stage * (stage + 16));
-  result_.threads = static_cast<unsigned>(2 * tile_n + 32);
+                   facts, "");
+  facts.launch(result_);
   result_.blocks = tiles * split;
   result_.blocks_y = static_cast<unsigned>(product_.batches());
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, tile_n);
@@ -97,13 +103,16 @@ void ContractionWriter::write_skinny_sm80() {
   epilogue_.write(product_, tile_n);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
+  const KernelFacts facts{.threads = 256,
+                          .shared_bytes = row_tiles * tile_n * 8 * 16 * 4,
+                          .tile_rows = 16 * row_tiles,
+                          .tile_columns = tile_n};
   result_.source.text +=
       blocks({"mma", "contract_skinny"}) + epilogue_.text() + shape(8) +
       strided_entry(fmt::format("ContractSkinny<{}, {}, {}", name_of(operand_type()), row_tiles,
                                 column_tiles),
-                    "__launch_bounds__(256)", a, b);
-  result_.shared_bytes = static_cast<std::uint32_t>(row_tiles * tile_n * 8 * 16 * 4);
-  result_.threads = 256;
+                    facts, "", a, b);
+  facts.launch(result_);
   result_.blocks = ceil_div(product_.n, tile_n);
   result_.blocks_y = static_cast<unsigned>(product_.batches());
   result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);

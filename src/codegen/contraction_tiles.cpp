@@ -32,7 +32,7 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
   const std::uint64_t line = map.strides[0];
   map.extents = {product_.k, 2, lines / 8, 4};
   map.strides = {line, 8 * line, 2 * line};
-  map.box = {64, 2, 4, 4};
+  map.box = {kBoxElements, 2, 4, 4};
   return map;
 }
 
@@ -51,6 +51,14 @@ void ContractionWriter::write_sm90() {
       map_of(product_.a, product_.m, kTileRows),
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
+  const std::uint64_t accumulators = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
+  const KernelFacts facts{
+      .threads = 384,
+      .shared_bytes = width.stages * ((kTileRows + tile_n) * 128 + 16) + accumulators,
+      .tile_rows = kTileRows,
+      .tile_columns = tile_n,
+      .tile_depth = kBoxElements,
+      .blocks_per_cluster = cluster};
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_.text() +
@@ -60,11 +68,8 @@ void ContractionWriter::write_sm90() {
                                product_.b.across ? "LinesOfB::kAcross"
                                : in_order        ? "LinesOfB::kInOrder"
                                                  : "LinesOfB::kAlong"),
-                   "Contract::kThreads, 1", cluster);
-  const std::uint64_t folds = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
-  result_.shared_bytes =
-      static_cast<std::uint32_t>(width.stages * ((kTileRows + tile_n) * 128 + 16) + folds);
-  result_.threads = 384;
+                   facts, ", 1");
+  facts.launch(result_);
   const std::uint64_t clusters =
       ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
   result_.blocks =
@@ -80,6 +85,8 @@ void ContractionWriter::write_sm80() {
   reserve_packed();
   const std::string a = pointer_of(product_.a);
   const std::string_view element = stored_type(type);
+  const KernelFacts facts{
+      .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
   result_.source.text +=
       blocks({"mma", "contract_sm80"}) + epilogue_.text() +
       shape(group_of(product_, kTile, bytes_of(type, 1))) +
@@ -87,9 +94,8 @@ void ContractionWriter::write_sm80() {
           fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
                       type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
                       alignment_of(product_.b), product_.a.across, product_.b.across),
-          "__launch_bounds__(256, Contract::kBlocksPerSm)", a, b);
-  result_.shared_bytes = 65536;
-  result_.threads = 256;
+          facts, ", Contract::kBlocksPerSm", a, b);
+  facts.launch(result_);
   result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = "mma, tiles of 128 x 128";
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "codegen/epilogue.hpp"
+#include "codegen/kernel_facts.hpp"
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 
@@ -50,7 +51,8 @@ class ContractionWriter {
   void take_whole();
   void write_any();
   void write_rows_any();
-  void add_any(std::string_view block, const std::string& functions, const std::string& contract);
+  void add_any(std::string_view block, const std::string& functions, const std::string& contract,
+               const std::string& asserts);
   void reserve_packed();
   void write_packing();
   std::string pointer_of(const MatrixOperand& operand);
@@ -61,11 +63,13 @@ class ContractionWriter {
   std::string entry(std::string_view bounds, std::string_view parameters,
                     std::string_view call) const;
   // The same around `contract`, a block's struct with its arguments but for the epilogue: one that
-  // takes its operands as tensor maps, or as pointers and strides.
-  std::string mapped_entry(std::string_view contract, std::string_view bounds,
-                           std::uint64_t cluster) const;
-  std::string strided_entry(std::string_view contract, std::string_view bounds, std::string_view a,
-                            std::string_view b, std::string_view more = {}) const;
+  // takes its operands as tensor maps, or as pointers and strides. `resident`: what
+  // __launch_bounds__ says after the threads, with its comma.
+  std::string mapped_entry(std::string_view contract, const KernelFacts& facts,
+                           std::string_view resident) const;
+  std::string strided_entry(std::string_view contract, const KernelFacts& facts,
+                            std::string_view resident, std::string_view a, std::string_view b,
+                            std::string_view more = {}) const;
   MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
                       std::uint32_t box_lines) const;
 

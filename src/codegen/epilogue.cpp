@@ -6,6 +6,7 @@
 #include <array>
 
 #include "codegen/ceil_div.hpp"
+#include "codegen/kernel_facts.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
@@ -22,7 +23,9 @@ constexpr std::array kFolds = {
          false},
 };
 
-constexpr std::uint64_t kStripRows = 64;  // as kernels/tile_walk.cuh has it
+constexpr std::uint64_t kStripRows = 64;  // ContractShape::kStripRows
+constexpr std::uint64_t kMergeThreads = 256;
+constexpr std::uint64_t kTotalThreads = 1024;
 
 unsigned alignment_of(std::uint64_t columns) {
   const std::uint64_t bits = columns | 8U;
@@ -312,13 +315,17 @@ std::string Epilogue::text() const {
 
 std::string Epilogue::merge_entry() const {
   const std::string_view fold = fold_->fold;
-  std::string text = fmt::format(
+  const std::string state_size = fmt::format("sizeof({}::State)", fold);
+  std::string text = static_asserts(
+      {{"ContractShape::kStripRows", kStripRows}, {state_size, fold_->parts * sizeof(float)}});
+  text += fmt::format(
       "struct Found {{\n  float {};\n}};\n"
-      "extern \"C\" __global__ void __launch_bounds__(256) merge({}, u8* work) {{\n"
+      "extern \"C\" __global__ void __launch_bounds__({}) merge({}, u8* work) {{\n"
       "  const float* const picked = reinterpret_cast<const float*>(work + {});\n"
       "  float* const losses = reinterpret_cast<float*>(work + {});\n"
       "  const {}::State* const partials = reinterpret_cast<const {}::State*>(work);\n",
-      fold_->found, emitter_.parameters(), partials_, partials_ + results_ * 4, fold, fold);
+      fold_->found, kMergeThreads, emitter_.parameters(), partials_, partials_ + results_ * 4, fold,
+      fold);
   const std::string state = found();
   if (columns_) {
     text += fmt::format(
@@ -335,17 +342,17 @@ std::string Epilogue::merge_entry() const {
 // One block adds up what the rows came to.
 std::string Epilogue::total_entry() const {
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__(1024) total({}, u8* work) {{\n"
-      "  const float* const losses = reinterpret_cast<const float*>(work + {});\n"
-      "  __shared__ float parts[32];\n  float sum = 0;\n"
-      "  for (i64 q = threadIdx.x; q < {}; q += 1024) sum += losses[q];\n"
+      "extern \"C\" __global__ void __launch_bounds__({4}) total({0}, u8* work) {{\n"
+      "  const float* const losses = reinterpret_cast<const float*>(work + {1});\n"
+      "  __shared__ float parts[{4} / 32];\n  float sum = 0;\n"
+      "  for (i64 q = threadIdx.x; q < {2}; q += {4}) sum += losses[q];\n"
       "  for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, "
       "mask);\n"
       "  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;\n  __syncthreads();\n"
-      "  if (threadIdx.x == 0) {{\n    sum = 0;\n    for (int w = 0; w < 32; ++w) sum += "
+      "  if (threadIdx.x == 0) {{\n    sum = 0;\n    for (int w = 0; w < {4} / 32; ++w) sum += "
       "parts[w];\n"
-      "{}  }}\n}}\n",
-      emitter_.parameters(), partials_ + results_ * 4, results_, total_body_);
+      "{3}  }}\n}}\n",
+      emitter_.parameters(), partials_ + results_ * 4, results_, total_body_, kTotalThreads);
 }
 
 void Epilogue::finish(GeneratedKernel& kernel) const {
@@ -354,16 +361,15 @@ void Epilogue::finish(GeneratedKernel& kernel) const {
   kernel.workspace_bytes += ceil_div(partials_ + results_ * 8, 256) * 256;
   kernel.source.text += merge_entry();
   kernel.source.entries.emplace_back("merge");
-  constexpr std::uint64_t kThreads = 256;
   const std::uint64_t threads = columns_ ? results_ : results_ * 32;
   kernel.following.push_back(
-      {.blocks = std::clamp<std::uint64_t>(ceil_div(threads, kThreads), 1, 4096),
-       .threads = kThreads});
+      {.blocks = std::clamp<std::uint64_t>(ceil_div(threads, kMergeThreads), 1, 4096),
+       .threads = kMergeThreads});
   kernel.schedule += columns_ ? ", columns folded by strips" : ", rows folded by tiles";
   if (total_body_.empty()) return;
   kernel.source.text += total_entry();
   kernel.source.entries.emplace_back("total");
-  kernel.following.push_back({.blocks = 1, .threads = 1024});
+  kernel.following.push_back({.blocks = 1, .threads = kTotalThreads});
 }
 
 }  // namespace fusecalc

@@ -10,7 +10,8 @@ namespace fusecalc {
 // How products are shared out among blocks and threads of kernels/contract_*.cuh: pure arithmetic,
 // with figures measured on an H200.
 
-constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+constexpr std::uint64_t kTileRows = 128;    // of contract_sm90's tiles
+constexpr std::uint64_t kBoxElements = 64;  // of k, in a box that the copy engine brings
 
 // A width of contract_sm90's tiles, and what a tile takes.
 struct TileWidth {

@@ -8,32 +8,18 @@
 
 #include "backend/device_buffer.hpp"
 #include "core/dtype.hpp"
-#include "core/embedded.hpp"
 #include "cuda/cuda_backend.hpp"
+#include "cuda/harness_source.hpp"
 
 namespace fusecalc::cuda {
 namespace {
 
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
-constexpr unsigned kBlockThreads = 256;
-
-// How kernels/harness.cuh sees elements: bits of two widths, then the types in DType's order.
-struct ElementKind {
-  std::int32_t number = 0;
-  std::uint64_t bytes = 1;  // of what is stored at once: one element, or two of 4 bits
-};
-constexpr ElementKind kBits64{0, 8};
-constexpr ElementKind kBits8{1, 1};
-
-ElementKind kind_of(DType dtype) {
-  return {kBits8.number + 1 + static_cast<std::int32_t>(dtype), bytes_of(dtype, 1)};
-}
 
 }  // namespace
 
 void CudaBackend::load_harness_kernels() {
-  const std::vector<CompiledKernel> kernels =
-      compile({std::string(embedded_kernel("harness")), {"sweep", "hold", "fill", "compare"}});
+  const std::vector<CompiledKernel> kernels = compile(harness_source());
   sweep_kernel_ = kernels[0];
   hold_kernel_ = kernels[1];
   fill_kernel_ = kernels[2];
@@ -63,36 +49,29 @@ void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
   const std::uint64_t elements = buffer.bytes / element.bytes;
   if (elements == 0) return;
   const std::uint64_t blocks = std::min<std::uint64_t>(
-      (elements + kBlockThreads - 1) / kBlockThreads, std::uint64_t{32} * info_.sm_count);
+      (elements + kHarnessThreads - 1) / kHarnessThreads, std::uint64_t{32} * info_.sm_count);
   launch(
       {.kernel = fill_kernel_,
        .grid = {static_cast<unsigned>(blocks)},
-       .block = {kBlockThreads},
+       .block = {kHarnessThreads},
        .shared_bytes = 0,
        .arguments = {BufferAt{buffer}, elements, element.number, fill.low, fill.high, fill.seed}});
 }
 
 Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtype,
                                 std::uint64_t elements, const Allowance& allowed) {
-  // As the kernel stores it.
-  struct Found {
-    double excess;
-    std::uint64_t worst;
-    std::uint64_t beyond;
-    double magnitude;
-  };
   const unsigned blocks = 8 * info_.sm_count;
-  std::vector<Found> found(blocks);
-  const DeviceBuffer results(*this, blocks * sizeof(Found));
+  std::vector<Differences> found(blocks);
+  const DeviceBuffer results(*this, blocks * sizeof(Differences));
   launch({.kernel = compare_kernel_,
           .grid = {blocks},
-          .block = {kBlockThreads},
+          .block = {kHarnessThreads},
           .shared_bytes = 0,
           .arguments = {a, b, elements, kind_of(dtype).number, allowed.absolute, allowed.relative,
                         results.at(0)}});
   download(std::as_writable_bytes(std::span(found)), results.at(0));
   Difference difference;
-  for (const Found& block : found) {
+  for (const Differences& block : found) {
     const bool first = block.excess == difference.excess && block.worst < difference.worst;
     if (block.excess > difference.excess || first) {
       difference.excess = block.excess;
@@ -108,7 +87,7 @@ Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtyp
 void CudaBackend::sweep(const Buffer& buffer) {
   launch({.kernel = sweep_kernel_,
           .grid = {8 * info_.sm_count},
-          .block = {kBlockThreads},
+          .block = {kHarnessThreads},
           .shared_bytes = 0,
           .arguments = {BufferAt{buffer}, buffer.bytes / 16, BufferAt{sink_}}});
 }

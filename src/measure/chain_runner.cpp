@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/device_buffer.hpp"
+#include "codegen/kernel_facts.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/format.hpp"
@@ -15,8 +16,8 @@
 namespace fusecalc {
 namespace {
 
-constexpr unsigned kBlockThreads = 256;
-constexpr std::uint64_t kRounds = 4;  // of 16 bytes a thread
+constexpr unsigned kBlockThreads = 256;  // kThreads in kernels/stream.cuh
+constexpr std::uint64_t kRounds = 4;     // of 16 bytes a thread
 constexpr std::uint64_t kBytesPerBlock = 16 * kRounds * kBlockThreads;
 // Room for what the driver allocates besides the tensors.
 constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
@@ -49,7 +50,7 @@ void check_fit(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes,
 class ChainBench {
  public:
   ChainBench(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes, std::uint64_t seed)
-      : kernel_(gpu.compile({std::string(embedded_kernel("stream")), {"stream"}}).front()) {
+      : kernel_(gpu.compile(stream_source()).front()) {
     for (const std::uint64_t each : bytes) {
       tensors_.emplace_back(gpu, each);
       gpu.fill(tensors_.back(), {.dtype = {}, .seed = seed + tensors_.size()});
@@ -82,6 +83,11 @@ class ChainBench {
 };
 
 }  // namespace
+
+KernelSource stream_source() {
+  return {std::string(embedded_kernel("stream")) + static_asserts({{"kThreads", kBlockThreads}}),
+          {"stream"}};
+}
 
 Measurement measure_chain(GpuBackend& gpu, const SizeChain& chain,
                           const std::vector<SizedOperation>& operations,

@@ -8,6 +8,9 @@
 
 namespace fusecalc {
 
+// kernels/stream.cuh, and what launches take it for.
+KernelSource stream_source();
+
 // Measures a list of sizes with kernels that move exactly those bytes: one per operation, against
 // one that reads the first input and writes the last output. `document` starts messages about the
 // list, such as that it does not fit into the device's memory.

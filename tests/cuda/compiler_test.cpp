@@ -8,34 +8,27 @@
 #include <string>
 #include <vector>
 
-#include "core/embedded.hpp"
 #include "core/error.hpp"
+#include "cuda/harness_source.hpp"
+#include "measure/chain_runner.hpp"
 
 namespace fusecalc::cuda {
 namespace {
 
 const KernelCache kNoCache{std::nullopt};
 
-struct WholeSource {
-  std::string name;
-  std::vector<std::string> entries;
-};
-
 // The other files are building blocks: codegen_test and contraction_code_test compile those.
-const std::vector<WholeSource> kWholeSources = {{"stream", {"stream"}},
-                                                {"harness", {"sweep", "hold", "fill", "compare"}}};
+const std::vector<KernelSource> kWholeSources = {stream_source(), harness_source()};
 
 TEST_CASE("every built-in kernel compiles for each architecture, lean and without spills") {
-  for (const auto& [name, entries] : kWholeSources) {
+  for (const KernelSource& source : kWholeSources) {
     for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
-      CAPTURE(name);
       CAPTURE(architecture);
-      const CompiledImage compiled =
-          compile_image({std::string(embedded_kernel(name)), entries}, architecture, kNoCache);
+      const CompiledImage compiled = compile_image(source, architecture, kNoCache);
       CHECK(
           compiled.image.starts_with("\x7f"
                                      "ELF"));
-      for (const std::string& entry : entries) {
+      for (const std::string& entry : source.entries) {
         CAPTURE(compiled.log);
         const std::optional<EntryReport> report = report_of(compiled.log, entry);
         REQUIRE(report);
@@ -79,7 +72,7 @@ TEST_CASE("what comes from the cache says how long compiling it took then") {
   std::string folder = (std::filesystem::temp_directory_path() / "fusecalc-test.XXXXXX").string();
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const KernelCache cache(folder + "/kernels");
-  const KernelSource source{std::string(embedded_kernel("stream")), {"stream"}};
+  const KernelSource source = stream_source();
   const CompiledImage first = compile_image(source, "sm_90", cache);
   CHECK(!first.cached);
   CHECK(first.seconds > 1e-3);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/device_buffer.hpp"
-#include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "cuda/cuda_backend.hpp"
+#include "measure/chain_runner.hpp"
 #include "reference/element.hpp"
 #include "reference/random.hpp"
 
@@ -36,7 +36,7 @@ std::vector<Value> values(GpuBackend& gpu, const Buffer& buffer) {
 }
 
 CompiledKernel stream_kernel(GpuBackend& gpu) {
-  return gpu.compile({std::string(embedded_kernel("stream")), {"stream"}}).front();
+  return gpu.compile(stream_source()).front();
 }
 
 TEST_CASE("bytes go up and come back") {

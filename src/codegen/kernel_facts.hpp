@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "codegen/generated.hpp"
+
+namespace fusecalc {
+
+// A constant of device code, and what host code takes it for.
+struct Fact {
+  std::string_view name;  // an expression of constants
+  std::uint64_t value = 0;
+};
+
+// Refuses to compile a source in which a fact is not what host code takes it for, and names it.
+std::string static_asserts(std::initializer_list<Fact> facts);
+
+// What host code takes a struct of kernels/*.cuh for, in order to launch it. Each member is the
+// constant of that name there; where a struct has no such constant the member is 0.
+struct KernelFacts {
+  std::uint64_t threads = 0;             // kThreads, of a block
+  std::uint64_t shared_bytes = 0;        // kSharedBytes, dynamic ones
+  std::uint64_t tile_rows = 0;           // kTileRows, of the result
+  std::uint64_t tile_columns = 0;        // kTileColumns
+  std::uint64_t tile_depth = 0;          // kTileDepth, of k, that a copy brings
+  std::uint64_t tile_keys = 0;           // kTileKeys, of attention
+  std::uint64_t blocks_per_cluster = 0;  // kBlocksPerCluster
+
+  // Of a struct that the source calls `name`. Launches rely on these numbers: NVRTC holds them
+  // against the struct itself, with no GPU at hand.
+  std::string asserted_of(std::string_view name) const;
+  // Has a kernel launched so.
+  void launch(GeneratedKernel& kernel) const;
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,80 @@
+// What launches take kernels for is checked when the kernels are compiled, without a GPU.
+
+#include "codegen/kernel_facts.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "codegen/generate.hpp"
+#include "core/error.hpp"
+#include "cuda/compiler.hpp"
+#include "cuda/harness_source.hpp"
+#include "graph/graph_text.hpp"
+#include "kernel_checks.hpp"
+#include "measure/chain_runner.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+const KernelCache kNoCache{std::nullopt};
+
+constexpr const char* kLinear = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [512, 256]}, "w": {"shape": [384, 256]}},
+    "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"op": "relu", "inputs": ["h"], "output": "y"}]})";
+constexpr const char* kAttention = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"q": {"shape": [1, 2, 256, 64]}},
+    "ops": [{"op": "attention", "inputs": ["q", "q", "q"], "output": "a"}]})";
+
+// All ops of a list as one kernel.
+KernelSource source_of(const char* list, const Architecture& architecture) {
+  const OpGraph graph = testing::graph_of(list);
+  KernelChecks checks(architecture);
+  TrafficCounter counter = checks.counter_of(graph);
+  Kernel all;
+  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
+  return generate(counter, all,
+                  {.shared_bytes_per_block = counter.device().on_chip_bytes,
+                   .capability = architecture.capability})
+      .source;
+}
+
+// The source with one of its constants changed is refused, in words that begin with the fact.
+void check_refused(KernelSource source, const char* architecture, const std::string& constant,
+                   const std::string& changed, const std::string& fact) {
+  CAPTURE(constant);
+  const std::size_t at = source.text.find(constant);
+  REQUIRE(at != std::string::npos);
+  source.text.replace(at, constant.size(), changed);
+  CHECK_THROWS_WITH_AS(compile_image(source, architecture, kNoCache),
+                       doctest::Contains((fact + " is not ").c_str()), Error);
+}
+
+TEST_CASE("a kernel that is launched in another way than it is written for does not compile") {
+  // What the host takes it for drifts,
+  const KernelSource sm90 = source_of(kLinear, kArchitectures[1]);
+  check_refused(sm90, "sm_90", "Contract::kThreads == 384", "Contract::kThreads == 256",
+                "Contract::kThreads");
+  const KernelSource sm80 = source_of(kLinear, kArchitectures[0]);
+  check_refused(sm80, "sm_80", "Contract::kSharedBytes == 65536", "Contract::kSharedBytes == 32768",
+                "Contract::kSharedBytes");
+  // or the kernel.
+  check_refused(sm90, "sm_90", "kStages = kAlternate ? 6 : 4", "kStages = kAlternate ? 5 : 3",
+                "Contract::kSharedBytes");
+  check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
+  check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kHead <= 128 ? 128",
+                "kTileKeys = kHead <= 128 ? 64", "Attention::kTileKeys");
+}
+
+TEST_CASE("the kernels of measuring hold what the host knows of them") {
+  check_refused(stream_source(), "sm_80", "kThreads = 256", "kThreads = 512", "kThreads");
+  check_refused(harness_source(), "sm_80", "kThreads = 256", "kThreads = 128", "kThreads");
+  check_refused(harness_source(), "sm_80", "  u64 beyond;", "  u64 more, beyond;",
+                "sizeof(Differences)");
+  check_refused(harness_source(), "sm_80", "  kInt16,\n  kInt8,\n", "  kInt8,\n  kInt16,\n",
+                "kInt16");
+}
+
+}  // namespace
+}  // namespace fusecalc::cuda
