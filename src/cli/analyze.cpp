@@ -13,6 +13,7 @@
 #include "core/text.hpp"
 #include "device/device.hpp"
 #include "graph/op_graph.hpp"
+#include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "report/analysis.hpp"

@@ -18,7 +18,7 @@
 #include "core/interrupt.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
-#include "graph/op_list.hpp"
+#include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"

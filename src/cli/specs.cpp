@@ -5,7 +5,7 @@
 #include "cli/commands.hpp"
 #include "core/embedded.hpp"
 #include "core/output.hpp"
-#include "graph/op_graph.hpp"
+#include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "report/listing.hpp"
 

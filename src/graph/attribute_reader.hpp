@@ -4,7 +4,7 @@
 #include <string>
 
 #include "graph/attributes.hpp"
-#include "graph/op_list.hpp"
+#include "graph/written_graph.hpp"
 
 namespace fusecalc {
 

@@ -19,13 +19,13 @@ class Value {
       : written_(written), expected_(expected), scope_(scope) {}
 
   bool truth() const { return get<bool>(); }
-  double real() const { return get<WrittenNumber>().real; }
 
-  std::int64_t whole() const {
-    const auto& number = get<WrittenNumber>();
-    if (!number.integer) wrong();
-    return number.whole;
+  double real() const {
+    const auto* whole = std::get_if<std::int64_t>(&written_);
+    return whole != nullptr ? static_cast<double>(*whole) : get<double>();
   }
+
+  std::int64_t whole() const { return get<std::int64_t>(); }
 
   // A whole number or a dim.
   std::int64_t extent() const {
@@ -35,7 +35,7 @@ class Value {
 
   // A list of whole numbers and dims; a single one counts as a list of one.
   std::vector<std::int64_t> wholes() const {
-    if (std::holds_alternative<WrittenNumber>(written_)) return {whole()};
+    if (std::holds_alternative<std::int64_t>(written_)) return {whole()};
     if (const auto* name = std::get_if<std::string>(&written_)) return {scope_.dim(*name)};
     std::vector<std::int64_t> numbers;
     for (const WrittenDim& item : get<std::vector<WrittenDim>>()) {

@@ -23,7 +23,7 @@ void GraphBuilder::refuse_stray_pins() const {
       outputs.insert(outputs.end(), op.outputs.begin(), op.outputs.end());
     }
     const std::string& name = declared_[id]->name;
-    fail("/tensors/" + pointer_token(name),
+    fail({Part::kTensor, id},
          "no operation writes it, so it needs a shape" + did_you_mean(name, outputs));
   }
 }
@@ -79,7 +79,7 @@ std::vector<OpId> GraphBuilder::sorted_ids() const {
   }
   if (stuck != kNone) {
     const Op& op = graph_.ops[overwritten_by_.at(stuck)];
-    fail(at_op(op.position),
+    fail({Part::kOp, op.position},
          fmt::format("{} overwrites {}, which a later op still reads", in_quotes(op.name),
                      in_quotes(graph_.tensors[stuck].name)));
   }
@@ -111,7 +111,7 @@ void GraphBuilder::sort_ops() {
 }
 
 // What was overwritten in place can no longer be handed out.
-void GraphBuilder::mark_output(TensorId id, const std::string& pointer) {
+void GraphBuilder::mark_output(TensorId id, const std::optional<WrittenPlace>& place) {
   const TensorId value = graph_.tensors[id].value;
   const auto overwritten = overwritten_by_.find(value);
   if (overwritten != overwritten_by_.end()) {
@@ -119,8 +119,7 @@ void GraphBuilder::mark_output(TensorId id, const std::string& pointer) {
     const auto heir = std::ranges::find_if(op.outputs, [&](TensorId output) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
-    const std::string place = pointer.empty() ? at_op(op.position) : pointer;
-    fail(place,
+    fail(place.value_or(WrittenPlace{Part::kOp, op.position}),
          fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
                      in_quotes(op.name), in_quotes(graph_.tensors[id].name),
                      in_quotes(graph_.tensors[*heir].name)));
@@ -137,21 +136,21 @@ void GraphBuilder::mark_outputs() {
     }
     for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
       if (writer_[id] == kNone || consumed[id]) continue;
-      mark_output(id, "");
+      mark_output(id, {});
     }
     return;
   }
   if (written_.outputs->empty() && !graph_.ops.empty()) {
-    fail("/outputs", "must name at least one tensor, or be left out");
+    fail({Part::kGraphOutputs}, "must name at least one tensor, or be left out");
   }
   std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < written_.outputs->size(); ++i) {
     const std::string& name = (*written_.outputs)[i];
-    const std::string pointer = fmt::format("/outputs/{}", i);
+    const WrittenPlace place{Part::kGraphOutput, i};
     const auto found = tensor_ids_.find(name);
-    if (found == tensor_ids_.end()) fail(pointer, unknown("tensor", name, tensor_ids_));
-    if (!seen.insert(name).second) fail(pointer, in_quotes(name) + " is named twice");
-    mark_output(found->second, pointer);
+    if (found == tensor_ids_.end()) fail(place, unknown("tensor", name, tensor_ids_));
+    if (!seen.insert(name).second) fail(place, in_quotes(name) + " is named twice");
+    mark_output(found->second, place);
   }
 }
 
@@ -169,16 +168,17 @@ void GraphBuilder::resolve_fuse() {
   for (std::size_t g = 0; g < written_.fuse->size(); ++g) {
     std::vector<OpId> group;
     if ((*written_.fuse)[g].empty()) {
-      fail(fmt::format("/fuse/{}", g), "must name at least one operation");
+      fail({Part::kFuseGroup, g}, "must name at least one operation");
     }
     for (std::size_t i = 0; i < (*written_.fuse)[g].size(); ++i) {
       const std::string& name = (*written_.fuse)[g][i];
-      const std::string pointer = fmt::format("/fuse/{}/{}", g, i);
+      const WrittenPlace place{Part::kFuseMember, g, i};
       const auto found = names.find(name);
-      if (found == names.end()) fail(pointer, unknown("operation", name, names));
+      if (found == names.end()) fail(place, unknown("operation", name, names));
       std::size_t& owner = group_of[found->second];
       if (owner != written_.fuse->size()) {
-        fail(pointer, fmt::format("{} is already in /fuse/{}", in_quotes(name), owner));
+        fail(place,
+             fmt::format("{} is already in {}", in_quotes(name), named({Part::kFuseGroup, owner})));
       }
       owner = g;
       // A view runs nowhere.

@@ -24,14 +24,14 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
       std::string hint = did_you_mean(override.name, names);
       if (hint.empty() && names.empty()) hint = " (the list names no dims)";
       if (hint.empty()) hint = " (known: " + listed(names) + ")";
-      fail("", fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
+      fail({Part::kGraph}, fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
     }
     found->second = override.extent;
   }
   for (const auto& [name, extent] : written_.dims) graph_.dims.emplace_back(name, dims_.at(name));
 }
 
-std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& name) const {
+std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& name) const {
   const auto found = dims_.find(name);
   if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
   std::vector<std::string_view> names;
@@ -40,17 +40,17 @@ std::int64_t GraphBuilder::dim(const std::string& pointer, const std::string& na
   if (hint.empty()) hint = "; give it an extent in \"dims\"";
   const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
   if (number) hint = "; a number stands without quotes";
-  fail(pointer, fmt::format("unknown dim {}{}", in_quotes(name), hint));
+  fail(place, fmt::format("unknown dim {}{}", in_quotes(name), hint));
 }
 
-void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& pointer) {
+void GraphBuilder::set_type(TensorId id, TensorType type, const WrittenPlace& place) {
   Tensor& tensor = graph_.tensors[id];
   const std::optional<std::uint64_t> elements = checked_elements(type.shape);
   const std::optional<std::uint64_t> bytes =
       elements ? checked_bytes_of(type.dtype, *elements) : std::nullopt;
   if (!bytes) {
-    fail(pointer, fmt::format("{} of shape {} is more than {} bytes", in_quotes(tensor.name),
-                              to_string(type.shape), kMaxCount));
+    fail(place, fmt::format("{} of shape {} is more than {} bytes", in_quotes(tensor.name),
+                            to_string(type.shape), kMaxCount));
   }
   tensor.elements = *elements;
   tensor.bytes = *bytes;
@@ -59,7 +59,6 @@ void GraphBuilder::set_type(TensorId id, TensorType type, const std::string& poi
 
 void GraphBuilder::declare_tensors() {
   for (const WrittenTensor& written : written_.tensors) {
-    const std::string pointer = "/tensors/" + pointer_token(written.name);
     const auto id = static_cast<TensorId>(graph_.tensors.size());
     tensor_ids_.emplace(written.name, id);
     declared_.push_back(&written);
@@ -68,10 +67,10 @@ void GraphBuilder::declare_tensors() {
     tensor.name = written.name;
     tensor.value = tensor.storage = id;
     TensorType type{.shape = {}, .dtype = default_dtype_};
-    if (written.dtype) type.dtype = dtype_at(pointer + "/dtype", *written.dtype);
+    if (written.dtype) type.dtype = dtype_at({Part::kTensorDtype, id}, *written.dtype);
     if (!written.shape) continue;
     for (std::size_t i = 0; i < written.shape->size(); ++i) {
-      const std::string place = fmt::format("{}/shape/{}", pointer, i);
+      const WrittenPlace place{Part::kExtent, id, i};
       const WrittenDim& extent = (*written.shape)[i];
       const auto* name = std::get_if<std::string>(&extent);
       const std::int64_t value =
@@ -79,7 +78,7 @@ void GraphBuilder::declare_tensors() {
       if (value < 0) fail(place, fmt::format("must not be negative, and is {}", value));
       type.shape.push_back(static_cast<std::uint64_t>(value));
     }
-    set_type(id, std::move(type), pointer + "/shape");
+    set_type(id, std::move(type), {Part::kShape, id});
   }
 }
 
@@ -88,7 +87,7 @@ void GraphBuilder::declare_ops() {
   for (std::size_t position = 0; position < written_.ops.size(); ++position) {
     const WrittenOp& written = written_.ops[position];
     if (op_named(written.op) == nullptr) {
-      fail(at_op(position) + "/op",
+      fail({Part::kOpKind, position},
            fmt::format("unknown op {}{}; fusecalc ops lists them all", in_quotes(written.op),
                        did_you_mean(written.op, op_names())));
     }
@@ -96,9 +95,9 @@ void GraphBuilder::declare_ops() {
       const auto [first, fresh] =
           op_positions_.emplace(*written.name, static_cast<std::uint32_t>(position));
       if (!fresh) {
-        fail(at_op(position) + "/name",
+        fail({Part::kOpName, position},
              fmt::format("{} is already the name of {}", in_quotes(*written.name),
-                         at_op(first->second)));
+                         named({Part::kOp, first->second})));
       }
     }
     for (std::size_t i = 0; i < written.outputs.size(); ++i) {
@@ -114,8 +113,9 @@ void GraphBuilder::declare_ops() {
       }
       std::uint32_t& writer = writer_[entry->second];
       if (writer != kNone) {
-        fail(at_output(written, position, i), fmt::format("tensor {} is written twice, first by {}",
-                                                          in_quotes(name), at_op(writer)));
+        fail({Part::kOutput, position, i},
+             fmt::format("tensor {} is written twice, first by {}", in_quotes(name),
+                         named({Part::kOp, writer})));
       }
       writer = static_cast<std::uint32_t>(position);
     }
@@ -130,9 +130,9 @@ void GraphBuilder::refuse_taken_defaults() const {
     if (written_.ops[position].name) continue;
     const auto taken = op_positions_.find(fmt::format("op#{}", position));
     if (taken == op_positions_.end()) continue;
-    fail(at_op(taken->second) + "/name",
+    fail({Part::kOpName, taken->second},
          fmt::format("{} is already what {} is called, which has no name of its own",
-                     in_quotes(taken->first), at_op(position)));
+                     in_quotes(taken->first), named({Part::kOp, position})));
   }
 }
 
@@ -142,7 +142,7 @@ TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
   if (found == tensor_ids_.end()) {
     std::string message = unknown("tensor", name, tensor_ids_);
     if (!message.ends_with("?)")) message += "; declare graph inputs in \"tensors\"";
-    fail(fmt::format("{}/inputs/{}", at_op(position), i), message);
+    fail({Part::kInput, position, i}, message);
   }
   return found->second;
 }
@@ -218,8 +218,8 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
     }
     text += written_.ops[path[i]].outputs[0] + " -> ";
   }
-  fail(at_op(path[0]), "the operations form a cycle: " + printable(text) +
-                           printable(written_.ops[path[0]].outputs[0]));
+  fail({Part::kOp, path[0]}, "the operations form a cycle: " + printable(text) +
+                                 printable(written_.ops[path[0]].outputs[0]));
 }
 
 }  // namespace fusecalc

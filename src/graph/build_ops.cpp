@@ -15,21 +15,24 @@
 
 namespace fusecalc {
 
-std::string GraphBuilder::written_place(const WrittenOp& op, std::string_view place) {
-  const auto attribute = place.empty() ? std::nullopt : attribute_named(place.substr(1));
-  if (!attribute) return std::string(place);
-  for (const WrittenAttribute& written : op.attributes) {
-    if (attribute_named(written.name) == attribute) return place_of(written.name, written.grouped);
+WrittenPlace GraphBuilder::place_of(const RefusedPart& part, std::size_t position) const {
+  if (const auto* input = std::get_if<std::size_t>(&part)) return {Part::kInput, position, *input};
+  const auto* attribute = std::get_if<Attribute>(&part);
+  if (attribute == nullptr) return {Part::kOp, position};
+  const std::vector<WrittenAttribute>& written = written_.ops[position].attributes;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (attribute_named(written[i].name) == *attribute) return {Part::kAttribute, position, i};
   }
-  return "";
+  return {Part::kOp, position};
 }
 
 Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op) const {
   Attributes attributes;
   const AttributeSet allowed = op.row->attributes;
   AttributeSet seen = 0;
-  for (const auto& [key, value, grouped] : written.attributes) {
-    const std::string pointer = at_op(op.position) + place_of(key, grouped);
+  for (std::size_t i = 0; i < written.attributes.size(); ++i) {
+    const std::string& key = written.attributes[i].name;
+    const WrittenPlace place{Part::kAttribute, op.position, i};
     const std::optional<Attribute> attribute = attribute_named(key);
     if (!attribute || (allowed & only(*attribute)) == 0) {
       std::vector<std::string_view> known = {"name", "op", "inputs", "output", "outputs"};
@@ -40,16 +43,15 @@ Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op)
       if (hint.empty()) {
         hint = own.empty() ? " (it takes none)" : fmt::format(" (known: {})", fmt::join(own, ", "));
       }
-      fail(pointer, fmt::format("unknown attribute {} of {}{}", in_quotes(key), written.op, hint));
+      fail(place, fmt::format("unknown attribute {} of {}{}", in_quotes(key), written.op, hint));
     }
     if ((seen & only(*attribute)) != 0) {
-      fail(pointer,
-           fmt::format("gives {} a second time; keep one", in_quotes(name_of(*attribute))));
+      fail(place, fmt::format("gives {} a second time; keep one", in_quotes(name_of(*attribute))));
     }
     seen = seen | *attribute;
-    const AttributeScope scope{.dim = [&](const std::string& name) { return dim(pointer, name); },
-                               .fail = [&](const std::string& message) { fail(pointer, message); }};
-    set_attribute(attributes, *attribute, value, scope);
+    const AttributeScope scope{.dim = [&](const std::string& name) { return dim(place, name); },
+                               .fail = [&](const std::string& message) { fail(place, message); }};
+    set_attribute(attributes, *attribute, written.attributes[i].value, scope);
   }
   return attributes;
 }
@@ -61,11 +63,11 @@ void GraphBuilder::check_arity(const WrittenOp& written, const Op& op) const {
     const std::string range = row.min_inputs == row.max_inputs
                                   ? std::to_string(row.min_inputs)
                                   : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
-    fail(at_op(position) + "/inputs", fmt::format("{} takes {} input{}, not {}", row.name, range,
-                                                  range == "1" ? "" : "s", written.inputs.size()));
+    fail({Part::kInputs, position}, fmt::format("{} takes {} input{}, not {}", row.name, range,
+                                                range == "1" ? "" : "s", written.inputs.size()));
   }
   if (written.outputs.size() > row.max_outputs) {
-    fail(at_op(position) + "/outputs",
+    fail({Part::kOutputs, position},
          fmt::format("{} has at most {} output{}, not {}", row.name, row.max_outputs,
                      row.max_outputs == 1 ? "" : "s", written.outputs.size()));
   }
@@ -83,7 +85,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   for (std::size_t i = 0; i < written.inputs.size(); ++i) {
     const auto* name = std::get_if<std::string>(&written.inputs[i]);
     if (name == nullptr) {
-      const double number = std::get<WrittenNumber>(written.inputs[i]).real;
+      const double number = std::get<double>(written.inputs[i]);
       op.operands.push_back({.number = number});
       inputs.push_back({.name = {}, .number = number});
       continue;
@@ -92,7 +94,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
     const Tensor& tensor = graph_.tensors[id];
     const bool graph_input = writer_[id] == kNone;
     if (graph_input && !declared_[id]->shape) {
-      fail("/tensors/" + pointer_token(*name), "a graph input needs a shape");
+      fail({Part::kTensor, id}, "a graph input needs a shape");
     }
     op.operands.push_back({.tensor = id, .reads = tensor.elements});
     inputs.push_back({.name = tensor.name, .type = &tensor.type, .elements = tensor.elements});
@@ -100,14 +102,14 @@ void GraphBuilder::build_op(std::uint32_t position) {
   const OpRow& row = *op.row;
   check_arity(written, op);
   Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
-                      [&](std::string_view place, const std::string& message) {
-                        fail(at_op(position) + written_place(written, place), message);
+                      [&](const RefusedPart& part, const std::string& message) {
+                        fail(place_of(part, position), message);
                       });
   if (row.infer == nullptr) {
     build_custom(written, op);
   } else {
-    if (written.flops) fail(at_op(position) + "/flops", "only a custom op states its FLOPs");
-    if (written.op_class) fail(at_op(position) + "/class", "only a custom op states its class");
+    if (written.flops) fail({Part::kFlops, position}, "only a custom op states its FLOPs");
+    if (written.op_class) fail({Part::kClass, position}, "only a custom op states its class");
     infer(written, op, inference);
   }
   if (op.op_class == OpClass::kView) {
@@ -122,7 +124,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   apply_inplace(written, graph_.ops.back());
   if (inference.inplace_input && written.inplace.empty()) {
     const Op& stored = graph_.ops.back();
-    live_in(at_output(written, position, 0), stored.outputs[0],
+    live_in({Part::kOutput, position, 0}, stored.outputs[0],
             stored.operands[*inference.inplace_input].tensor, id);
   }
 }
@@ -166,7 +168,7 @@ void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
     }
   }
   if (!fits) {
-    fail(at_op(op.position),
+    fail({Part::kOp, op.position},
          fmt::format("takes more than {} floating-point operations", kMaxCount));
   }
 }
@@ -177,7 +179,7 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
     const auto found = std::ranges::find(names, *written.op_class);
     const auto op_class = static_cast<OpClass>(found - names.begin());
     if (found == names.end() || op_class == OpClass::kView || op_class == OpClass::kNormalise) {
-      fail(at_op(op.position) + "/class",
+      fail({Part::kClass, op.position},
            in_quotes(*written.op_class) +
                " is none of pointwise, reduce, movement, contract or opaque");
     }
@@ -186,7 +188,7 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
     const TensorId id = tensor_ids_.at(written.outputs[i]);
     if (declared_[id] == nullptr || !declared_[id]->shape) {
-      fail(at_output(written, op.position, i),
+      fail({Part::kOutput, op.position, i},
            fmt::format("{} comes from a custom op; declare its shape in \"tensors\"",
                        in_quotes(written.outputs[i])));
     }
@@ -199,21 +201,20 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
 
 void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type) {
   const TensorId id = tensor_ids_.at(written.outputs[i]);
-  const std::string pointer = at_output(written, op.position, i);
+  const WrittenPlace place{Part::kOutput, op.position, i};
   if (declared_[id] != nullptr) {
     // The document pins what it states; the rest is inferred.
     const Tensor& declared = graph_.tensors[id];
     if (declared_[id]->shape && declared.type.shape != type.shape) {
-      fail(pointer,
+      fail(place,
            fmt::format("{} has the shape {}, and \"tensors\" declares {}", in_quotes(declared.name),
                        to_string(type.shape), to_string(declared.type.shape)));
     }
     if (declared_[id]->dtype) {
-      type.dtype =
-          dtype_at("/tensors/" + pointer_token(declared.name) + "/dtype", *declared_[id]->dtype);
+      type.dtype = dtype_at({Part::kTensorDtype, id}, *declared_[id]->dtype);
     }
   }
-  set_type(id, std::move(type), pointer);
+  set_type(id, std::move(type), place);
   op.outputs.push_back(id);
   op.writes.push_back(graph_.tensors[id].elements);
 }
@@ -226,7 +227,7 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   const TensorId base = op.operands[0].tensor;
   const Tensor& viewed = graph_.tensors[base];
   if (view.type.dtype != viewed.type.dtype) {
-    fail(at_output(written, op.position, 0), "a view keeps the dtype; cast copies");
+    fail({Part::kOutput, op.position, 0}, "a view keeps the dtype; cast copies");
   }
   view.view_of = base;
   view.value = viewed.value;
@@ -256,7 +257,8 @@ std::vector<std::string_view> GraphBuilder::input_names(const Op& op) const {
 }
 
 void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
-  for (const auto& [name, elements] : written.reads) {
+  for (std::size_t item = 0; item < written.reads.size(); ++item) {
+    const auto& [name, elements] = written.reads[item];
     bool found = false;
     for (Operand& operand : op.operands) {
       if (operand.tensor == kNone || graph_.tensors[operand.tensor].name != name) continue;
@@ -264,14 +266,14 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
       found = true;
     }
     if (!found) {
-      fail(fmt::format("{}/reads/{}", at_op(op.position), pointer_token(name)),
-           not_of_op(name, "input", input_names(op)));
+      fail({Part::kReads, op.position, item}, not_of_op(name, "input", input_names(op)));
     }
   }
-  for (const auto& [name, elements] : written.writes) {
+  for (std::size_t item = 0; item < written.writes.size(); ++item) {
+    const auto& [name, elements] = written.writes[item];
     const auto output = std::ranges::find(written.outputs, name);
     if (output == written.outputs.end()) {
-      fail(fmt::format("{}/writes/{}", at_op(op.position), pointer_token(name)),
+      fail({Part::kWrites, op.position, item},
            not_of_op(name, "output", {written.outputs.begin(), written.outputs.end()}));
     }
     const auto i = static_cast<std::size_t>(output - written.outputs.begin());
@@ -281,43 +283,40 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
 
 void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
   const auto id = static_cast<OpId>(graph_.ops.size() - 1);
-  for (const auto& entry : written.inplace) {
-    const std::string& output = entry.first;
-    const std::string& home = entry.second;
-    const std::string pointer =
-        fmt::format("{}/inplace/{}", at_op(op.position), pointer_token(output));
+  for (std::size_t item = 0; item < written.inplace.size(); ++item) {
+    const std::string& output = written.inplace[item].first;
+    const std::string& home = written.inplace[item].second;
+    const WrittenPlace place{Part::kInplace, op.position, item};
     const auto found = std::ranges::find(written.outputs, output);
     if (found == written.outputs.end()) {
-      fail(pointer, not_of_op(output, "output", {written.outputs.begin(), written.outputs.end()}));
+      fail(place, not_of_op(output, "output", {written.outputs.begin(), written.outputs.end()}));
     }
     const auto input = std::ranges::find_if(op.operands, [&](const Operand& operand) {
       return operand.tensor != kNone && graph_.tensors[operand.tensor].name == home;
     });
-    if (input == op.operands.end()) fail(pointer, not_of_op(home, "input", input_names(op)));
-    live_in(pointer, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
+    if (input == op.operands.end()) fail(place, not_of_op(home, "input", input_names(op)));
+    live_in(place, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
             input->tensor, id);
   }
 }
 
-void GraphBuilder::live_in(const std::string& pointer, TensorId output, TensorId home,
-                           OpId writer) {
+void GraphBuilder::live_in(const WrittenPlace& place, TensorId output, TensorId home, OpId writer) {
   Tensor& tensor = graph_.tensors[output];
   const TensorId value = graph_.tensors[home].value;
   if (tensor.bytes != graph_.tensors[value].bytes) {
-    fail(pointer, fmt::format("{} has {} bytes and cannot live in the {} of {}",
-                              in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
-                              in_quotes(graph_.tensors[home].name)));
+    fail(place, fmt::format("{} has {} bytes and cannot live in the {} of {}",
+                            in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
+                            in_quotes(graph_.tensors[home].name)));
   }
   const auto [entry, fresh] = overwritten_by_.emplace(value, writer);
   if (!fresh) {
-    fail(pointer,
-         fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
-                     in_quotes(graph_.ops[entry->second].name)));
+    fail(place, fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
+                            in_quotes(graph_.ops[entry->second].name)));
   }
   tensor.storage = graph_.tensors[value].storage;
   const Op& op = graph_.ops[writer];
-  const auto place = std::ranges::find(op.outputs, output) - op.outputs.begin();
-  const bool partial = op.writes[static_cast<std::size_t>(place)] < tensor.elements;
+  const auto i = std::ranges::find(op.outputs, output) - op.outputs.begin();
+  const bool partial = op.writes[static_cast<std::size_t>(i)] < tensor.elements;
   if (partial) graph_.tensors[value].patched_by = writer;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "core/text.hpp"
 #include "graph/attribute_reader.hpp"
 #include "graph/op_graph.hpp"
+#include "graph/written_graph.hpp"
 
 namespace fusecalc {
 
@@ -27,11 +29,12 @@ class GraphBuilder {
       : written_(written) {
     graph_.document = written.document;
     graph_.name = written.name;
+    assert(written.name_of_place);
     resolve_dims(overrides);
   }
 
   OpGraph build() {
-    if (written_.dtype) default_dtype_ = dtype_at("/dtype", *written_.dtype);
+    if (written_.dtype) default_dtype_ = dtype_at({Part::kDtype}, *written_.dtype);
     declare_tensors();
     declare_ops();
     resolve_inputs();
@@ -46,20 +49,18 @@ class GraphBuilder {
   }
 
  private:
-  [[noreturn]] void fail(std::string_view pointer, const std::string& message) const {
-    throw Error(Fault::kBadInput, fmt::format("{}: {}{}{}", written_.document, printable(pointer),
-                                              pointer.empty() ? "" : ": ", message));
+  using Part = WrittenPlace::Part;
+
+  std::string named(const WrittenPlace& place) const {
+    return written_.name_of_place(written_, place);
   }
-  static std::string at_op(std::size_t position) { return fmt::format("/ops/{}", position); }
-  static std::string place_of(const std::string& attribute, bool grouped) {
-    return (grouped ? "/attrs/" : "/") + pointer_token(attribute);
+  [[noreturn]] void fail(const WrittenPlace& place, const std::string& message) const {
+    const std::string name = printable(named(place));
+    throw Error(Fault::kBadInput, fmt::format("{}: {}{}{}", written_.document, name,
+                                              name.empty() ? "" : ": ", message));
   }
-  // Where a rule's place within an op, "/axes", stands in the document: perhaps at "/attrs/axis".
-  static std::string written_place(const WrittenOp& op, std::string_view place);
-  static std::string at_output(const WrittenOp& op, std::size_t position, std::size_t i) {
-    return op.one_output ? at_op(position) + "/output"
-                         : fmt::format("{}/outputs/{}", at_op(position), i);
-  }
+  // An attribute is placed at the op itself where the op does not state it.
+  WrittenPlace place_of(const RefusedPart& part, std::size_t position) const;
 
   // "unknown WHAT "x" (did you mean "y"?)".
   static std::string unknown(std::string_view what, std::string_view name, const NameIndex& known) {
@@ -69,14 +70,14 @@ class GraphBuilder {
     return fmt::format("unknown {} {}{}", what, in_quotes(name), did_you_mean(name, names));
   }
 
-  DType dtype_at(const std::string& pointer, const std::string& name) const {
+  DType dtype_at(const WrittenPlace& place, const std::string& name) const {
     const std::optional<DType> dtype = dtype_named(name);
-    if (!dtype) fail(pointer, unknown_dtype(name));
+    if (!dtype) fail(place, unknown_dtype(name));
     return *dtype;
   }
 
   void resolve_dims(const std::vector<DimOverride>& overrides);
-  std::int64_t dim(const std::string& pointer, const std::string& name) const;
+  std::int64_t dim(const WrittenPlace& place, const std::string& name) const;
   void declare_tensors();
   void declare_ops();
   void refuse_taken_defaults() const;
@@ -100,16 +101,17 @@ class GraphBuilder {
   std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
-  void live_in(const std::string& pointer, TensorId output, TensorId storage, OpId writer);
+  void live_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
   void link_ops();
   std::vector<OpId> sorted_ids() const;
   void sort_ops();
-  void mark_output(TensorId id, const std::string& pointer);
+  // Fails at `place`, or at the op to blame where the document names no outputs.
+  void mark_output(TensorId id, const std::optional<WrittenPlace>& place);
   void mark_outputs();
   void resolve_fuse();
-  void set_type(TensorId id, TensorType type, const std::string& pointer);
+  void set_type(TensorId id, TensorType type, const WrittenPlace& place);
 
   const WrittenGraph& written_;
   OpGraph graph_;

@@ -10,7 +10,7 @@ namespace fusecalc {
 
 Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
                      std::size_t output_count,
-                     std::function<void(std::string_view, std::string)> fail)
+                     std::function<void(RefusedPart, std::string)> fail)
     : op_class(op.op_class),
       passes(op.passes),
       row_(op),
@@ -54,15 +54,15 @@ std::vector<bool> Inference::axes(std::size_t rank) const {
 }
 
 void Inference::fail_input(std::size_t i, const std::string& message) const {
-  fail_at("/inputs/" + std::to_string(i), message);
+  fail_at(i, message);
 }
 
 void Inference::fail_attribute(Attribute attribute, const std::string& message) const {
-  fail_at("/" + std::string(name_of(attribute)), message);
+  fail_at(attribute, message);
 }
 
-void Inference::fail_at(std::string_view place, const std::string& message) const {
-  fail_(place, message);
+void Inference::fail_at(RefusedPart part, const std::string& message) const {
+  fail_(part, message);
   __builtin_unreachable();
 }
 

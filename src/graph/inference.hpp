@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "graph/attributes.hpp"
@@ -26,6 +27,9 @@ struct MatrixShape {
   std::uint64_t depth = 1;  // products summed for each element
 };
 
+// What a rule refuses: the op as a whole, one of its inputs or one of its attributes.
+using RefusedPart = std::variant<std::monostate, std::size_t, Attribute>;
+
 // One op being understood: inputs and attributes in, everything else about it out. A rule of the op
 // table fills the results or fails at the input or attribute that does not fit.
 class Inference {
@@ -39,7 +43,7 @@ class Inference {
   };
 
   Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
-            std::size_t output_count, std::function<void(std::string_view, std::string)> fail);
+            std::size_t output_count, std::function<void(RefusedPart, std::string)> fail);
 
   const OpRow& row() const { return row_; }
   const Attributes& attributes() const { return attributes_; }
@@ -71,20 +75,20 @@ class Inference {
   std::vector<bool> axes(std::size_t rank) const;
   std::size_t normalised_axis(std::int64_t axis, std::size_t rank) const;
 
-  [[noreturn]] void fail(const std::string& message) const { fail_at("", message); }
+  [[noreturn]] void fail(const std::string& message) const { fail_at({}, message); }
   [[noreturn]] void fail_input(std::size_t i, const std::string& message) const;
   [[noreturn]] void fail_attribute(Attribute attribute, const std::string& message) const;
   // "x of shape [2, 3]".
   std::string describe(std::size_t i) const;
 
  private:
-  [[noreturn]] void fail_at(std::string_view place, const std::string& message) const;
+  [[noreturn]] void fail_at(RefusedPart part, const std::string& message) const;
 
   const OpRow& row_;
   const Attributes& attributes_;
   std::vector<Input> inputs_;
   std::size_t output_count_;
-  std::function<void(std::string_view, std::string)> fail_;
+  std::function<void(RefusedPart, std::string)> fail_;
 };
 
 // The rules, one per family of ops.

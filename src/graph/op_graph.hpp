@@ -9,7 +9,6 @@
 
 #include "graph/id_lists.hpp"
 #include "graph/inference.hpp"
-#include "graph/op_list.hpp"
 #include "graph/op_table.hpp"
 #include "graph/outline.hpp"
 
@@ -78,12 +77,14 @@ struct OpGraph {
   TensorId storage_of(TensorId id) const { return tensors[tensors[id].value].storage; }
 };
 
+struct WrittenGraph;
+
 struct DimOverride {
   std::string name;
   std::uint64_t extent = 0;
 };
 
-// Throws Error at whatever does not hold together.
+// Throws Error at whatever does not hold together, with the place as the graph's reader names it.
 OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides);
 
 }  // namespace fusecalc

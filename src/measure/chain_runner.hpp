@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/op_list.hpp"
+#include "graph/size_chain.hpp"
 #include "measure/plan_runner.hpp"
 
 namespace fusecalc {

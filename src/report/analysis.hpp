@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/bytes.hpp"
-#include "graph/op_list.hpp"
+#include "graph/size_chain.hpp"
 #include "planner/plans.hpp"
 #include "traffic/savings.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/bytes.hpp"
-#include "graph/op_list.hpp"
+#include "graph/size_chain.hpp"
 
 namespace fusecalc {
 

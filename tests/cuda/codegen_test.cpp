@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "core/embedded.hpp"
-#include "graph/op_list.hpp"
+#include "graph/op_graph.hpp"
+#include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "kernel_checks.hpp"
 #include "planner/plans.hpp"

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "cuda/cuda_backend.hpp"
-#include "graph/op_list.hpp"
+#include "graph/size_chain.hpp"
 #include "measure/chain_runner.hpp"
 #include "skip.hpp"
 

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "core/error.hpp"
-#include "json/reader.hpp"
+#include "input/op_list.hpp"
 
 namespace fusecalc::testing {
 

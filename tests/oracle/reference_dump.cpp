@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
 #include "measure/inputs.hpp"

@@ -1,4 +1,4 @@
-#include "graph/op_list.hpp"
+#include "input/op_list.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/written_graph.hpp"
+#include "json/reader.hpp"
+
+namespace fusecalc {
+
+// The parts of an op list's graph form, each read where the reader stands.
+WrittenTensor read_tensor(JsonReader& reader, const std::string& name);
+WrittenOp read_op(JsonReader& reader);
+std::vector<std::string> read_names(JsonReader& reader);
+// An object of counts; `what` names one in messages.
+std::vector<std::pair<std::string, std::uint64_t>> read_counts(JsonReader& reader,
+                                                               std::string_view what);
+
+}  // namespace fusecalc
