@@ -6,11 +6,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 namespace fusecalc {
 namespace {
+
+bool is_factor(const Op& op, std::size_t i) { return ((op.row->factors >> i) & 1U) != 0; }
 
 class AttentionFinder {
  public:
@@ -116,18 +117,20 @@ void AttentionFinder::take_products() {
 
 // The softmax between the products, whole or as exp(x - max) / sum.
 void AttentionFinder::find_softmax() {
-  const auto maker = [&](OpId id, std::size_t operand, std::string_view name) {
+  const auto maker = [&](OpId id, std::size_t operand, SoftmaxPart part) {
     const OpId producer = producer_inside(emitter_.op(id).operands[operand].tensor);
-    return producer != kNone && emitter_.op(producer).row == op_named(name) ? producer : kNone;
+    return producer != kNone && emitter_.op(producer).row->softmax == part ? producer : kNone;
   };
   for (const OpId id : emitter_.kernel()) {
     const Op& op = emitter_.op(id);
     TensorId input = kNone;
-    if (op.row == op_named("softmax")) {
+    if (op.row->softmax == SoftmaxPart::kWhole) {
       input = op.operands[0].tensor;
-    } else if (op.row == op_named("div") && maker(id, 1, "sum") != kNone) {
-      const OpId exponential = maker(id, 0, "exp");
-      const OpId sub = exponential != kNone ? maker(exponential, 0, "sub") : kNone;
+    } else if (op.row->softmax == SoftmaxPart::kQuotient &&
+               maker(id, 1, SoftmaxPart::kSum) != kNone) {
+      const OpId exponential = maker(id, 0, SoftmaxPart::kExponential);
+      const OpId sub =
+          exponential != kNone ? maker(exponential, 0, SoftmaxPart::kDifference) : kNone;
       if (sub != kNone) input = emitter_.op(sub).operands[0].tensor;
     }
     if (input == kNone) continue;
@@ -144,11 +147,11 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   const OpId id = producer_inside(input);
   if (id == kNone) return false;
   const Op& op = emitter_.op(id);
-  const bool divides = op.row == op_named("div");
-  if ((op.row != op_named("mul") && !divides) || op.operands[0].tensor != scores ||
+  if (op.row->factors == 0 || op.operands.size() != 2 || op.operands[0].tensor != scores ||
       op.operands[1].tensor != kNone || op.operands[1].number <= 0) {
     return false;
   }
+  const bool divides = !is_factor(op, 1);
   parts_.scale = divides ? 1 / op.operands[1].number : op.operands[1].number;
   return true;
 }
@@ -181,10 +184,11 @@ bool AttentionFinder::in_proportion(TensorId made, TensorId weights) const {
   const auto is_apart = [&](std::size_t i) {
     return producer_inside(op.operands[i].tensor) == kNone;
   };
-  if (op.row == op_named("dropout")) return follows(0);
-  if (op.row == op_named("div")) return follows(0) && is_apart(1);
-  if (op.row != op_named("mul")) return false;
-  return (follows(0) && is_apart(1)) || (follows(1) && is_apart(0));
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (!is_factor(op, i) || !follows(i)) continue;
+    if (op.operands.size() == 1 || is_apart(1 - i)) return true;
+  }
+  return false;
 }
 
 void AttentionFinder::write_weights(TensorId weights) {

@@ -193,7 +193,7 @@ Value Emitter::compute(OpId id, std::size_t k, const Index& at) {
   }
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
   const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
-  if (op.row->infer == infer_loss) {
+  if (op.row->family == OpFamily::kLoss) {
     // One score of each row, each row by itself.
     if (inline_rows(op)) keep_inline(id, value(op.operands[0].tensor, at));
     const Value score = picked(op, at);

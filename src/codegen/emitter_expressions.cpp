@@ -34,7 +34,7 @@ std::string in_quick_functions(std::string_view device, const Op& op) {
 
 Value Emitter::pointwise(const Op& op, std::size_t k, const Index& at) {
   std::vector<Value> inputs;
-  const bool selects = op.row->infer == infer_where;
+  const bool selects = op.row->family == OpFamily::kWhere;
   ComputeType computed =
       op.row->type_rule == TypeRule::kFloat ? ComputeType::kF32 : ComputeType::kBool;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
@@ -50,7 +50,7 @@ Value Emitter::pointwise(const Op& op, std::size_t k, const Index& at) {
     }
   }
   const ComputeType result = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
-  if (is_float(result) && op.row->infer != infer_cast) computed = std::max(computed, result);
+  if (is_float(result) && op.row->family != OpFamily::kCast) computed = std::max(computed, result);
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
   return expression(op, device, inputs, at, computed, result);
 }
@@ -59,7 +59,7 @@ Value Emitter::pointwise(const Op& op, std::size_t k, const Index& at) {
 std::string Emitter::word(const Op& op, std::string_view word, const std::vector<Value>& inputs,
                           const Index& at, ComputeType computed) {
   const Attributes& attributes = *op.attributes;
-  const bool selects = op.row->infer == infer_where;
+  const bool selects = op.row->family == OpFamily::kWhere;
   const auto input = [&](std::size_t i, double otherwise) {
     const ComputeType type = selects && i == 0 ? ComputeType::kBool : computed;
     if (i < inputs.size()) return converted(inputs[i], type).text;

@@ -100,7 +100,7 @@ Value Emitter::made(const Index& at) {
   const Op& op = this->op(matrix_->by);
   if (at.name != loop_.name) cannot_generate(op, "its result is read in another order");
   const Value bare{.text = "v[j]", .type = matrix_->type};
-  if (op.row->infer != infer_linear || op.operands.size() < 3) return bare;
+  if (op.row->family != OpFamily::kLinear || op.operands.size() < 3) return bare;
   const TensorId bias = op.operands[2].tensor;
   IndexMap columns;
   columns.append(matrix_->rows, 0);

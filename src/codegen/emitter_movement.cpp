@@ -51,12 +51,11 @@ Value Emitter::movement(const Op& op, const Index& at) {
                    derive(at, slice_map(shape_of(0), graph_.tensors[op.outputs[0]].type.shape,
                                         *op.attributes)));
     case Access::kGather: {
-      // Frameworks disagree on the order of an embedding's inputs; the indices are the integers.
-      const auto is_table = [&](std::size_t i) {
-        return is_float(graph_.tensors[op.operands[i].tensor].type.dtype);
+      const auto dtype = [&](std::size_t i) {
+        return graph_.tensors[op.operands[i].tensor].type.dtype;
       };
-      const bool embeds = op.row->infer == infer_embedding;
-      const std::size_t table = embeds && !is_table(0) && is_table(1) ? 1 : 0;
+      const std::size_t table = table_input(op.row->family, dtype(0), dtype(1));
+      const bool embeds = op.row->family == OpFamily::kEmbedding;
       const std::size_t axis = embeds ? 0 : axis_of(op, shape_of(0).size());
       return value(op.operands[table].tensor, gathered(op, table, 1 - table, axis, at));
     }

@@ -11,7 +11,7 @@ namespace fusecalc {
 bool Emitter::of_rows(OpId id) const {
   const Op& op = this->op(id);
   if (phases_.rows.empty() || ready_in(id) == 0) return false;
-  if (op.op_class == OpClass::kReduce || op.row->infer == infer_loss) return true;
+  if (op.op_class == OpClass::kReduce || op.row->family == OpFamily::kLoss) return true;
   if (op.op_class == OpClass::kNormalise) return false;
   return op.work <= phases_.rows.rows() &&
          (phases_.rows.row_length() > 1 || op.work < phases_.rows.rows());
@@ -56,7 +56,7 @@ std::string Emitter::state_of(OpId id) {
 
 Value Emitter::row_input(OpId id, const Index& at) {
   const Op& op = this->op(id);
-  if (op.row->infer == infer_loss && op.row->state.empty())
+  if (op.row->family == OpFamily::kLoss && op.row->state.empty())
     return converted(compute(id, 0, at), state_type(op));
   return converted(value(op.operands[0].tensor, at), state_type(op));
 }
@@ -69,11 +69,11 @@ Value Emitter::row_result(OpId id, std::size_t k) {
   const ComputeType inner = state_type(op);
   const ComputeType type = compute_type(graph_.tensors[op.outputs[k]].type.dtype);
   const std::string_view device = k == 0 ? op.row->device : op.row->device_more[k - 1];
-  if (op.row->infer == infer_loss && op.row->state.empty() && takes_rows(id)) {
+  if (op.row->family == OpFamily::kLoss && op.row->state.empty() && takes_rows(id)) {
     const bool mean = op.attributes->reduction == LossReduction::kMean;
     return expression(op, mean ? "s.sum / $count" : "s.sum", {}, row_, inner, type);
   }
-  if (op.row->infer == infer_loss) {
+  if (op.row->family == OpFamily::kLoss) {
     if (k > 0) return expression(op, device, {}, row_, inner, type);
     return expression(op, device, {picked(op, row_)}, row_, inner, type);
   }

@@ -66,7 +66,7 @@ void Epilogue::find_fold() {
   const std::uint64_t space = graph_.tensors[emitter_.op(contraction_).outputs[0]].elements;
   for (const OpId id : emitter_.kernel()) {
     const Op& op = emitter_.op(id);
-    const bool full = op.op_class == OpClass::kNormalise && op.row->infer != infer_loss;
+    const bool full = op.op_class == OpClass::kNormalise && op.row->family != OpFamily::kLoss;
     if (full || (emitter_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
     if (!emitter_.takes_rows(id)) continue;
     if (folding_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
@@ -132,7 +132,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   store_full(emitter_, stored, e, "");
   if (!folds()) return;
   const Value folded = emitter_.row_input(folding_, e);
-  if (emitter_.op(folding_).row->infer == infer_loss) write_picked();
+  if (emitter_.op(folding_).row->family == OpFamily::kLoss) write_picked();
   piece_.lanes += fmt::format("v[j] = {};\n", folded.text);
 }
 

@@ -119,10 +119,6 @@ void store_full(Emitter& emitter, const std::vector<TensorId>& tensors, const In
 
 namespace {
 
-bool is_product(const Op& op) {
-  return op.row->infer == infer_matmul || op.row->infer == infer_linear;
-}
-
 bool touches_empty(const OpGraph& graph, const Op& op) {
   const auto empty = [&](TensorId id) { return id != kNone && graph.tensors[id].elements == 0; };
   return std::ranges::any_of(op.outputs, empty) ||
@@ -160,7 +156,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
     if (op.op_class == OpClass::kOpaque) cannot_generate(op, "nothing is known of what it does");
     if (touches_empty(graph, op)) cannot_generate(op, "a tensor that it takes or makes is empty");
     if (op.op_class != OpClass::kContract) continue;
-    if (op.row->infer == infer_conv2d) {
+    if (op.row->family == OpFamily::kConv2d) {
       cannot_generate(op, "convolutions are analysed, not measured");
     }
     contractions.push_back(id);
@@ -168,7 +164,7 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
   Emitter emitter(graph, counter.phases(), kernel);
   const Phases& phases = emitter.phases();
   if (phases.mixed_rows) cannot_generate(graph.ops[kernel.front()], "its rows differ");
-  if (contractions.size() == 1 && is_product(graph.ops[contractions[0]])) {
+  if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
     return generate_contraction(emitter, counter.phases(), contractions[0], target);
   }
   if (!contractions.empty()) {

@@ -147,7 +147,7 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
 
 Shape batch_axes(const OpGraph& graph, const Op& op) {
   const Shape& to = graph.tensors[op.outputs[0]].type.shape;
-  if (op.row->infer == infer_linear) return {};
+  if (op.row->family == OpFamily::kLinear) return {};
   // Vectors leave no axis in the result.
   std::size_t rank = to.size();
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
@@ -160,7 +160,7 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   const Shape& shape = graph.tensors[op.operands[which].tensor].type.shape;
   const std::size_t rank = shape.size();
   const std::uint64_t columns = shape.back();
-  const bool linear = op.row->infer == infer_linear;
+  const bool linear = op.row->family == OpFamily::kLinear;
   // Lines of a run along k, those of b along n, unless it is told to be the other way round.
   const bool turned =
       which == 0 ? op.attributes->transpose_a : linear || op.attributes->transpose_b;
@@ -193,7 +193,7 @@ std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op, 
     if (!a || !b) return std::nullopt;
     axes.push_back({batch[i], *a, *b});
   }
-  if (op.row->infer == infer_linear && rows != 0 && product.m % rows == 0) {
+  if (op.row->family == OpFamily::kLinear && rows != 0 && product.m % rows == 0) {
     const std::uint64_t matrices = product.m / rows;
     const std::uint64_t own = rows * of_a.line;
     const auto apart = packed ? own : distance(graph, operands[0], matrices, own);

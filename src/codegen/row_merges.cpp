@@ -100,7 +100,7 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
 void RowWriter::write_picks(bool scores) {
   for (const OpId id : emitter_.kernel()) {
     const Op& op = emitter_.op(id);
-    if (op.row->infer != infer_loss) continue;
+    if (op.row->family != OpFamily::kLoss) continue;
     if (op.row->state.empty() && emitter_.takes_rows(id)) continue;
     if (emitter_.graph().tensors[op.operands[1].tensor].elements != rows_.rows()) continue;
     const TensorId tensor = op.operands[scores ? 0 : 1].tensor;

@@ -105,7 +105,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
                       [&](const RefusedPart& part, const std::string& message) {
                         fail(place_of(part, position), message);
                       });
-  if (row.infer == nullptr) {
+  if (row.family == OpFamily::kCustom) {
     build_custom(written, op);
   } else {
     if (written.flops) fail({Part::kFlops, position}, "only a custom op states its FLOPs");
@@ -130,7 +130,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
 }
 
 void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference) {
-  op.row->infer(inference);
+  infer_results(inference);
   if (inference.outputs.size() < written.outputs.size()) {
     inference.fail(fmt::format("{} has {} output{} here, not {}", op.row->name,
                                inference.outputs.size(), inference.outputs.size() == 1 ? "" : "s",

@@ -200,9 +200,7 @@ void infer_gather(Inference& op) {
 
 void infer_embedding(Inference& op) {
   op.require_tensors();
-  // Frameworks disagree on the order; the indices are the integers.
-  const bool indices_first = !is_float(op.dtype(0)) && is_float(op.dtype(1));
-  const std::size_t table = indices_first ? 1 : 0;
+  const std::size_t table = table_input(op.row().family, op.dtype(0), op.dtype(1));
   if (op.shape(table).size() != 2) {
     op.fail_input(table, op.describe(table) + " must be a table of rows, with two axes");
   }

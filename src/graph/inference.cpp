@@ -72,4 +72,32 @@ std::string Inference::describe(std::size_t i) const {
              : fmt::format("{} of shape {}", in_quotes(inputs_[i].name), to_string(shape(i)));
 }
 
+void infer_results(Inference& op) {
+  switch (op.row().family) {
+    case OpFamily::kPointwise: return infer_pointwise(op);
+    case OpFamily::kWhere: return infer_where(op);
+    case OpFamily::kCast: return infer_cast(op);
+    case OpFamily::kDropout: return infer_dropout(op);
+    case OpFamily::kReduce: return infer_reduce(op);
+    case OpFamily::kSoftmax: return infer_softmax(op);
+    case OpFamily::kRowNorm: return infer_row_norm(op);
+    case OpFamily::kBatchNorm: return infer_batch_norm(op);
+    case OpFamily::kGroupNorm: return infer_group_norm(op);
+    case OpFamily::kLoss: return infer_loss(op);
+    case OpFamily::kTranspose: return infer_transpose(op);
+    case OpFamily::kConcat: return infer_concat(op);
+    case OpFamily::kSlice: return infer_slice(op);
+    case OpFamily::kGather: return infer_gather(op);
+    case OpFamily::kEmbedding: return infer_embedding(op);
+    case OpFamily::kScatter: return infer_scatter(op);
+    case OpFamily::kBroadcastTo: return infer_broadcast_to(op);
+    case OpFamily::kReshape: return infer_reshape(op);
+    case OpFamily::kMatmul: return infer_matmul(op);
+    case OpFamily::kLinear: return infer_linear(op);
+    case OpFamily::kConv2d: return infer_conv2d(op);
+    case OpFamily::kAttention: return infer_attention(op);
+    case OpFamily::kCustom: return;
+  }
+}
+
 }  // namespace fusecalc

@@ -91,6 +91,9 @@ class Inference {
   std::function<void(RefusedPart, std::string)> fail_;
 };
 
+// Fills in what the rule of the op's family says. Custom ops have none: their results are declared.
+void infer_results(Inference& op);
+
 // The rules, one per family of ops.
 void infer_pointwise(Inference& op);
 void infer_where(Inference& op);

@@ -9,8 +9,6 @@
 
 namespace fusecalc {
 
-class Inference;
-
 // What an op does to memory, which decides what it may be fused with.
 enum class OpClass : std::uint8_t {
   kPointwise,  // each result element from one element of each input
@@ -20,6 +18,34 @@ enum class OpClass : std::uint8_t {
   kView,       // renames elements in place; costs nothing
   kContract,   // sums of products
   kOpaque,     // nothing known but its bytes
+};
+
+// Ops of one family follow one rule of shapes and types (infer_results) and are computed in one
+// way; what still differs among them are the other columns of their rows.
+enum class OpFamily : std::uint8_t {
+  kPointwise,
+  kWhere,
+  kCast,
+  kDropout,
+  kReduce,
+  kSoftmax,
+  kRowNorm,
+  kBatchNorm,
+  kGroupNorm,
+  kLoss,
+  kTranspose,
+  kConcat,
+  kSlice,
+  kGather,
+  kEmbedding,
+  kScatter,
+  kBroadcastTo,
+  kReshape,
+  kMatmul,
+  kLinear,
+  kConv2d,
+  kAttention,
+  kCustom,
 };
 
 // Which elements a movement takes to where.
@@ -42,6 +68,18 @@ enum class TypeRule : std::uint8_t {
 // What a vendor's matrix product can do on the way, besides the product: its epilogues.
 enum class LibraryStep : std::uint8_t { kNone, kBias, kRelu, kGelu };
 
+// What an op can be in the softmax of an attention: all of it, or a part of
+// exp(x - max(x)) / sum(exp(x - max(x))).
+enum class SoftmaxPart : std::uint8_t {
+  kNone,
+  kWhole,
+  kMaximum,
+  kDifference,
+  kExponential,
+  kSum,
+  kQuotient,
+};
+
 // What an op computes, in exact arithmetic, as a function of numbers:
 //   pointwise ops   of one element of each input, in order
 //   reductions      of a whole row (argmax: the index within it)
@@ -53,6 +91,7 @@ using ReferenceFunction = double (*)(std::span<const double> inputs, const Attri
 struct OpRow {
   std::string_view name;
   OpClass op_class = OpClass::kPointwise;
+  OpFamily family = OpFamily::kPointwise;
   std::uint8_t min_inputs = 1;
   std::uint8_t max_inputs = 1;
   std::uint8_t max_outputs = 1;
@@ -65,8 +104,6 @@ struct OpRow {
   Access access = Access::kSame;
   TypeRule type_rule = TypeRule::kPromote;
   AttributeSet attributes = 0;
-  // Shapes, types and elements touched.
-  void (*infer)(Inference&) = nullptr;
   std::string_view summary;
   // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the
   // inputs' elements, s what a row left behind, $name an attribute or what codegen/text.cpp lists.
@@ -78,6 +115,10 @@ struct OpRow {
   bool in_tiles = false;
   bool per_channel = false;  // the inputs after the first lie along axis 1
   LibraryStep library = LibraryStep::kNone;
+  SoftmaxPart softmax = SoftmaxPart::kNone;
+  // The inputs that are factors of the result, as flags: both of a product, the first of a
+  // quotient.
+  std::uint8_t factors = 0;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;
@@ -87,6 +128,15 @@ std::span<const OpRow> op_table();
 // The row of an op, or null.
 const OpRow* op_named(std::string_view name);
 std::span<const std::string_view> op_names();
+
+// A single product of matrices, over batches: no convolution, and no attention.
+constexpr bool is_matrix_product(OpFamily family) {
+  return family == OpFamily::kMatmul || family == OpFamily::kLinear;
+}
+
+// Which of the first two inputs of a gather or an embedding is its table; the other has the
+// indices. Frameworks disagree on the order of an embedding's inputs: its indices are the integers.
+std::size_t table_input(OpFamily family, DType first, DType second);
 
 std::string_view name_of(OpClass op_class);
 std::span<const std::string_view> op_class_names();

@@ -45,7 +45,7 @@ Outline::Outline(const OpGraph& graph) {
                       .access = op.row->access,
                       .passes = op.passes,
                       .holds_rows = op.row->holds_rows,
-                      .custom = op.row->infer == nullptr,
+                      .custom = op.row->family == OpFamily::kCustom,
                       .work = op.work});
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;

@@ -34,21 +34,23 @@ class Uses {
   }
 
   void note(const Op& op) {
-    auto* const infer = op.row->infer;
+    const OpFamily family = op.row->family;
     const auto axis = [&] {
       const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : 0;
       return static_cast<std::size_t>(
           written < 0 ? written + static_cast<std::int64_t>(shape(op, 0).size()) : written);
     };
-    if (infer == infer_gather) note_index(op, 1, shape(op, 0)[axis()], false);
-    if (infer == infer_scatter) note_index(op, 1, shape(op, 0)[axis()], true);
-    if (infer == infer_loss) note_index(op, 1, shape(op, 0).back(), false);
-    if (infer == infer_embedding) {
-      const bool first = is_float(graph_.tensor(op.operands[1].tensor).type.dtype) &&
-                         !is_float(graph_.tensor(op.operands[0].tensor).type.dtype);
-      note_index(op, first ? 0 : 1, shape(op, first ? 1 : 0)[0], false);
+    if (family == OpFamily::kGather) note_index(op, 1, shape(op, 0)[axis()], false);
+    if (family == OpFamily::kScatter) note_index(op, 1, shape(op, 0)[axis()], true);
+    if (family == OpFamily::kLoss) note_index(op, 1, shape(op, 0).back(), false);
+    if (family == OpFamily::kEmbedding) {
+      const auto dtype = [&](std::size_t i) {
+        return graph_.tensor(op.operands[i].tensor).type.dtype;
+      };
+      const std::size_t table = table_input(family, dtype(0), dtype(1));
+      note_index(op, 1 - table, shape(op, table)[0], false);
     }
-    if (infer == infer_matmul || infer == infer_linear || infer == infer_conv2d) {
+    if (is_matrix_product(family) || family == OpFamily::kConv2d) {
       const TensorId weight = graph_.tensor(op.operands[1].tensor).value;
       uses_[weight].depth = std::max(uses_[weight].depth, op.matrix.depth);
     }
@@ -74,7 +76,7 @@ class Uses {
       const bool moves = source.op_class == OpClass::kMovement &&
                          source.row->access != Access::kGather &&
                          source.row->access != Access::kScatter;
-      if (!moves && source.row->infer != infer_cast) continue;
+      if (!moves && source.row->family != OpFamily::kCast) continue;
       for (const Operand& operand : source.operands) open.push_back(operand.tensor);
     }
   }

@@ -51,7 +51,7 @@ bool jumps_before(const OpGraph& graph, TensorId tensor) {
     seen[producer] = true;
     const Op& op = graph.ops[producer];
     const bool decides =
-        op.row->infer != infer_dropout && !is_float(graph.tensor(op.outputs[0]).type.dtype);
+        op.row->family != OpFamily::kDropout && !is_float(graph.tensor(op.outputs[0]).type.dtype);
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;
       const Tensor& value = graph.value_of(operand.tensor);

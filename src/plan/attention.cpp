@@ -1,7 +1,6 @@
 #include "plan/attention.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 namespace fusecalc {
@@ -43,9 +42,9 @@ class AttentionMatch {
         continue;
       }
       if (!between || !over_keys(op)) return two;
-      if (op.op_class == OpClass::kNormalise && !is(op, "softmax")) return two;
+      if (op.op_class == OpClass::kNormalise && op.row->softmax != SoftmaxPart::kWhole) return two;
       if (op.op_class == OpClass::kReduce) ++reductions;
-      if (is(op, "softmax")) ++whole;
+      if (is(id, SoftmaxPart::kWhole)) ++whole;
       if (is_softmax_sum(id)) ++written_out;
     }
     if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
@@ -55,7 +54,7 @@ class AttentionMatch {
   }
 
  private:
-  bool is_matmul(OpId id) const { return graph_.ops[id].row->infer == infer_matmul; }
+  bool is_matmul(OpId id) const { return graph_.ops[id].row->family == OpFamily::kMatmul; }
 
   OpId producer_of(OpId id, std::size_t operand) const {
     const TensorId tensor = graph_.ops[id].operands[operand].tensor;
@@ -100,25 +99,28 @@ class AttentionMatch {
            op.rows.rows() == matrix.batch * matrix.rows;
   }
 
-  static bool is(const Op& op, std::string_view name) { return op.row == op_named(name); }
+  bool is(OpId id, SoftmaxPart part) const {
+    return id != kNone && graph_.ops[id].row->softmax == part;
+  }
 
   // The sum at the heart of exp(x - max(x)) / sum(exp(x - max(x))).
   bool is_softmax_sum(OpId id) const {
     const Op& op = graph_.ops[id];
-    if (!is(op, "sum")) return false;
+    if (!is(id, SoftmaxPart::kSum)) return false;
     const OpId exponential = producer_of(id, 0);
-    if (exponential == kNone || !is(graph_.ops[exponential], "exp")) return false;
+    if (!is(exponential, SoftmaxPart::kExponential)) return false;
     const OpId difference = producer_of(exponential, 0);
-    if (difference == kNone || !is(graph_.ops[difference], "sub")) return false;
+    if (!is(difference, SoftmaxPart::kDifference)) return false;
     const OpId maximum = producer_of(difference, 1);
-    if (maximum == kNone || !is(graph_.ops[maximum], "max")) return false;
+    if (!is(maximum, SoftmaxPart::kMaximum)) return false;
     const bool same_scores = graph_.ops[maximum].operands[0].tensor != kNone &&
                              graph_.tensors[graph_.ops[maximum].operands[0].tensor].value ==
                                  graph_.tensors[graph_.ops[difference].operands[0].tensor].value;
     const std::span<const OpId> readers = graph_.readers[op.outputs[0]];
-    const bool divides =
-        readers.size() == 1 && is(graph_.ops[readers[0]], "div") && phases_.contains(readers[0]) &&
-        producer_of(readers[0], 0) == exponential && producer_of(readers[0], 1) == id;
+    const bool divides = readers.size() == 1 && is(readers[0], SoftmaxPart::kQuotient) &&
+                         phases_.contains(readers[0]) &&
+                         producer_of(readers[0], 0) == exponential &&
+                         producer_of(readers[0], 1) == id;
     return same_scores && divides;
   }
 

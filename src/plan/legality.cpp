@@ -213,7 +213,7 @@ Verdict Check::check_spaces() const {
   for (const OpId id : kernel_) {
     if (step(id).work == space) continue;
     const bool normalises =
-        step(id).op_class == OpClass::kNormalise && op(id).row->infer != infer_loss;
+        step(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
     const bool for_inside =
         feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
@@ -310,7 +310,7 @@ Verdict Check::check_epilogue(OpId contraction) const {
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
     // Rows of single elements have no state that an epilogue could keep.
     const bool single = step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
-                        (!op(id).row->state.empty() || op(id).row->infer == infer_loss);
+                        (!op(id).row->state.empty() || op(id).row->family == OpFamily::kLoss);
     if (single) return {Obstacle::kEpilogueFolds, contraction, id};
   }
   return {};
@@ -352,8 +352,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   const auto reduced_runs =
       std::ranges::count_if(rows.runs, [](const RowLayout::Run& run) { return run.reduced; });
   const std::uint64_t columns = product.matrix.columns;
-  const bool is_matrix =
-      product.row->infer != infer_conv2d && product.row->infer != infer_attention;
+  const bool is_matrix = is_matrix_product(product.row->family);
   const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
   // Columns that are folded lie in one matrix.
   const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||

@@ -10,30 +10,30 @@ namespace fusecalc {
 namespace {
 
 struct Row {
-  void (*infer)(Inference&);
+  OpFamily family;
   StepMaker make;
 };
 
 // Ops whose shapes follow the same rule are evaluated in the same way; what differs among them is
 // their reference column.
 constexpr std::array kRows = {
-    Row{infer_pointwise, pointwise_step}, Row{infer_where, pointwise_step},
-    Row{infer_cast, pointwise_step},      Row{infer_broadcast_to, pointwise_step},
-    Row{infer_dropout, dropout_step},     Row{infer_transpose, transpose_step},
-    Row{infer_slice, slice_step},         Row{infer_concat, concat_step},
-    Row{infer_gather, gather_step},       Row{infer_embedding, gather_step},
-    Row{infer_scatter, scatter_step},     Row{infer_reduce, reduce_step},
-    Row{infer_softmax, norm_step},        Row{infer_row_norm, norm_step},
-    Row{infer_batch_norm, norm_step},     Row{infer_group_norm, norm_step},
-    Row{infer_loss, loss_step},           Row{infer_matmul, matmul_step},
-    Row{infer_linear, matmul_step},       Row{infer_conv2d, conv2d_step},
-    Row{infer_attention, attention_step},
+    Row{OpFamily::kPointwise, pointwise_step}, Row{OpFamily::kWhere, pointwise_step},
+    Row{OpFamily::kCast, pointwise_step},      Row{OpFamily::kBroadcastTo, pointwise_step},
+    Row{OpFamily::kDropout, dropout_step},     Row{OpFamily::kTranspose, transpose_step},
+    Row{OpFamily::kSlice, slice_step},         Row{OpFamily::kConcat, concat_step},
+    Row{OpFamily::kGather, gather_step},       Row{OpFamily::kEmbedding, gather_step},
+    Row{OpFamily::kScatter, scatter_step},     Row{OpFamily::kReduce, reduce_step},
+    Row{OpFamily::kSoftmax, norm_step},        Row{OpFamily::kRowNorm, norm_step},
+    Row{OpFamily::kBatchNorm, norm_step},      Row{OpFamily::kGroupNorm, norm_step},
+    Row{OpFamily::kLoss, loss_step},           Row{OpFamily::kMatmul, matmul_step},
+    Row{OpFamily::kLinear, matmul_step},       Row{OpFamily::kConv2d, conv2d_step},
+    Row{OpFamily::kAttention, attention_step},
 };
 
 }  // namespace
 
 std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op) {
-  const auto* row = std::ranges::find(kRows, op.row->infer, &Row::infer);
+  const auto* row = std::ranges::find(kRows, op.row->family, &Row::family);
   if (row == kRows.end()) {
     throw Error(Fault::kUnavailable,
                 in_quotes(op.name) + " is a custom op: nothing says what it computes");

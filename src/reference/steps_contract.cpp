@@ -88,7 +88,7 @@ class MatmulStep final : public ProductStep {
  public:
   MatmulStep(Evaluation& evaluation, const Op& op)
       : ProductStep(evaluation, op),
-        linear_(op.row->infer == infer_linear),
+        linear_(op.row->family == OpFamily::kLinear),
         matrix_(op.matrix),
         batch_a_(batch_map(0)),
         batch_b_(batch_map(1)) {}

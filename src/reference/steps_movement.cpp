@@ -119,13 +119,9 @@ class GatherStep final : public MovementStep {
  public:
   GatherStep(Evaluation& evaluation, const Op& op)
       : MovementStep(evaluation, op),
-        // Embeddings are written either way round; the indices are the integers.
-        table_at_(op.row->infer == infer_embedding && !is_float(operand(0).type.dtype) &&
-                          is_float(operand(1).type.dtype)
-                      ? 1
-                      : 0),
+        table_at_(table_input(op.row->family, operand(0).type.dtype, operand(1).type.dtype)),
         table_(operand(table_at_).type.shape,
-               op.row->infer == infer_embedding ? 0 : axis(operand(0).type.shape.size()),
+               op.row->family == OpFamily::kEmbedding ? 0 : axis(operand(0).type.shape.size()),
                operand(1 - table_at_).elements) {}
 
  private:

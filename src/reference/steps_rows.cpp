@@ -166,10 +166,11 @@ class NormStep final : public EvaluationStep {
       : EvaluationStep(evaluation, op),
         rows_(op.rows),
         function_(op.row->reference),
-        softmax_(op.row->infer == infer_softmax),
-        given_(op.row->infer == infer_batch_norm &&
+        softmax_(op.row->family == OpFamily::kSoftmax),
+        given_(op.row->family == OpFamily::kBatchNorm &&
                op.attributes->mode == BatchNormMode::kInference) {
-    const bool by_channel = op.row->infer == infer_batch_norm || op.row->infer == infer_group_norm;
+    const bool by_channel =
+        op.row->family == OpFamily::kBatchNorm || op.row->family == OpFamily::kGroupNorm;
     const Shape& shape = output().type.shape;
     for (std::size_t i = 1; i < op.operands.size(); ++i) {
       if (by_channel) {

@@ -300,41 +300,41 @@ void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
 void custom(Drawer& /*drawer*/, const OpRow& /*row*/, Line& /*line*/) {}
 
 struct Rule {
-  void (*infer)(Inference&);
+  OpFamily family;
   void (*propose)(Drawer&, const OpRow&, Line&);
 };
 
 constexpr std::array kRules = {
-    Rule{infer_pointwise, pointwise},
-    Rule{infer_where, where},
-    Rule{infer_cast, cast},
-    Rule{infer_dropout, dropout},
-    Rule{infer_reduce, reduce},
-    Rule{infer_softmax, softmax},
-    Rule{infer_row_norm, row_norm},
-    Rule{infer_batch_norm, batch_norm},
-    Rule{infer_group_norm, group_norm},
-    Rule{infer_loss, loss},
-    Rule{infer_transpose, transpose},
-    Rule{infer_concat, concat},
-    Rule{infer_slice, slice},
-    Rule{infer_gather, gather},
-    Rule{infer_embedding, embedding},
-    Rule{infer_scatter, scatter},
-    Rule{infer_broadcast_to, broadcast_to},
-    Rule{infer_reshape, reshape},
-    Rule{infer_matmul, matmul},
-    Rule{infer_linear, linear},
-    Rule{infer_conv2d, conv2d},
-    Rule{infer_attention, attention},
-    Rule{nullptr, custom},
+    Rule{OpFamily::kPointwise, pointwise},
+    Rule{OpFamily::kWhere, where},
+    Rule{OpFamily::kCast, cast},
+    Rule{OpFamily::kDropout, dropout},
+    Rule{OpFamily::kReduce, reduce},
+    Rule{OpFamily::kSoftmax, softmax},
+    Rule{OpFamily::kRowNorm, row_norm},
+    Rule{OpFamily::kBatchNorm, batch_norm},
+    Rule{OpFamily::kGroupNorm, group_norm},
+    Rule{OpFamily::kLoss, loss},
+    Rule{OpFamily::kTranspose, transpose},
+    Rule{OpFamily::kConcat, concat},
+    Rule{OpFamily::kSlice, slice},
+    Rule{OpFamily::kGather, gather},
+    Rule{OpFamily::kEmbedding, embedding},
+    Rule{OpFamily::kScatter, scatter},
+    Rule{OpFamily::kBroadcastTo, broadcast_to},
+    Rule{OpFamily::kReshape, reshape},
+    Rule{OpFamily::kMatmul, matmul},
+    Rule{OpFamily::kLinear, linear},
+    Rule{OpFamily::kConv2d, conv2d},
+    Rule{OpFamily::kAttention, attention},
+    Rule{OpFamily::kCustom, custom},
 };
 
 }  // namespace
 
 Line propose(Drawer& drawer, const OpRow& row) {
   Line line;
-  const auto* rule = std::ranges::find(kRules, row.infer, &Rule::infer);
+  const auto* rule = std::ranges::find(kRules, row.family, &Rule::family);
   REQUIRE_MESSAGE(rule != kRules.end(), "no rule for " << row.name);
   rule->propose(drawer, row, line);
   if (line.inputs.empty()) return line;

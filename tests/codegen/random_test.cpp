@@ -69,7 +69,7 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
   MESSAGE(seen.sources, " sources, hash ", seen.hash);
   for (const OpRow& row : op_table()) {
     // Views are tensors; the others are what generate() refuses by name.
-    const bool has_code = row.op_class != OpClass::kView && row.infer != infer_conv2d &&
+    const bool has_code = row.op_class != OpClass::kView && row.family != OpFamily::kConv2d &&
                           row.op_class != OpClass::kOpaque;
     CAPTURE(row.name);
     CHECK(seen.ops.contains(row.name) == has_code);
