@@ -1,5 +1,5 @@
 // Attention, as one op or as two products around a softmax: kernels/attention_*.cuh, with what
-// happens to the scores, the weights and the result written by the emitter.
+// happens to the scores, the weights and the result written op by op.
 
 #include <fmt/format.h>
 
@@ -30,14 +30,15 @@ struct OperandStrides {
 
 class AttentionWriter {
  public:
-  AttentionWriter(Emitter& emitter, PhaseFinder& finder, const std::vector<OpId>& contractions,
+  AttentionWriter(const KernelView& kernel, const std::vector<OpId>& contractions,
                   const Target& target)
-      : emitter_(emitter),
-        graph_(emitter.graph()),
-        op_(emitter.op(contractions.back())),
+      : kernel_(kernel),
+        code_(kernel),
+        graph_(kernel.graph()),
+        op_(kernel.op(contractions.back())),
         target_(target),
-        epilogue_(Epilogue::of_attention(emitter, finder, contractions.back())),
-        parts_(attention_parts(emitter, contractions.front(), contractions.back(),
+        epilogue_(Epilogue::of_attention(code_, contractions.back())),
+        parts_(attention_parts(code_, contractions.front(), contractions.back(),
                                epilogue_.made_type())) {}
 
   GeneratedKernel write();
@@ -62,7 +63,8 @@ class AttentionWriter {
   std::string entry(std::string_view bounds, std::string_view parameters,
                     std::string_view operands) const;
 
-  Emitter& emitter_;
+  const KernelView& kernel_;
+  KernelCode code_;
   const OpGraph& graph_;
   const Op& op_;
   const Target& target_;
@@ -109,24 +111,24 @@ bool AttentionWriter::find_strides() {
 std::string AttentionWriter::scores_struct() const {
   if (plain()) return {};
   const std::string_view type = name_of(epilogue_.made_type());
-  const auto function = [&](std::string_view name, const std::optional<CodeBlock>& piece) {
-    if (!piece) return std::string();
+  const auto function = [&](std::string_view name, const std::optional<CodeBlock>& block) {
+    if (!block) return std::string();
     return fmt::format(
         "  __device__ __forceinline__ {0} {1}(int batch, int head, i64 query, i64 key, {0} score) "
         "const {{\n    const i64 s = (((i64)batch * {2} + head) * {3} + query) * {4} + key;\n"
         "    {0} result = score;\n{5}    return result;\n  }}\n",
-        type, name, parts_.heads, parts_.queries, parts_.keys, piece->text("    "));
+        type, name, parts_.heads, parts_.queries, parts_.keys, block->text("    "));
   };
   return fmt::format(
       "struct Scores {{\n  static constexpr bool kActive = {}, kWeighs = {}, kInProportion = {};\n"
       "{}{}{}}};\n",
       parts_.scores.has_value(), parts_.weights.has_value(), parts_.in_proportion,
-      emitter_.members(), function("operator()", parts_.scores),
+      code_.parameters().members(), function("operator()", parts_.scores),
       function("weight", parts_.weights));
 }
 
 std::string AttentionWriter::made_scores() const {
-  return plain() ? "PlainScores{}" : "Scores{" + emitter_.arguments() + "}";
+  return plain() ? "PlainScores{}" : "Scores{" + code_.parameters().arguments() + "}";
 }
 
 bool AttentionWriter::fits_copy_engine() const {
@@ -161,7 +163,8 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
   return fmt::format(
       "extern \"C\" __global__ void {} fused({}{}) {{\n"
       "  Attention::run({}, {}, {});\n}}\n",
-      bounds, parameters, emitter_.parameters(), operands, made_scores(), epilogue_.made());
+      bounds, parameters, code_.parameters().declarations(), operands, made_scores(),
+      epilogue_.made());
 }
 
 void AttentionWriter::write_sm90() {
@@ -199,8 +202,8 @@ void AttentionWriter::write_sm80() {
                   q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
   result_.source.text +=
       entry("__launch_bounds__(Attention::kThreads)", "",
-            fmt::format("{}, {}, {}, kShape, kStrides", emitter_.pointer(q_.tensor),
-                        emitter_.pointer(k_.tensor), emitter_.pointer(v_.tensor)));
+            fmt::format("{}, {}, {}, kShape, kStrides", code_.parameters().input(q_.tensor),
+                        code_.parameters().input(k_.tensor), code_.parameters().input(v_.tensor)));
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
@@ -228,7 +231,7 @@ bool AttentionWriter::fits_tensor_cores() {
 }
 
 void AttentionWriter::write_tensor_cores() {
-  for (const OperandStrides& strides : {q_, k_, v_}) emitter_.pointer(strides.tensor);
+  for (const OperandStrides& strides : {q_, k_, v_}) code_.parameters().input(strides.tensor);
   epilogue_.write_attention(parts_.heads, parts_.queries,
                             parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
   const bool copies = fits_copy_engine();
@@ -263,7 +266,7 @@ std::string AttentionWriter::operands_of_any() {
       matrices.append(operand.batch[axis], operand.order.batch[axis]);
     }
     functions += element_function(
-        emitter_, fmt::format("{}(int matrix, int line, int k)", "qkv"[i]), operand.tensor,
+        code_, fmt::format("{}(int matrix, int line, int k)", "qkv"[i]), operand.tensor,
         fmt::format("{} + (idx)line * {} + (idx)k * {}", matrices.text("((idx)matrix)"),
                     operand.order.line, operand.order.depth),
         epilogue_.made_type());
@@ -294,7 +297,7 @@ void AttentionWriter::write_any() {
     text += std::string(embedded_kernel(block)) + "\n";
   }
   text += shape() + scores_struct() + epilogue_.text() + "struct Operands {\n" +
-          emitter_.members() + functions + "};\n";
+          code_.parameters().members() + functions + "};\n";
   text += fmt::format(
       "typedef AttentionAny<{}, {}, {}, {}, {}, Operands, {}, Epilogue> Attention;\n",
       name_of(type), tile, parts_.size, parts_.value_size, parts_.causal, name_of_scores());
@@ -306,7 +309,8 @@ void AttentionWriter::write_any() {
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__(Attention::kThreads) fused({}) {{\n"
       "  Attention::run(kShape, {:.17g}, Operands{{{}}}, {}, {});\n}}\n",
-      emitter_.parameters(), parts_.scale, emitter_.arguments(), made_scores(), epilogue_.made());
+      code_.parameters().declarations(), parts_.scale, code_.parameters().arguments(),
+      made_scores(), epilogue_.made());
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, tile) * parts_.heads * parts_.batches;
   result_.schedule = fmt::format("attention by ordinary arithmetic, {} queries a block", tile);
@@ -324,18 +328,18 @@ GeneratedKernel AttentionWriter::write() {
     write_any();
   }
   result_.source.entries = {"fused"};
-  result_.storages = emitter_.storages();
+  result_.storages = code_.parameters().storages();
   return std::move(result_);
 }
 
 }  // namespace
 
-GeneratedKernel generate_attention(Emitter& emitter, PhaseFinder& finder,
-                                   const std::vector<OpId>& contractions, const Target& target) {
+GeneratedKernel generate_attention(const KernelView& kernel, const std::vector<OpId>& contractions,
+                                   const Target& target) {
   if (contractions.size() > 2) {
-    cannot_generate(emitter.op(contractions[2]), "a third contraction in one kernel");
+    cannot_generate(kernel.op(contractions[2]), "a third contraction in one kernel");
   }
-  return AttentionWriter(emitter, finder, contractions, target).write();
+  return AttentionWriter(kernel, contractions, target).write();
 }
 
 }  // namespace fusecalc

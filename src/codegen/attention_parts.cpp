@@ -1,4 +1,4 @@
-// What the ops of an attention kernel come to: which matrices, and what happens to scores and
+// Finds the operands of an attention kernel among its ops, and writes what happens to scores and
 // weights.
 
 #include "codegen/attention_parts.hpp"
@@ -8,18 +8,25 @@
 #include <cmath>
 #include <utility>
 
+#include "codegen/elements.hpp"
+#include "codegen/indices.hpp"
+
 namespace fusecalc {
 namespace {
 
 bool is_factor(const Op& op, std::size_t i) { return ((op.row->factors >> i) & 1U) != 0; }
 
+// Of an element of the scores.
+Index score_index() { return {.name = "s", .path = std::nullopt}; }
+
 class AttentionFinder {
  public:
-  AttentionFinder(Emitter& emitter, OpId first, OpId last, ComputeType type)
-      : emitter_(emitter),
-        graph_(emitter.graph()),
+  AttentionFinder(KernelCode& code, OpId first, OpId last, ComputeType type)
+      : code_(code),
+        kernel_(code.view()),
+        graph_(kernel_.graph()),
         first_(first),
-        op_(emitter.op(last)),
+        op_(kernel_.op(last)),
         type_(type) {}
 
   AttentionParts find(bool products) {
@@ -28,8 +35,11 @@ class AttentionFinder {
     } else {
       take_op();
     }
-    // What happens to scores and weights is done for one at a time.
-    if (!emitter_.take_row_code().empty()) {
+    // The blocks of scores and weights compute one element at a time, without results of rows.
+    const auto by_rows = [](const std::optional<CodeBlock>& block) {
+      return block && !block->row_results.empty();
+    };
+    if (by_rows(parts_.scores) || by_rows(parts_.weights)) {
       cannot_generate(op_, "more than one softmax looks at the rows of its scores");
     }
     return std::move(parts_);
@@ -45,13 +55,14 @@ class AttentionFinder {
   void take_products();
   void find_softmax();
   bool is_scale(TensorId scores, TensorId input);
-  void write_variant(CodeBlock& piece, TensorId from, TensorId to);
+  void write_variant(CodeBlock& block, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
   bool in_proportion(TensorId made, TensorId weights) const;
   void write_mask();
 
-  Emitter& emitter_;
+  KernelCode& code_;
+  const KernelView& kernel_;
   const OpGraph& graph_;
   OpId first_;
   const Op& op_;
@@ -62,7 +73,7 @@ class AttentionFinder {
 OpId AttentionFinder::producer_inside(TensorId tensor) const {
   if (tensor == kNone) return kNone;
   const OpId producer = graph_.value_of(tensor).producer;
-  return producer != kNone && emitter_.contains(producer) ? producer : kNone;
+  return producer != kNone && kernel_.contains(producer) ? producer : kNone;
 }
 
 void AttentionFinder::take_sizes() {
@@ -95,9 +106,9 @@ void AttentionFinder::take_op() {
 }
 
 void AttentionFinder::take_products() {
-  const Op& scores = emitter_.op(first_);
+  const Op& scores = kernel_.op(first_);
   const Shape batch = batch_axes(graph_, scores);
-  // The same matrices, whatever views make of their axes.
+  // The same number of matrices, whatever views make of their axes.
   const Shape batch_of_values = batch_axes(graph_, op_);
   parts_.apart = batch != batch_of_values;
   if (op_.matrix.batch != scores.matrix.batch) cannot_generate(op_, "scores are used repeatedly");
@@ -118,11 +129,11 @@ void AttentionFinder::take_products() {
 // The softmax between the products, whole or as exp(x - max) / sum.
 void AttentionFinder::find_softmax() {
   const auto maker = [&](OpId id, std::size_t operand, SoftmaxPart part) {
-    const OpId producer = producer_inside(emitter_.op(id).operands[operand].tensor);
-    return producer != kNone && emitter_.op(producer).row->softmax == part ? producer : kNone;
+    const OpId producer = producer_inside(kernel_.op(id).operands[operand].tensor);
+    return producer != kNone && kernel_.op(producer).row->softmax == part ? producer : kNone;
   };
-  for (const OpId id : emitter_.kernel()) {
-    const Op& op = emitter_.op(id);
+  for (const OpId id : kernel_.ops()) {
+    const Op& op = kernel_.op(id);
     TensorId input = kNone;
     if (op.row->softmax == SoftmaxPart::kWhole) {
       input = op.operands[0].tensor;
@@ -131,22 +142,22 @@ void AttentionFinder::find_softmax() {
       const OpId exponential = maker(id, 0, SoftmaxPart::kExponential);
       const OpId sub =
           exponential != kNone ? maker(exponential, 0, SoftmaxPart::kDifference) : kNone;
-      if (sub != kNone) input = emitter_.op(sub).operands[0].tensor;
+      if (sub != kNone) input = kernel_.op(sub).operands[0].tensor;
     }
     if (input == kNone) continue;
-    write_scores(emitter_.op(first_).outputs[0], input);
+    write_scores(kernel_.op(first_).outputs[0], input);
     write_weights(op.outputs[0]);
     return;
   }
   cannot_generate(op_, "there is no softmax between its two products");
 }
 
-// A multiplication by a positive number is the building block's own.
+// The building block itself multiplies scores by a positive number.
 bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   if (graph_.tensors[input].value == scores) return true;
   const OpId id = producer_inside(input);
   if (id == kNone) return false;
-  const Op& op = emitter_.op(id);
+  const Op& op = kernel_.op(id);
   if (op.row->factors == 0 || op.operands.size() != 2 || op.operands[0].tensor != scores ||
       op.operands[1].tensor != kNone || op.operands[1].number <= 0) {
     return false;
@@ -156,14 +167,13 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   return true;
 }
 
-// From an element of one tensor, which the piece is given, to the same of another.
-void AttentionFinder::write_variant(CodeBlock& piece, TensorId from, TensorId to) {
-  emitter_.enter(piece, 0);
-  const Index s{.name = "s", .path = std::nullopt};
-  emitter_.set_loop(s);
-  piece.values[{from, s.name}] = {.text = "score", .type = type_, .uniform = true};
-  const Value value = emitter_.converted(emitter_.value(to, s), type_);
-  piece.lanes += fmt::format("result = {};\n", value.text);
+// From an element of one tensor, which the block is given, to the same of another.
+void AttentionFinder::write_variant(CodeBlock& block, TensorId from, TensorId to) {
+  const Loop loop{.element = score_index()};
+  const Index& s = loop.element;
+  block.values[{from, s.name}] = {.text = "score", .type = type_, .uniform = true};
+  const Value value = converted(element({code_, loop, block}, to, s), type_);
+  block.lanes += fmt::format("result = {};\n", value.text);
 }
 
 void AttentionFinder::write_scores(TensorId scores, TensorId input) {
@@ -171,12 +181,12 @@ void AttentionFinder::write_scores(TensorId scores, TensorId input) {
   write_variant(parts_.scores.emplace(), scores, input);
 }
 
-// Whether what is made of a weight is as many times larger as the weight is.
+// Whether what is computed from a weight is proportional to it.
 bool AttentionFinder::in_proportion(TensorId made, TensorId weights) const {
   if (graph_.tensors[made].value == weights) return true;
   const OpId id = producer_inside(made);
   if (id == kNone) return false;
-  const Op& op = emitter_.op(id);
+  const Op& op = kernel_.op(id);
   const auto follows = [&](std::size_t i) {
     const TensorId tensor = op.operands[i].tensor;
     return tensor != kNone && in_proportion(tensor, weights);
@@ -198,25 +208,25 @@ void AttentionFinder::write_weights(TensorId weights) {
   write_variant(parts_.weights.emplace(), weights, used);
 }
 
-// A bool mask keeps where it is true, any other is added.
+// A bool mask keeps scores where it is true, any other is added to them.
 void AttentionFinder::write_mask() {
-  CodeBlock& piece = parts_.scores.emplace();
+  CodeBlock& block = parts_.scores.emplace();
   const TensorId mask = op_.operands[3].tensor;
   Shape scores = shape_of(op_, 0);
   scores.back() = parts_.keys;
-  emitter_.enter(piece, 0);
-  const Index s{.name = "s", .path = std::nullopt};
+  const Loop loop{.element = score_index()};
+  const Scope scope{code_, loop, block};
   const Value value =
-      emitter_.value(mask, emitter_.derive(s, broadcast_map(shape_of(op_, 3), scores)));
-  piece.lanes += value.type == ComputeType::kBool
+      element(scope, mask, mapped(scope, loop.element, broadcast_map(shape_of(op_, 3), scores)));
+  block.lanes += value.type == ComputeType::kBool
                      ? fmt::format("result = {} ? score : lowest();\n", value.text)
-                     : fmt::format("result = score + {};\n", emitter_.converted(value, type_).text);
+                     : fmt::format("result = score + {};\n", converted(value, type_).text);
 }
 
 }  // namespace
 
-AttentionParts attention_parts(Emitter& emitter, OpId first, OpId last, ComputeType type) {
-  return AttentionFinder(emitter, first, last, type).find(first != last);
+AttentionParts attention_parts(KernelCode& code, OpId first, OpId last, ComputeType type) {
+  return AttentionFinder(code, first, last, type).find(first != last);
 }
 
 }  // namespace fusecalc

@@ -5,8 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/emitter.hpp"
+#include "codegen/code_block.hpp"
 #include "codegen/matrix_product.hpp"
+#include "codegen/scope.hpp"
 
 namespace fusecalc {
 
@@ -19,7 +20,7 @@ struct Matrices {
   std::uint64_t columns = 1;
 };
 
-// What an attention kernel computes, up to the product with the values. Both pieces turn `score`
+// What an attention kernel computes, up to the product with the values. Both blocks turn `score`
 // into `result`, for the element `s` of the scores.
 struct AttentionParts {
   std::array<Matrices, 3> operands;  // queries, keys, values
@@ -39,6 +40,6 @@ struct AttentionParts {
 };
 
 // Of an attention op, or of two products around a softmax; `type` is what they are computed in.
-AttentionParts attention_parts(Emitter& emitter, OpId first, OpId last, ComputeType type);
+AttentionParts attention_parts(KernelCode& code, OpId first, OpId last, ComputeType type);
 
 }  // namespace fusecalc

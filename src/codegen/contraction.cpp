@@ -1,5 +1,5 @@
-// Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue that
-// the emitter writes, or the vendor's library. Which one, and what all of them share.
+// Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue
+// for what follows, or the vendor's library. Which one, and what all of them share.
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 
 #include "codegen/ceil_div.hpp"
 #include "codegen/contraction_writer.hpp"
+#include "codegen/elements.hpp"
 #include "codegen/library.hpp"
 #include "codegen/schedule.hpp"
 #include "codegen/split_k.hpp"
@@ -53,7 +54,7 @@ std::string ContractionWriter::shape(std::uint64_t group) const {
 
 std::string ContractionWriter::entry(std::string_view bounds, std::string_view parameters,
                                      std::string_view call) const {
-  const std::string pointers = emitter_.parameters();
+  const std::string pointers = code_.parameters().declarations();
   return fmt::format("extern \"C\" __global__ void {} fused({}{}{}{}) {{\n  {}\n}}\n", bounds,
                      parameters, parameters.empty() || pointers.empty() ? "" : ", ", pointers,
                      epilogue_.workspace_parameter(), call);
@@ -111,7 +112,7 @@ std::string ContractionWriter::strides() const {
 
 // The operand's pointer, or that of its copy.
 std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
-  if (operand.tensor != kNone) return emitter_.pointer(operand.tensor);
+  if (operand.tensor != kNone) return code_.parameters().input(operand.tensor);
   return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
                      result_.packed_at);
 }
@@ -120,7 +121,7 @@ void ContractionWriter::reserve_packed() {
   if (product_.a.tensor != kNone) return;
   const TensorId tensor = op_.operands[0].tensor;
   result_.packed_at = epilogue_.reserve(graph_.tensors[tensor].bytes);
-  emitter_.pointer(tensor);
+  code_.parameters().input(tensor);
 }
 
 // The entry that puts a in its own order, as frameworks do, where its views leave no strides.
@@ -129,21 +130,20 @@ void ContractionWriter::write_packing() {
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
   const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
   const unsigned width = tensor.elements % most == 0 ? most : 1;
-  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
-  emitter_.enter(piece, 0);
-  const Index e{.name = "i", .pattern = LanePattern::kUnit};
-  const Value value = emitter_.value(op_.operands[0].tensor, e);
+  const Loop loop{.element = {.name = "i", .pattern = LanePattern::kUnit}};
+  CodeBlock block = block_of(width);
+  const Value value = element({code_, loop, block}, op_.operands[0].tensor, loop.element);
   const std::string_view type = stored_type(tensor.type.dtype);
-  piece.before += fmt::format("Pack<{}, {}> y;\n", type, width);
-  piece.lanes += fmt::format("store_as(y.v[j], {});\n", value.text);
-  piece.after += fmt::format("store_pack<{}>(reinterpret_cast<{}*>(work + {}) + i, y);\n", width,
+  block.before += fmt::format("Pack<{}, {}> y;\n", type, width);
+  block.lanes += fmt::format("store_as(y.v[j], {});\n", value.text);
+  block.after += fmt::format("store_pack<{}>(reinterpret_cast<{}*>(work + {}) + i, y);\n", width,
                              type, result_.packed_at);
   constexpr std::uint64_t kThreads = 256;
   result_.source.text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({0}) pack({1}, u8* work) {{\n"
       "  const i64 i = ((i64)blockIdx.x * {0} + threadIdx.x) * {2};\n  if (i >= {3}) return;\n"
       "{4}}}\n",
-      kThreads, emitter_.parameters(), width, tensor.elements, piece.text("  "));
+      kThreads, code_.parameters().declarations(), width, tensor.elements, block.text("  "));
   result_.source.entries.emplace_back("pack");
   result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
   result_.gaps.more_reads = result_.gaps.more_writes =
@@ -163,7 +163,7 @@ GeneratedKernel ContractionWriter::write() {
   if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
   // Alone it is the library's, which has no use for pieces; nor have other building blocks.
-  if (!strided_ && emitter_.kernel().size() > 1) strided_ = in_pieces();
+  if (!strided_ && kernel_.ops().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   if (strided_) {
     product_ = *strided_;
@@ -174,7 +174,7 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
   }
-  if (strided_) result_.library = library_product(emitter_, finder_, op_, product_);
+  if (strided_) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();
   if (epilogue_.holds_rows() && fits_row_clusters()) {
     write_rows();
@@ -201,14 +201,14 @@ GeneratedKernel ContractionWriter::write() {
   if (epilogue_.folds() && !epilogue_.holds_rows()) {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
-  result_.storages = emitter_.storages();
+  result_.storages = code_.parameters().storages();
   if (result_.source.architecture_bound && epilogue_.holds_rows()) tile_rows();
   return std::move(result_);
 }
 
-GeneratedKernel generate_contraction(Emitter& emitter, PhaseFinder& finder, OpId contraction,
+GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Target& target) {
-  return ContractionWriter(emitter, finder, contraction, target).write();
+  return ContractionWriter(kernel, contraction, target).write();
 }
 
 }  // namespace fusecalc

@@ -25,7 +25,7 @@ std::string ContractionWriter::operands_of_any() {
     const std::string index = fmt::format("{} + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
                                           which == 0 ? row : "line", order.line, order.depth);
     functions += element_function(
-        emitter_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
+        code_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
         op_.operands[which].tensor, index, epilogue_.made_type());
   }
   return functions;
@@ -49,11 +49,11 @@ void ContractionWriter::take_whole() {
 void ContractionWriter::add_any(std::string_view block, const std::string& functions,
                                 const std::string& contract, const std::string& asserts) {
   result_.source.text += blocks({block}) + epilogue_.text() + shape(64) + "struct Operands {\n" +
-                         emitter_.members() + functions + "};\n" +
+                         code_.parameters().members() + functions + "};\n" +
                          fmt::format("typedef {} Contract;\n", contract) + asserts +
                          entry("__launch_bounds__(Contract::kThreads)", "",
                                fmt::format("Contract::run(kShape, Operands{{{}}}, {});",
-                                           emitter_.arguments(), epilogue_.made()));
+                                           code_.parameters().arguments(), epilogue_.made()));
 }
 
 void ContractionWriter::write_any() {

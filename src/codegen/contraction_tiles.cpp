@@ -17,10 +17,10 @@ bool ContractionWriter::reads_elsewhere() const {
     if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
       return false;
     const OpId producer = graph_.value_of(operand.tensor).producer;
-    return producer == kNone || !emitter_.contains(producer);
+    return producer == kNone || !kernel_.contains(producer);
   };
-  return std::ranges::any_of(emitter_.kernel(), [&](OpId id) {
-    const Op& op = emitter_.op(id);
+  return std::ranges::any_of(kernel_.ops(), [&](OpId id) {
+    const Op& op = kernel_.op(id);
     return &op != &op_ && std::ranges::any_of(op.operands, comes_from_memory);
   });
 }

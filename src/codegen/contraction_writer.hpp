@@ -19,13 +19,13 @@ std::uint64_t alignment_of(const MatrixOperand& operand);
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
-  ContractionWriter(Emitter& emitter, PhaseFinder& finder, OpId id, const Target& target)
-      : emitter_(emitter),
-        finder_(finder),
-        graph_(emitter.graph()),
-        op_(emitter.op(id)),
+  ContractionWriter(const KernelView& kernel, OpId id, const Target& target)
+      : kernel_(kernel),
+        code_(kernel),
+        graph_(kernel.graph()),
+        op_(kernel.op(id)),
         target_(target),
-        epilogue_(emitter, finder, id) {}
+        epilogue_(code_, id) {}
 
   GeneratedKernel write();
 
@@ -73,8 +73,8 @@ class ContractionWriter {
   MappedTensor map_of(const MatrixOperand& operand, std::uint64_t lines,
                       std::uint32_t box_lines) const;
 
-  Emitter& emitter_;
-  PhaseFinder& finder_;
+  const KernelView& kernel_;
+  KernelCode code_;
   const OpGraph& graph_;
   const Op& op_;
   const Target& target_;

@@ -6,7 +6,10 @@
 #include <array>
 
 #include "codegen/ceil_div.hpp"
+#include "codegen/elements.hpp"
 #include "codegen/kernel_facts.hpp"
+#include "codegen/memory_access.hpp"
+#include "codegen/row_results.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
@@ -33,60 +36,61 @@ unsigned alignment_of(std::uint64_t columns) {
 }
 
 // The first of eight neighbours in a row of so many.
-Index element(std::uint64_t columns) {
+Index element_index(std::uint64_t columns) {
   return {
       .name = "i", .pattern = LanePattern::kUnit, .aligned = false, .align = alignment_of(columns)};
 }
 
+Index row_index() { return {.name = "q", .path = std::nullopt}; }
+
 }  // namespace
 
-Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction)
-    : Epilogue(emitter, finder, contraction, false) {}
+Epilogue::Epilogue(KernelCode& code, OpId contraction) : Epilogue(code, contraction, false) {}
 
-Epilogue::Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends)
-    : emitter_(emitter), graph_(emitter.graph()), contraction_(contraction) {
-  const Tensor& made = graph_.tensors[emitter.op(contraction).outputs[0]];
+Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
+    : code_(code), kernel_(code.view()), graph_(kernel_.graph()), contraction_(contraction) {
+  const Tensor& made = graph_.tensors[kernel_.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
-  for (const Operand& operand : emitter.op(contraction).operands) {
+  for (const Operand& operand : kernel_.op(contraction).operands) {
     const OpId producer = graph_.value_of(operand.tensor).producer;
-    if (!attends && producer != kNone && emitter.contains(producer)) {
-      cannot_generate(emitter.op(contraction), "an operand of it is made in the same kernel");
+    if (!attends && producer != kNone && kernel_.contains(producer)) {
+      cannot_generate(kernel_.op(contraction), "an operand of it is made in the same kernel");
     }
   }
-  roots_ = find_roots(emitter, finder, made.elements);
-  if (!attends && !emitter.phases().rows.empty()) find_fold();
+  roots_ = find_roots(kernel_, made.elements);
+  if (!attends && !kernel_.phases().rows.empty()) find_fold();
   if (!roots_.small.empty()) {
-    cannot_generate(emitter.op(graph_.tensors[roots_.small[0]].producer),
+    cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");
   }
 }
 
 // The one reduction that blocks fold, each its part.
 void Epilogue::find_fold() {
-  const std::uint64_t space = graph_.tensors[emitter_.op(contraction_).outputs[0]].elements;
-  for (const OpId id : emitter_.kernel()) {
-    const Op& op = emitter_.op(id);
+  const std::uint64_t space = graph_.tensors[kernel_.op(contraction_).outputs[0]].elements;
+  for (const OpId id : kernel_.ops()) {
+    const Op& op = kernel_.op(id);
     const bool full = op.op_class == OpClass::kNormalise && op.row->family != OpFamily::kLoss;
-    if (full || (emitter_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
-    if (!emitter_.takes_rows(id)) continue;
+    if (full || (kernel_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
+    if (!kernel_.takes_rows(id)) continue;
     if (folding_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
     folding_ = id;
   }
   if (folding_ == kNone) {
     if (roots_.rows.empty() && roots_.losses.empty() && !holds_rows_) return;
-    cannot_generate(emitter_.op(contraction_), "what its rows come to has no code in an epilogue");
+    cannot_generate(kernel_.op(contraction_), "what its rows come to has no code in an epilogue");
   }
-  const Op& op = emitter_.op(folding_);
+  const Op& op = kernel_.op(folding_);
   const auto* found = std::ranges::find(kFolds, op.row->state, &Fold::state);
   if (found == kFolds.end() || made_type_ != ComputeType::kF32 ||
-      !emitter_.state_class(op).ends_with("<f32>")) {
+      !accumulator_class(kernel_, op).ends_with("<f32>")) {
     cannot_generate(op, "an epilogue folds sums, maxima and sums of exponentials, in 32 bits");
   }
   if (!holds_rows_ && !found->by_tiles) {
     cannot_generate(op, "it is no sum, maximum or sum of exponentials");
   }
   fold_ = found;
-  columns_ = !emitter_.phases().rows.reduces_innermost();
+  columns_ = !kernel_.phases().rows.reduces_innermost();
   if (holds_rows_ && (columns_ || !roots_.losses.empty())) {
     cannot_generate(op, "what follows needs it, and its tiles are in several blocks");
   }
@@ -94,56 +98,61 @@ void Epilogue::find_fold() {
 
 std::uint64_t Epilogue::rows_of_matrix() const {
   if (!folds() || !columns_) return 0;
-  for (const RowLayout::Run& run : emitter_.phases().rows.runs) {
+  for (const RowLayout::Run& run : kernel_.phases().rows.runs) {
     if (run.reduced) return run.extent;
   }
   return 0;
 }
 
-void Epilogue::set_matrix(TensorId made, std::uint64_t rows, std::uint64_t columns) {
+Loop Epilogue::loop_over(TensorId made) const {
   const auto is_narrow = [&](TensorId id) {
     return bytes_of(graph_.tensors[id].type.dtype, 1) <= 2;
   };
   const bool quick = roots_.losses.empty() && std::ranges::all_of(roots_.full, is_narrow) &&
                      std::ranges::all_of(roots_.rows, is_narrow);
-  emitter_.set_matrix(MatrixLoop{.made = made,
-                                 .by = contraction_,
-                                 .type = made_type_,
-                                 .rows = rows,
-                                 .columns = columns,
-                                 .quick = quick});
+  return {.element = element_index(n_),
+          .row = {.index = row_index()},
+          .matrix = MatrixLoop{.made = made,
+                               .by = contraction_,
+                               .type = made_type_,
+                               .rows = rows_,
+                               .columns = n_,
+                               .quick = quick}};
 }
 
 // Whether a result is there before the fold of its row is.
 bool Epilogue::stored_first(TensorId result) const {
-  return emitter_.ready_in(graph_.tensors[result].producer) == 0;
+  return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
 
 void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   rows_ = rows;
   n_ = columns;
-  set_matrix(emitter_.op(contraction_).outputs[0], rows, columns);
-  piece_ = CodeBlock{.width = 8, .width_text = "8"};
-  emitter_.enter(piece_, 0);
-  const Index e = element(columns);
-  emitter_.set_loop(e);
+  const Loop loop = loop_over(kernel_.op(contraction_).outputs[0]);
+  block_ = block_of(8);
+  const Scope scope{code_, loop, block_};
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
-  store_full(emitter_, stored, e, "");
+  store_full(scope, stored);
   if (!folds()) return;
-  const Value folded = emitter_.row_input(folding_, e);
-  if (emitter_.op(folding_).row->family == OpFamily::kLoss) write_picked();
-  piece_.lanes += fmt::format("v[j] = {};\n", folded.text);
+  const Value folded = accumulator_input(scope, folding_, loop.element);
+  if (kernel_.op(folding_).row->family == OpFamily::kLoss) write_picked(scope);
+  block_.lanes += fmt::format("v[j] = {};\n", folded.text);
 }
 
 // The target's score of each row is put aside.
-void Epilogue::write_picked() {
-  const Op& op = emitter_.op(folding_);
-  const Index q{.name = "q", .path = std::nullopt};
-  const Value target = emitter_.value(op.operands[1].tensor, q);
-  const Value score = emitter_.value(op.operands[0].tensor, element(n_));
-  piece_.lanes += fmt::format("if (j < valid && (i64){} - column == j) picked[q] = {};\n",
+void Epilogue::write_picked(const Scope& scope) {
+  const Op& op = kernel_.op(folding_);
+  const Value target = element(scope, op.operands[1].tensor, scope.loop.row.index);
+  const Value score = element(scope, op.operands[0].tensor, scope.loop.element);
+  block_.lanes += fmt::format("if (j < valid && (i64){} - column == j) picked[q] = {};\n",
                               target.text, score.text);
+}
+
+void Epilogue::store_row_results(const Scope& scope) const {
+  for (const TensorId tensor : roots_.rows) {
+    store(scope, tensor, scope.loop.row.index, row_result(scope, tensor));
+  }
 }
 
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
@@ -151,10 +160,7 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   signature_ =
       fmt::format("int batch, i64 row, i64 column, {} (&v)[8], Valid valid", name_of(made_type_));
   write_elements(product.batches() * product.m, product.n);
-  if (!folds()) {
-    emitter_.set_matrix(std::nullopt);
-    return;
-  }
+  if (!folds()) return;
   strips_ = ceil_div(product.m, kStripRows);
   merged_ = columns_ ? strips_ : ceil_div(product.n, tile_columns);
   results_ = columns_ ? product.batches() * product.n : rows_;
@@ -167,31 +173,22 @@ void Epilogue::write_rows(const MatrixProduct& product) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
   write_elements(product.batches() * product.m, product.n);
-  const Op& op = emitter_.op(folding_);
-  set_matrix(kNone, rows_, n_);
-  const Index q{.name = "q", .path = std::nullopt};
-  emitter_.set_row(q, 1, "0");
-  state_ = emitter_.state_of(folding_);
+  const Op& op = kernel_.op(folding_);
+  const Loop loop = loop_over(kNone);
+  state_ = code_.accumulator(folding_);
   CodeBlock of_row;
-  emitter_.enter(of_row, 1);
-  for (const TensorId tensor : roots_.rows) {
-    emitter_.store(tensor, q, emitter_.row_value(tensor));
-  }
-  CodeBlock piece{.width = 8, .width_text = "8"};
-  emitter_.enter(piece, 1);
-  const Index e = element(n_);
-  emitter_.set_loop(e);
-  piece.values[{graph_.tensors[op.operands[0].tensor].value, e.name}] = {.text = "v[j]",
-                                                                         .type = ComputeType::kF32};
+  store_row_results({code_, loop, of_row});
+  CodeBlock block = block_of(8);
+  block.values[{graph_.tensors[op.operands[0].tensor].value, loop.element.name}] = {
+      .text = "v[j]", .type = ComputeType::kF32};
   std::vector<TensorId> stored = roots_.full;
   std::erase_if(stored, [&](TensorId id) { return stored_first(id); });
-  store_full(emitter_, stored, e, "");
-  emitter_.set_matrix(std::nullopt);
-  second_ = emitter_.take_row_code();
+  store_full({code_, loop, block}, stored);
+  second_ = of_row.row_results + block.row_results;
   if (!roots_.rows.empty()) {
     second_ += "    if (column == 0) {\n" + of_row.text("      ") + "    }\n";
   }
-  second_ += piece.text("    ");
+  second_ += block.text("    ");
 }
 
 void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
@@ -200,35 +197,28 @@ void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::
   signature_ = fmt::format("int batch, int head, i64 row, i64 column, {} (&v)[8], Valid valid",
                            name_of(made_type_));
   write_elements(rows, columns);
-  emitter_.set_matrix(std::nullopt);
 }
 
 // What is done with each result of the fold, once all its parts are there.
 void Epilogue::write_merge() {
-  emitter_.set_matrix(std::nullopt);
-  const Index q{.name = "q", .path = std::nullopt};
-  emitter_.set_row(q, 1, "0");
-  emitter_.set_picked(folding_, {.text = "picked[q]"});
-  state_ = emitter_.state_of(folding_);
-  CodeBlock piece;
-  emitter_.enter(piece, 1);
-  for (const TensorId tensor : roots_.rows) {
-    emitter_.store(tensor, q, emitter_.row_value(tensor));
-  }
+  const Loop loop{.row = {.index = row_index()},
+                  .picked = {{folding_, Value{.text = "picked[q]"}}}};
+  state_ = code_.accumulator(folding_);
+  CodeBlock block;
+  const Scope scope{code_, loop, block};
+  store_row_results(scope);
   for (const OpId id : roots_.losses) {
-    const Value loss = emitter_.row_loss(id);
-    piece.lanes += fmt::format("losses[q] = {};\n", loss.text);
+    const Value loss = row_loss(scope, id);
+    block.lanes += fmt::format("losses[q] = {};\n", loss.text);
   }
-  merge_body_ = emitter_.take_row_code() + piece.text("    ");
+  merge_body_ = block.row_results + block.text("    ");
   if (roots_.losses.empty()) return;
-  if (roots_.losses.size() > 1) cannot_generate(emitter_.op(roots_.losses[1]), "a second loss");
-  const Op& op = emitter_.op(roots_.losses[0]);
+  if (roots_.losses.size() > 1) cannot_generate(kernel_.op(roots_.losses[1]), "a second loss");
+  const Op& op = kernel_.op(roots_.losses[0]);
   CodeBlock total;
-  emitter_.enter(total, 1);
   const bool mean = op.attributes->reduction == LossReduction::kMean;
-  emitter_.store(
-      op.outputs[0], {.name = "0"},
-      {.text = mean ? fmt::format("sum / {}.0f", results_) : "sum", .type = ComputeType::kF32});
+  store({code_, loop, total}, op.outputs[0], {.name = "0"},
+        {.text = mean ? fmt::format("sum / {}.0f", results_) : "sum", .type = ComputeType::kF32});
   total_body_ = total.text("    ");
 }
 
@@ -251,12 +241,12 @@ std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
 }
 
 std::string Epilogue::made() const {
-  return fmt::format("Epilogue{{{}{}}}", emitter_.arguments(), merges() ? ", work" : "");
+  return fmt::format("Epilogue{{{}{}}}", code_.parameters().arguments(), merges() ? ", work" : "");
 }
 
 // What device expressions name of the fold's state, as a variable of the code.
 std::string Epilogue::found() const {
-  const Op& op = emitter_.op(folding_);
+  const Op& op = kernel_.op(folding_);
   const std::string results = substitute(fold_->results, [&](std::string_view word) {
     if (word == "$count") return fmt::format("{}.0f", op.rows.row_length());
     if (word == "$eps") return literal(op.attributes->eps, ComputeType::kF32);
@@ -277,17 +267,17 @@ std::string Epilogue::functions_of_rows() const {
   };
   return fmt::format("struct Found {{\n  float {};\n}};\n", fold_->found) +
          fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", fold_->fold,
-                     emitter_.members()) +
-         function("first", "", piece_.text("    ")) +
+                     code_.parameters().members()) +
+         function("first", "", block_.text("    ")) +
          function("second", ", Rows::State state", found() + second_) + "};\n";
 }
 
 std::string Epilogue::text() const {
   if (holds_rows_) return functions_of_rows();
   const auto fold = [&](bool here) { return here ? fold_->fold : "NoReduction"; };
-  std::string text =
-      fmt::format("struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
-                  fold(folds() && !columns_), fold(folds() && columns_), emitter_.members());
+  std::string text = fmt::format(
+      "struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
+      fold(folds() && !columns_), fold(folds() && columns_), code_.parameters().members());
   if (folds()) text += "  u8* work;\n";
   text += fmt::format(
       "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
@@ -297,7 +287,7 @@ std::string Epilogue::text() const {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);
   }
-  text += piece_.text("    ") + "  }\n";
+  text += block_.text("    ") + "  }\n";
   if (folds() && columns_) {
     text += fmt::format(
         "  __device__ __forceinline__ void column_done(int batch, int strip, int column, "
@@ -324,8 +314,8 @@ std::string Epilogue::merge_entry() const {
       "  const float* const picked = reinterpret_cast<const float*>(work + {});\n"
       "  float* const losses = reinterpret_cast<float*>(work + {});\n"
       "  const {}::State* const partials = reinterpret_cast<const {}::State*>(work);\n",
-      fold_->found, kMergeThreads, emitter_.parameters(), partials_, partials_ + results_ * 4, fold,
-      fold);
+      fold_->found, kMergeThreads, code_.parameters().declarations(), partials_,
+      partials_ + results_ * 4, fold, fold);
   const std::string state = found();
   if (columns_) {
     text += fmt::format(
@@ -352,7 +342,8 @@ std::string Epilogue::total_entry() const {
       "  if (threadIdx.x == 0) {{\n    sum = 0;\n    for (int w = 0; w < {4} / 32; ++w) sum += "
       "parts[w];\n"
       "{3}  }}\n}}\n",
-      emitter_.parameters(), partials_ + results_ * 4, results_, total_body_, kTotalThreads);
+      code_.parameters().declarations(), partials_ + results_ * 4, results_, total_body_,
+      kTotalThreads);
 }
 
 void Epilogue::finish(GeneratedKernel& kernel) const {

@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "codegen/emitter.hpp"
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
+#include "codegen/scope.hpp"
 
 namespace fusecalc {
 
@@ -24,10 +24,10 @@ struct Fold {
 class Epilogue {
  public:
   // Throws Error where building blocks do not reach: whoever needs a row's fold again, say.
-  Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction);
+  Epilogue(KernelCode& code, OpId contraction);
   // For attention, whose rows and first product are the building block's business.
-  static Epilogue of_attention(Emitter& emitter, PhaseFinder& finder, OpId contraction) {
-    return {emitter, finder, contraction, true};
+  static Epilogue of_attention(KernelCode& code, OpId contraction) {
+    return {code, contraction, true};
   }
 
   // Where columns are folded, the rows of a matrix that each of them runs down; 0 elsewhere.
@@ -58,21 +58,24 @@ class Epilogue {
   void finish(GeneratedKernel& kernel) const;
 
  private:
-  Epilogue(Emitter& emitter, PhaseFinder& finder, OpId contraction, bool attends);
+  Epilogue(KernelCode& code, OpId contraction, bool attends);
   void find_fold();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
-  void set_matrix(TensorId made, std::uint64_t rows, std::uint64_t columns);
+  // The loop over the matrix, of which v holds `made`.
+  Loop loop_over(TensorId made) const;
   bool stored_first(TensorId result) const;
   // Whether blocks leave parts of a fold for an entry that merges them.
   bool merges() const { return folds() && !holds_rows_; }
   std::string found() const;
   std::string functions_of_rows() const;
-  void write_picked();
+  void write_picked(const Scope& scope);
+  void store_row_results(const Scope& scope) const;
   void write_merge();
   std::string merge_entry() const;
   std::string total_entry() const;
 
-  Emitter& emitter_;
+  KernelCode& code_;
+  const KernelView& kernel_;
   const OpGraph& graph_;
   OpId contraction_;
   Roots roots_;
@@ -91,7 +94,7 @@ class Epilogue {
   std::uint64_t strips_ = 1;
   std::string row_number_;  // of an element
   std::string signature_;
-  CodeBlock piece_;
+  CodeBlock block_;
   std::string second_;  // what is done with a row that is known
   std::string merge_body_;
   std::string state_;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "codegen/elements.hpp"
+#include "codegen/memory_access.hpp"
+#include "codegen/movement.hpp"
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
@@ -24,31 +27,31 @@ std::string preamble(const OpGraph& graph, std::uint64_t space) {
   return text;
 }
 
-Roots find_roots(const Emitter& emitter, PhaseFinder& finder, std::uint64_t space) {
+Roots find_roots(const KernelView& kernel, std::uint64_t space) {
   Roots roots;
   std::vector<TensorId> all;
-  for (const OpId id : emitter.kernel()) {
-    const Op& op = emitter.op(id);
+  for (const OpId id : kernel.ops()) {
+    const Op& op = kernel.op(id);
     for (const TensorId output : op.outputs) {
-      if (!finder.needed_outside(output)) continue;
-      // The last version of a memory is the one that stays.
-      const TensorId storage = emitter.graph().storage_of(output);
+      if (!kernel.needed_outside(output)) continue;
+      // Of several results in one storage the last is what remains.
+      const TensorId storage = kernel.graph().storage_of(output);
       if (op.row->access != Access::kScatter) {
         std::erase_if(
-            all, [&](TensorId earlier) { return emitter.graph().storage_of(earlier) == storage; });
+            all, [&](TensorId earlier) { return kernel.graph().storage_of(earlier) == storage; });
       }
       all.push_back(output);
     }
   }
   for (const TensorId output : all) {
-    const Tensor& tensor = emitter.graph().tensors[output];
-    const Op& op = emitter.op(tensor.producer);
+    const Tensor& tensor = kernel.graph().tensors[output];
+    const Op& op = kernel.op(tensor.producer);
     const bool scatters = op.row->access == Access::kScatter;
     const std::uint64_t elements = scatters ? op.work : tensor.elements;
-    const bool looped = !emitter.phases().rows.empty();
-    if (looped && emitter.ends_in_loss(tensor.producer) && output == op.outputs[0]) {
+    const bool looped = !kernel.phases().rows.empty();
+    if (looped && kernel.ends_in_loss(tensor.producer) && output == op.outputs[0]) {
       roots.losses.push_back(tensor.producer);
-    } else if (looped && emitter.is_row_result(output)) {
+    } else if (looped && kernel.is_row_result(output)) {
       roots.rows.push_back(output);
     } else if (elements == space) {
       roots.full.push_back(output);
@@ -59,62 +62,65 @@ Roots find_roots(const Emitter& emitter, PhaseFinder& finder, std::uint64_t spac
   return roots;
 }
 
-unsigned group_width(const Emitter& emitter, const Roots& roots, std::uint64_t space) {
+unsigned group_width(const KernelView& kernel, const Roots& roots, std::uint64_t space) {
   constexpr std::uint64_t kAccessBytes = 16;
   std::uint64_t widest = 1;
   const auto consider = [&](TensorId id) {
-    const Tensor& tensor = emitter.graph().tensors[id];
+    const Tensor& tensor = kernel.graph().tensors[id];
     if (tensor.elements >= space / 4) widest = std::max(widest, bytes_of(tensor.type.dtype, 1));
   };
   for (const TensorId id : roots.full) consider(id);
-  for (const Phases::Use& use : emitter.phases().reads) consider(use.value);
+  for (const Phases::Use& use : kernel.phases().reads) consider(use.value);
   return static_cast<unsigned>(kAccessBytes / widest);
 }
 
-std::string element_function(Emitter& emitter, std::string_view signature, TensorId tensor,
+std::string element_function(KernelCode& code, std::string_view signature, TensorId tensor,
                              const std::string& index, ComputeType type) {
-  CodeBlock piece;
-  emitter.enter(piece, 0);
-  const Index at = emitter.index(index, LanePattern::kUniform, false);
-  const Value value = emitter.converted(emitter.value(tensor, at), type);
+  const Loop no_loop;
+  CodeBlock block;
+  const Scope scope{code, no_loop, block};
+  const Index at = scope.define_index(index, LanePattern::kUniform, false);
+  const Value value = converted(element(scope, tensor, at), type);
   return fmt::format(
       "  __device__ __forceinline__ {} {} const {{\n    const int j = 0;\n{}    return {};\n  }}\n",
-      name_of(type), signature, piece.text("    "), value.text);
+      name_of(type), signature, block.text("    "), value.text);
 }
 
-void store_small(Emitter& emitter, TensorId tensor, const std::string& e) {
-  const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
+void store_small(const Scope& scope, TensorId tensor, const std::string& e) {
+  const OpId producer = scope.tensor(tensor).producer;
+  const Op& op = scope.op(producer);
   const bool scatters = op.row->access == Access::kScatter;
-  const std::uint64_t elements = scatters ? op.work : emitter.graph().tensors[tensor].elements;
+  const std::uint64_t elements = scatters ? op.work : scope.tensor(tensor).elements;
   const std::string guard = fmt::format("{} + j < {}", e, elements);
-  const Index at = emitter.index(fmt::format("{} ? {} + j : {}", guard, e, elements - 1),
-                                 LanePattern::kScattered, false);
+  const Index at = scope.define_index(fmt::format("{} ? {} + j : {}", guard, e, elements - 1),
+                                      LanePattern::kScattered, false);
   if (scatters) {
-    const Value value = emitter.value(op.operands[2].tensor, at);
-    emitter.store(tensor, emitter.scatter_target(op, at), value, guard);
+    const Value value = element(scope, op.operands[2].tensor, at);
+    store(scope, tensor, scatter_target(scope, producer, at), value, guard);
   } else {
-    emitter.store(tensor, at, emitter.value(tensor, at), guard);
+    store(scope, tensor, at, element(scope, tensor, at), guard);
   }
 }
 
-void store_full(Emitter& emitter, const std::vector<TensorId>& tensors, const Index& e,
-                std::string_view guard) {
+void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::string_view guard) {
   struct Store {
     TensorId tensor;
     Index at;
     Value value;
   };
+  const Index& e = scope.loop.element;
   std::vector<Store> stores;
   for (const TensorId tensor : tensors) {
-    const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
+    const OpId producer = scope.tensor(tensor).producer;
+    const Op& op = scope.op(producer);
     if (op.row->access == Access::kScatter) {
       stores.push_back(
-          {tensor, emitter.scatter_target(op, e), emitter.value(op.operands[2].tensor, e)});
+          {tensor, scatter_target(scope, producer, e), element(scope, op.operands[2].tensor, e)});
     } else {
-      stores.push_back({tensor, e, emitter.value(tensor, e)});
+      stores.push_back({tensor, e, element(scope, tensor, e)});
     }
   }
-  for (const Store& store : stores) emitter.store(store.tensor, store.at, store.value, guard);
+  for (const Store& each : stores) store(scope, each.tensor, each.at, each.value, guard);
 }
 
 namespace {
@@ -125,20 +131,20 @@ bool touches_empty(const OpGraph& graph, const Op& op) {
          std::ranges::any_of(op.operands, empty, &Operand::tensor);
 }
 
-// What makes reads differ whatever the schedule is.
-std::string more_reads(const Emitter& emitter) {
+// Why reads may be more than predicted, whatever the schedule is.
+std::string more_reads(const KernelView& kernel) {
   std::uint64_t space = 0;
-  for (const OpId id : emitter.kernel()) {
-    const Access access = emitter.op(id).row->access;
+  for (const OpId id : kernel.ops()) {
+    const Access access = kernel.op(id).row->access;
     if (access == Access::kGather || access == Access::kScatter) {
       return "rows that indices name again are fetched again once they have left the L2, and parts "
              "of rows come in whole sectors";
     }
-    space = std::max(space, emitter.op(id).work);
+    space = std::max(space, kernel.op(id).work);
   }
-  for (const Phases::Use& use : emitter.phases().reads) {
+  for (const Phases::Use& use : kernel.phases().reads) {
     constexpr std::uint64_t kTelling = 4096;
-    const std::uint64_t elements = emitter.graph().tensors[use.value].elements;
+    const std::uint64_t elements = kernel.graph().tensors[use.value].elements;
     if (elements < space && elements > kTelling) {
       return "an operand that is used over and over is fetched again once it has left the L2";
     }
@@ -161,22 +167,20 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
     }
     contractions.push_back(id);
   }
-  Emitter emitter(graph, counter.phases(), kernel);
-  const Phases& phases = emitter.phases();
+  const KernelView view(graph, counter.phases(), kernel);
+  const Phases& phases = view.phases();
   if (phases.mixed_rows) cannot_generate(graph.ops[kernel.front()], "its rows differ");
   if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
-    return generate_contraction(emitter, counter.phases(), contractions[0], target);
+    return generate_contraction(view, contractions[0], target);
   }
-  if (!contractions.empty()) {
-    return generate_attention(emitter, counter.phases(), contractions, target);
-  }
-  GeneratedKernel result = phases.rows.empty() ? generate_map(emitter, counter.phases())
-                                               : generate_rows(emitter, counter.phases(),
-                                                               counter.rows_fit(phases), target);
+  if (!contractions.empty()) return generate_attention(view, contractions, target);
+  GeneratedKernel result = phases.rows.empty()
+                               ? generate_map(view)
+                               : generate_rows(view, counter.rows_fit(phases), target);
   if (result.blocks > 0x7fffffffU) {
     cannot_generate(graph.ops[kernel.front()], "it needs more than 2^31 blocks");
   }
-  if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(emitter);
+  if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(view);
   return result;
 }
 

@@ -52,11 +52,9 @@ LibraryMatmul matmul_of(const MatrixProduct& product, DType operand, DType outco
 // Follows what a kernel does with a product, op by op.
 class LibraryMatch {
  public:
-  LibraryMatch(const Emitter& emitter, const PhaseFinder& finder, const Op& contraction,
-               const MatrixProduct& product)
-      : emitter_(emitter),
-        finder_(finder),
-        graph_(emitter.graph()),
+  LibraryMatch(const KernelView& kernel, const Op& contraction, const MatrixProduct& product)
+      : kernel_(kernel),
+        graph_(kernel.graph()),
         product_(product),
         result_(contraction.outputs[0]),
         outcome_(graph_.tensors[result_].type.dtype) {
@@ -79,8 +77,7 @@ class LibraryMatch {
   bool take_bias(const Op& op);
   bool is_result(const Operand& operand) const;
 
-  const Emitter& emitter_;
-  const PhaseFinder& finder_;
+  const KernelView& kernel_;
   const OpGraph& graph_;
   const MatrixProduct& product_;
   TensorId result_;
@@ -101,15 +98,15 @@ bool LibraryMatch::is_result(const Operand& operand) const {
 }
 
 bool LibraryMatch::follow(const Op& contraction) {
-  return std::ranges::all_of(emitter_.kernel(), [&](OpId id) {
-    const Op& op = emitter_.op(id);
+  return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    const Op& op = kernel_.op(id);
     return &op == &contraction || take(op);
   });
 }
 
 // Whether the op is the next step of the call; its result is the call's then.
 bool LibraryMatch::take(const Op& op) {
-  if (activation_ != LibraryStep::kNone || finder_.needed_outside(result_)) return false;
+  if (activation_ != LibraryStep::kNone || kernel_.needed_outside(result_)) return false;
   if (graph_.tensors[op.outputs[0]].type.dtype != outcome_) return false;
   const bool of_tanh = op.attributes->approximate == GeluKind::kTanh;
   if (op.row->library == LibraryStep::kBias) {
@@ -134,7 +131,7 @@ bool LibraryMatch::take_bias(const Op& op) {
   if (other == kNone || is_result(op.operands[first ? 1 : 0])) return false;
   const Tensor& tensor = graph_.tensors[other];
   const OpId producer = graph_.value_of(other).producer;
-  if (producer != kNone && emitter_.contains(producer)) return false;
+  if (producer != kNone && kernel_.contains(producer)) return false;
   const Shape& shape = graph_.tensors[op.outputs[0]].type.shape;
   const bool of_columns = !shape.empty() && shape.back() == product_.n &&
                           tensor.elements == product_.n && !tensor.type.shape.empty() &&
@@ -153,14 +150,14 @@ bool LibraryMatch::bias_fits() const {
 
 }  // namespace
 
-std::optional<LibraryProduct> library_product(const Emitter& emitter, const PhaseFinder& finder,
-                                              const Op& contraction, const MatrixProduct& product) {
-  const OpGraph& graph = emitter.graph();
+std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op& contraction,
+                                              const MatrixProduct& product) {
+  const OpGraph& graph = kernel.graph();
   const DType operand = graph.tensors[contraction.operands[0].tensor].type.dtype;
   if (graph.tensors[contraction.operands[1].tensor].type.dtype != operand) return std::nullopt;
   if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
   if (product.a.piece != 0) return std::nullopt;
-  LibraryMatch match(emitter, finder, contraction, product);
+  LibraryMatch match(kernel, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
   LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),
                          .a = product.a.tensor,

@@ -2,17 +2,17 @@
 
 #include <optional>
 
-#include "codegen/emitter.hpp"
 #include "codegen/generated.hpp"
+#include "codegen/kernel_view.hpp"
 #include "codegen/matrix_product.hpp"
 
 namespace fusecalc {
 
-// The emitter's kernel as one call of the vendor's library: a product that is `product`, a bias for
+// The kernel as one call of the vendor's library: a product that is `product`, a bias for
 // its columns, and relu or the gelu of tanh, in that order and each if at all. Nothing where the
 // kernel does more, hands out more than its last result, or rounds anything on the way to another
 // type.
-std::optional<LibraryProduct> library_product(const Emitter& emitter, const PhaseFinder& finder,
-                                              const Op& contraction, const MatrixProduct& product);
+std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op& contraction,
+                                              const MatrixProduct& product);
 
 }  // namespace fusecalc

@@ -1,7 +1,7 @@
-// Kernels without reductions: every thread makes one group of neighbouring elements.
+// Kernels without reductions: every thread computes one group of neighbouring elements.
 //
-// Traffic: whatever lies in the loop's own order is moved 16 bytes a thread, all of them in flight
-// at once; one group a thread and many threads resident beat longer loops.
+// Traffic: tensors in the loop's own order are moved 16 bytes a thread, all of them in flight at
+// once; one group a thread and many resident threads are faster than longer loops.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/schedule.hpp"
@@ -19,21 +20,21 @@ namespace {
 constexpr unsigned kThreads = 256;
 
 // The number of elements that the widest result has.
-std::uint64_t space_of(const Emitter& emitter, PhaseFinder& finder) {
+std::uint64_t space_of(const KernelView& kernel) {
   std::uint64_t space = 0;
-  for (const OpId id : emitter.kernel()) {
-    const Op& op = emitter.op(id);
+  for (const OpId id : kernel.ops()) {
+    const Op& op = kernel.op(id);
     for (const TensorId output : op.outputs) {
-      if (!finder.needed_outside(output)) continue;
+      if (!kernel.needed_outside(output)) continue;
       const bool scatters = op.row->access == Access::kScatter;
-      space = std::max(space, scatters ? op.work : emitter.graph().tensors[output].elements);
+      space = std::max(space, scatters ? op.work : kernel.graph().tensors[output].elements);
     }
   }
   return space;
 }
 
-// A read across memory, tile by tile: rows of the loop run along axis `along` of the map, rows of
-// the tensor along axis `across`.
+// A transposed read: rows of the loop run along axis `along` of the map, rows of the tensor along
+// axis `across`.
 struct Transposition {
   IndexMap map;
   std::size_t across = 0;
@@ -45,12 +46,12 @@ constexpr unsigned kTile = 64;
 
 // The transposition that most of the scattered reads follow, where tiles help: axes that are long,
 // and in whole groups of `width`.
-std::optional<Transposition> find_transposition(const Emitter& emitter, std::uint64_t space,
-                                                unsigned width) {
-  for (const auto& [tensor, map] : emitter.transposed()) {
+std::optional<Transposition> find_transposition(const KernelView& kernel, const CodeBlock& block,
+                                                std::uint64_t space, unsigned width) {
+  for (const auto& [tensor, map] : block.scattered_reads) {
     if (map.axes.size() < 2 || map.offset % width != 0) continue;
-    if (emitter.graph().tensors[tensor].elements < space / 2) continue;
-    if (is_packed(emitter.graph().tensors[tensor].type.dtype)) continue;
+    if (kernel.graph().tensors[tensor].elements < space / 2) continue;
+    if (is_packed(kernel.graph().tensors[tensor].type.dtype)) continue;
     Transposition found{.map = map, .across = map.axes.size(), .along = map.axes.size() - 1};
     bool whole = true;
     for (std::size_t axis = 0; axis < map.axes.size(); ++axis) {
@@ -64,9 +65,9 @@ std::optional<Transposition> find_transposition(const Emitter& emitter, std::uin
     const std::uint64_t rows = map.axes[found.across].extent;
     const std::uint64_t columns = map.axes[found.along].extent;
     if (rows < 16 || columns < 16 || rows % width != 0 || columns % width != 0) continue;
-    for (const auto& [other, other_map] : emitter.transposed()) {
+    for (const auto& [other, other_map] : block.scattered_reads) {
       const bool known = std::ranges::find(found.tensors, other) != found.tensors.end();
-      const bool small = bytes_of(emitter.graph().tensors[other].type.dtype, 1) < 8;
+      const bool small = bytes_of(kernel.graph().tensors[other].type.dtype, 1) < 8;
       if (other_map == map && !known && small && found.tensors.size() < 3) {
         found.tensors.push_back(other);
       }
@@ -98,8 +99,8 @@ TilePlace place_of(const Transposition& found, std::uint64_t space) {
   return place;
 }
 
-// Deals a tile out to the threads of a block in groups along `first`; the body knows b and c, its
-// place in the tile.
+// Distributes a tile over the threads of a block in groups along `first`; the body knows b and c,
+// its place in the tile.
 std::string tile_loop(const Transposition& found, unsigned width, std::string_view first,
                       std::string_view second, std::string_view body) {
   return fmt::format(
@@ -111,56 +112,57 @@ std::string tile_loop(const Transposition& found, unsigned width, std::string_vi
       found.map.axes[found.across].extent, found.map.axes[found.along].extent, body);
 }
 
+// The index of the first element of a thread's group.
+Index element_index() { return {.name = "i", .pattern = LanePattern::kUnit, .aligned = true}; }
+
 // Blocks of 64 by 64: each transposed tensor's tile is read along its own rows, and taken out of
-// shared memory along the loop's. A row of the tile takes one element more, so that neither way
-// meets the same bank over and over.
-GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Transposition& found,
-                               std::uint64_t space, unsigned width) {
+// shared memory along the loop's. A row of the tile takes one element more, so that neither
+// direction has bank conflicts.
+GeneratedKernel generate_tiles(const KernelView& kernel, const Roots& roots,
+                               const Transposition& found, std::uint64_t space, unsigned width) {
   const std::uint64_t rows = found.map.axes[found.across].extent;
   const std::uint64_t columns = found.map.axes[found.along].extent;
   const TilePlace place = place_of(found, space);
-  std::map<TensorId, std::string> tiles;
-  for (const TensorId tensor : found.tensors) tiles[tensor] = fmt::format("tile{}", tensor);
-  emitter.set_tile(found.map, tiles);
+  KernelCode code(kernel);
+  TransposedTiles tiles{.map = found.map, .names = {}};
+  for (const TensorId tensor : found.tensors) tiles.names[tensor] = fmt::format("tile{}", tensor);
+  const Loop loop{.element = element_index(), .tiles = std::move(tiles)};
   std::string declarations;
   std::string fill;
-  for (const auto& [tensor, name] : tiles) {
-    const DType dtype = emitter.graph().tensors[tensor].type.dtype;
+  for (const auto& [tensor, name] : loop.tiles.names) {
+    const DType dtype = kernel.tensor(tensor).type.dtype;
     declarations += fmt::format("  __shared__ {} {}[{} * kPitch];\n", name_of(compute_type(dtype)),
                                 name, kTile);
     fill += fmt::format(
         "      const Pack<{0}, {1}> x_{2} = load_pack<{1}>({3} + from + (c0 + c) * {4} + b0 + b);\n"
         "#pragma unroll\n      for (int j = 0; j < {1}; ++j) {{\n"
         "        {2}[c * kPitch + b + j] = to_compute(x_{2}.v[j]);\n      }}\n",
-        stored_type(dtype), width, name, emitter.pointer(tensor),
+        stored_type(dtype), width, name, code.parameters().input(tensor),
         found.map.axes[found.along].stride);
   }
-  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
-  emitter.enter(piece, 0);
-  const Index e{.name = "i", .pattern = LanePattern::kUnit, .aligned = true};
-  emitter.set_loop(e);
-  store_full(emitter, roots.full, e, "");
+  CodeBlock block = block_of(width);
+  store_full({code, loop, block}, roots.full);
   const std::uint64_t row_tiles = (rows + kTile - 1) / kTile;
   const std::uint64_t column_tiles = (columns + kTile - 1) / kTile;
   GeneratedKernel result;
   std::string& text = result.source.text;
-  text = preamble(emitter.graph(), space);
+  text = preamble(kernel.graph(), space);
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
       "  constexpr u32 kPitch = {};\n{}"
       "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n  const u32 rest = blockIdx.x / {};\n"
       "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
       "  const idx from = {};\n",
-      kThreads, emitter.parameters(), kTile + 1, declarations, column_tiles, kTile, column_tiles,
-      row_tiles, kTile, row_tiles, place.tensor.text("outer"));
+      kThreads, code.parameters().declarations(), kTile + 1, declarations, column_tiles, kTile,
+      column_tiles, row_tiles, kTile, row_tiles, place.tensor.text("outer"));
   text += tile_loop(found, width, "b", "c", fill) + "  __syncthreads();\n";
   text += tile_loop(found, width, "c", "b",
                     fmt::format("      const idx i = {} + (b0 + b) * {} + c0 + c;\n",
                                 place.loop.text("outer"), place.loop_across) +
-                        piece.text("      "));
+                        block.text("      "));
   text += "}\n";
   result.source.entries = {"fused"};
-  result.storages = emitter.storages();
+  result.storages = code.parameters().storages();
   result.threads = kThreads;
   result.blocks = row_tiles * column_tiles * (space / rows / columns);
   result.schedule = fmt::format("tiles of {0} by {0}, transposed on chip", kTile);
@@ -169,40 +171,35 @@ GeneratedKernel generate_tiles(Emitter& emitter, const Roots& roots, const Trans
 
 }  // namespace
 
-GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
-  const std::uint64_t space = space_of(emitter, finder);
-  if (space == 0) cannot_generate(emitter.op(emitter.kernel().front()), "it writes nothing");
-  const Roots roots = find_roots(emitter, finder, space);
-  const unsigned width = group_width(emitter, roots, space);
-  const Index e{.name = "i", .pattern = LanePattern::kUnit, .aligned = true};
-
-  std::string body;
-  CodeBlock piece{.width = width, .width_text = "kV"};
-  emitter.enter(piece, 0);
-  emitter.set_loop(e);
-  store_full(emitter, roots.full, e, "");
-  if (const auto found = find_transposition(emitter, space, width); found && roots.small.empty()) {
-    Emitter again(emitter.graph(), finder, emitter.kernel());
-    return generate_tiles(again, roots, *found, space, width);
+GeneratedKernel generate_map(const KernelView& kernel) {
+  const std::uint64_t space = space_of(kernel);
+  if (space == 0) cannot_generate(kernel.op(kernel.ops().front()), "it writes nothing");
+  const Roots roots = find_roots(kernel, space);
+  const unsigned width = group_width(kernel, roots, space);
+  const Loop loop{.element = element_index()};
+  KernelCode code(kernel);
+  CodeBlock full{.width = width, .width_text = "kV"};
+  store_full({code, loop, full}, roots.full);
+  if (const auto found = find_transposition(kernel, full, space, width);
+      found && roots.small.empty()) {
+    return generate_tiles(kernel, roots, *found, space, width);
   }
+  std::string body;
   for (const TensorId tensor : roots.small) {
-    CodeBlock some{.width = width, .width_text = "kV"};
-    emitter.enter(some, 0);
-    store_small(emitter, tensor, "i");
-    const Op& op = emitter.op(emitter.graph().tensors[tensor].producer);
+    CodeBlock small{.width = width, .width_text = "kV"};
+    store_small({code, loop, small}, tensor, loop.element.name);
+    const Op& op = kernel.op(kernel.tensor(tensor).producer);
     const bool scatters = op.row->access == Access::kScatter;
     body += fmt::format("  if (i < {}) {{\n{}  }}\n",
-                        scatters ? op.work : emitter.graph().tensors[tensor].elements,
-                        some.text("    "));
+                        scatters ? op.work : kernel.tensor(tensor).elements, small.text("    "));
   }
-  body += piece.text("  ");
+  body += full.text("  ");
 
-  const std::string parameters = emitter.parameters();
-  std::string arguments;
-  for (std::size_t i = 0; i < emitter.storages().size(); ++i) arguments += fmt::format(", p{}", i);
+  const std::string parameters = code.parameters().declarations();
+  const std::string arguments = ", " + code.parameters().arguments();
   GeneratedKernel result;
   std::string& text = result.source.text;
-  text = preamble(emitter.graph(), space);
+  text = preamble(kernel.graph(), space);
   text += fmt::format(
       "template <int kV>\n__device__ __forceinline__ void elements(idx i, {}) {{\n{}}}\n\n",
       parameters, body);
@@ -219,7 +216,7 @@ GeneratedKernel generate_map(Emitter& emitter, PhaseFinder& finder) {
         width, space, arguments);
   }
   result.source.entries = {"fused"};
-  result.storages = emitter.storages();
+  result.storages = code.parameters().storages();
   result.threads = kThreads;
   const std::uint64_t groups = (space + width - 1) / width;
   result.blocks = (groups + kThreads - 1) / kThreads;

@@ -1,16 +1,18 @@
-// The loops over rows: what each phase adds to states and stores, and where it finds what is held.
+// The loops over rows: what each phase accumulates and stores, and where held values are.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "codegen/indices.hpp"
+#include "codegen/row_results.hpp"
 #include "codegen/rows.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Rounds of a loop that are in flight together: of one that does little else than read all, where
-// they are few, else as many as leave none over.
+// How many rounds of a loop are unrolled: all of a short loop that does little but read, else a
+// number that divides them, if one is near the usual.
 std::uint64_t unrolled(std::uint64_t rounds, bool light, std::uint64_t usual) {
   constexpr std::uint64_t kShort = 8;
   if (light && rounds <= kShort) return rounds;
@@ -29,89 +31,100 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 
 }  // namespace
 
-std::string RowWriter::round_text(std::uint8_t phase, std::string& copies) {
-  const unsigned width = schedule_.width;
-  CodeBlock piece{.width = width, .width_text = std::to_string(width)};
-  emitter_.enter(piece, phase);
-  const Index r{.name = "r",
-                .pattern = schedule_.columns ? LanePattern::kUniform : LanePattern::kUnit};
-  const Index base = emitter_.derive(row_index(), row_map(false));
-  const Index offset = emitter_.derive(r, row_map(true));
-  const Index e =
-      emitter_.index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true);
-  emitter_.set_loop(e);
-  const std::string indices = piece.before;
-  for (const OpId id : emitter_.kernel()) {
-    if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
-    const Value taken = emitter_.row_input(id, e);
+// Adds what the round reads to the accumulators of the reductions that run in the phase.
+void RowWriter::accumulate(const Scope& scope, std::uint8_t phase) {
+  CodeBlock& block = scope.block;
+  for (const OpId id : kernel_.ops()) {
+    if (!kernel_.takes_rows(id) || kernel_.runs_in(id) != phase) continue;
+    const Value taken = accumulator_input(scope, id, scope.loop.element);
     if (schedule_.columns) {
-      piece.lanes += fmt::format("{}[j].add({}, r);\n", emitter_.state_of(id), taken.text);
+      block.lanes += fmt::format("{}[j].add({}, r);\n", code_.accumulator(id), taken.text);
       continue;
     }
-    const std::string group = emitter_.fresh("g");
-    piece.before += fmt::format("{} {}[{}];\n", name_of(taken.type), group, width);
-    piece.lanes += fmt::format("{}[j] = {};\n", group, taken.text);
-    piece.after += fmt::format("take({}[0], {}, r);\n", emitter_.state_of(id), group);
+    const std::string group = code_.fresh("g");
+    block.before += fmt::format("{} {}[{}];\n", name_of(taken.type), group, block.width);
+    block.lanes += fmt::format("{}[j] = {};\n", group, taken.text);
+    block.after += fmt::format("take({}[0], {}, r);\n", code_.accumulator(id), group);
   }
+}
+
+RowWriter::Round RowWriter::write_round(std::uint8_t phase) {
+  CodeBlock block = block_of(schedule_.width);
+  const Loop before = loop();
+  const Index r{.name = "r",
+                .pattern = schedule_.columns ? LanePattern::kUniform : LanePattern::kUnit};
+  const Scope start{code_, before, block};
+  const Index base = mapped(start, row_index(), row_map(false));
+  const Index offset = mapped(start, r, row_map(true));
+  const Loop over_elements = loop(
+      start.define_index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true));
+  const Scope scope{code_, over_elements, block};
+  const std::string indices = block.before;
+  accumulate(scope, phase);
   std::vector<TensorId> made;
   for (const TensorId tensor : roots_.full) {
-    const OpId producer = emitter_.graph().tensors[tensor].producer;
-    if (emitter_.ready_in(producer) == phase) made.push_back(tensor);
+    if (kernel_.ready_in(kernel_.tensor(tensor).producer) == phase) made.push_back(tensor);
   }
-  store_full(emitter_, made, e, "active");
-  if (!piece.copies.empty()) copies = CodeBlock{.before = indices + piece.copies}.text("      ");
-  return piece.text("      ") + (phase == 0 ? small_results(base, offset) : "");
+  store_full(scope, made, "active");
+  for (HeldValue& held : held_) {
+    held.ready = held.ready || std::ranges::find(block.held, held.tensor) != block.held.end();
+  }
+  Round round{.text = block.text("      "), .row_results = block.row_results, .copies = {}};
+  if (!block.copies.empty()) {
+    round.copies = CodeBlock{.before = indices + block.copies}.text("      ");
+  }
+  if (phase == 0) round.text += small_results(base, offset);
+  return round;
 }
 
 std::string RowWriter::small_results(const Index& base, const Index& offset) {
-  const unsigned width = schedule_.width;
+  const Loop loop = this->loop();
   std::string text;
   for (const TensorId tensor : roots_.small) {
-    if (emitter_.ready_in(emitter_.graph().tensors[tensor].producer) > 0) {
-      cannot_generate(emitter_.op(emitter_.graph().tensors[tensor].producer),
+    const OpId producer = kernel_.tensor(tensor).producer;
+    if (kernel_.ready_in(producer) > 0) {
+      cannot_generate(kernel_.op(producer),
                       "its result is neither a row's nor as large as the rows");
     }
-    CodeBlock some{.width = width, .width_text = std::to_string(width)};
-    some.before = fmt::format("const idx e = {} + {};\n", base.name, offset.name);
-    emitter_.enter(some, 0);
-    store_small(emitter_, tensor, "e");
-    text += "      if (active) {\n" + some.text("        ") + "      }\n";
+    CodeBlock block = block_of(schedule_.width);
+    block.before = fmt::format("const idx e = {} + {};\n", base.name, offset.name);
+    store_small({code_, loop, block}, tensor, "e");
+    text += "      if (active) {\n" + block.text("        ") + "      }\n";
   }
   return text;
 }
 
 // Moments are sums of distances from the first element of the row.
 void RowWriter::write_pivots(std::uint8_t phase) {
-  for (const OpId id : emitter_.kernel()) {
-    const bool starts = emitter_.takes_rows(id) && emitter_.runs_in(id) == phase;
-    if (!starts || emitter_.op(id).row->state != "Moments") continue;
-    CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
-    emitter_.enter(piece, phase);
-    const Value value = emitter_.row_input(id, emitter_.derive(row_index(), row_map(false)));
-    piece.lanes += fmt::format("{}[j].pivot = {};\n", emitter_.state_of(id), value.text);
-    body_ += emitter_.take_row_code() + "  {\n" + piece.text("    ") + "  }\n";
+  const Loop loop = this->loop();
+  for (const OpId id : kernel_.ops()) {
+    const bool starts = kernel_.takes_rows(id) && kernel_.runs_in(id) == phase;
+    if (!starts || kernel_.op(id).row->state != "Moments") continue;
+    CodeBlock block = block_of(lanes());
+    const Scope scope{code_, loop, block};
+    const Value value = accumulator_input(scope, id, mapped(scope, row_index(), row_map(false)));
+    block.lanes += fmt::format("{}[j].pivot = {};\n", code_.accumulator(id), value.text);
+    body_ += block.row_results + "  {\n" + block.text("    ") + "  }\n";
   }
 }
 
 void RowWriter::write_phase(std::uint8_t phase) {
-  for (const OpId id : emitter_.kernel()) {
-    if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
-    state_declarations_ += fmt::format("  {} {}[{}];\n", emitter_.state_class(emitter_.op(id)),
-                                       emitter_.state_of(id), lanes());
+  for (const OpId id : kernel_.ops()) {
+    if (!kernel_.takes_rows(id) || kernel_.runs_in(id) != phase) continue;
+    state_declarations_ += fmt::format("  {} {}[{}];\n", accumulator_class(kernel_, kernel_.op(id)),
+                                       code_.accumulator(id), lanes());
   }
   if (works_in(phase)) {
-    std::string copies;
-    const std::string inside = round_text(phase, copies);
-    write_loops(inside, copies, phase);
+    write_loops(write_round(phase), phase);
     if (!loops_after(phase)) write_picks(true);
   }
   merge_states(phase);
 }
 
-// What is copied on chip is under way before the first of it is needed, and is taken in two parts:
-// the second arrives while the first is looked at.
-void RowWriter::write_loops(const std::string& inside, const std::string& copies,
-                            std::uint8_t phase) {
+// All copies to shared memory are started ahead of the loop, in two groups: the second arrives
+// while the first is computed on.
+void RowWriter::write_loops(const Round& round, std::uint8_t phase) {
+  const std::string& copies = round.copies;
   std::vector<Stretch> stretches;
   const std::uint64_t in_shared = schedule_.in_shared;
   if (copies.empty() || in_shared < 2) {
@@ -126,18 +139,18 @@ void RowWriter::write_loops(const std::string& inside, const std::string& copies
     write_loop(stretches[i], copies, true);
     if (i < groups) body_ += "  end_copy_group();\n";
   }
-  body_ += emitter_.take_row_code();
+  body_ += round.row_results;
   write_pivots(phase);
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     if (!copies.empty() && i < groups) {
       body_ += fmt::format("  wait_for_copies<{}>();\n", groups - 1 - i);
     }
-    // What stores results as large as the rows has registers for fewer rounds at once.
-    write_loop(stretches[i], inside, roots_.full.empty());
+    // A loop that stores results as large as the rows has registers for fewer rounds at once.
+    write_loop(stretches[i], round.text, roots_.full.empty());
   }
 }
 
-// Rounds that lie in the row for all threads need not ask.
+// Rounds in which no thread is beyond the end of the row: they need no bounds check.
 std::uint64_t RowWriter::whole_rounds() const {
   const std::uint64_t round =
       std::uint64_t{schedule_.team} * (schedule_.columns ? 1 : schedule_.width);
@@ -149,11 +162,11 @@ std::uint64_t RowWriter::whole_rounds() const {
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
   const std::string placed = with_places(text, stretch.in_registers);
   const std::uint64_t whole = whole_rounds();
-  // Registers that hold something are not there for rounds.
+  // Held values leave fewer registers for unrolling.
   const std::uint64_t usual = schedule_.in_shared > 0 && schedule_.in_registers > 0 ? 3 : 4;
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
-    // Registers cannot be told apart by a number: all rounds are spelt out.
+    // Registers have no addresses: an array in them is indexed by constants only.
     const bool named = stretch.in_registers && schedule_.in_registers > 0;
     const std::uint64_t together = named ? end - begin : unrolled(end - begin, light, usual);
     write_rounds({.begin = begin, .end = end}, together, guarded, placed);
@@ -173,12 +186,12 @@ void RowWriter::write_rounds(const Stretch& stretch, std::uint64_t unrolled, boo
   body_ += text + "    }\n  }\n";
 }
 
-// The text of a round with the places of what it holds filled in.
+// Replaces the names of held groups in a round by where they are: in shared memory or registers.
 std::string RowWriter::with_places(std::string text, bool in_registers) const {
   if (!schedule_.holds()) return text;
-  for (const TensorId id : held_) {
-    const std::string& name = emitter_.held()[id].name;
-    replace_all(text, name + kPlace,
+  for (const HeldValue& held : held_) {
+    const std::string& name = held.name;
+    replace_all(text, name + kHeldGroup,
                 in_registers ? fmt::format("{}_own[k - {}]", name, schedule_.in_shared)
                              : fmt::format("{}[k * {} + threadIdx.x]", name, schedule_.threads));
   }

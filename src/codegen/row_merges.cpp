@@ -5,12 +5,16 @@
 
 #include <algorithm>
 
+#include "codegen/elements.hpp"
+#include "codegen/memory_access.hpp"
+#include "codegen/movement.hpp"
+#include "codegen/row_results.hpp"
 #include "codegen/rows.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Room in the workspace, with none of it shared with what comes next.
+// Bytes in the workspace, rounded up so that no two users share a sector.
 std::uint64_t room(std::uint64_t bytes) {
   constexpr std::uint64_t kAlignment = 256;
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -34,26 +38,27 @@ std::string RowWriter::team_merge(const std::string& state) const {
 
 void RowWriter::merge_states(std::uint8_t phase) {
   std::vector<OpId> ops;
-  for (const OpId id : emitter_.kernel()) {
-    if (!emitter_.takes_rows(id) || emitter_.runs_in(id) != phase) continue;
+  for (const OpId id : kernel_.ops()) {
+    if (!kernel_.takes_rows(id) || kernel_.runs_in(id) != phase) continue;
     ops.push_back(id);
-    const std::string type = emitter_.state_class(emitter_.op(id));
+    const std::string type = accumulator_class(kernel_, kernel_.op(id));
     const unsigned states = schedule_.columns ? schedule_.threads / 2 * schedule_.width
                                               : std::max(1U, schedule_.threads / 32);
     scratch_users_.push_back(fmt::format("sizeof({}) * {}", type, states));
-    body_ += team_merge(emitter_.state_of(id));
+    body_ += team_merge(code_.accumulator(id));
   }
   if (ops.empty()) return;
   if (schedule_.splits > 1) merge_blocks(ops, loops_after(phase));
   for (const OpId id : ops) {
     body_ += fmt::format(
         "#pragma unroll\n  for (int j = 0; j < {}; ++j) {}[j].finish({}, {:.17g});\n", lanes(),
-        emitter_.state_of(id), rows_.row_length(), emitter_.op(id).attributes->eps);
+        code_.accumulator(id), rows_.row_length(), kernel_.op(id).attributes->eps);
   }
 }
 
-// The blocks of a row leave their states in the workspace. Where more is to be looked at they all
-// wait and go on with the whole; else the last one to come goes on alone.
+// The blocks of a row leave their states in the workspace. Where another pass
+// follows they all wait and go on with the merged state; else the last block to arrive goes on
+// alone.
 void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   const bool wait = more_loops || !roots_.losses.empty();
   struct Place {
@@ -63,8 +68,8 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   };
   std::vector<Place> places;
   for (const OpId id : ops) {
-    Place place{emitter_.state_of(id), emitter_.state_class(emitter_.op(id)), {}};
-    place.memory = emitter_.fresh("w");
+    Place place{code_.accumulator(id), accumulator_class(kernel_, kernel_.op(id)), {}};
+    place.memory = code_.fresh("w");
     body_ += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n", place.type,
                          place.memory, partial_bytes_);
     partial_bytes_ += room(rows_.rows() * schedule_.splits * kMostStateBytes);
@@ -83,7 +88,7 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
                          schedule_.splits);
   }
   for (const Place& place : places) {
-    // Other blocks wrote these: no read-only cache may answer.
+    // Other blocks wrote these: they must not come from the read-only cache.
     body_ += fmt::format(
         "#pragma unroll\n  for (int j = 0; j < {4}; ++j) {{\n    {0}[j].reset();\n"
         "    for (u32 i = t; i < {2}; i += {3}) {0}[j].merge(*({1}*)({5} + ((u64)i * {6} + q + "
@@ -95,87 +100,82 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   }
 }
 
-// A picked score lies where two numbers lead, one after the other: both are asked for ahead of what
-// would wait for them. The class's is there before the row is read; the score, when it was.
+// A picked score takes two dependent loads, of its class and of the score: they are started ahead
+// of the code that would wait for them, the class before the row is read and the score after. Only
+// the score's variable is used later: picked_score() loads the class again.
 void RowWriter::write_picks(bool scores) {
-  for (const OpId id : emitter_.kernel()) {
-    const Op& op = emitter_.op(id);
+  for (const OpId id : kernel_.ops()) {
+    const Op& op = kernel_.op(id);
     if (op.row->family != OpFamily::kLoss) continue;
-    if (op.row->state.empty() && emitter_.takes_rows(id)) continue;
-    if (emitter_.graph().tensors[op.operands[1].tensor].elements != rows_.rows()) continue;
+    if (op.row->state.empty() && kernel_.takes_rows(id)) continue;
+    if (kernel_.tensor(op.operands[1].tensor).elements != rows_.rows()) continue;
     const TensorId tensor = op.operands[scores ? 0 : 1].tensor;
-    const OpId producer = emitter_.graph().value_of(tensor).producer;
-    if (producer != kNone && emitter_.contains(producer)) continue;
-    CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
-    emitter_.enter(piece, 0);
+    if (kernel_.makes(kernel_.tensor(tensor).value)) continue;
+    const Loop loop = this->loop();
+    CodeBlock block = block_of(lanes());
+    const Scope scope{code_, loop, block};
     const Value value =
-        scores ? emitter_.picked(op, row_index()) : emitter_.value(tensor, row_index());
-    const std::string name = emitter_.fresh("pick");
-    piece.lanes += fmt::format("{}[j] = {};\n", name, value.text);
-    body_ += fmt::format("  {} {}[{}];\n  {{\n{}  }}\n", name_of(value.type), name, lanes(),
-                         piece.text("    "));
-    const Value known{.text = fmt::format("{}[{}]", name, lanes() > 1 ? "j" : "0"),
-                      .type = value.type,
-                      .uniform = lanes() == 1};
-    if (scores) {
-      emitter_.set_picked(id, known);
-    } else {
-      emitter_.set_row_value(tensor, known);
-    }
+        scores ? picked_score(scope, id, row_index()) : element(scope, tensor, row_index());
+    const std::string name = code_.fresh("pick");
+    block.lanes += fmt::format("{}[j] = {};\n", name, value.text);
+    body_ += block.row_results + fmt::format("  {} {}[{}];\n  {{\n{}  }}\n", name_of(value.type),
+                                             name, lanes(), block.text("    "));
+    if (!scores) continue;
+    picked_[id] = {.text = fmt::format("{}[{}]", name, loop.row.lane()),
+                   .type = value.type,
+                   .uniform = lanes() == 1};
   }
 }
 
-// What there is one of for each row: the first thread of its team stores it.
+// Results that have one element per row: the first thread of the row's team stores them.
 void RowWriter::write_row_results() {
   if (roots_.rows.empty()) return;
-  CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
-  emitter_.enter(piece, last_);
+  const Loop loop = this->loop();
+  CodeBlock block = block_of(lanes());
+  const Scope scope{code_, loop, block};
   const Index q{.name = "q", .pattern = lanes() > 1 ? LanePattern::kUnit : LanePattern::kUniform};
-  for (const TensorId tensor : roots_.rows) {
-    emitter_.store(tensor, q, emitter_.row_value(tensor));
-  }
-  body_ += emitter_.take_row_code();
+  for (const TensorId tensor : roots_.rows) store(scope, tensor, q, row_result(scope, tensor));
+  body_ += block.row_results;
   const bool one_of_many = schedule_.splits > 1 && !done_;
   body_ += fmt::format("  if (t == 0 && active{}) {{\n{}  }}\n",
-                       one_of_many ? " && split == 0" : "", piece.text("    "));
+                       one_of_many ? " && split == 0" : "", block.text("    "));
 }
 
 void RowWriter::write_losses() {
   if (roots_.losses.empty()) return;
   std::string by_last;
   for (const OpId id : roots_.losses) by_last += write_loss(id);
-  // The blocks are counted once, when the parts of all losses are there.
+  // Blocks are counted once, when the partial sums of all losses are in the workspace.
   ending_ += fmt::format("  if (last_of(gates + 1, {})) {{\n{}  }}\n", blocks(), by_last);
 }
 
-// A loss: rows, then threads, then blocks add up. Returns what the last block does.
+// A loss is summed over rows, then threads, then blocks. Returns the code of the last block.
 std::string RowWriter::write_loss(OpId id) {
-  const Op& op = emitter_.op(id);
-  CodeBlock piece{.width = lanes(), .width_text = std::to_string(lanes())};
-  emitter_.enter(piece, last_);
-  const std::string total = emitter_.fresh("total");
-  const Value loss = emitter_.row_loss(id);
-  piece.lanes += fmt::format("{}.add({}, 0);\n", total, loss.text);
+  const Op& op = kernel_.op(id);
+  const Loop loop = this->loop();
+  CodeBlock block = block_of(lanes());
+  const std::string total = code_.fresh("total");
+  const Value loss = row_loss({code_, loop, block}, id);
+  block.lanes += fmt::format("{}.add({}, 0);\n", total, loss.text);
   const std::string type = fmt::format("Sum<{}>", name_of(loss.type));
   CodeBlock final;
-  emitter_.enter(final, last_);
   const Value sum{.text = op.attributes->reduction == LossReduction::kMean
                               ? fmt::format("{}.sum / {}", total,
                                             literal(static_cast<double>(rows_.rows()), loss.type))
                               : total + ".sum",
                   .type = loss.type};
-  emitter_.store(op.outputs[0], {.name = "0"}, sum);
-  body_ += emitter_.take_row_code();
+  store({code_, loop, final}, op.outputs[0], {.name = "0"}, sum);
+  body_ += block.row_results;
   scratch_users_.push_back(
       fmt::format("sizeof({}) * {}", type, std::max(1U, schedule_.threads / 32)));
   totals_ += fmt::format("  {} {};\n", type, total);
   body_ += fmt::format("  if (t == 0 && active{}) {{\n{}  }}\n",
-                       schedule_.splits > 1 ? " && split == 0" : "", piece.text("    "));
-  // Only the first thread of a team has something.
+                       schedule_.splits > 1 ? " && split == 0" : "", block.text("    "));
+  // Only the first threads of teams have sums.
   if (schedule_.teams() > 1 || schedule_.columns) {
     ending_ += fmt::format("  merge_block<{}>({}, scratch);\n", schedule_.threads, total);
   }
-  const std::string memory = emitter_.fresh("w");
+  const std::string memory = code_.fresh("w");
   ending_ += fmt::format(
       "  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n"
       "  if (threadIdx.x == 0) {1}[blockIdx.x] = {3};\n",

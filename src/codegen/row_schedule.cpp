@@ -53,9 +53,9 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Target& target
   schedule.as_stored = true;
 }
 
-// Rows too long for the registers of a small block: as many blocks to a multiprocessor as may be,
-// so that one reads while another reduces or writes. What is too much for a block's part of the
-// shared memory stays in registers.
+// Rows too long for the registers of a small block: as many blocks per multiprocessor as possible,
+// so that one reads while another reduces or writes. What exceeds a block's share of the shared
+// memory stays in registers.
 void place_long(RowSchedule& schedule, const RowWork& work, const Target& target) {
   struct Choice {
     unsigned resident;
@@ -102,7 +102,7 @@ void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, con
   schedule.rounds = static_cast<unsigned>(ceil_div(schedule.rounds, schedule.splits));
 }
 
-// Blocks that add up what their rows come to meet in the end: the fewer there are, the better.
+// Blocks that sum over all rows merge their sums in the end: the fewer there are, the better.
 void stay(RowSchedule& schedule, const RowWork& work, const Target& target) {
   constexpr unsigned kResidentThreads = 1536;
   constexpr unsigned kHeavyThreads = 1024;  // that hold much of their own in registers
@@ -129,7 +129,7 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
   };
   pattern(kMostThreads);
   if (work.holds) {
-    // What is copied on chip past the registers needs none to be under way.
+    // Asynchronous copies to shared memory need no registers while they are in flight.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
     if (schedule.team <= kWarp) {
       place_held(schedule, work, target);
@@ -138,8 +138,8 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
     }
   }
   if (!schedule.holds()) {
-    // The end of a row takes longer than a look at it: where rows add up to something, teams are
-    // small enough for many rounds.
+    // The end of a row takes longer than a round: where all rows are summed, teams are small enough
+    // for many rounds.
     constexpr std::uint64_t kLooks = 15;
     pattern(kMostThreads / 2);
     if (work.adds_up) {

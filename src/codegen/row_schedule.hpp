@@ -22,16 +22,16 @@ struct RowSchedule {
   unsigned in_shared = 0;
   unsigned in_registers = 0;
   bool as_stored = false;  // it is rounded to what it would be in memory
-  // What goes to shared memory is copied there past the registers, all of it at once.
+  // What goes to shared memory is copied there asynchronously, all of it at once.
   bool copies = false;
-  unsigned resident = 0;    // blocks that must fit a multiprocessor at once; 0: as it comes
+  unsigned resident = 0;    // blocks that must fit a multiprocessor at once; 0: no demand
   std::uint64_t stays = 0;  // blocks in all, which go on with other rows; 0: a block for each
 
   unsigned teams() const { return threads / team; }
   bool holds() const { return in_shared + in_registers > 0; }
 };
 
-// What there is to spread.
+// What a row schedule is chosen for.
 struct RowWork {
   const RowLayout& rows;
   unsigned widest_bytes = 4;       // of an element that is moved in full
@@ -42,8 +42,8 @@ struct RowWork {
   bool plain = false;              // all of them come from memory as they are
   std::uint64_t state_bytes = 0;   // of the largest state, per row
   bool waits = false;              // blocks that share a row wait for each other in between
-  bool writes = false;             // something as large as the rows
-  bool adds_up = false;            // what rows come to, over all of them
+  bool writes = false;             // a result as large as the rows
+  bool adds_up = false;            // a loss: one result over all rows
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Target& target);

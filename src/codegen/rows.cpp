@@ -1,7 +1,7 @@
-// Kernels with reductions: teams of threads look at rows, once for every phase.
+// Kernels with reductions: teams of threads pass over rows, once for every phase.
 //
 // Traffic: a row that is needed again stays on chip where the schedule found room for it; else each
-// phase reads it from memory anew. States cross threads through shuffles and shared memory, and
+// phase reads it from memory again. States cross threads through shuffles and shared memory, and
 // blocks through the workspace, which is small beside the rows.
 
 #include "codegen/rows.hpp"
@@ -12,6 +12,7 @@
 
 #include "codegen/ceil_div.hpp"
 #include "codegen/row_holding.hpp"
+#include "codegen/row_results.hpp"
 
 namespace fusecalc {
 namespace {
@@ -23,21 +24,22 @@ constexpr std::uint64_t kSharedAlignment = 16;
 
 }  // namespace
 
-RowWriter::RowWriter(Emitter& emitter, PhaseFinder& finder, bool rows_fit, const Target& target)
-    : emitter_(emitter),
-      rows_(emitter.phases().rows),
+RowWriter::RowWriter(const KernelView& kernel, bool rows_fit, const Target& target)
+    : kernel_(kernel),
+      code_(kernel),
+      rows_(kernel.phases().rows),
       space_(rows_.rows() * rows_.row_length()),
-      roots_(find_roots(emitter, finder, space_)) {
-  for (const OpId id : emitter_.kernel()) last_ = std::max(last_, emitter_.ready_in(id));
+      roots_(find_roots(kernel, space_)) {
+  for (const OpId id : kernel_.ops()) last_ = std::max(last_, kernel_.ready_in(id));
   plan(rows_fit, target);
 }
 
 bool RowWriter::works_in(std::uint8_t phase) const {
-  for (const OpId id : emitter_.kernel()) {
-    if (emitter_.takes_rows(id) && emitter_.runs_in(id) == phase) return true;
+  for (const OpId id : kernel_.ops()) {
+    if (kernel_.takes_rows(id) && kernel_.runs_in(id) == phase) return true;
   }
   const auto made_here = [&](TensorId tensor) {
-    return emitter_.ready_in(emitter_.graph().tensors[tensor].producer) == phase;
+    return kernel_.ready_in(kernel_.tensor(tensor).producer) == phase;
   };
   return (phase == 0 && !roots_.small.empty()) || std::ranges::any_of(roots_.full, made_here);
 }
@@ -50,39 +52,47 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
 }
 
 void RowWriter::plan(bool rows_fit, const Target& target) {
-  held_ = find_held(emitter_, space_, last_);
+  const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   RowWork work{.rows = rows_,
-               .widest_bytes = 16 / group_width(emitter_, roots_, space_),
-               .holds = rows_fit && !held_.empty(),
+               .widest_bytes = 16 / group_width(kernel_, roots_, space_),
+               .holds = rows_fit && !held.empty(),
                .state_bytes = kStateBytes,
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty()};
   work.plain = true;
-  for (const TensorId id : held_) {
-    work.held_bytes += register_bytes(emitter_, id);
-    work.stored_bytes += stored_bytes(emitter_, id);
-    work.least_bytes = std::min(work.least_bytes, stored_bytes(emitter_, id));
-    work.plain = work.plain && !made_inside(emitter_, id);
+  for (const TensorId id : held) {
+    work.held_bytes += register_bytes(kernel_, id);
+    work.stored_bytes += stored_bytes(kernel_, id);
+    work.least_bytes = std::min(work.least_bytes, stored_bytes(kernel_, id));
+    work.plain = work.plain && !kernel_.makes(id);
   }
-  for (const OpId id : emitter_.kernel()) {
-    if (!emitter_.takes_rows(id)) continue;
-    const bool wide = emitter_.state_class(emitter_.op(id)).find("64>") != std::string::npos;
+  for (const OpId id : kernel_.ops()) {
+    if (!kernel_.takes_rows(id)) continue;
+    const bool wide = accumulator_class(kernel_, kernel_.op(id)).find("64>") != std::string::npos;
     if (wide) work.state_bytes = kWideStateBytes;
   }
   schedule_ = schedule_rows(work, target);
-  if (!schedule_.holds()) held_.clear();
-  for (const TensorId id : held_) {
-    const ComputeType type = compute_type(emitter_.graph().tensors[id].type.dtype);
-    const bool computed = made_inside(emitter_, id) && type == ComputeType::kF32;
-    emitter_.held()[id] = {.name = fmt::format("h{}", id),
-                           .computed = computed && !schedule_.as_stored,
-                           .copied = schedule_.copies};
+  if (!schedule_.holds()) return;
+  for (const TensorId id : held) {
+    const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);
+    const bool computed = kernel_.makes(id) && type == ComputeType::kF32;
+    held_.push_back({.tensor = id,
+                     .name = fmt::format("h{}", id),
+                     .computed = computed && !schedule_.as_stored,
+                     .copied = schedule_.copies});
   }
 }
 
 Index RowWriter::row_index() const {
   return {.name = "q", .pattern = schedule_.columns ? LanePattern::kUnit : LanePattern::kUniform};
+}
+
+Loop RowWriter::loop(const Index& element) const {
+  return {.element = element,
+          .row = {.index = row_index(), .width = lanes()},
+          .held = held_,
+          .picked = picked_};
 }
 
 IndexMap RowWriter::row_map(bool reduced) const {
@@ -117,7 +127,7 @@ std::string RowWriter::prologue() const {
   if (units % wide == 0) {
     text += fmt::format("  const bool active = true;\n  const idx unit = {};\n", unit);
   } else {
-    // Threads beyond the last row look at it, too, and store nothing.
+    // Threads beyond the last row read it, too, and store nothing.
     text += fmt::format(
         "  const idx own = {0};\n  const bool active = own < {1};\n"
         "  const idx unit = active ? own : {2};\n",
@@ -133,25 +143,23 @@ std::string RowWriter::prologue() const {
   return text;
 }
 
-// What a group of a held value takes.
-std::uint64_t RowWriter::held_group_bytes(TensorId id) const {
-  const bool computed = emitter_.held()[id].computed;
-  return schedule_.width * (computed ? sizeof(float) : stored_bytes(emitter_, id));
+// The size of a group of a held value.
+std::uint64_t RowWriter::held_group_bytes(const HeldValue& held) const {
+  return schedule_.width * (held.computed ? sizeof(float) : stored_bytes(kernel_, held.tensor));
 }
 
 std::string RowWriter::held_declarations() const {
   std::string text;
   if (schedule_.in_shared > 0) text += "  extern __shared__ uint4 on_chip[];\n";
   std::uint64_t offset = 0;
-  for (const TensorId id : held_) {
-    const Held& held = emitter_.held()[id];
-    const DType dtype = emitter_.graph().tensors[id].type.dtype;
+  for (const HeldValue& held : held_) {
+    const DType dtype = kernel_.tensor(held.tensor).type.dtype;
     const std::string type =
         fmt::format("Pack<{}, {}>", held.computed ? "f32" : stored_type(dtype), schedule_.width);
     if (schedule_.in_shared > 0) {
       text += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>((u8*)on_chip + {2});\n", type,
                           held.name, offset);
-      offset += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(id);
+      offset += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(held);
       offset = ceil_div(offset, kSharedAlignment) * kSharedAlignment;
     }
     if (schedule_.in_registers > 0) {
@@ -163,8 +171,8 @@ std::string RowWriter::held_declarations() const {
 
 std::uint32_t RowWriter::shared_bytes() const {
   std::uint64_t bytes = 0;
-  for (const TensorId id : held_) {
-    bytes += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(id);
+  for (const HeldValue& held : held_) {
+    bytes += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(held);
     bytes = ceil_div(bytes, kSharedAlignment) * kSharedAlignment;
   }
   return static_cast<std::uint32_t>(bytes);
@@ -176,7 +184,7 @@ std::string RowWriter::scratch_declaration() const {
                      fmt::join(scratch_users_, ", "));
 }
 
-// Once for the block's rows, or for all that it goes on with.
+// Blocks that stay go on with other rows.
 std::string RowWriter::row_loop(const std::string& inside) const {
   if (schedule_.stays == 0) return inside;
   std::string text = fmt::format("  for (u32 block = blockIdx.x; block < {}; block += {}) {{\n",
@@ -191,7 +199,6 @@ std::string RowWriter::row_loop(const std::string& inside) const {
 
 GeneratedKernel RowWriter::write() {
   const bool columns = schedule_.columns;
-  emitter_.set_row(row_index(), lanes(), columns ? "j" : "0");
   write_picks(false);
   for (unsigned phase = 0; phase <= last_; ++phase) write_phase(static_cast<std::uint8_t>(phase));
   write_row_results();
@@ -199,16 +206,16 @@ GeneratedKernel RowWriter::write() {
 
   const std::uint64_t gate_bytes = ceil_div((blocks_across() + 2) * 4, 256) * 256;
   GeneratedKernel result;
-  std::string parameters = emitter_.parameters();
+  std::string parameters = code_.parameters().declarations();
   if (partial_bytes_ > 0) {
     result.workspace_bytes = gate_bytes + partial_bytes_;
     parameters += ", u32* gates";
   }
-  // Where the compiler must be told how many blocks are to fit a multiprocessor.
+  // Where the compiler must limit registers, so that enough blocks fit a multiprocessor.
   const bool tight = schedule_.stays > 0 || (schedule_.in_shared > 0 && schedule_.in_registers > 0);
   const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
-  text = preamble(emitter_.graph(), space_);
+  text = preamble(kernel_.graph(), space_);
   text +=
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) fused({}) {{\n",
                   schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "", parameters);
@@ -221,13 +228,13 @@ GeneratedKernel RowWriter::write() {
   text += totals_ + row_loop(prologue() + held_declarations() + state_declarations_ + body_);
   text += ending_ + "}\n";
   result.source.entries = {"fused"};
-  result.storages = emitter_.storages();
+  result.storages = code_.parameters().storages();
   result.threads = schedule_.threads;
   result.blocks = blocks();
   result.cooperative = waits_;
   result.shared_bytes = shared_bytes();
   bool needs_again = false;
-  for (const Phases::Use& use : emitter_.phases().reads) needs_again = needs_again || use.looks > 1;
+  for (const Phases::Use& use : kernel_.phases().reads) needs_again = needs_again || use.looks > 1;
   if (needs_again && !schedule_.holds()) {
     result.gaps.fewer_reads =
         "rows too long for the chip are partly still in the L2 when they are read again";
@@ -240,9 +247,8 @@ GeneratedKernel RowWriter::write() {
   return result;
 }
 
-GeneratedKernel generate_rows(Emitter& emitter, PhaseFinder& finder, bool rows_fit,
-                              const Target& target) {
-  return RowWriter(emitter, finder, rows_fit, target).write();
+GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Target& target) {
+  return RowWriter(kernel, rows_fit, target).write();
 }
 
 }  // namespace fusecalc

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,19 +11,26 @@
 namespace fusecalc {
 
 // Writes a kernel with reductions: the loops of its phases (row_loops.cpp), how threads and blocks
-// put their parts together and what they store of it (row_merges.cpp), and what is around that.
+// merge accumulators and store results of rows (row_merges.cpp), and the kernel around them.
 class RowWriter {
  public:
-  RowWriter(Emitter& emitter, PhaseFinder& finder, bool rows_fit, const Target& target);
+  RowWriter(const KernelView& kernel, bool rows_fit, const Target& target);
 
   GeneratedKernel write();
 
  private:
-  // A stretch of a phase's rounds, and where what they hold is.
+  // A range of a phase's rounds, and where their held values are.
   struct Stretch {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     bool in_registers = false;
+  };
+
+  // A round of a phase's loop: its text, and what goes ahead of the loop.
+  struct Round {
+    std::string text;
+    std::string row_results;
+    std::string copies;  // the text of a round that copies held values on chip
   };
 
   void plan(bool rows_fit, const Target& target);
@@ -35,14 +43,17 @@ class RowWriter {
   // place.
   IndexMap row_map(bool reduced) const;
 
+  // The loop at this point of the code; `element` is its own index, where it runs over elements.
+  Loop loop(const Index& element = {}) const;
+
   void write_phase(std::uint8_t phase);
   void write_pivots(std::uint8_t phase);
-  void write_loops(const std::string& inside, const std::string& copies, std::uint8_t phase);
+  void write_loops(const Round& round, std::uint8_t phase);
   void write_loop(const Stretch& stretch, const std::string& text, bool light);
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
-  // What a round of a phase does; `copies`: what is copied on chip for it.
-  std::string round_text(std::uint8_t phase, std::string& copies);
+  Round write_round(std::uint8_t phase);
+  void accumulate(const Scope& scope, std::uint8_t phase);
   std::string small_results(const Index& base, const Index& offset);
   std::string with_places(std::string text, bool in_registers) const;
   std::uint64_t whole_rounds() const;
@@ -50,7 +61,7 @@ class RowWriter {
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
   std::string team_merge(const std::string& state) const;
-  // What losses pick out of each row: `scores` from memory, or the numbers of their classes.
+  // Reads what losses pick out of each row: `scores`, or the numbers of their classes.
   void write_picks(bool scores);
   void write_row_results();
   void write_losses();
@@ -60,13 +71,14 @@ class RowWriter {
   std::string held_declarations() const;
   std::string scratch_declaration() const;
   std::string row_loop(const std::string& inside) const;
-  std::uint64_t held_group_bytes(TensorId id) const;
+  std::uint64_t held_group_bytes(const HeldValue& held) const;
   std::uint32_t shared_bytes() const;
   // Blocks that different rows need, and blocks that are launched.
   std::uint64_t blocks_across() const;
   std::uint64_t blocks() const;
 
-  Emitter& emitter_;
+  const KernelView& kernel_;
+  KernelCode code_;
   const RowLayout rows_;
   std::uint64_t space_;
   Roots roots_;
@@ -77,7 +89,8 @@ class RowWriter {
   std::string body_;
   std::string ending_;
   std::vector<std::string> scratch_users_;
-  std::vector<TensorId> held_;
+  std::vector<HeldValue> held_;
+  std::map<OpId, Value> picked_;     // scores that were read for losses
   std::uint64_t partial_bytes_ = 0;  // in the workspace, after the gates
   bool waits_ = false;               // for all blocks, in between
   bool done_ = false;                // only one block of each row goes on

@@ -1,0 +1,134 @@
+#include "codegen/elements.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/expressions.hpp"
+#include "codegen/indices.hpp"
+#include "codegen/memory_access.hpp"
+#include "codegen/movement.hpp"
+#include "codegen/row_results.hpp"
+
+namespace fusecalc {
+namespace {
+
+// From an element of the op's result to that of an operand.
+IndexMap operand_map(const Scope& scope, const Op& op, std::size_t i) {
+  const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
+  if (!op.row->per_channel || i == 0) {
+    return broadcast_map(scope.tensor(op.operands[i].tensor).type.shape, shape);
+  }
+  IndexMap map;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    map.append(shape[axis], axis == 1 ? 1 : 0);
+  }
+  return map;
+}
+
+std::vector<Value> operand_elements(const Scope& scope, const Op& op, const Index& at) {
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const Operand& operand = op.operands[i];
+    if (operand.tensor == kNone) {
+      values.push_back({.text = {}, .uniform = true, .number = operand.number});
+    } else {
+      values.push_back(
+          element(scope, operand.tensor, mapped(scope, at, operand_map(scope, op, i))));
+    }
+  }
+  return values;
+}
+
+// An element of the result of the contraction that the loop follows, its bias added.
+Value contraction_result(const Scope& scope, const Index& at) {
+  const MatrixLoop& matrix = *scope.loop.matrix;
+  const Op& op = scope.op(matrix.by);
+  if (at.name != scope.loop.element.name) {
+    cannot_generate(op, "its result is read in another order");
+  }
+  const Value bare{.text = "v[j]", .type = matrix.type};
+  if (op.row->family != OpFamily::kLinear || op.operands.size() < 3) return bare;
+  IndexMap columns;
+  columns.append(matrix.rows, 0);
+  columns.append(matrix.columns, 1);
+  const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, columns));
+  return scope.define(matrix.type, fmt::format("v[j] + {}", converted(bias, matrix.type).text),
+                      false);
+}
+
+// The element of a reduction or a normalisation.
+Value reduced_element(const Scope& scope, OpId id, std::size_t k, const Index& at) {
+  const Op& op = scope.op(id);
+  Expression expression{.op = id,
+                        .device = device_expression(op, k),
+                        .at = at,
+                        .computed = accumulator_type(scope.view(), op),
+                        .result = compute_type(scope.tensor(op.outputs[k]).type.dtype)};
+  const bool single = rows_are_single(op);
+  if (op.row->family == OpFamily::kLoss) {
+    // One score of each row, each row by itself.
+    if (single) {
+      expression.accumulator =
+          define_accumulator(scope, id, element(scope, op.operands[0].tensor, at));
+    }
+    expression.inputs = {picked_score(scope, id, at)};
+    if (!single) expression.computed = expression.inputs[0].type;
+    return evaluate(scope, expression);
+  }
+  expression.inputs = operand_elements(scope, op, at);
+  if (single) expression.accumulator = define_accumulator(scope, id, expression.inputs[0]);
+  return evaluate(scope, expression);
+}
+
+// Of a tensor that is no view, at an index that the block has no value for yet.
+Value new_element(const Scope& scope, TensorId tensor, const Index& at) {
+  if (scope.loop.matrix && tensor == scope.loop.matrix->made) {
+    return contraction_result(scope, at);
+  }
+  const HeldValue* const held = scope.loop.held_at(tensor, at);
+  if (held != nullptr && held->ready) return load_held(scope, *held);
+  if (!scope.view().makes(tensor)) return load(scope, tensor, at);
+  const OpId producer = scope.tensor(tensor).producer;
+  const std::vector<TensorId>& outputs = scope.op(producer).outputs;
+  const auto k = static_cast<std::size_t>(std::ranges::find(outputs, tensor) - outputs.begin());
+  Value result = computed_element(scope, producer, k, at);
+  if (held != nullptr) hold(scope, *held, result);
+  return result;
+}
+
+}  // namespace
+
+Value element(const Scope& scope, TensorId tensor, const Index& at) {
+  Index index = at;
+  while (scope.tensor(tensor).view_of != kNone) {
+    const Tensor& view = scope.tensor(tensor);
+    tensor = view.view_of;
+    if (!view.view_perm.empty()) {
+      index =
+          mapped(scope, index, permutation_map(scope.tensor(tensor).type.shape, view.view_perm));
+    }
+  }
+  const std::pair key(tensor, index.name);
+  const auto known = scope.block.values.find(key);
+  if (known != scope.block.values.end()) return known->second;
+  const bool just_made = scope.loop.matrix && tensor == scope.loop.matrix->made;
+  if (!just_made && scope.view().makes(tensor) && scope.view().is_row_result(tensor)) {
+    return row_result(scope, tensor);
+  }
+  return scope.block.values.emplace(key, new_element(scope, tensor, index)).first->second;
+}
+
+Value computed_element(const Scope& scope, OpId id, std::size_t k, const Index& at) {
+  const Op& op = scope.op(id);
+  switch (op.op_class) {
+    case OpClass::kPointwise: return pointwise(scope, id, k, operand_elements(scope, op, at), at);
+    case OpClass::kMovement: return moved_element(scope, id, at);
+    case OpClass::kReduce:
+    case OpClass::kNormalise: return reduced_element(scope, id, k, at);
+    default: cannot_generate(op, fmt::format("{} ops have no code yet", name_of(op.op_class)));
+  }
+}
+
+}  // namespace fusecalc

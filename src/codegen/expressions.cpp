@@ -1,0 +1,167 @@
+#include "codegen/expressions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "graph/dropout.hpp"
+
+namespace fusecalc {
+namespace {
+
+// The device column of an op in the functions of quick.cuh, where they have it.
+std::string in_quick_functions(std::string_view device, const Op& op) {
+  if (device == "a * $sigmoid(a)") return "quick_silu(a)";
+  if (device == "$gelu(a)") {
+    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "quick_gelu(a)";
+  }
+  constexpr std::array kQuick = {
+      std::pair{"$exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
+      std::pair{"log1p(a)", "quick_log1p(a)"},      std::pair{"tanh(a)", "quick_tanh(a)"},
+      std::pair{"$sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
+  };
+  for (const auto& [precise, quick] : kQuick) {
+    if (device == precise) return quick;
+  }
+  return std::string(device);
+}
+
+// The type that a pointwise op computes in: wide enough for its inputs and its result.
+ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, ComputeType result) {
+  const bool selects = op.row->family == OpFamily::kWhere;
+  ComputeType computed =
+      op.row->type_rule == TypeRule::kFloat ? ComputeType::kF32 : ComputeType::kBool;
+  for (std::size_t i = selects ? 1 : 0; i < inputs.size(); ++i) {
+    const std::optional<double>& number = inputs[i].number;
+    if (!number) {
+      computed = std::max(computed, inputs[i].type);
+    } else if (*number != static_cast<double>(static_cast<std::int64_t>(*number))) {
+      computed = std::max(computed, ComputeType::kF32);
+    } else {
+      computed = std::max(computed, ComputeType::kI32);
+    }
+  }
+  if (is_float(result) && op.row->family != OpFamily::kCast) computed = std::max(computed, result);
+  return computed;
+}
+
+// What a word of a device expression is replaced by; empty where it stays.
+class Words {
+ public:
+  Words(const Scope& scope, const Expression& expression)
+      : scope_(scope),
+        expression_(expression),
+        op_(scope.op(expression.op)),
+        attributes_(*op_.attributes),
+        accumulates_(!op_.rows.empty() || !expression.accumulator.empty()) {}
+
+  std::string operator()(std::string_view word) const;
+
+ private:
+  std::string input(std::size_t i, double otherwise) const;
+  std::string accumulator() const;
+  std::string of_normalisation(std::string_view word) const;
+  std::string function(std::string_view word) const;
+
+  const Scope& scope_;
+  const Expression& expression_;
+  const Op& op_;
+  const Attributes& attributes_;
+  bool accumulates_;  // rather than take a mean and a variance as operands
+};
+
+std::string Words::input(std::size_t i, double otherwise) const {
+  const bool selects = op_.row->family == OpFamily::kWhere;
+  const ComputeType type = selects && i == 0 ? ComputeType::kBool : expression_.computed;
+  if (i < expression_.inputs.size()) return converted(expression_.inputs[i], type).text;
+  return literal(otherwise, type);
+}
+
+std::string Words::accumulator() const {
+  if (!expression_.accumulator.empty()) return expression_.accumulator;
+  return fmt::format("{}[{}]", scope_.kernel.accumulator(expression_.op), scope_.loop.row.lane());
+}
+
+std::string Words::of_normalisation(std::string_view word) const {
+  if (word == "$weight") return input(1, 1);
+  if (word == "$bias") return input(2, 0);
+  if (word == "$mean") return accumulates_ ? accumulator() + ".mean" : input(3, 0);
+  if (word != "$rstd") return {};
+  if (accumulates_) return accumulator() + ".rstd";
+  return fmt::format("rsqrt({} + {})", input(4, 1), literal(attributes_.eps, expression_.computed));
+}
+
+// What is stored in 16 bits or less need not be computed to more.
+std::string Words::function(std::string_view word) const {
+  const bool narrow = bytes_of(scope_.tensor(op_.outputs[0]).type.dtype, 1) <= 2;
+  if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
+  if (word == "$exp") {
+    return narrow && expression_.computed == ComputeType::kF32 ? "exp_narrow" : "exp";
+  }
+  if (word != "$gelu") return {};
+  if (attributes_.approximate == GeluKind::kExact) return "gelu_exact";
+  return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
+}
+
+std::string Words::operator()(std::string_view word) const {
+  const ComputeType computed = expression_.computed;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (word.size() == 1 && word[0] >= 'a' && word[0] <= 'e') {
+    return input(static_cast<std::size_t>(word[0] - 'a'), 0);
+  }
+  if (word == "s") return accumulator();
+  if (word == "$zero") return literal(0, computed);
+  if (word == "$one") return literal(1, computed);
+  if (word == "$min") return input(1, attributes_.min.value_or(-infinity));
+  if (word == "$max") return input(2, attributes_.max.value_or(infinity));
+  if (word == "$count") return literal(static_cast<double>(op_.rows.row_length()), computed);
+  if (word == "$seed") return fmt::format("{}ull", dropout_seed(op_));
+  if (word == "$index") return expression_.at.lane();
+  if (word == "$limit") return fmt::format("{}u", dropout_threshold(op_));
+  if (word == "$kept") return literal(1 / (1 - attributes_.p), computed);
+  const std::string found = of_normalisation(word);
+  return found.empty() ? function(word) : found;
+}
+
+}  // namespace
+
+std::string_view device_expression(const Op& op, std::size_t k) {
+  return k == 0 ? op.row->device : op.row->device_more[k - 1];
+}
+
+Value evaluate(const Scope& scope, const Expression& expression) {
+  const Op& op = scope.op(expression.op);
+  bool uniform = std::ranges::all_of(expression.inputs, &Value::uniform);
+  const bool quick =
+      scope.loop.matrix && scope.loop.matrix->quick && expression.computed == ComputeType::kF32;
+  const bool accumulator_per_lane = scope.loop.row.width > 1 || !expression.accumulator.empty();
+  const Words words(scope, expression);
+  const std::string text = substitute(
+      quick ? in_quick_functions(expression.device, op) : std::string(expression.device),
+      [&](std::string_view found) {
+        if (found == "$index" && expression.at.pattern != LanePattern::kUniform) uniform = false;
+        if ((found == "s" || found == "$mean" || found == "$rstd") && accumulator_per_lane) {
+          uniform = false;
+        }
+        return words(found);
+      });
+  return scope.define(expression.result, text, uniform);
+}
+
+Value pointwise(const Scope& scope, OpId id, std::size_t k, std::vector<Value> inputs,
+                const Index& at) {
+  const Op& op = scope.op(id);
+  const ComputeType result = compute_type(scope.tensor(op.outputs[k]).type.dtype);
+  const ComputeType computed = pointwise_type(op, inputs, result);
+  return evaluate(scope, {.op = id,
+                          .device = device_expression(op, k),
+                          .inputs = std::move(inputs),
+                          .at = at,
+                          .computed = computed,
+                          .result = result});
+}
+
+}  // namespace fusecalc

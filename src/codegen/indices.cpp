@@ -1,0 +1,55 @@
+#include "codegen/indices.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/matrix_access.hpp"
+
+namespace fusecalc {
+namespace {
+
+Index map_index(const Scope& scope, const Index& from, const IndexMap& map) {
+  LanePattern pattern = from.pattern;
+  bool aligned = from.aligned;
+  if (from.pattern == LanePattern::kUnit) {
+    if (from.aligned) {
+      pattern = map.pattern(scope.block.width);
+      aligned = map.aligned(scope.block.width);
+    } else if (map.axes.size() > 1 || (!map.axes.empty() && map.axes[0].stride > 1)) {
+      pattern = LanePattern::kScattered;
+    } else if (map.axes.empty() || map.axes[0].stride == 0) {
+      pattern = LanePattern::kUniform;
+    }
+  }
+  const bool per_lane = from.pattern == LanePattern::kUnit && pattern == LanePattern::kScattered;
+  Index result = scope.define_index(map.text(per_lane ? from.lane() : from.name), pattern, aligned);
+  if (from.path) {
+    result.path = *from.path;
+    result.path->push_back(map);
+  }
+  return result;
+}
+
+}  // namespace
+
+Index mapped(const Scope& scope, const Index& from, const IndexMap& map) {
+  if (map.identity()) return from;
+  const std::string key = fmt::format("{} {}", from.name, map.text("x"));
+  const auto found = scope.block.indices.find(key);
+  if (found != scope.block.indices.end()) return found->second;
+  const bool in_matrix = scope.loop.matrix && from.name == scope.loop.element.name;
+  const Index result = in_matrix ? map_in_matrix(scope, from, map) : map_index(scope, from, map);
+  return scope.block.indices.emplace(key, result).first->second;
+}
+
+Index looked_up(const Scope& scope, const Index& rows, const Value& id, std::uint64_t stride,
+                const Index& rest) {
+  const bool uniform = id.uniform && rows.pattern == LanePattern::kUniform;
+  const LanePattern pattern = uniform ? rest.pattern : LanePattern::kScattered;
+  const bool per_lane = pattern == LanePattern::kScattered;
+  return scope.define_index(
+      fmt::format("{} + (idx){} * {} + {}", per_lane ? rows.lane() : rows.name, id.text, stride,
+                  per_lane ? rest.lane() : rest.name),
+      pattern, rest.aligned && stride % scope.block.width == 0);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/value.hpp"
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+
+// A value that stays on chip from one pass over the rows to the next.
+struct HeldValue {
+  TensorId tensor = kNone;
+  std::string name;
+  bool computed = false;  // as it was computed, not as it is stored
+  bool copied = false;    // ahead of the loop that first needs it
+  bool ready = false;     // an earlier pass has put it there
+};
+
+// Follows a held value's name in the code of a loop, where its group of elements is meant; the
+// loop's schedule replaces both by where that group is.
+constexpr char kHeldGroup = '@';
+
+// The loop is over a matrix that the kernel has just made: eight neighbours v[j] of one row, the
+// first `valid` of them real. The code may name `q`, the row's number over all batches (i64; `q32`
+// the same in 32 bits), and `column`, a multiple of 8.
+struct MatrixLoop {
+  TensorId made = kNone;  // what v holds
+  OpId by = kNone;
+  ComputeType type = ComputeType::kF32;
+  std::uint64_t rows = 1;
+  std::uint64_t columns = 1;
+  bool quick = false;  // results are so narrow that quick.cuh's functions do
+};
+
+// The index of the row, or of a group of `width` neighbouring rows, that the loop is at.
+struct RowIndex {
+  Index index;
+  unsigned width = 1;
+
+  // Which of the group's rows: a single row is uniform, and its code is outside the loop over j.
+  const char* lane() const { return width == 1 ? "0" : "j"; }
+};
+
+// Tiles of transposed tensors that the block of threads has in shared memory, by their names.
+struct TransposedTiles {
+  IndexMap map;  // from the loop's index to the tensors'
+  std::map<TensorId, std::string> names;
+};
+
+// The loop that code is written for. A schedule makes one for each of its loops; what writes code
+// reads it and never changes it.
+struct Loop {
+  Index element{};  // of the loop's own
+  RowIndex row{};
+  std::vector<HeldValue> held{};
+  // The scores that losses pick out of each row, where earlier code has read them.
+  std::map<OpId, Value> picked{};
+  std::optional<MatrixLoop> matrix{};
+  TransposedTiles tiles{};
+
+  // The tensor's place on chip, where its element at this index has one; nullptr elsewhere.
+  const HeldValue* held_at(TensorId tensor, const Index& at) const;
+};
+
+}  // namespace fusecalc

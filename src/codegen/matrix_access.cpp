@@ -1,0 +1,112 @@
+#include "codegen/matrix_access.hpp"
+
+#include <fmt/format.h>
+
+namespace fusecalc {
+namespace {
+
+// A map's axes above and below a number of elements.
+struct MatrixMap {
+  IndexMap rows;
+  IndexMap columns;
+};
+
+// Nothing where no axis ends at `columns` elements.
+std::optional<MatrixMap> split(const IndexMap& map, std::uint64_t columns) {
+  std::vector<IndexMap::Axis> below;  // innermost first
+  std::uint64_t elements = 1;
+  std::size_t i = map.axes.size();
+  std::optional<IndexMap::Axis> rest;
+  for (; i > 0 && elements < columns; --i) {
+    IndexMap::Axis axis = map.axes[i - 1];
+    if (columns % elements != 0) return std::nullopt;
+    const std::uint64_t room = columns / elements;
+    if (axis.extent > room) {
+      if (axis.extent % room != 0) return std::nullopt;
+      rest = {axis.extent / room, axis.stride * room};
+      axis.extent = room;
+    }
+    below.push_back(axis);
+    elements *= axis.extent;
+  }
+  // What is repeated all over has no axes.
+  if (elements != columns && !map.axes.empty()) return std::nullopt;
+  MatrixMap parts;
+  for (std::size_t k = 0; k < i; ++k) parts.rows.append(map.axes[k].extent, map.axes[k].stride);
+  if (rest) parts.rows.append(rest->extent, rest->stride);
+  for (; !below.empty(); below.pop_back()) {
+    parts.columns.append(below.back().extent, below.back().stride);
+  }
+  parts.rows.offset = map.offset;
+  return parts;
+}
+
+unsigned alignment_of(const IndexMap& rows) {
+  std::uint64_t bits = rows.offset | 8U;
+  for (const IndexMap::Axis& axis : rows.axes) bits |= axis.stride;
+  return static_cast<unsigned>(bits & (~bits + 1));
+}
+
+}  // namespace
+
+Index map_in_matrix(const Scope& scope, const Index& from, const IndexMap& map) {
+  const MatrixLoop& matrix = *scope.loop.matrix;
+  const std::optional<MatrixMap> parts = split(map, matrix.columns);
+  if (!parts || parts->columns.axes.size() > 1) {
+    return scope.define_index(map.text(from.lane()), LanePattern::kScattered, false);
+  }
+  const std::vector<IndexMap::Axis>& rows = parts->rows.axes;
+  // 64 bits, so that the addresses of several rows differ by constants.
+  const bool whole = rows.size() == 1 && rows[0].extent == matrix.rows;
+  const bool apart = whole && rows[0].stride > 0;
+  std::string text = apart ? fmt::format("q * {}", rows[0].stride)
+                           : fmt::format("(idx)({})", parts->rows.text("q32"));
+  if (apart && parts->rows.offset > 0) text += fmt::format(" + {}", parts->rows.offset);
+  const std::uint64_t stride = parts->columns.axes.empty() ? 0 : parts->columns.axes.front().stride;
+  if (stride == 0) return scope.define_index(text, LanePattern::kUniform, true);
+  if (stride > 1) {
+    return scope.define_index(fmt::format("{} + (column + j) * {}", text, stride),
+                              LanePattern::kScattered, false);
+  }
+  Index result = scope.define_index(text + " + column", LanePattern::kUnit, false);
+  result.align = alignment_of(parts->rows);
+  return result;
+}
+
+Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const ComputeType type = compute_type(dtype);
+  const std::string memory = scope.kernel.parameters().input(tensor);
+  const auto element = [&](const std::string& i) {
+    return is_packed(dtype) ? fmt::format("fetch({}, {})", memory, i)
+                            : fmt::format("to_compute(load_input({} + {}))", memory, i);
+  };
+  if (at.pattern == LanePattern::kUniform) return scope.define(type, element(at.name), true);
+  if (at.pattern == LanePattern::kUnit && type == ComputeType::kF32 && !is_packed(dtype)) {
+    const std::string name = scope.fresh("x");
+    scope.block.before += fmt::format("float {0}[8];\nload8<{1}>({2} + {3}, valid, {0});\n", name,
+                                      at.align, memory, at.name);
+    return {.text = name + "[j]", .type = type};
+  }
+  return scope.define(
+      type, fmt::format("j < valid ? {} : {}", element(at.lane()), literal(0, type)), false);
+}
+
+void store_in_matrix(const Scope& scope, TensorId tensor, const Index& at, const Value& value) {
+  CodeBlock& block = scope.block;
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const std::string memory = scope.kernel.parameters().output(tensor);
+  const std::string text = converted(value, compute_type(dtype)).text;
+  // Small integers pass through a float unharmed.
+  const bool through_float = dtype != DType::kF64 && (is_float(dtype) || bytes_of(dtype, 1) < 4);
+  if (at.pattern != LanePattern::kUnit || !through_float) {
+    block.lanes += fmt::format("if (j < valid) put({}, {}, {});\n", memory, at.lane(), text);
+    return;
+  }
+  const std::string name = scope.fresh("y");
+  block.before += fmt::format("float {}[8];\n", name);
+  block.lanes += fmt::format("{}[j] = {};\n", name, text);
+  block.after += fmt::format("store8<{}>({} + {}, valid, {});\n", at.align, memory, at.name, name);
+}
+
+}  // namespace fusecalc

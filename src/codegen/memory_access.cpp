@@ -1,0 +1,100 @@
+#include "codegen/memory_access.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/matrix_access.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::string place_of(const HeldValue& held) { return held.name + kHeldGroup; }
+
+// A group that is aligned, 16 bytes at a time.
+Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std::string& memory) {
+  CodeBlock& block = scope.block;
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const ComputeType type = compute_type(dtype);
+  if (is_packed(dtype)) {
+    const std::string name = scope.fresh("x");
+    block.before += fmt::format("const auto {} = load_nibbles<{}>({}, {});\n", name,
+                                block.width_text, memory, at.name);
+    return scope.define(type, fmt::format("{}.get(j)", name), false);
+  }
+  const HeldValue* const held = scope.loop.held_at(tensor, at);
+  if (held != nullptr) block.held.push_back(tensor);
+  if (held != nullptr && held->copied) {
+    block.copies += fmt::format("copy({}, {} + {});\n", place_of(*held), memory, at.name);
+    return load_held(scope, *held);
+  }
+  const std::string name = scope.fresh("x");
+  block.before +=
+      fmt::format("const Pack<{}, {}> {} = load_pack<{}>({} + {});\n", stored_type(dtype),
+                  block.width_text, name, block.width_text, memory, at.name);
+  if (held != nullptr) {
+    block.before += fmt::format("hold_at({}, {});\n", place_of(*held), name);
+  }
+  return scope.define(type, fmt::format("{}.get(j)", name), false);
+}
+
+}  // namespace
+
+Value load(const Scope& scope, TensorId tensor, const Index& at) {
+  const std::string memory = scope.kernel.parameters().input(tensor);
+  if (scope.loop.matrix) return load_in_matrix(scope, tensor, at);
+  const ComputeType type = compute_type(scope.tensor(tensor).type.dtype);
+  if (at.pattern == LanePattern::kScattered && at.path && at.path->size() == 1) {
+    const IndexMap& map = at.path->front();
+    const TransposedTiles& tiles = scope.loop.tiles;
+    const auto tile = tiles.names.find(tensor);
+    if (tile != tiles.names.end() && map == tiles.map) {
+      return scope.define(type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
+    }
+    scope.block.scattered_reads.emplace_back(tensor, map);
+  }
+  if (at.pattern == LanePattern::kUnit && at.aligned) return load_group(scope, tensor, at, memory);
+  return scope.define(type, fmt::format("fetch({}, {})", memory, at.lane()),
+                      at.pattern == LanePattern::kUniform);
+}
+
+Value load_held(const Scope& scope, const HeldValue& held) {
+  const std::string name = scope.fresh("x");
+  scope.block.before += fmt::format("const auto {} = {};\n", name, place_of(held));
+  return scope.define(compute_type(scope.tensor(held.tensor).type.dtype),
+                      fmt::format("{}.get(j)", name), false);
+}
+
+void hold(const Scope& scope, const HeldValue& held, const Value& value) {
+  CodeBlock& block = scope.block;
+  block.held.push_back(held.tensor);
+  const DType dtype = scope.tensor(held.tensor).type.dtype;
+  const std::string name = scope.fresh("x");
+  block.before += fmt::format("Pack<{}, {}> {};\n", held.computed ? "f32" : stored_type(dtype),
+                              block.width_text, name);
+  block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
+  block.after += fmt::format("hold_at({}, {});\n", place_of(held), name);
+}
+
+void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,
+           std::string_view guard) {
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  if (is_packed(dtype)) {
+    cannot_generate(scope.op(scope.tensor(tensor).producer),
+                    fmt::format("results of type {}, two a byte", name_of(dtype)));
+  }
+  const std::string memory = scope.kernel.parameters().output(tensor);
+  if (scope.loop.matrix) return store_in_matrix(scope, tensor, at, value);
+  CodeBlock& block = scope.block;
+  const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
+  const std::string text = converted(value, compute_type(dtype)).text;
+  if (at.pattern != LanePattern::kUnit || !at.aligned) {
+    block.lanes += fmt::format("{}put({}, {}, {});\n", condition, memory, at.lane(), text);
+    return;
+  }
+  const std::string name = scope.fresh("y");
+  block.before += fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), block.width_text, name);
+  block.lanes += fmt::format("store_as({}.v[j], {});\n", name, text);
+  block.after += fmt::format("{}store_pack<{}>({} + {}, {});\n", condition, block.width_text,
+                             memory, at.name, name);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+
+#include "codegen/scope.hpp"
+
+namespace fusecalc {
+
+// The tensor's element, read from memory; or, where the loop has copied it on chip first, from
+// there.
+Value load(const Scope& scope, TensorId tensor, const Index& at);
+// A held value's element, from where an earlier pass or this block has put it.
+Value load_held(const Scope& scope, const HeldValue& held);
+// Puts the element where the value is held.
+void hold(const Scope& scope, const HeldValue& held, const Value& value);
+// Writes the element to memory, where the condition `guard` holds. Throws Error (unavailable) for
+// types of less than a byte.
+void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,
+           std::string_view guard = "");
+
+}  // namespace fusecalc

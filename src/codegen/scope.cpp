@@ -1,0 +1,27 @@
+#include "codegen/scope.hpp"
+
+#include <fmt/format.h>
+
+namespace fusecalc {
+
+std::string KernelCode::accumulator(OpId id) {
+  std::string& name = accumulators_[id];
+  if (name.empty()) name = fresh("s");
+  return name;
+}
+
+Value Scope::define(ComputeType type, const std::string& text, bool uniform) const {
+  const std::string name = fresh("v");
+  std::string& code = uniform ? block.before : block.lanes;
+  code += fmt::format("const {} {} = {};\n", name_of(type), name, text);
+  return {.text = name, .type = type, .uniform = uniform};
+}
+
+Index Scope::define_index(const std::string& text, LanePattern pattern, bool aligned) const {
+  Index result{.name = fresh("e"), .pattern = pattern, .aligned = aligned, .path = std::nullopt};
+  std::string& code = pattern == LanePattern::kScattered ? block.lanes : block.before;
+  code += fmt::format("const idx {} = {};\n", result.name, text);
+  return result;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/index_map.hpp"
+#include "codegen/text.hpp"
+
+namespace fusecalc {
+
+// The linear index of an element of some tensor, as a variable of the generated code.
+struct Index {
+  std::string name;  // of the group's first element where the pattern is unit
+  LanePattern pattern = LanePattern::kUniform;
+  bool aligned = true;  // unit: the first is a multiple of the group's width
+  unsigned align = 1;   // unit, in a matrix: it is a multiple of so many, 8 at most
+  // The maps that lead here from the loop's own index; none where an index that was read from
+  // memory lies between.
+  std::optional<std::vector<IndexMap>> path = std::vector<IndexMap>{};
+
+  // The index in one lane, inside the loop over j.
+  std::string lane() const { return pattern == LanePattern::kUnit ? "(" + name + " + j)" : name; }
+};
+
+// A computed element, as an expression of the generated code.
+struct Value {
+  std::string text;
+  ComputeType type = ComputeType::kF32;
+  bool uniform = false;            // the same in all lanes
+  std::optional<double> number{};  // a literal of the graph, of any type
+};
+
+Value converted(const Value& value, ComputeType type);
+
+}  // namespace fusecalc
