@@ -1,9 +1,9 @@
 # Sourced by the scripts that build: where CMake finds CUDA.
 #
 # cuda_cmake_arguments FOLDER prints, one a line, what to pass to cmake so that the GPU module is
-# built. It prints nothing where an installed toolkit has all parts. Where it lacks some, the parts
-# come from PyPI into FOLDER (about 100 MB, once); where that fails, a line on stderr says so, it
-# prints nothing, and the build goes on without the module. FUSECALC_CUDA_DIR in the environment
+# built. It prints nothing if an installed toolkit has all parts. If it lacks some, they are
+# downloaded from PyPI into FOLDER (about 100 MB, once); if that fails, it reports this on stderr,
+# prints nothing, and the build continues without the module. FUSECALC_CUDA_DIR in the environment
 # names a ready-made folder instead; FUSECALC_CUDA_DIR=off asks for a build without the module,
 # FUSECALC_CUDA_DIR=fetch for one with it on a machine without a GPU.
 

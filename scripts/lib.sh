@@ -1,5 +1,5 @@
-# What the scripts share: installing packages and building. To be sourced.
-# Nothing here writes to standard output, which belongs to the program that runs in the end.
+# Shared functions of the scripts: installing packages and building. To be sourced.
+# Nothing here writes to standard output, which is reserved for the program that the script runs.
 
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 
@@ -22,7 +22,7 @@ test_packages=(
 
 say() { printf 'fusecalc: %s\n' "$*" >&2; }
 
-# Runs a command without a word, unless it fails.
+# Runs a command, and prints its output only if it fails.
 quietly() {
   local output status=0
   output=$("$@" 2>&1 </dev/null) || status=$?
@@ -30,7 +30,7 @@ quietly() {
   return "$status"
 }
 
-# Sets as_root to what must stand before a command that installs; fails where nothing would do.
+# Sets as_root to the prefix of commands that install packages; fails if there is no way to do so.
 as_root=()
 become_root() {
   command -v apt-get >/dev/null || return
@@ -43,12 +43,11 @@ become_root() {
 apt_install() {
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
     apt-get -y -o DPkg::Lock::Timeout=300 --no-install-recommends)
-  "${apt[@]}" update  # what is known already may do, so a failure here is none yet
+  "${apt[@]}" update  # existing package lists may suffice, so a failure is ignored
   "${apt[@]}" install "$@"
 }
 
-# Whether a marker is there: a command, or a file of /usr, which a folder of CMAKE_PREFIX_PATH may
-# have in its place.
+# Whether a marker exists: a command, or a file of /usr or of a folder of CMAKE_PREFIX_PATH.
 present() {
   local prefix prefixes
   [[ $1 == /* ]] || { command -v "$1" >/dev/null; return; }
@@ -68,7 +67,7 @@ install_packages() {
   ((${#missing[@]} > 0)) || return 0
   if become_root; then
     say "installing ${missing[*]}"
-    # What a configured build did not find then, it may find now.
+    # Reconfigure, because the build may now find what was missing.
     quietly apt_install "${missing[@]}" && rm -f "$root"/build/*/build.ninja && return
   fi
   say "packages are missing; install them as root (Debian names): apt-get install ${missing[*]}"
@@ -83,7 +82,7 @@ build() (
   cd "$root"
   if [[ CMakePresets.json -nt build/$1/build.ninja ]]; then
     say "building build/$1, which takes a while the first time"
-    # The GPU module is for machines with a GPU, and for those that are told so.
+    # The GPU module is built on machines with a GPU, or on request.
     local cuda=()
     if [[ -e /proc/driver/nvidia/version || -n ${FUSECALC_CUDA_DIR:-} ]]; then
       source "$root/scripts/cuda.sh"

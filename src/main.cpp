@@ -7,8 +7,8 @@
 #include "core/error.hpp"
 
 int main(int argc, char** argv) {
-  // A closed pipe and a limit on file sizes are then ordinary error codes; Output takes the former
-  // as a quiet end.
+  // A closed pipe and a file size limit then become ordinary error codes; Output treats the former
+  // as a normal end.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {

@@ -19,13 +19,13 @@
 
 namespace fusecalc {
 
-// What a GPU is, in SI units.
+// Properties of a GPU, in SI units.
 struct DeviceInfo {
   int index = 0;
   std::string name{};
   std::string uuid{};
   std::string compute_capability{};  // "9.0"
-  std::string driver{};              // the driver's own version, empty where NVML does not tell
+  std::string driver{};              // the driver's own version, empty without NVML
   std::string driver_cuda{};         // the newest CUDA that the driver runs: "13.0"
   std::string toolkit{};             // the CUDA that compiles here
   double sm_clock_hz = 0;            // at its highest
@@ -37,7 +37,7 @@ struct DeviceInfo {
   bool ecc = false;
 };
 
-// What the compiler made of one entry.
+// The compiler's report on one entry.
 struct KernelResources {
   unsigned registers = 0;          // per thread
   std::uint64_t shared_bytes = 0;  // static, per block
@@ -50,7 +50,7 @@ struct CompiledKernel {
   std::uint64_t id = 0;
   KernelResources resources;
   std::uint64_t module = 0;    // entries of the same source share one
-  double compile_seconds = 0;  // of its module, by itself; when it was compiled, where it is cached
+  double compile_seconds = 0;  // of its module alone; of the original compilation if it is cached
   bool cached = false;
 };
 
@@ -60,9 +60,9 @@ struct Extent {
   unsigned z = 1;
 };
 
-// A tensor of which the copy engine (compute capability 9.0 and higher) moves boxes, as
-// kernels/hopper.cuh's TensorMap: fastest dimension first, 128-byte swizzle, zeros outside. The
-// address and the strides are multiples of 16 bytes, a box's lines 128 bytes.
+// A tensor of which the TMA engine (compute capability 9.0 and higher) copies boxes, as TensorMap
+// in kernels/hopper.cuh: fastest dimension first, 128-byte swizzle, zeros outside. The address and
+// the strides are multiples of 16 bytes, the rows of a box 128 bytes.
 struct TensorMap {
   BufferAt at;
   DType dtype = DType::kBf16;
@@ -84,7 +84,7 @@ struct Launch {
   bool cooperative = false;  // its blocks wait for each other: all must be resident
 };
 
-// Where the operands and the result of a library's product lie. The bias has n elements of the
+// The memory of the operands and the result of a library product. The bias has n elements of the
 // result's type.
 struct MatmulOperands {
   BufferAt a{};
@@ -100,34 +100,34 @@ struct PreparedMatmul {
   std::uint64_t launches = 1;  // calls of the library
 };
 
-// How far two right results a and b may be apart: absolute + relative * max(|a|, |b|).
+// The allowed difference of two correct results a and b: absolute + relative * max(|a|, |b|).
 struct Allowance {
   double absolute = 0;
   double relative = 0;
 };
 
-// How two tensors differ. What is infinite or no number is equal to its own kind only, and
-// infinitely far from anything else.
+// The differences of two tensors. An infinity equals only itself and a NaN only a NaN; their
+// difference to anything else is infinite.
 struct Difference {
-  double excess = 0;        // the largest |a - b| over what is allowed there; 0 where all are equal
-  std::uint64_t worst = 0;  // the first element of that excess
-  std::uint64_t beyond = 0;  // elements that are further apart than allowed
+  double excess = 0;         // the largest |a - b| over the allowed difference; 0 if all are equal
+  std::uint64_t worst = 0;   // the first element with that excess
+  std::uint64_t beyond = 0;  // elements that differ by more than is allowed
   double max_magnitude = 0;  // the largest finite |a|
 };
 
 // One timed run of some work.
 struct TimedRun {
   double seconds = 0;
-  std::optional<double> sm_clock_hz{};  // just after it, where the device tells
-  bool slowed = false;  // the device reports that heat or power holds its clocks down
+  std::optional<double> sm_clock_hz{};  // right after it, if the device reports it
+  bool slowed = false;                  // the device reports a thermal or power limit on its clocks
 };
 
-// Enqueues launches and copies, and nothing else: it may be run any number of times.
+// Enqueues only launches and copies, so it can be run any number of times.
 using Work = std::function<void()>;
 
-// One GPU, as the measurement needs it. Nothing here names a CUDA type; the module that
-// load_backend() opens implements it, and so does a fake in the tests. Work is enqueued in order on
-// one stream. Every fault is an Error; a fault of the device surfaces at the next call that waits.
+// The interface of one GPU for measuring, free of CUDA types. The GPU module implements it, and so
+// does a fake for the tests. Work is enqueued in order on one stream. Every fault is an Error; a
+// device fault is reported by the next call that synchronizes.
 class GpuBackend {
  public:
   GpuBackend() = default;
@@ -141,15 +141,15 @@ class GpuBackend {
   std::vector<CompiledKernel> compile(const KernelSource& source) {
     return compile_all(std::span(&source, 1), [](std::size_t) {}).front();
   }
-  // All entries of each source, several sources at a time. Tells how many are done as it goes on;
-  // after a Ctrl-C it finishes those that it works on and throws.
+  // Compiles all entries of each source, several sources in parallel. Calls `done` with the number
+  // of sources compiled so far; after a Ctrl-C it finishes those in progress and throws.
   virtual std::vector<std::vector<CompiledKernel>> compile_all(
       std::span<const KernelSource> sources, const std::function<void(std::size_t)>& done) = 0;
-  // Resident threads over the most that a multiprocessor holds.
+  // Resident threads over the maximum of a multiprocessor.
   virtual double occupancy(const Launch& launch) = 0;
-  // How many clusters of the launch's kernel, of so many blocks each, run at once: the grid of a
-  // persistent kernel has no more. (A cluster stays within a group of multiprocessors, and leaves
-  // some of it idle where its size does not divide theirs: 132 hold 39 clusters of 3.)
+  // How many clusters of `blocks` blocks of the launch's kernel are resident at once: the largest
+  // useful grid of a persistent kernel. (A cluster stays within a group of multiprocessors, and
+  // leaves some of it idle where its size does not divide theirs: 132 hold 39 clusters of 3.)
   virtual unsigned resident_clusters(const Launch& launch, unsigned blocks) = 0;
 
   virtual Buffer allocate(std::uint64_t bytes) = 0;
@@ -158,28 +158,28 @@ class GpuBackend {
   virtual void download(std::span<std::byte> to, const BufferAt& from) = 0;
   virtual void fill(const Buffer& buffer, const RandomFill& fill) = 0;
   virtual void set_bytes(const Buffer& buffer, std::byte value) = 0;
-  // Bytes of 0xff: NaN in every float type, and no value that a kernel writes by chance.
+  // Bytes of 0xff: NaN in every float dtype, and a value that kernels do not write by chance.
   void poison(const Buffer& buffer) { set_bytes(buffer, std::byte{0xff}); }
-  // Waits for what is enqueued.
+  // Synchronizes.
   virtual Difference compare(const BufferAt& a, const BufferAt& b, DType dtype,
                              std::uint64_t elements, const Allowance& allowed) = 0;
 
   virtual void launch(const Launch& launch) = 0;
-  // Has the vendor's library choose how it computes a product; what is prepared lives as long as
-  // the backend. Throws Error where the library is missing or has no algorithm for it.
+  // Lets the vendor's library choose an algorithm for a product; the result is valid as long as the
+  // backend. Throws Error if the library is missing or has no algorithm for it.
   virtual PreparedMatmul prepare(const LibraryMatmul& product, const MatmulOperands& operands) = 0;
   virtual void multiply(const PreparedMatmul& product) = 0;
   virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;
   virtual void finish() = 0;
 
-  // The DRAM traffic of running each work once from a clean L2 that holds none of its data, with
-  // everything that it wrote drained to memory. Many at a time take much less time than as many one
-  // by one; where one throws, nothing is known of any.
+  // The DRAM traffic of running each work once from a clean L2 that holds none of its data,
+  // including the write-back of everything that it wrote. Counting many together is much faster
+  // than one by one; if one throws, none has a result.
   virtual std::vector<Bytes> count_all(std::span<const Work> works) = 0;
   Bytes count(const Work& work) { return count_all(std::span(&work, 1)).front(); }
 
   // Runs the work once from such an L2, with no profiler, and times it on the device. The gaps
-  // between launches that the CPU leaves are kept out, up to a few hundred launches.
+  // between launches due to the CPU are excluded, up to a few hundred launches.
   virtual TimedRun time_once(const Work& work) = 0;
 };
 

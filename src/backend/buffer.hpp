@@ -4,7 +4,7 @@
 
 namespace fusecalc {
 
-// Device memory. A value: the backend keeps what it stands for until release().
+// A handle of device memory, which the backend owns until release().
 struct Buffer {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;

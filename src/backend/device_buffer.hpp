@@ -6,7 +6,7 @@
 
 namespace fusecalc {
 
-// Device memory that is released with its owner.
+// Owns device memory and releases it.
 class DeviceBuffer {
  public:
   DeviceBuffer(GpuBackend& gpu, std::uint64_t bytes) : gpu_(&gpu), buffer_(gpu.allocate(bytes)) {}

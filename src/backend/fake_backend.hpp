@@ -14,8 +14,8 @@
 
 namespace fusecalc {
 
-// A GPU that runs nothing: it records what it is asked for and answers as it is told to. Its memory
-// holds what was uploaded, and 0 elsewhere.
+// A backend that runs nothing: it records calls and returns configured results. Its memory holds
+// what was uploaded, and 0 elsewhere.
 class FakeBackend final : public GpuBackend {
  public:
   using Launches = std::vector<Launch>;
@@ -162,7 +162,7 @@ class FakeBackend final : public GpuBackend {
   std::uint64_t last_id_ = 0;
 };
 
-// What the streaming kernel of a sizes-form list was told to move: its second and fourth argument.
+// The bytes that the streaming kernels of a sizes-form list move: their second and fourth argument.
 inline Bytes streamed_bytes(const FakeBackend::Launches& launches) {
   Bytes total;
   for (const Launch& launch : launches) {

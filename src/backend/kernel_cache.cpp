@@ -34,7 +34,7 @@ std::string entry_of(std::string_view key, std::string_view content) {
   return fmt::format("{}{:016x}", kMagic, hash_of(body)) + body;
 }
 
-// The folder with everything above it, or nothing where it is not ours alone.
+// Creates the folder and its parents; empty if it is not private to this user.
 std::optional<fs::path> private_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder.parent_path(), error);
@@ -108,7 +108,7 @@ void KernelCache::evict() const {
   std::error_code error;
   for (const fs::directory_entry& file : fs::directory_iterator(*folder_, error)) {
     Entry entry{file.path(), file.last_write_time(error), file.file_size(error)};
-    if (error) continue;  // gone meanwhile: another process evicts too
+    if (error) continue;  // removed meanwhile: another process evicts too
     total += entry.bytes;
     entries.push_back(std::move(entry));
   }

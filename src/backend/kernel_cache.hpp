@@ -9,8 +9,8 @@
 namespace fusecalc {
 
 // Compiled kernels on disk, private to the user. An entry holds its whole key and a checksum, so a
-// hash collision or a damaged file reads as a miss. Where the folder cannot be made, is somebody
-// else's or is open to others, there is no cache; caching is never a reason to fail.
+// hash collision or a damaged file reads as a miss. If the folder cannot be created, belongs to
+// another user or is accessible to others, nothing is cached; caching never causes an error.
 class KernelCache {
  public:
   static constexpr std::uint64_t kDefaultLimit = std::uint64_t{256} << 20U;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the build tree beside the executable; installed where CMake put it, seen from there.
+// Next to the executable in the build tree; when installed, at its path relative to the executable.
 fs::path find_module() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();

@@ -13,15 +13,15 @@ struct GpuOptions {
   bool counters = true;  // open the profiler too, so that its faults are known at once
 };
 
-// One thing that measuring needs, and how it stands here.
+// A requirement of measuring, and whether it is met.
 struct Check {
   enum class State { kOk, kFail, kSkip };
   State state = State::kOk;
   std::string name;
-  std::string finding;  // for a failure: what is wrong and the mend
+  std::string finding;  // for a failure: what is wrong and how to fix it
 };
 
-// What libfusecalc_gpu.so exports: the one place where the program and the module meet.
+// The interface between the program and libfusecalc_gpu.so, which exports it.
 struct GpuModule {
   const char* version;  // kVersion of the build
   std::unique_ptr<GpuBackend> (*open)(const GpuOptions&);
@@ -32,7 +32,7 @@ inline constexpr char kGpuModuleFile[] = "libfusecalc_gpu.so";
 inline constexpr char kGpuModuleSymbol[] = "fusecalc_gpu_module";
 extern "C" using GpuModuleFunction = const GpuModule * ();
 
-// Loads the module beside the executable, once; it stays. Throws Error with what is missing.
+// Loads the module once and keeps it loaded. Throws Error with what is missing.
 const GpuModule& load_gpu_module();
 
 }  // namespace fusecalc

@@ -30,7 +30,7 @@ struct MeasureCommand {
   std::optional<std::uint64_t> dtype_bytes;  // the sizes form
   std::vector<DimOverride> dims;             // the graph form
   std::optional<PlanKind> plan;
-  std::optional<std::string> sources;  // a folder that what is compiled goes to
+  std::optional<std::string> sources;  // a folder to write the generated sources to
   int device_index = 0;
   MeasureOptions options;
   std::optional<std::string> format;

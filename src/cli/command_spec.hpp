@@ -6,7 +6,7 @@
 
 namespace fusecalc {
 
-// A command or subcommand and what may follow it.
+// A command or subcommand and its arguments.
 struct CommandSpec {
   struct Argument {
     std::vector<std::string> flags{};  // "--format"; none for a positional argument

@@ -32,10 +32,11 @@ bool is_folder(const std::string& path) {
   return path != "-" && fs::is_directory(path, error);
 }
 
-// Results by the name that pairs them.
+// Results by the name that they are matched by.
 using Results = std::map<std::string, ResultDocument>;
 
-// A file's results. A lone one goes by `name`, those of a list by their own.
+// The results of a file. A single one is stored under `name`, those of a list under their own
+// names.
 void read_file(const std::string& path, const std::string& name, bool any_version,
                Results& results) {
   JsonReader reader(ByteSource::open(path));
@@ -70,7 +71,7 @@ Results read_folder(const std::string& folder, bool any_version) {
 
 void compare_pair(const CompareCommand& command, const ResultDocument& before,
                   const ResultDocument& after, const std::string& spec, Comparison& comparison) {
-  const std::vector<std::string> differences = obstacles(before, after);
+  const std::vector<std::string> differences = mismatches(before, after);
   if (!differences.empty() && !command.force) {
     const std::size_t more = differences.size() - 1;
     throw Error(
@@ -93,7 +94,7 @@ void compare_by_name(const CompareCommand& command, const Results& before, const
   for (const auto& [spec, result] : before) {
     const auto found = after.find(spec);
     if (found == after.end()) {
-      note_lone_document(spec, Change::kRemoved, comparison);
+      note_unpaired_document(spec, Change::kRemoved, comparison);
     } else {
       compare_pair(command, result, found->second, spec, comparison);
       ++pairs;
@@ -105,11 +106,11 @@ void compare_by_name(const CompareCommand& command, const Results& before, const
                             printable(command.base), printable(command.fresh)));
   }
   for (const auto& [spec, result] : after) {
-    if (!before.contains(spec)) note_lone_document(spec, Change::kAdded, comparison);
+    if (!before.contains(spec)) note_unpaired_document(spec, Change::kAdded, comparison);
   }
 }
 
-// Two lone results are a pair whatever they are called.
+// Two files with one result each are compared regardless of their names.
 void compare_files(const CompareCommand& command, Comparison& comparison) {
   const auto read = [&](const std::string& path) {
     Results results;
@@ -166,8 +167,8 @@ Comparison compare(const CompareCommand& command) {
   return comparison;
 }
 
-// What failed, for the one line on standard error: the worst that a whole plan has to say, the
-// headline's first.
+// The error for the line on standard error: the worst failure, plans before kernels and the
+// headline plan first.
 Error failure_of(Comparison comparison) {
   sort_findings(comparison.findings, SortKey::kWorst);
   std::stable_sort(comparison.findings.begin(), comparison.findings.end(),

@@ -44,7 +44,7 @@ std::vector<std::string> flags_of(const CommandSpec& command) {
   return flags;
 }
 
-// The bash command that offers what compgen finds; names with spaces stay whole.
+// The bash command that offers the matches of compgen; names with spaces stay whole.
 std::string bash_offer(std::string_view what) {
   return fmt::format("mapfile -t COMPREPLY < <(compgen {} -- \"$word\")", what);
 }

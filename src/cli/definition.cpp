@@ -1,5 +1,4 @@
-// What the definitions of several subcommands share, and what a command line that does not fit is
-// told.
+// Options shared by several subcommands, and error messages for invalid command lines.
 
 #include "cli/definition.hpp"
 
@@ -134,12 +133,12 @@ Command Definition::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& version) {
     return ShowText{version.what() + std::string("\n")};
   } catch (const CLI::ParseError& error) {
-    throw Error(Fault::kBadInput, explain(error));
+    throw Error(Fault::kBadInput, usage_error(error));
   }
   return *commands_.at(app_.get_subcommands().front());
 }
 
-std::string Definition::explain(const CLI::ParseError& error) const {
+std::string Definition::usage_error(const CLI::ParseError& error) const {
   const std::vector<CLI::App*> chosen = app_.get_subcommands();
   const CLI::App* app = chosen.empty() ? &app_ : chosen.front();
   const std::string see =

@@ -48,7 +48,7 @@ class Definition {
   void define_completion();
 
   CommandSpec describe(const CLI::App& app) const;
-  std::string explain(const CLI::ParseError& error) const;
+  std::string usage_error(const CLI::ParseError& error) const;
 
   CLI::App app_{"fusecalc: the memory traffic that fusing GPU operations saves"};
   // One typed command per subcommand, filled by CLI11 as it parses.

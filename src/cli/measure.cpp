@@ -29,7 +29,7 @@
 namespace fusecalc {
 namespace {
 
-// More kernels than anybody looks at, and minutes of counting.
+// More would take minutes of counting.
 constexpr std::size_t kMostOperations = 1024;
 
 void check_size(const std::string& document, std::size_t operations) {
@@ -44,8 +44,7 @@ void check_size(const std::string& document, std::size_t operations) {
   }
 }
 
-// One line on standard error that is rewritten as the work goes on and gone when it ends; nothing
-// where that is no terminal.
+// A progress line on standard error, erased at the end; shown only on a terminal.
 class ProgressLine {
  public:
   ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
@@ -55,7 +54,7 @@ class ProgressLine {
     if (shown_) std::fputs("\r\x1b[K", stderr);
   }
 
-  // A line that stays.
+  // Prints a permanent line.
   void say(const std::string& text) const {
     std::fprintf(stderr, "%s%s\n", shown_ ? "\r\x1b[K" : "", text.c_str());
   }
@@ -104,7 +103,7 @@ MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
   }
   check_size(graph.document, graph.ops.size());
   const std::string name = graph.name.value_or(name_of_document(path));
-  // Rows are held where this very GPU has room for them.
+  // The on-chip memory of the GPU that is measured.
   const Device device{.name = "this GPU", .on_chip_bytes = gpu.device().shared_bytes_per_block};
   MeasurementReport report{.measurement = {}};
   report.analysis = analyze_graph(std::move(graph), name, device, command.plan);
@@ -133,7 +132,7 @@ MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const 
                        progress);
 }
 
-// What can be known to be wrong before a GPU is asked for.
+// Reports errors that can be found before a GPU is opened.
 void refuse_early(const MeasureCommand& command) {
   for (const std::string& path : command.outputs) measurement_format_for_file(path);
   if (command.plan == PlanKind::kUnfused || command.plan == PlanKind::kLimit) {
@@ -187,7 +186,7 @@ std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
   return reports;
 }
 
-// What the figures say about themselves: interrupted, or wrong.
+// Throws Error if a measurement was interrupted or its results are wrong.
 void judge(std::span<const MeasurementReport> reports) {
   for (const MeasurementReport& report : reports) {
     const Measurement& measurement = report.measurement;

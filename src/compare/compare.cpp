@@ -12,7 +12,7 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::string_view kLimit = "limit";  // the plan whose one kernel no GPU could run
+constexpr std::string_view kLimit = "limit";  // the lower bound, whose kernel is not real
 
 Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling within) {
   if (before == after) return Ruling::kSame;
@@ -38,7 +38,7 @@ void add_to(TensorBytes& total, const TensorBytes& tensors) {
   }
 }
 
-// Several kernels as one. A figure that one of them lacks is missing.
+// The sum of several kernels. A figure that one of them lacks is missing.
 KernelFigures summed(const std::vector<KernelFigures>& kernels,
                      const std::vector<std::size_t>& chosen) {
   KernelFigures sum;
@@ -61,10 +61,9 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
   return sum;
 }
 
-// "apart at h: the second contraction needs whole rows of the first": why kernels that came out
-// of one are several now.
-std::string why_apart(const std::vector<KernelFigures>& kernels,
-                      const std::vector<std::size_t>& chosen) {
+// "not fused at h: the second contraction needs whole rows of the first": why a kernel was split.
+std::string why_not_fused(const std::vector<KernelFigures>& kernels,
+                          const std::vector<std::size_t>& chosen) {
   for (const std::size_t k : chosen) {
     for (const BoundaryReason& boundary : kernels[k].boundaries) {
       const bool inside = std::ranges::any_of(
@@ -112,13 +111,13 @@ class DocumentComparer {
       const auto alike = std::ranges::find_if(
           fresh, [&](const PlanFigures* other) { return computes_the_same(*plan, *other); });
       if (alike == fresh.end()) {
-        add_lone_plan(*plan, Change::kRemoved);
+        add_unpaired_plan(*plan, Change::kRemoved);
       } else {
         compare_plans(*plan, **alike, Change::kRenamed);
         fresh.erase(alike);
       }
     }
-    for (const PlanFigures* plan : fresh) add_lone_plan(*plan, Change::kAdded);
+    for (const PlanFigures* plan : fresh) add_unpaired_plan(*plan, Change::kAdded);
     add_headline("unfused", before_.unfused, after_.unfused);
     add_headline(before_.plan == after_.plan ? after_.plan : before_.plan + " -> " + after_.plan,
                  before_.fused, after_.fused);
@@ -154,7 +153,7 @@ class DocumentComparer {
       };
       add_wrong(wrong(before.verified), wrong(after.verified));
     }
-    // A baseline may have been cut down to the plans' totals.
+    // A baseline may contain only the totals of its plans.
     if (before.name == kLimit || before.kernels.empty() || after.kernels.empty()) return;
     for (const KernelMatch& match : matcher_.match(before, after)) {
       compare_kernels(match, before.kernels, after.kernels);
@@ -175,16 +174,16 @@ class DocumentComparer {
     for (const std::size_t k : match.after) kernel_names_.push_back(after[k].name);
     if (match.before.empty() || match.after.empty()) {
       const bool added = match.before.empty();
-      add_lone(added ? now.bytes : then.bytes);
+      add_unpaired(added ? now.bytes : then.bytes);
       return;
     }
     const std::size_t first = comparison_.findings.size();
     std::string note = tensors_in_words(then, now);
-    const std::string why = why_apart(after, match.after);
+    const std::string why = why_not_fused(after, match.after);
     if (!note.empty() && !why.empty()) note += "; ";
     add_bytes(then.bytes, now.bytes, note + why);
     add_measured(then.measured, now.measured, Figure::kDramRead);
-    // A kernel that stayed as it was says nothing that its plan does not.
+    // An unchanged kernel adds nothing to the figures of its plan.
     auto& findings = comparison_.findings;
     const auto same = [](const Finding& finding) { return !finding.changed(); };
     findings.erase(
@@ -211,7 +210,7 @@ class DocumentComparer {
     return comparison_.findings.back();
   }
 
-  // True where both sides have the figure; where one has, it is noted as unknown.
+  // True if both sides have the figure; if only one has, it is recorded as unknown.
   template <typename Value>
   bool both(Figure figure, const std::optional<Value>& before, const std::optional<Value>& after,
             const std::string& why_before = {}, const std::string& why_after = {}) {
@@ -270,22 +269,22 @@ class DocumentComparer {
     if (ruling == Ruling::kNoise) finding.note = "the p10 to p90 ranges overlap";
   }
 
-  void add_lone(const std::optional<std::uint64_t>& bytes) {
+  void add_unpaired(const std::optional<std::uint64_t>& bytes) {
     const bool added = change_ == Change::kAdded;
     const std::optional<std::uint64_t> none;
     add(Figure::kBytes, added ? none : bytes, added ? bytes : none,
         added ? Ruling::kAdded : Ruling::kRemoved);
   }
 
-  void add_lone_plan(const PlanFigures& plan, Change change) {
+  void add_unpaired_plan(const PlanFigures& plan, Change change) {
     plan_ = plan.name;
     plan_pattern_ = plan.name;
     kernel_.clear();
     change_ = change;
-    add_lone(plan.bytes);
+    add_unpaired(plan.bytes);
   }
 
-  // The document's own headline, unless the plan's line says the same.
+  // The document's headline, unless the finding of its plan has the same figures.
   void add_headline(const std::string& plan, const std::optional<std::uint64_t>& before,
                     const std::optional<std::uint64_t>& after) {
     for (const Finding& finding : comparison_.findings) {
@@ -323,7 +322,7 @@ Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& t
 
 Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
                   const Tolerance& tolerance) {
-  constexpr double kVisible = 0.1;  // of what is tolerated, in reads and writes together
+  constexpr double kVisible = 0.1;  // of the tolerance, relative to reads and writes together
   const Tolerance noise{.percent = tolerance.percent * kVisible};
   const std::uint64_t growth = distance(before, after);
   const bool allowed = tolerance.allows(growth, before) || noise.allows(growth, total);
@@ -338,7 +337,7 @@ Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
   return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;
 }
 
-std::vector<std::string> obstacles(const ResultDocument& before, const ResultDocument& after) {
+std::vector<std::string> mismatches(const ResultDocument& before, const ResultDocument& after) {
   std::vector<std::string> found;
   if (before.schema != after.schema) {
     found.push_back(fmt::format("the schema is {}, but {} has {}", in_quotes(after.schema),
@@ -358,8 +357,8 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
   const auto note = [&](const std::string& text) {
     comparison.notes.push_back(printable(spec) + ": " + text);
   };
-  for (const std::string& obstacle : obstacles(before, after)) {
-    note("compared anyway: " + after.path + ": " + obstacle);
+  for (const std::string& mismatch : mismatches(before, after)) {
+    note("compared anyway: " + after.path + ": " + mismatch);
   }
   if (!before.says_inputs || !after.says_inputs) {
     const bool neither = !before.says_inputs && !after.says_inputs;
@@ -380,7 +379,7 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
   DocumentComparer(before, after, spec, comparison).compare();
 }
 
-void note_lone_document(const std::string& spec, Change change, Comparison& comparison) {
+void note_unpaired_document(const std::string& spec, Change change, Comparison& comparison) {
   const bool removed = change == Change::kRemoved;
   comparison.specs.push_back(spec);
   Finding finding{.spec = spec, .plan = {}, .kernel = {}};

@@ -27,7 +27,7 @@ constexpr std::string_view kRulings[] = {"worse",  "removed", "unknown", "noise"
                                          "within", "added",   "better",  "same"};
 constexpr std::array<std::string_view, 4> kSortNames = {"worst", "delta", "share", "name"};
 
-// Growth from nothing is more than any share.
+// Growth from 0 exceeds any percentage.
 double share_or_most(const Finding& finding) {
   if (const std::optional<double> share = finding.share()) return *share;
   const std::optional<std::int64_t> delta = finding.delta();
@@ -81,7 +81,7 @@ void sort_findings(std::vector<Finding>& findings, SortKey key) {
   const auto before = [&](const Finding& a, const Finding& b) {
     switch (key) {
       case SortKey::kWorst:
-        // What fails first, then by what became of it; the largest growth first.
+        // Failures first, then by verdict; the largest growth first.
         return std::tuple(!a.failed, a.ruling, -share_or_most(a)) <
                std::tuple(!b.failed, b.ruling, -share_or_most(b));
       case SortKey::kDelta: return delta(a) > delta(b);

@@ -14,9 +14,9 @@ namespace fusecalc {
 
 inline constexpr std::string_view kComparisonSchema = "fusecalc.comparison/1";
 
-// What is set side by side. The order is that of the table in comparison.cpp.
+// A figure that is compared. The order is that of the table in comparison.cpp.
 enum class Figure : std::uint8_t {
-  kSpec,  // the document as a whole, where one side has none
+  kSpec,  // the document as a whole, if one side has none
   kBytes,
   kDramRead,
   kDramWrite,
@@ -24,7 +24,7 @@ enum class Figure : std::uint8_t {
   kPipelineDramRead,
   kPipelineDramWrite,
   kPipelineTime,
-  kWrong,  // 1 where the results were wrong
+  kWrong,  // 1 if the results were wrong
 };
 
 enum class Unit : std::uint8_t { kCount, kBytes, kPicoseconds };
@@ -42,8 +42,8 @@ enum class Ruling : std::uint8_t {
   kWorse,    // beyond its tolerance
   kRemoved,  // only before
   kUnknown,  // null on one side
-  kNoise,    // a time beyond its tolerance whose spread overlaps the other's
-  kWithin,   // more bytes, within a tolerance that was asked for
+  kNoise,    // a time beyond its tolerance whose p10 to p90 range overlaps the other's
+  kWithin,   // more bytes, within an explicit tolerance
   kAdded,    // only after
   kBetter,
   kSame,  // or, measured, within its tolerance
@@ -57,23 +57,23 @@ struct Finding {
   std::string spec;
   std::string plan;       // empty: the spec as a whole
   std::string kernel;     // empty: the plan as a whole; "a+b -> a, b" where it was split
-  bool headline = false;  // of the plan that the new result is about
+  bool headline = false;  // of the headline plan of the new result
   Change change = Change::kSame;
   Figure figure = Figure::kBytes;
   std::optional<std::uint64_t> before{};
   std::optional<std::uint64_t> after{};
   Ruling ruling = Ruling::kSame;
   bool failed = false;
-  std::string note{};  // a sentence: which tensors, why it is unknown
+  std::string note{};  // which tensors, or why it is unknown
 
-  // Nothing where one side has no figure.
+  // Empty if one side has no figure.
   std::optional<std::int64_t> delta() const;
-  // The delta in percent of before; nothing where that is 0 or one side has no figure.
+  // The delta in percent of before; empty if that is 0 or one side has no figure.
   std::optional<double> share() const;
   bool changed() const { return ruling != Ruling::kSame || change != Change::kSame; }
 };
 
-// What `compare` found out: the one model behind every output format.
+// The result of `compare`: the model of every output format.
 struct Comparison {
   std::string base;   // paths
   std::string fresh;  // the new one
@@ -81,7 +81,7 @@ struct Comparison {
   Tolerances tolerances{};
   std::vector<std::string> specs{};  // compared, or missing on one side
   std::vector<Finding> findings{};
-  std::size_t same_left_out = 0;  // findings that --only-changed took away
+  std::size_t same_left_out = 0;  // findings removed by --only-changed
   std::vector<std::string> notes{};
 
   bool failed() const;

@@ -15,7 +15,7 @@
 namespace fusecalc {
 namespace {
 
-// The schemas in their present versions.
+// The current versions of the schemas.
 constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1"};
 
 constexpr std::string_view kTakes = "compare takes what analyze or measure wrote with -o FILE.json";
@@ -241,7 +241,7 @@ class ResultReader {
                  {"p10", [&] { p10 = time_or_null(); }},
                  {"p90", [&] { p90 = time_or_null(); }}});
     if (!median) return std::nullopt;
-    // A time without a spread stands for itself.
+    // Without p10 and p90, both are the median.
     return MeasuredTime{
         .median = *median, .p10 = p10.value_or(*median), .p90 = p90.value_or(*median)};
   }

@@ -18,7 +18,7 @@ struct MeasuredTime {
   std::uint64_t p90 = 0;
 };
 
-// What a device said. A figure that was not read, or is null, is empty.
+// Measured figures. One that is missing or null in the document is empty.
 struct MeasuredFigures {
   std::optional<std::uint64_t> read;
   std::optional<std::uint64_t> write;
@@ -28,7 +28,7 @@ struct MeasuredFigures {
 
 using TensorBytes = std::map<std::string, std::uint64_t>;
 
-// Why a kernel and a later one that shares a tensor with it are two.
+// Why a kernel is not fused with a later one that shares a tensor with it.
 struct BoundaryReason {
   std::string with;  // the other's name
   std::string tensor;
@@ -55,7 +55,7 @@ struct PlanFigures {
   std::optional<bool> verified;
 };
 
-// What `compare` needs of a document that `analyze` or `measure` wrote.
+// The content of a document of `analyze` or `measure` that `compare` uses.
 struct ResultDocument {
   std::string path;  // for messages
   std::string schema;
@@ -64,17 +64,16 @@ struct ResultDocument {
   std::optional<std::uint64_t> unfused;
   std::optional<std::uint64_t> fused;
   std::vector<PlanFigures> plans;
-  bool says_inputs = false;  // its dims and dtypes are among the conditions
-  // What must agree for a comparison to mean anything, by its name: "dim T" is "4096".
+  bool says_inputs = false;  // the document records its dims and dtypes; they are in `conditions`
+  // What must be equal for a meaningful comparison, by name: "dim T" is "4096".
   std::map<std::string, std::string> conditions;
-  // What may differ, and is said: "driver" is "580.159".
+  // What may differ and is then noted: "driver" is "580.159".
   std::map<std::string, std::string> circumstances;
 };
 
-// Reads a document to its end: a result, or a list of them, as `measure` writes for several op
-// lists. What it does not know it passes over, so that keys can be added to the formats. Throws
-// Error where a result is of neither kind, broken, or of another version of its schema; the last is
-// let pass with `any_version`.
+// Reads a whole document: a result, or a list of results, as `measure` writes for several op lists.
+// Unknown keys are skipped, so that keys can be added to the formats. Throws Error if a result is
+// of neither kind, broken, or of another version of its schema; `any_version` permits the last.
 std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version);
 
 }  // namespace fusecalc

@@ -22,8 +22,8 @@ std::string names_of(const TensorBytes& tensors) {
   return text;
 }
 
-// Every op with the tensors that it reads and writes when it is alone in a kernel, or with nothing
-// where no plan has it so.
+// Every op with the tensors that it reads and writes when it is alone in a kernel; empty if no plan
+// has such a kernel.
 using Signatures = std::map<std::string, std::string>;
 
 std::string signature_of(const KernelFigures& kernel) {
@@ -85,7 +85,7 @@ OpMatcher::OpMatcher(const ResultDocument& before, const ResultDocument& after) 
   const auto pair = [&](const std::string& op, const std::string& origin) {
     if (taken.insert(origin).second) origin_.emplace(op, origin);
   };
-  // A name that was given and is still there says enough.
+  // Ops with an explicit name on both sides are matched by it.
   for (const auto& [op, signature] : new_ops) {
     const auto same = old_ops.find(op);
     if (same == old_ops.end()) continue;
@@ -102,7 +102,7 @@ OpMatcher::OpMatcher(const ResultDocument& before, const ResultDocument& after) 
     pair(op, alike->second);
     by_signature.erase(alike);
   }
-  // What is left of the numbers: better than nothing.
+  // The remaining unnamed ops are matched by number.
   for (const auto& [op, signature] : new_ops) {
     if (!origin_.contains(op) && old_ops.contains(op)) pair(op, op);
   }

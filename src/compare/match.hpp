@@ -11,13 +11,13 @@
 
 namespace fusecalc {
 
-// What became of a kernel, a plan or a spec.
+// The change of a kernel, a plan or a spec.
 enum class Change : std::uint8_t {
   kSame,
-  kRenamed,    // it computes what another one did, under another name
-  kAltered,    // it took ops in, or gave some up
-  kSplit,      // its ops are in several kernels now
-  kMerged,     // it holds the ops of several
+  kRenamed,    // it has the same ops under another name
+  kAltered,    // it gained or lost ops
+  kSplit,      // its ops are now in several kernels
+  kMerged,     // it has the ops of several
   kRegrouped,  // several exchanged ops
   kAdded,
   kRemoved,
@@ -25,16 +25,16 @@ enum class Change : std::uint8_t {
 
 std::string_view name_of(Change change);
 
-// Kernels before and after that compute the same together, by their places in their plans.
+// Kernels before and after that together have the same ops, by their indices in their plans.
 struct KernelMatch {
   Change change = Change::kSame;
   std::vector<std::size_t> before;
   std::vector<std::size_t> after;
 };
 
-// Pairs the ops of two documents: by name, and where a name is gone (or was only a number) by the
-// tensors that the op reads and writes when it is alone (or its bytes, where they are all that is
-// told).
+// Pairs the ops of two documents: by name, or if a name is missing (or was only a number) by the
+// tensors that the op reads and writes when it is unfused (or by its bytes, if the document lists
+// no tensors).
 class OpMatcher {
  public:
   OpMatcher(const ResultDocument& before, const ResultDocument& after);

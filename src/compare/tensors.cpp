@@ -46,7 +46,7 @@ std::string in_words(const std::string& tensor, const Side& write, const Side& r
 std::string tensors_in_words(const KernelFigures& before, const KernelFigures& after) {
   if (!before.lists_tensors || !after.lists_tensors || !before.bytes || !after.bytes) return "";
   const bool worse = *after.bytes >= *before.bytes;
-  // An improvement is a growth seen from the other side.
+  // An improvement is the reverse of a growth.
   const KernelFigures& from = worse ? before : after;
   const KernelFigures& to = worse ? after : before;
   constexpr std::size_t kShown = 3;

@@ -18,8 +18,8 @@ inline constexpr std::size_t kQuantities = 3;
 
 std::string_view name_of(Quantity quantity);
 
-// How much a figure may grow: a share of what it was, or an amount (bytes, picoseconds), whichever
-// is more.
+// How much a figure may grow: a percentage of the old value, or an amount (bytes, picoseconds),
+// whichever is larger.
 struct Tolerance {
   double percent = 0;
   std::uint64_t amount = 0;
@@ -40,14 +40,15 @@ struct ToleranceRule {
   std::array<std::optional<Tolerance>, kQuantities> tolerances{};
 };
 
-// The figures of a plan as a whole have no kernel; a rule with a pattern for one leaves them alone.
+// The figures of a plan as a whole have no kernel; a rule with a kernel pattern does not match
+// them.
 struct Place {
   std::string_view spec;
   std::string_view plan;
-  std::span<const std::string> kernels;  // all names that stand for it
+  std::span<const std::string> kernels;  // all of its names
 };
 
-// The last rule that matches a place and says something about the quantity decides. The first rule
+// The last rule that matches a place and has a tolerance for the quantity applies. The first rule
 // is the default: bytes 0, dram 1 %, time 5 %.
 class Tolerances {
  public:
@@ -57,7 +58,7 @@ class Tolerances {
   Tolerance of(Quantity quantity, const Place& place);
 
   std::span<const ToleranceRule> rules() const { return rules_; }
-  // Rules that no place asked for so far has matched: most likely misspelt.
+  // Rules that have not matched any place so far: most likely misspelt.
   std::vector<const ToleranceRule*> unused() const;
 
  private:
@@ -65,11 +66,11 @@ class Tolerances {
   std::vector<bool> used_;
 };
 
-// "1%", "4096" (bytes), "0", "2.5us"; nothing where it is none of them.
+// "1%", "4096" (bytes), "0", "2.5us"; empty for anything else.
 std::optional<Tolerance> parse_tolerance(Quantity quantity, std::string_view text);
-// What parse_tolerance takes, for messages.
+// The forms that parse_tolerance accepts, for messages.
 std::string_view tolerance_forms(Quantity quantity);
-// As parse_tolerance takes it.
+// In a form that parse_tolerance accepts.
 std::string to_string(Quantity quantity, const Tolerance& tolerance);
 
 // "bytes=0,dram=1%" or "SPEC:bytes=0" or "SPEC/KERNEL:time=10%". Throws std::invalid_argument with
@@ -79,7 +80,7 @@ ToleranceRule parse_tolerance_rule(std::string_view text);
 // A document of tolerances (specs/schema/tolerances.schema.json), as rules in their order.
 std::vector<ToleranceRule> read_tolerances(JsonReader& reader);
 
-// "spec adam*, kernel add": which figures a rule is for.
+// "spec adam*, kernel add": the figures that a rule applies to.
 std::string scope_of(const ToleranceRule& rule);
 
 }  // namespace fusecalc

@@ -4,7 +4,7 @@
 
 namespace fusecalc {
 
-// Memory traffic, predicted or measured. Both parts together stay at or below kMaxCount.
+// Memory traffic, predicted or measured. The sum of both is at most kMaxCount.
 struct Bytes {
   std::uint64_t read = 0;
   std::uint64_t write = 0;

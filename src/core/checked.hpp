@@ -10,8 +10,8 @@ namespace fusecalc {
 inline constexpr std::uint64_t kMaxCount =
     static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-// Adds or multiplies into `total`; returns false, with `total` unchanged, where the result would
-// pass kMaxCount. The caller knows the location and words the error.
+// Adds or multiplies into `total`; returns false, with `total` unchanged, if the result would
+// exceed kMaxCount. The caller knows the location and reports the error.
 [[nodiscard]] inline bool checked_add(std::uint64_t& total, std::uint64_t value) {
   std::uint64_t sum = 0;
   if (__builtin_add_overflow(total, value, &sum) || sum > kMaxCount) return false;

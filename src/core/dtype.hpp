@@ -33,10 +33,10 @@ std::span<const std::string_view> dtype_names();
 
 bool is_float(DType dtype);
 
-// Bytes that `elements` of this type take together; 4-bit types are rounded up to a whole byte.
+// The size of `elements` of this type in bytes; 4-bit types are rounded up to a whole byte.
 // Does not overflow for elements whose bytes were checked when the tensor was made.
 std::uint64_t bytes_of(DType dtype, std::uint64_t elements);
-// The same, or nothing past kMaxCount.
+// The same; empty above kMaxCount.
 std::optional<std::uint64_t> checked_bytes_of(DType dtype, std::uint64_t elements);
 
 // The type that an operation on both yields: any float over any integer over bool, then the wider;

@@ -5,7 +5,7 @@
 
 namespace fusecalc {
 
-// A file of the source tree that the binary carries.
+// A file of the source tree that is embedded in the binary.
 struct EmbeddedFile {
   std::string_view name;  // without folder and extension
   std::string_view text;
@@ -14,11 +14,11 @@ struct EmbeddedFile {
 std::span<const EmbeddedFile> embedded_schemas();
 // Device code.
 std::span<const EmbeddedFile> embedded_kernels();
-// One that is known to be there.
+// One that must exist.
 std::string_view embedded_kernel(std::string_view name);
 // The library of op lists, for @name.
 std::span<const EmbeddedFile> embedded_op_lists();
-// Throws Error where there is none of that name.
+// Throws Error if there is none of that name.
 std::string_view embedded_op_list(std::string_view name);
 
 }  // namespace fusecalc

@@ -2,7 +2,7 @@
 
 namespace fusecalc {
 
-// From here on the first Ctrl-C is noted instead of ending the program; a second one ends it.
+// From now on the first Ctrl-C sets a flag instead of ending the program; a second one ends it.
 void note_interrupts();
 
 // Throws an Error with Fault::kInterrupted after a Ctrl-C.

@@ -16,9 +16,9 @@
 namespace fusecalc {
 namespace {
 
-// Where a symbolic link leads, even if there is nothing yet: a rename would replace the link.
+// The target of a symbolic link, even if it does not exist: a rename would replace the link.
 std::string resolve_links(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel has it
+  constexpr int kMostLinks = 40;  // the limit of the Linux kernel
   std::filesystem::path target = path;
   std::error_code error;
   for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(target, error); ++i) {
@@ -44,7 +44,7 @@ Output Output::file(const std::string& path) {
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) output.fail();
   if (exists && !S_ISREG(status.st_mode)) {
-    // A device, a pipe: nothing to keep whole, and never to be replaced by a file.
+    // A device or a pipe is written directly: it must not be replaced by a file.
     output.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     output.target_ = resolve_links(path);

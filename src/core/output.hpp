@@ -6,9 +6,9 @@
 
 namespace fusecalc {
 
-// Where results are written: standard output, or a file that appears whole or not at all (it is
-// written beside its place and renamed on finish). Faults are Errors; a reader of standard output
-// that has gone away is none, and what is left to say is dropped.
+// Writes results to standard output, or to a file, atomically (to a temporary file next to it that
+// is renamed on finish). Faults are Errors, except that if standard output is a closed pipe, the
+// rest of the output is dropped.
 class Output {
  public:
   static Output standard();
@@ -24,7 +24,7 @@ class Output {
     buffer_ += text;
     if (buffer_.size() >= kBufferBytes) flush();
   }
-  // Must be called last: only then is everything written and the file in place.
+  // Must be called last: it completes the output and moves the file to its target.
   void finish();
 
  private:
@@ -36,10 +36,9 @@ class Output {
   [[noreturn]] void fail() const;
 
   int descriptor_;
-  std::string name_;    // for messages
-  std::string target_;  // the file's final place; empty for standard output
-  std::string
-      temporary_;  // what holds the text until then; empty where target_ is not a plain file
+  std::string name_;       // for messages
+  std::string target_;     // the file's final path; empty for standard output
+  std::string temporary_;  // the temporary file; empty if target_ is not a regular file
   std::string buffer_;
   bool reader_gone_ = false;
 };

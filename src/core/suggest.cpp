@@ -35,7 +35,7 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongestWord = 64;
   if (word.empty() || word.size() > kLongestWord) return {};
-  // A third of the letters may be wrong, and at least one of a one-letter word.
+  // Up to a third of the letters may be wrong, and at least one.
   const std::size_t allowed = std::max<std::size_t>(1, word.size() / 3);
   std::string_view best;
   std::size_t best_distance = allowed + 1;

@@ -6,7 +6,7 @@
 
 namespace fusecalc {
 
-// The candidate that a misspelt `word` most likely meant, or an empty view where none is near.
+// The candidate that a misspelt `word` most likely meant, or an empty view if none is close.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // ` (did you mean "x"?)`, or nothing.

@@ -18,7 +18,7 @@ char32_t decoded(std::string_view sequence) {
   return code;
 }
 
-// What moves the cursor, ends the line, turns the direction of what follows, or cannot be seen.
+// Characters that move the cursor, end the line, change the text direction, or are invisible.
 bool steers_terminal(char32_t code) {
   constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x00, 0x1F},     {0x7F, 0x9F},
                                                        {0x200E, 0x200F}, {0x2028, 0x202E},

@@ -63,7 +63,7 @@ class Program {
 
 constexpr std::size_t kDigits = 16;
 
-// A number of 16 hexadecimal digits at a place of a text.
+// Reads 16 hexadecimal digits at an offset of a text.
 std::optional<std::uint64_t> number_at(const std::string& text, std::size_t place) {
   if (text.size() < place + kDigits) return std::nullopt;
   std::uint64_t number = 0;
@@ -73,7 +73,7 @@ std::optional<std::uint64_t> number_at(const std::string& text, std::size_t plac
   return number;
 }
 
-// A cache entry: nanoseconds that compiling took, length of the log, log, image.
+// A cache entry: compile time in nanoseconds, length of the log, log, image.
 std::string pack(const CompiledImage& compiled) {
   return fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(compiled.seconds * 1e9),
                      compiled.log.size()) +
@@ -153,7 +153,7 @@ CompiledImage compile_image(const KernelSource& source, const std::string& archi
   const std::string architecture = architecture_name + (source.architecture_bound ? "a" : "");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17",
                                       "--ptxas-options=-v"};
-  // Since 12.9 NVRTC has a cache of its own, out of which images come without ptxas's report.
+  // NVRTC 12.9 and later has its own cache, whose images come without ptxas's report.
   if (version() >= std::pair(12, 9)) options.emplace_back("--no-cache");
   options.insert(options.end(), source.options.begin(), source.options.end());
   const std::string key =

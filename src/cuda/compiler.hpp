@@ -13,11 +13,11 @@
 
 namespace fusecalc::cuda {
 
-// What NVRTC makes of a source: an image for the driver to load, and ptxas's report.
+// NVRTC's output for a source: an image for the driver to load, and ptxas's report.
 struct CompiledImage {
   std::string image;
   std::string log;
-  double seconds = 0;  // that compiling it took, also where that was long ago
+  double seconds = 0;  // of compiling it, also if it came from the cache
   bool cached = false;
 };
 
@@ -28,18 +28,18 @@ std::string compiler_version();
 // where NVRTC knows it, or the newest PTX below it, which the driver then translates.
 std::string architecture_for(int capability);
 
-// Throws Error with NVRTC's log where the source does not compile.
+// Throws Error with NVRTC's log if the source does not compile.
 CompiledImage compile_image(const KernelSource& source, const std::string& architecture,
                             const KernelCache& cache);
 
-// The same for several sources, a thread for each processor that it may use, 16 at most. Calls
-// `tell` over and over with how many are done; when it throws, those that are being compiled are
-// finished and no others begun.
+// The same for several sources, with one thread per available processor, at most 16. Calls `tell`
+// repeatedly with the number done; if it throws, sources being compiled are finished and no others
+// are started.
 std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
                                           const std::string& architecture, const KernelCache& cache,
                                           const std::function<void(std::size_t)>& tell);
 
-// What ptxas reports of an entry, per thread but for the last.
+// The resources of an entry that ptxas reports, per thread except for the last.
 struct EntryReport {
   unsigned registers = 0;
   std::uint64_t spill_bytes = 0;   // stored and loaded
@@ -47,7 +47,7 @@ struct EntryReport {
   std::uint64_t shared_bytes = 0;  // static, per block
 };
 
-// Nothing where the log does not say: the driver, not NVRTC, makes machine code of PTX.
+// Empty if the log does not say: PTX is compiled to machine code by the driver, not by NVRTC.
 std::optional<EntryReport> report_of(const std::string& log, const std::string& entry);
 
 }  // namespace fusecalc::cuda

@@ -67,7 +67,7 @@ CounterSession::~CounterSession() {
   cupti().cuptiRangeProfilerDisable(&params);
 }
 
-// An image of the counters' readings that has place for so many ranges.
+// A counter data image with room for this many ranges.
 void CounterSession::make_room(std::size_t ranges) {
   DramMetrics::Names names = metrics_.names();
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
@@ -140,7 +140,7 @@ std::size_t CounterSession::stop() {
   return info.numTotalRanges;
 }
 
-// Whether a range is in its place, and of this pass.
+// Throws Error unless the range at this index has the expected name.
 void CounterSession::check_range(std::size_t place, const std::string& name) const {
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, info);
   info.pCounterDataImage = counter_data_.data();
@@ -157,8 +157,8 @@ void CounterSession::check_range(std::size_t place, const std::string& name) con
 
 std::vector<Bytes> CounterSession::count(std::span<const Work> works, const Work& before,
                                          const Work& after) {
-  // An H200 keeps the first eight ranges of a pass, and drops the others without a word: what was
-  // not kept is counted again.
+  // An H200 keeps the first eight ranges of a pass and silently drops the others, which are then
+  // counted again.
   constexpr std::size_t kTogether = 8;
   std::vector<Bytes> counted;
   while (counted.size() < works.size()) {

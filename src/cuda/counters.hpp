@@ -12,14 +12,14 @@
 
 namespace fusecalc::cuda {
 
-// Initialises the profiler for the process. Throws Error with what keeps this device's counters
-// from being read, as far as CUPTI can tell beforehand.
+// Initialises the profiler for the process. Throws Error with the reason if CUPTI already knows
+// that this device's counters cannot be read.
 void prepare_profiler(CUdevice device);
 
 // CUPTI's name of a device's chip: "GH100".
 std::string chip_name(int device_index);
 
-// The DRAM counters of a context's device, of those that are there for us.
+// The DRAM counters of a context's device that are available to this process.
 std::unique_ptr<DramMetrics> dram_metrics_of(CUcontext context, int device_index);
 
 // An open counting session on a context: user ranges, one pass, DRAM bytes. Opening takes some
@@ -32,8 +32,8 @@ class CounterSession {
   CounterSession& operator=(const CounterSession&) = delete;
   ~CounterSession();
 
-  // The DRAM traffic while each work and `after` run, which must wait for what is enqueued; what
-  // `before` does ahead of each is not counted. Of no further use after an exception.
+  // The DRAM traffic while each work and `after` run; `after` must synchronize. `before` runs ahead
+  // of each work and is not counted. The session cannot be used after an exception.
   std::vector<Bytes> count(std::span<const Work> works, const Work& before, const Work& after);
 
  private:

@@ -8,7 +8,7 @@
 namespace fusecalc::cuda {
 namespace {
 
-// That of the toolkit of this build, or the one before or after it.
+// Tries the version of the toolkit of this build, and those before and after it.
 void* open_library() {
   constexpr int kMajor = CUDA_VERSION / 1000;
   std::string reason;

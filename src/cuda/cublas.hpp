@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-// cuBLASLt's functions, opened when a product is first asked for. What a build needs of the toolkit
-// does not hold its header (its wheel has half a gigabyte of code), so the part of the C interface
-// that is used here stands below; it has not changed since CUDA 11.
+// cuBLASLt's functions, loaded with the first product. The parts of the toolkit that a build needs
+// do not include its header (its wheel has half a gigabyte of code), so the part of its C interface
+// that is used is declared here; it has not changed since CUDA 11.
 namespace fusecalc::cuda {
 
 using CublasStatus = int;
@@ -51,7 +51,7 @@ struct CublasHeuristic {
   std::array<int, 4> reserved;
 };
 
-// Each is the function that cublas.cpp finds under the name beside it.
+// Each is loaded by cublas.cpp under the name next to it.
 struct Cublas {
   std::size_t (*version)() = nullptr;
   const char* (*status_text)(CublasStatus) = nullptr;
@@ -74,7 +74,7 @@ struct Cublas {
                            void*, std::size_t, CUstream) = nullptr;
 };
 
-// Throws Error where the library is missing.
+// Throws Error if the library is missing.
 const Cublas& cublas();
 
 // "13.0.2"

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The stream's queue is finite: work that does not fit starts before it is all queued.
+// The stream's queue is finite: work that does not fit starts before all of it is enqueued.
 constexpr std::uint64_t kQueueDepth = 512;
 
 // Kernel ids are the driver's function handles.
@@ -23,7 +23,7 @@ CUfunction function_of(const CompiledKernel& kernel) {
   return reinterpret_cast<CUfunction>(static_cast<std::uintptr_t>(kernel.id));
 }
 
-// More shared memory than every kernel may have must be asked for.
+// Kernels must opt in to more shared memory than the default limit.
 void allow_shared(const Launch& launch) {
   constexpr std::uint32_t kSharedWithoutAsking = 48U << 10U;
   // Static shared memory counts, too.
@@ -41,7 +41,7 @@ unsigned threads_of(const Launch& launch) {
 
 }  // namespace
 
-// Delegates, so that the destructor runs where the second half throws.
+// Delegates, so that the destructor runs if the body throws.
 CudaBackend::CudaBackend(const GpuOptions& options) : CudaBackend(Bare{}, options) {
   load_harness_kernels();
   if (options.counters) open_counters();

@@ -16,7 +16,7 @@
 
 namespace fusecalc::cuda {
 
-// A real GPU behind the interface: contracts stand there.
+// The implementation of GpuBackend on a real GPU; contracts are documented there.
 class CudaBackend final : public GpuBackend {
  public:
   explicit CudaBackend(const GpuOptions& options);
@@ -48,7 +48,7 @@ class CudaBackend final : public GpuBackend {
   std::vector<Bytes> count_all(std::span<const Work> works) override;
   TimedRun time_once(const Work& work) override;
 
-  // Empty until something was counted.
+  // Empty until the first count.
   const DramMetrics* metrics() const { return metrics_.get(); }
 
  private:
@@ -72,25 +72,25 @@ class CudaBackend final : public GpuBackend {
   KernelCache cache_;
   std::vector<CUmodule> modules_;
 
-  // What the measurement itself needs.
+  // For counting and timing.
   CompiledKernel sweep_kernel_;
   CompiledKernel hold_kernel_;
   CompiledKernel fill_kernel_;
   CompiledKernel compare_kernel_;
   Buffer before_;  // swept to clean the L2 before the work
-  Buffer
-      after_;  // swept to drain it behind the work: another buffer, so that nothing of it is cached
-  Buffer sink_;  // what a sweep stores to, if ever
+  Buffer after_;   // swept to drain the L2 after the work: a separate buffer, so that none of it is
+                   // cached
+  Buffer sink_;    // the target of stores of a sweep, which never happen
   CUevent begin_ = nullptr;
   CUevent end_ = nullptr;
   unsigned* flag_ = nullptr;  // host memory that hold_kernel_ watches
   CUdeviceptr flag_on_device_ = 0;
   std::uint64_t held_launches_ = 0;
   bool holding_ = false;
-  std::unique_ptr<Matmuls> matmuls_;      // once a product was prepared
-  std::unique_ptr<DramMetrics> metrics_;  // once something was counted
+  std::unique_ptr<Matmuls> matmuls_;      // created for the first product
+  std::unique_ptr<DramMetrics> metrics_;  // created for the first count
   std::unique_ptr<CounterSession> counters_;
-  Bytes sweep_bytes_;  // what a range that holds nothing but the draining sweep counts
+  Bytes sweep_bytes_;  // the traffic of a range with only the draining sweep
 };
 
 }  // namespace fusecalc::cuda

@@ -8,7 +8,7 @@
 namespace fusecalc::cuda {
 namespace {
 
-// The file that the build linked against in all but name; its folder is in this module's RUNPATH.
+// The CUPTI of the build; its folder is in this module's RUNPATH.
 void* open_library() {
   const std::string versioned = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
   for (const std::string& name : {versioned, std::string("libcupti.so")}) {

@@ -42,17 +42,17 @@ namespace fusecalc::cuda {
   X(cuptiRangeProfilerStop)
 // clang-format on
 
-// libcupti, opened when counters are first asked for: timing alone does without it.
+// libcupti, opened when counters are first used: timing works without it.
 struct Cupti {
 #define FUSECALC_MEMBER(name) decltype(&::name) name = nullptr;
   FUSECALC_CUPTI_FUNCTIONS(FUSECALC_MEMBER)
 #undef FUSECALC_MEMBER
 };
 
-// Throws Error where CUPTI is missing or too old.
+// Throws Error if CUPTI is missing or too old.
 const Cupti& cupti();
 
-// What a failed CUPTI call means for the user.
+// The fault that a failed CUPTI call is reported as.
 GpuFault fault_of(CUptiResult result);
 
 // Throws Error for a CUPTI call that failed; `what` names it.

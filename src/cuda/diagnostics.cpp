@@ -19,10 +19,10 @@
 namespace fusecalc::cuda {
 namespace {
 
-// Runs checks in order; each finds something out or throws the Error that says why not.
+// Runs checks in order; each returns its finding or throws the Error to report.
 class Diagnosis {
  public:
-  // Returns whether it held. Skipped where `needed` is false.
+  // Returns whether the check passed. Skipped if `needed` is false.
   bool run(const std::string& name, bool needed, const std::function<std::string()>& find) {
     if (!needed) {
       checks_.push_back({Check::State::kSkip, name, "depends on a failed check"});
@@ -84,7 +84,7 @@ std::string permission_text() {
                      : "RmProfilingAdminOnly is 0: all users may read counters";
 }
 
-// Copies 64 MiB and compares what the counters say.
+// Copies 64 MiB and compares the counters with that.
 std::string count_known_bytes(CudaBackend& gpu) {
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 20U;
   const DeviceBuffer from(gpu, kBytes);

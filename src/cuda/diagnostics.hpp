@@ -6,8 +6,8 @@
 
 namespace fusecalc::cuda {
 
-// Everything that measuring needs of this machine, in the order of use; what builds on something
-// that failed is skipped. Throws nothing that a check can tell.
+// Checks everything that measuring needs of this machine, in order of use; checks that depend on a
+// failed one are skipped. Errors of a check become its finding.
 std::vector<Check> diagnose(const GpuOptions& options);
 
 }  // namespace fusecalc::cuda

@@ -65,7 +65,7 @@ DramMetrics::DramMetrics(const std::string& chip, std::span<const std::uint8_t> 
 
 DramMetrics::~DramMetrics() { close_host(host_); }
 
-// Whether the chip has these metrics; a host object that refused some is of no further use.
+// Whether the chip has these metrics; a host object cannot be used after it rejected one.
 bool DramMetrics::configure(const Names& names) {
   names_ = names;
   host_ = open_host(chip_, availability_);

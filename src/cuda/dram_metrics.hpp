@@ -13,12 +13,12 @@
 
 namespace fusecalc::cuda {
 
-// The DRAM byte counters of one chip: which metrics they are, the configuration that collects them,
-// and how to read them back. Needs no GPU.
+// The DRAM byte counters of one chip: their metrics, the configuration that collects them, and the
+// decoding of their data. Needs no GPU.
 class DramMetrics {
  public:
-  // Chips name these counters differently; CUPTI is asked which it knows. An empty availability
-  // image means all counters that the chip has. Throws Error where none are known, or where they
+  // The names of these counters depend on the chip; CUPTI is queried for them. An empty
+  // availability image means all counters of the chip. Throws Error if none are known, or if they
   // need more than one pass.
   DramMetrics(const std::string& chip, std::span<const std::uint8_t> availability);
   DramMetrics(const DramMetrics&) = delete;
@@ -32,7 +32,7 @@ class DramMetrics {
   std::size_t passes() const { return passes_; }
   const std::vector<std::uint8_t>& config() const { return config_; }
 
-  // What a range of decoded counter data counted.
+  // The bytes counted in a range of decoded counter data.
   Bytes evaluate(const std::vector<std::uint8_t>& counter_data, std::size_t range) const;
 
  private:

@@ -52,8 +52,8 @@ namespace fusecalc::cuda {
   X(cuTensorMapEncodeTiled)
 // clang-format on
 
-// libcuda.so.1, opened when first asked for and kept: linking it would keep the module from loading
-// where there is no driver, and the message from being ours.
+// libcuda.so.1, opened at first use and kept open: if it were linked, the module would not load
+// without a driver, and could not report that itself.
 struct Driver {
   int version = 0;  // of CUDA, as 13000
 #define FUSECALC_MEMBER(name) decltype(&::name) name = nullptr;
@@ -61,7 +61,7 @@ struct Driver {
 #undef FUSECALC_MEMBER
 };
 
-// Throws Error where there is no driver, or one too old for this build.
+// Throws Error if there is no driver, or one too old for this build.
 const Driver& driver();
 
 // Throws Error for a driver call that failed; `what` names it.

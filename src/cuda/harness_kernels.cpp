@@ -1,4 +1,4 @@
-// What CudaBackend has for measuring: kernels/harness.cuh, counters and events.
+// The parts of CudaBackend for measuring: kernels/harness.cuh, counters and events.
 
 #include <fmt/format.h>
 
@@ -31,14 +31,14 @@ void CudaBackend::load_harness_kernels() {
         "cuMemHostAlloc");
   flag_ = static_cast<unsigned*>(flag);
   check(driver().cuMemHostGetDevicePointer(&flag_on_device_, flag, 0), "cuMemHostGetDevicePointer");
-  // Twice the L2 would do if its replacement were strictly by age; this leaves no doubt.
+  // Twice the L2 would suffice for strict LRU replacement; this has a margin.
   const std::uint64_t bytes = std::max(8 * info_.l2_bytes, 64 * kMebibyte);
   for (Buffer* buffer : {&before_, &after_}) {
     *buffer = allocate(bytes);
     fill(*buffer, {.dtype = {}, .seed = bytes});
   }
   sink_ = allocate(sizeof(std::uint32_t));
-  // Lines that somebody made persistent would outlive every sweep.
+  // Persisting L2 lines would survive every sweep.
   check(driver().cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0), "cuCtxSetLimit");
   finish();
 }
@@ -99,13 +99,13 @@ void CudaBackend::open_counters() {
   if (metrics_ == nullptr) metrics_ = dram_metrics_of(context_.handle(), info_.index);
   counters_ = std::make_unique<CounterSession>(context_.handle(), *metrics_);
   sweep_bytes_ = {};
-  // The first range of a session may pay for the profiler's own setting up.
+  // The first range of a session may include the profiler's own initialisation.
   const std::array<Work, 4> nothing = {[] {}, [] {}, [] {}, [] {}};
   std::vector<Bytes> alone = count_all(nothing);
   alone.erase(alone.begin());
   std::ranges::sort(alone, {}, &Bytes::total);
   sweep_bytes_ = alone[alone.size() / 2];
-  // A read of known size shows whether the counters count what this relies on.
+  // A read of known size verifies the counters.
   if (sweep_bytes_.read < after_.bytes / 10 * 9 || sweep_bytes_.read > after_.bytes / 10 * 11) {
     throw gpu_error(GpuFault::kImplausible,
                     fmt::format("{} bytes read, {} counted", after_.bytes, sweep_bytes_.read));
@@ -120,12 +120,12 @@ std::vector<Bytes> CudaBackend::count_all(std::span<const Work> works) {
       finish();
     };
   };
-  // Gone where a work throws, with its range still open.
+  // Closed if a work throws, because its range is still open.
   std::unique_ptr<CounterSession> session = std::move(counters_);
   std::vector<Bytes> counted = session->count(works, swept(before_), swept(after_));
   counters_ = std::move(session);
   for (Bytes& bytes : counted) {
-    // Less than the sweep alone is noise on work that moves next to nothing.
+    // Less than the sweep alone is noise on work with almost no traffic.
     bytes.read -= std::min(bytes.read, sweep_bytes_.read);
     bytes.write -= std::min(bytes.write, sweep_bytes_.write);
   }

@@ -10,7 +10,7 @@
 
 namespace fusecalc::cuda {
 
-// A launch's arguments as the driver takes them: a pointer to each.
+// A launch's arguments in the form that the driver expects: a pointer to each.
 class LaunchArguments {
  public:
   explicit LaunchArguments(const std::vector<Argument>& arguments);
@@ -21,7 +21,7 @@ class LaunchArguments {
 
  private:
   std::vector<std::uint64_t> values_;
-  std::deque<CUtensorMap> maps_;  // they stay where they are
+  std::deque<CUtensorMap> maps_;  // a deque keeps their addresses valid
   std::vector<void*> pointers_;
 };
 

@@ -14,7 +14,7 @@
 namespace fusecalc::cuda {
 namespace {
 
-// What cuBLAS itself recommends for compute capability 9.0.
+// The size that cuBLAS recommends for compute capability 9.0.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
 struct TypeRow {
@@ -76,7 +76,7 @@ class Descriptor {
 
 std::uint64_t address(const BufferAt& place) { return place.buffer.id + place.offset; }
 
-// The largest power of two, up to 256, that a place's address is a multiple of.
+// The alignment of an address: the largest power of two that divides it, up to 256.
 std::uint32_t alignment_of(const BufferAt& place) {
   const std::uint64_t bits = address(place) | 256U;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
@@ -84,8 +84,8 @@ std::uint32_t alignment_of(const BufferAt& place) {
 
 }  // namespace
 
-// The library counts down columns, so it is given the transposed product: its A is our b, its m our
-// n. A matrix of ours that lies line by line is its transpose to it.
+// The library is column-major, so it computes the transposed product: its A is our b, its m our n.
+// Our row-major matrix is a transposed one for it.
 struct Matmuls::Plan {
   Plan(const LibraryMatmul& of, const MatmulOperands& at) : product(of), operands(at) {}
 
@@ -195,7 +195,7 @@ void Matmuls::run(const PreparedMatmul& product) {
   const Plan& plan = *plans_[product.id];
   const LibraryMatmul& what = plan.product;
   const TypeRow& row = row_of(what.operand);
-  // One and zero, in whatever type the scale has.
+  // One and zero, in the dtype of the scale.
   constexpr double kOne64 = 1;
   constexpr float kOne32 = 1;
   constexpr std::int32_t kOneInt = 1;

@@ -4,7 +4,7 @@
 
 #include <array>
 
-// The toolkit's wheels hold no nvml.h; these few functions have kept their C signatures for years.
+// The toolkit's wheels do not include nvml.h; the C signatures of these functions are stable.
 namespace fusecalc::cuda {
 namespace {
 

@@ -5,8 +5,8 @@
 
 namespace fusecalc::cuda {
 
-// What NVIDIA's management library tells about one GPU. Optional: where the library or an answer is
-// missing, nothing is known, and nobody else depends on it.
+// Queries NVIDIA's management library about one GPU. Optional: without the library or an answer,
+// results are empty, and measuring still works.
 class Nvml {
  public:
   explicit Nvml(const std::string& device_uuid);
@@ -17,7 +17,7 @@ class Nvml {
   bool available() const { return device_ != nullptr; }
   std::string driver_version() const;
   std::optional<double> sm_clock_hz() const;
-  // Whether heat or a power brake holds the clocks down right now.
+  // Whether a thermal limit or a power brake currently limits the clocks.
   bool slowed() const;
 
  private:

@@ -16,10 +16,10 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kLongestNumber = 1000;
-// Strings are held whole, and are names.
+// Strings are held in memory as a whole; they are names.
 constexpr std::size_t kLongestString = std::size_t{1} << 20U;
 
-// Bytes that stand for themselves in a string: ASCII but for controls, the quote and the backslash.
+// Bytes that need no handling in a string: ASCII except controls, the quote and the backslash.
 constexpr auto kPlainInString = [] {
   std::array<bool, 256> plain{};
   for (std::size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
@@ -373,7 +373,7 @@ JsonNumber JsonReader::read_number() {
 }
 
 std::uint64_t JsonReader::read_count(std::string_view what) {
-  // The common case, at once: up to 18 digits with their end in sight.
+  // Fast path: up to 18 digits that end within the chunk.
   skip_space();
   constexpr std::ptrdiff_t kShort = 18;
   if (end_ - position_ > kShort && *position_ >= '1' && *position_ <= '9') {

@@ -14,22 +14,22 @@ namespace fusecalc {
 
 enum class JsonKind { kObject, kArray, kString, kNumber, kBoolean, kNull };
 
-// A number as it was written, so that nothing is rounded before somebody asks for a double.
+// A number as written, so that nothing is rounded unless the caller converts it to a double.
 struct JsonNumber {
   std::string_view text;  // valid until the next read
   bool integer = false;   // no fraction, no exponent
   bool negative = false;
   bool fits = false;            // an integer whose magnitude is at most kMaxCount
-  std::uint64_t magnitude = 0;  // where it fits
+  std::uint64_t magnitude = 0;  // if it fits
 };
 
-// Reads one JSON document (RFC 8259, strictly) front to back, driven by the caller, who knows what
-// may come next. It holds one chunk and the path to where it stands, so memory depends neither on
-// the document's length nor on its depth; what the caller did not ask for is refused, never
-// skipped, so that a hostile document ends at its first surprise.
+// Reads one JSON document (RFC 8259, strictly) front to back, driven by the caller, who knows
+// what may come next. It holds one chunk and the current path, so its memory depends neither on the
+// length nor on the depth of the document; what the caller did not request is refused, not skipped,
+// so that a hostile document is rejected at its first deviation.
 //
-// Every fault is an Error naming the document and the place: line and column where the text is not
-// JSON, a JSON pointer where it is JSON but not what was asked for.
+// Every fault is an Error with the document and the location: line and column if the text is not
+// JSON, a JSON pointer if it is JSON but not what was requested.
 class JsonReader {
  public:
   explicit JsonReader(ByteSource source);
@@ -89,7 +89,7 @@ class JsonReader {
   std::string pointer() const;
 
  private:
-  // One level of the path to where the reader stands.
+  // One level of the path to the current position.
   struct Step {
     JsonKind kind = JsonKind::kArray;
     bool started = false;   // a first key or element was reached
@@ -97,7 +97,7 @@ class JsonReader {
     std::string_view key;   // object: points into a field table or into owned_key
     std::string owned_key;
   };
-  // The callers' formats nest less deeply than this; the document has no say in it.
+  // More than the callers' formats need, independent of the document.
   static constexpr std::size_t kDeepest = 16;
 
   void enter(JsonKind kind);
@@ -126,7 +126,7 @@ class JsonReader {
   std::string read_character();
   void read_literal();  // true, false or null, into token_
   void read_word();     // letters, digits and _ from here on, into token_
-  // Throws an Error `back` columns before where the reader stands, on the same line.
+  // Throws an Error `back` columns before the current position, on the same line.
   [[noreturn]] void fail_syntax(std::string_view message, std::uint64_t back = 0);
   [[noreturn]] void fail_expected(std::string_view expected);
   // The same where the reader has just passed `found`.
@@ -136,7 +136,7 @@ class JsonReader {
   const char* begin_ = nullptr;
   const char* position_ = nullptr;
   const char* end_ = nullptr;
-  // Where begin_ stands in the document.
+  // The position of begin_ in the document.
   std::uint64_t line_ = 1;
   std::uint64_t column_ = 1;
 

@@ -1,4 +1,4 @@
-// How JsonReader says where and why it stops; reader.cpp reads.
+// The error messages of JsonReader.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace fusecalc {
 namespace {
 
-// What people write that is not JSON, and what they should write.
+// Common mistakes, and how to fix them.
 struct Slip {
   std::string_view found;
-  std::string_view mend;
+  std::string_view fix;
 };
 constexpr Slip kSlips[] = {
     {"'", "strings take double quotes"},
@@ -81,7 +81,7 @@ std::string JsonReader::pointer() const {
   std::string pointer;
   for (std::size_t i = 0; i < depth_; ++i) {
     const Step& step = path_[i];
-    // A container that was entered but has no key or element yet is itself the place.
+    // A container that was entered but has no key or element yet is itself the location.
     if (!step.started) break;
     pointer += '/';
     pointer += step.kind == JsonKind::kArray ? std::to_string(step.index) : pointer_token(step.key);
@@ -128,15 +128,15 @@ void JsonReader::fail_expected(std::string_view expected) {
 void JsonReader::fail_found(std::string_view expected, std::string_view found) {
   const bool bad_byte = utf8_sequence_length(found) == 0;
   const auto* slip = std::ranges::find(kSlips, found, &Slip::found);
-  const std::string_view mend = bad_byte                   ? "save the file as UTF-8"
-                                : slip == std::end(kSlips) ? ""
-                                                           : slip->mend;
+  const std::string_view fix = bad_byte                   ? "save the file as UTF-8"
+                               : slip == std::end(kSlips) ? ""
+                                                          : slip->fix;
   const std::string shown =
       found == "\"" ? R"('"')"
       : bad_byte    ? fmt::format("the byte 0x{:02x}", static_cast<unsigned char>(found.front()))
                     : in_quotes(found);
-  fail_syntax(fmt::format("expected {}, found {}{}{}{}", expected, shown, mend.empty() ? "" : " (",
-                          mend, mend.empty() ? "" : ")"),
+  fail_syntax(fmt::format("expected {}, found {}{}{}{}", expected, shown, fix.empty() ? "" : " (",
+                          fix, fix.empty() ? "" : ")"),
               display_width(found));
 }
 

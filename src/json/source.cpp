@@ -51,7 +51,7 @@ void ByteSource::close() {
 
 std::string_view ByteSource::next() {
   if (descriptor_ < 0) {
-    // Copied into fresh memory, so that a sanitizer sees who still holds the chunk before.
+    // Copied into new memory, so that a sanitizer detects uses of the previous chunk.
     const std::string_view chunk = text_.substr(0, chunk_bytes_);
     text_.remove_prefix(chunk.size());
     buffer_ = std::vector<char>(chunk.begin(), chunk.end());
@@ -63,7 +63,7 @@ std::string_view ByteSource::next() {
     count = ::read(descriptor_, buffer_.data(), buffer_.size());
   } while (count < 0 && errno == EINTR);
   if (count < 0) fail_with_errno(name_);
-  if (count == 0) close();  // a terminal would go on after its first end
+  if (count == 0) close();  // a terminal could deliver more after its first end of file
   return {buffer_.data(), static_cast<std::size_t>(count)};
 }
 

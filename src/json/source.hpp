@@ -26,7 +26,7 @@ class ByteSource {
   // The next bytes, valid until the next call; empty at the end. Throws Error on a read fault.
   std::string_view next();
 
-  // How messages call this document.
+  // The name of this document in messages.
   const std::string& name() const { return name_; }
 
  private:

@@ -17,9 +17,9 @@ namespace fusecalc {
 namespace {
 
 constexpr unsigned kBlockThreads = 256;  // kThreads in kernels/stream.cuh
-constexpr std::uint64_t kRounds = 4;     // of 16 bytes a thread
+constexpr std::uint64_t kRounds = 4;     // of 16 bytes per thread
 constexpr std::uint64_t kBytesPerBlock = 16 * kRounds * kBlockThreads;
-// Room for what the driver allocates besides the tensors.
+// Reserved for allocations of the driver.
 constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
 
 // The bytes of the tensors between the operations: tensor k is what operation k - 1 writes and
@@ -46,7 +46,7 @@ void check_fit(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes,
                           human_bytes(gpu.device().memory_bytes)));
 }
 
-// Tensors and kernels of a chain on one device.
+// The tensors and kernels of a chain on one device.
 class ChainBench {
  public:
   ChainBench(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes, std::uint64_t seed)

@@ -23,22 +23,22 @@ class PlanCheck {
   PlanCheck(GpuBackend& gpu, const OpGraph& graph, GraphMemory& memory, const Progress& progress)
       : gpu_(gpu), graph_(graph), memory_(memory), progress_(progress) {}
 
-  // Both of whole plans.
+  // Checks two plans all of whose kernels have code.
   std::pair<Verification, Verification> check(const RunnablePlan& unfused,
                                               const RunnablePlan& fused);
-  // Each kernel that has code, from data of its own.
+  // Checks each kernel that has code, with its own input data.
   Verification check_kernels(const RunnablePlan& runnable);
 
  private:
   BufferAt at(TensorId id) const { return memory_.at(id); }
   void run(const PreparedPlan& plan) const;
-  void work_out(const RunnablePlan& runnable);
+  void compute_references(const RunnablePlan& runnable);
 
   GpuBackend& gpu_;
   const OpGraph& graph_;
   GraphMemory& memory_;
   const Progress& progress_;
-  // By their ops, with the reference worked out once for both plans.
+  // By ops; the reference is computed once for both plans.
   std::map<Kernel, PartVerifier> parts_;
 };
 
@@ -67,7 +67,7 @@ std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfus
   Verification of_unfused = verifier.check(gpu_, in_place);
   const bool complete = of_unfused.complete;
   if (!complete) {
-    // The whole is too much work for the reference; its kernels are not.
+    // The whole graph is too much work for the reference; its kernels are not.
     of_unfused.unchecked.clear();
     of_fused.unchecked.clear();
   }
@@ -82,8 +82,8 @@ std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfus
   return {std::move(of_unfused), std::move(of_fused)};
 }
 
-// What is right of each kernel. That takes no GPU, and no kernel needs another's.
-void PlanCheck::work_out(const RunnablePlan& runnable) {
+// Computes the reference of each kernel. They are independent of each other and of the GPU.
+void PlanCheck::compute_references(const RunnablePlan& runnable) {
   constexpr std::size_t kTogether = 8;  // some 100 MB each, at most
   std::vector<const Kernel*> open;
   for (std::size_t k = 0; k < runnable.kernels.size(); ++k) {
@@ -106,7 +106,7 @@ void PlanCheck::work_out(const RunnablePlan& runnable) {
 }
 
 Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
-  work_out(runnable);
+  compute_references(runnable);
   const PreparedPlan& plan = runnable.plan;
   Verification all;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {

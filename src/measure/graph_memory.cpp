@@ -11,7 +11,7 @@
 namespace fusecalc {
 namespace {
 
-// Room for what the driver allocates besides the tensors.
+// Reserved for allocations of the driver.
 constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
 
 }  // namespace

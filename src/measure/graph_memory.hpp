@@ -10,7 +10,7 @@
 
 namespace fusecalc {
 
-// A graph's tensors on a device, each where OpGraph::storage_of puts it, and what is in them.
+// The tensors of a graph in device memory, one buffer per OpGraph::storage_of, and their contents.
 class GraphMemory {
  public:
   GraphMemory(GpuBackend& gpu, const OpGraph& graph, std::uint64_t seed)
@@ -19,13 +19,13 @@ class GraphMemory {
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   std::uint64_t seed() const { return seed_; }
 
-  // Throws Error where the device has no room for these storages and for as many bytes `besides`.
+  // Throws Error if the device has no room for these storages and `besides` more bytes.
   void allocate(const std::set<TensorId>& storages, std::uint64_t besides);
   BufferAt at(TensorId tensor) const { return storages_.at(graph_.storage_of(tensor)).at(0); }
 
-  // Fresh inputs; what kernels write holds nothing that they could have written.
+  // Fills the inputs, and poisons the tensors that kernels write.
   void fill_inputs();
-  // Something for every kernel to work on, where some of what they need was never made.
+  // Fills all tensors, for kernels whose inputs were not computed.
   void fill_all();
 
  private:

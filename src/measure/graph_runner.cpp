@@ -19,7 +19,7 @@
 namespace fusecalc {
 namespace {
 
-// A kernel of a plan on its way to a launch.
+// A kernel of a plan and its generated code.
 struct Draft {
   const Kernel* ops = nullptr;
   std::optional<GeneratedKernel> code;
@@ -70,7 +70,7 @@ void keep_sources(const DraftedPlan& plan, const std::string& folder) {
 // The memory for all drafts.
 void allocate(GraphMemory& memory, const OpGraph& graph, std::span<const DraftedPlan> plans) {
   std::set<TensorId> needed;
-  // One plan's results are kept while the other makes them.
+  // One plan's results are kept while the other plan runs.
   std::uint64_t besides = 0;
   for (const TensorId id : results_of(graph)) besides += graph.tensors[id].bytes;
   for (const DraftedPlan& plan : plans) {
@@ -101,7 +101,7 @@ std::uint64_t largest_intermediate(const OpGraph& graph, const DraftedPlan& plan
   return largest;
 }
 
-// All but what it launches.
+// The prepared plan without its launches.
 PreparedPlan outline_of(TrafficCounter& counter, const DraftedPlan& drafted) {
   PreparedPlan plan{.key = drafted.plan.key, .analytic = {}};
   plan.largest_intermediate = largest_intermediate(counter.graph(), drafted);
@@ -132,9 +132,9 @@ std::vector<PreparedPlan> prepared(TrafficCounter& counter, Preparation& prepara
   return plans;
 }
 
-// Chooses between the variants of a kernel.
-void settle_all(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPlan> plans,
-                const Progress& progress) {
+// Chooses the fastest variant of each kernel.
+void choose_variants(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPlan> plans,
+                     const Progress& progress) {
   bool filled = false;
   for (PreparedPlan& plan : plans) {
     for (PreparedKernel& kernel : plan.kernels) {
@@ -142,7 +142,7 @@ void settle_all(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPlan> pl
       progress(fmt::format("{}, {}: finding the fastest of {} variants", plan.key, kernel.name,
                            kernel.variants.size()));
       if (!std::exchange(filled, true)) memory.fill_all();
-      settle(gpu, kernel);
+      choose_variant(gpu, kernel);
     }
   }
 }
@@ -168,7 +168,7 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
     allocate(memory, graph, drafts);
     Preparation preparation(gpu, memory);
     std::vector<PreparedPlan> plans = prepared(counter, preparation, drafts, progress);
-    settle_all(gpu, memory, plans, progress);
+    choose_variants(gpu, memory, plans, progress);
     std::vector<PlanMeasurement> checked(2);
     check_plans(gpu, graph, memory, {plans[0], unfused.kernels}, {plans[1], fused.kernels}, checked,
                 progress);

@@ -11,7 +11,7 @@
 
 namespace fusecalc {
 
-// A plan to run, with what its kernels are called.
+// A plan to run, with the names of its kernels.
 struct NamedPlan {
   std::string key;
   std::vector<Kernel> kernels;
@@ -19,8 +19,8 @@ struct NamedPlan {
 };
 
 // Measures a graph with kernels generated for it: all of `unfused`, then all of `fused`. A kernel
-// that has no code is left out, with the reason; the rest is measured all the same. Where `sources`
-// names a folder, what was compiled is written there.
+// without code is skipped, with the reason; the rest is still measured. If `sources` names a
+// folder, the generated sources are written there.
 Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedPlan& unfused,
                           const NamedPlan& fused, const MeasureOptions& options,
                           const std::optional<std::string>& sources, const Progress& progress);

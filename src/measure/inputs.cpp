@@ -11,11 +11,11 @@
 namespace fusecalc {
 namespace {
 
-// What the ops want of a given tensor.
+// The requirements of the ops on an input tensor.
 struct Use {
-  std::optional<std::uint64_t> rows;  // an index into so many
+  std::optional<std::uint64_t> rows;  // for indices: the number of rows that they choose from
   bool scattered = false;             // by scatter_update: no row twice
-  std::uint64_t depth = 1;            // products that a contraction adds up of it
+  std::uint64_t depth = 1;            // for weights: terms of a contraction
 };
 
 class Uses {
@@ -56,7 +56,7 @@ class Uses {
     }
   }
 
-  // Follows an index to the given tensors that it comes from, through ops that only move or cast.
+  // Finds the input tensors that an index operand comes from, through ops that only move or cast.
   void note_index(const Op& op, std::size_t i, std::uint64_t rows, bool scattered) {
     std::vector<TensorId> open = {op.operands[i].tensor};
     std::vector<TensorId> seen;
@@ -86,8 +86,8 @@ class Uses {
   std::vector<Use> uses_;
 };
 
-// Distinct rows in an order that looks random: steps of a length that has no divisor in common with
-// the number of rows. Where there are more indices than rows, some must be equal.
+// Distinct rows in pseudo-random order: a step that is coprime to the number of rows. If there are
+// more indices than rows, some are equal.
 std::vector<std::byte> distinct_rows(DType dtype, std::uint64_t count, std::uint64_t rows,
                                      std::uint64_t seed) {
   std::vector<std::int64_t> values(count);
@@ -104,7 +104,7 @@ std::vector<std::byte> distinct_rows(DType dtype, std::uint64_t count, std::uint
   return encode_integers(dtype, values);
 }
 
-// The power of two below what keeps a sum of `depth` products about as large as one factor.
+// The largest power of two for which a sum of `depth` products is about as large as one factor.
 double weight_range(std::uint64_t depth) {
   return std::exp2(std::floor(std::log2(std::sqrt(3 / static_cast<double>(depth)))));
 }
@@ -114,7 +114,7 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
   InputData data{.fill = {.dtype = dtype, .low = -1, .high = 1, .seed = seed}};
   const Precision& precision = precision_of(dtype);
   if (use.rows) {
-    // As many rows as the type can name.
+    // Limited to the indices that the dtype can represent.
     const auto most = static_cast<std::uint64_t>(precision.highest) + 1;
     const std::uint64_t rows = std::min(*use.rows, most);
     data.fill.low = 0;
@@ -127,7 +127,7 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
     data.fill.high = 8;
     return data;
   }
-  // A type with few bits would have nothing but zeros near zero.
+  // A dtype with few bits would round most values near zero to zero.
   if (dtype == DType::kFp4E2m1) {
     data.fill.low = -4;
     data.fill.high = 4;
@@ -138,7 +138,7 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
   return data;
 }
 
-// Whether the results are numbers that half precision could hold, as far as a few samples tell.
+// Whether a few samples of the results are finite in half precision.
 class Trial {
  public:
   Trial(const OpGraph& graph, std::span<const TensorId> results)
@@ -184,7 +184,7 @@ void turn_positive(GraphInput& input) {
   input.data.fill.high = 1;
 }
 
-// All positive, and then back again one after the other as long as that does no harm.
+// Makes all inputs positive, then reverts them one by one while the results stay finite.
 void keep_finite(const Trial& trial, std::vector<GraphInput>& inputs) {
   constexpr std::size_t kMostTrials = 16;
   if (trial.passes(inputs)) return;

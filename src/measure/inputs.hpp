@@ -14,15 +14,15 @@ namespace fusecalc {
 // Floats are uniform in [-1, 1). A weight that a contraction multiplies by is narrower, so that
 // results stay about as large as its other operand, however many products they add up. Where that
 // yields results that are not finite, or too large for half precision (Adam's v under a square
-// root, logarithms, quotients), inputs are uniform in [0.25, 1) instead: as few as the reference
-// shows to suffice, or all where they are many. Integers are small, bools come up either way.
+// root, logarithms, quotients), inputs are uniform in [0.25, 1) instead: as few of them as
+// needed, or all if there are many. Integers are small, bools are random.
 //
-// Indices are uniform among the rows that they choose from. Those of scatter_update are given as
-// data: all different, as rows written twice have no one right result.
+// Indices are uniform over the rows that they choose from. Those of scatter_update are given as
+// data: all distinct, because the result of writing a row twice is undefined.
 std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed);
 
-// A part of a graph that is run and checked on its own: from data in `given`, which need be no
-// inputs of the graph, to `results`.
+// A part of a graph that is run and checked on its own: from data in `given`, which may be
+// intermediate tensors of the graph, to `results`.
 struct GraphPart {
   std::vector<TensorId> given{};
   std::vector<TensorId> results{};
@@ -30,10 +30,10 @@ struct GraphPart {
 
 // From the graph's inputs to its outputs.
 GraphPart whole_of(const OpGraph& graph);
-// What some ops read from outside, and what somebody outside needs of them.
+// The tensors that some ops read from outside, and their results that are used outside.
 GraphPart part_of(const OpGraph& graph, std::span<const OpId> ops);
 
-// The same for a part of a graph: data for what it is given, so that its results are finite.
+// The same for a part of a graph.
 std::vector<GraphInput> random_inputs(const OpGraph& graph, const GraphPart& part,
                                       std::uint64_t seed);
 

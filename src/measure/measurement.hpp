@@ -15,7 +15,7 @@ namespace fusecalc {
 
 inline constexpr std::string_view kMeasurementSchema = "fusecalc.measurement/1";
 
-// What the device said about one piece of work. What was not read is empty, and `reason` says why.
+// What was observed of some work. What was not observed is empty, and `reason` says why.
 struct Observed {
   std::optional<Bytes> dram;
   std::optional<TimeSpread> time;
@@ -28,9 +28,8 @@ struct KernelMeasurement {
   Bytes analytic;
   Observed observed;  // alone, from a cold L2
   KernelResources resources;
-  std::string
-      schedule{};        // how its work is spread; empty: it has no code, observed.reason tells why
-  std::string choice{};  // why it runs this way, where there was another
+  std::string schedule{};  // which variant ran; empty: it has no code, observed.reason says why
+  std::string choice{};    // why this variant ran, if there were several
   KnownGaps gaps{};
   double occupancy = 0;
   std::uint64_t module = 0;  // kernels of the same source share one; 0: it was not compiled
@@ -38,48 +37,48 @@ struct KernelMeasurement {
   bool cached = false;
 };
 
-// How far a plan's results are from what they should be.
+// The errors of a plan's results.
 struct Verified {
   double max_rel_err = 0;
   double tolerance = 0;
   bool ok = false;
-  std::string worst{};                   // the place, for people
-  std::vector<std::string> unchecked{};  // what was not, or not exactly, and why
+  std::string worst{};                   // the element, as text
+  std::vector<std::string> unchecked{};  // what was not checked, or not exactly, and why
 };
 
 struct PlanMeasurement {
   std::string key;  // as in --plan
   Bytes analytic;
   std::vector<KernelMeasurement> kernels{};
-  Observed isolated{};               // its kernels' figures, added up
+  Observed isolated{};               // the sum over its kernels
   Observed pipeline{};               // its kernels back to back
-  std::vector<std::string> notes{};  // a sentence for every gap between analytic and measured bytes
+  std::vector<std::string> notes{};  // one for every gap between analytic and measured bytes
   std::optional<Verified> verified{};
-  std::string verified_reason{};  // why it is not
+  std::string verified_reason{};  // why `verified` is empty
 };
 
-// What `measure` found out: the one model behind every output format.
+// The result of `measure`: the model of every output format.
 struct Measurement {
   std::string name{};
   std::uint64_t operations = 0;
   std::uint64_t dtype_bytes = 0;
   std::uint64_t seed = 0;
-  bool synthetic = true;     // sizes alone are known: the kernels compute nothing
-  bool interrupted = false;  // by the user; what was measured until then stands
+  bool synthetic = true;     // only sizes are known: the kernels compute nothing
+  bool interrupted = false;  // by the user; contains what was measured until then
   DeviceInfo device;
   std::optional<double> copy_bytes_per_s{};  // read + written by the device's own copy, in this run
   PlanMeasurement unfused{};
   PlanMeasurement fused{};
 
   Savings savings() const { return {unfused.analytic.total(), fused.analytic.total()}; }
-  // Runs after which the fused plan's gain has paid for its compilation, at the time that took, be
-  // it long ago; nothing where there is no gain.
+  // Runs after which the fused plan has saved its compile time, which is that of the original
+  // compilation for cached kernels; empty if it is not faster.
   std::optional<double> payback_runs() const;
   // By time, unfused over fused: back to back, or each kernel alone where that was not measured.
   std::optional<double> measured_speedup() const;
 };
 
-// Measured against analytic bytes, in percent of the analytic ones; nothing where those are 0.
+// Measured against analytic bytes, in percent of the analytic ones; empty if those are 0.
 std::optional<double> error_percent(std::uint64_t measured, std::uint64_t analytic);
 
 // The useful bytes of a kernel or plan over its median time.

@@ -9,13 +9,13 @@
 #include "backend/device_buffer.hpp"
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
-#include "measure/explain.hpp"
+#include "measure/gap_notes.hpp"
 #include "measure/timing.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Whether two readings are so near that a third would change nothing.
+// Whether two readings are so close that a third is not needed.
 bool agree(std::uint64_t a, std::uint64_t b) {
   constexpr std::uint64_t kNoise = std::uint64_t{1} << 14U;
   const std::uint64_t apart = std::max(a, b) - std::min(a, b);
@@ -58,8 +58,8 @@ PlanMeasurement describe(GpuBackend& gpu, const PreparedPlan& plan) {
   return result;
 }
 
-// The kernels' figures added up; nothing where one of them has none. A sum has no samples of its
-// own: it stands on the fewest.
+// The sum over the kernels; empty if one of them has no figure. Its sample count is the smallest of
+// the kernels'.
 Observed sum_of(const std::vector<KernelMeasurement>& kernels) {
   Observed sum = kernels.front().observed;
   for (const KernelMeasurement& kernel : std::span(kernels).subspan(1)) {
@@ -87,14 +87,14 @@ std::size_t launches_left_out(const PreparedPlan& plan) {
       plan.kernels, [](const PreparedKernel& kernel) { return kernel.steps.empty(); }));
 }
 
-// Something to observe, and where that goes.
+// Work to measure, and where the result goes.
 struct Subject {
-  std::string name;  // for people
+  std::string name;  // for progress messages
   Work work;
   Observed* observed;
 };
 
-// Every kernel alone, every plan back to back. A plan of one kernel is observed once.
+// Every kernel alone, every plan back to back. A plan of one kernel is measured once.
 std::vector<Subject> subjects_of(GpuBackend& gpu, std::span<const PreparedPlan> plans,
                                  std::vector<PlanMeasurement>& results,
                                  const MeasureOptions& options) {
@@ -115,8 +115,8 @@ std::vector<Subject> subjects_of(GpuBackend& gpu, std::span<const PreparedPlan> 
   return subjects;
 }
 
-// The counters are the whole chip's, so one reading may have seen something else, too: two that
-// agree stand, else the median of three is what the work alone moves.
+// The counters are chip-wide, so a reading may include other activity: if two readings agree, the
+// first is used, otherwise the median of three.
 void count_together(GpuBackend& gpu, std::span<const Subject> subjects, const Progress& progress) {
   const auto reading_of = [&](const Subject& subject) {
     return [&] {
@@ -150,7 +150,7 @@ void count_together(GpuBackend& gpu, std::span<const Subject> subjects, const Pr
   }
 }
 
-// So many at a time that an interrupt loses little.
+// In batches, so that an interrupt loses little.
 void count_each(GpuBackend& gpu, std::span<const Subject> subjects, const Progress& progress) {
   constexpr std::size_t kTogether = 32;
   for (; !subjects.empty(); subjects = subjects.subspan(std::min(kTogether, subjects.size()))) {
@@ -169,13 +169,13 @@ void time_all(GpuBackend& gpu, std::span<const Subject> subjects, const MeasureO
   if (subjects.empty()) return;
   std::vector<Work> works;
   for (const Subject& subject : subjects) works.push_back(subject.work);
-  const auto times =
-      time_by_turns(gpu, works, stopping_rule(options, works.size()),
-                    [&](std::size_t turn) { progress(fmt::format("timing, round {}", turn + 1)); });
+  const auto times = time_alternating(
+      gpu, works, stopping_rule(options, works.size()),
+      [&](std::size_t turn) { progress(fmt::format("timing, round {}", turn + 1)); });
   for (std::size_t i = 0; i < subjects.size(); ++i) subjects[i].observed->time = times[i];
 }
 
-// Why what is missing of a plan is missing.
+// Why figures of a plan are missing.
 std::string reason_for(const PreparedPlan& plan, const MeasureOptions& options) {
   if (const std::size_t left_out = launches_left_out(plan); left_out > 0) {
     return fmt::format("not measured: no code for {} of its {} kernels", left_out,
@@ -185,7 +185,7 @@ std::string reason_for(const PreparedPlan& plan, const MeasureOptions& options) 
   return options.counters ? "" : "not counted: --timing-only";
 }
 
-// Adds up what was observed and says why the rest was not.
+// Sums up the figures of a plan and records why others are missing.
 void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOptions& options,
               const DeviceInfo& device) {
   const std::string missing = reason_for(plan, options);
@@ -213,7 +213,7 @@ void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOp
   }
   if (!options.pipeline)
     result.pipeline = {.dram = {}, .time = {}, .reason = "not measured: --cache isolated"};
-  result.notes = explain_gaps(result, plan.largest_intermediate, device);
+  result.notes = gap_notes(result, plan.largest_intermediate, device);
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const Prepared
     if (options.counters) count_each(gpu, subjects, progress);
     time_all(gpu, subjects, options, progress);
   } catch (const Error& error) {
-    // What was measured until then stands.
+    // Keep what was measured until then.
     if (error.fault() != Fault::kInterrupted) throw;
   }
   for (std::size_t p = 0; p < plans.size(); ++p) {
@@ -259,7 +259,7 @@ std::optional<double> copy_ceiling(GpuBackend& gpu) {
   gpu.fill(from, {.dtype = {}, .seed = bytes});
   const std::array<Work, 1> copy{[&] { gpu.copy(to.at(0), from.at(0), bytes); }};
   const std::optional<TimeSpread> time =
-      time_by_turns(gpu, copy, {.max_samples = 100, .budget_s = 0.1}).front();
+      time_alternating(gpu, copy, {.max_samples = 100, .budget_s = 0.1}).front();
   if (!time) return std::nullopt;
   return bytes_per_second({.read = bytes, .write = bytes}, *time);
 }

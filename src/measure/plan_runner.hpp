@@ -17,25 +17,25 @@ struct MeasureOptions {
   bool counters = true;
   bool isolated = true;             // each kernel alone, from a cold L2
   bool pipeline = true;             // a plan's kernels back to back
-  std::optional<std::size_t> runs;  // exactly so many timed runs of everything
+  std::optional<std::size_t> runs;  // the exact number of timed runs
   double time_budget_s = 0.5;       // for all timing together
   std::uint64_t seed = 0;
 };
 
-// Says what is being done, for people who wait.
+// Reports the current activity to the user.
 using Progress = std::function<void(const std::string&)>;
 
-// A launch of ours, or a call of the vendor's library.
+// A launch of a generated kernel, or a call of the vendor's library.
 using PreparedStep = std::variant<Launch, PreparedMatmul>;
 
 void enqueue(GpuBackend& gpu, const std::vector<PreparedStep>& steps);
 
-// One of several programs that compute the same kernel.
+// One of several implementations of a kernel.
 struct Variant {
   std::vector<PreparedStep> steps{};
-  std::size_t main = 0;    // the step that does the work; what is before it makes ready
-  std::string schedule{};  // how it works
-  std::string name{};      // what it is, beside the others: "cuBLASLt"
+  std::size_t main = 0;    // the step that does the work; those before it prepare operands
+  std::string schedule{};  // description
+  std::string name{};      // what distinguishes it from the others: "cuBLASLt"
   KnownGaps gaps{};
 };
 
@@ -44,14 +44,14 @@ struct PreparedKernel {
   std::string name;
   std::uint64_t operations = 1;
   Bytes analytic;
-  std::vector<PreparedStep> steps{};  // what it takes, in order; none where it has no code
+  std::vector<PreparedStep> steps{};  // in order; empty if it has no code
   std::size_t main = 0;               // the step that does the work
-  std::string reason{};               // why there is none
+  std::string reason{};               // why there is no code
   std::string schedule{};
-  std::string choice{};  // why this variant runs, where there are others
+  std::string choice{};  // why this variant runs, if there are several
   KnownGaps gaps{};
-  // Where there are several, and which is fastest is yet to be found: settle() of
-  // measure/variant.hpp fills in steps, schedule, choice and gaps.
+  // If there are several, choose_variant() (measure/variant.hpp) fills in steps, schedule, choice
+  // and gaps from the fastest.
   std::vector<Variant> variants{};
 };
 
@@ -64,12 +64,12 @@ struct PreparedPlan {
 };
 
 // Counts, then times, every kernel that can be launched and every plan of which all can. Counting
-// comes first, since it is what a machine may not permit; timing follows with the profiler gone.
+// comes first, because it may not be permitted; timing follows with the profiler closed.
 std::vector<PlanMeasurement> run_plans(GpuBackend& gpu, std::span<const PreparedPlan> plans,
                                        const MeasureOptions& options, const Progress& progress);
 
-// What the device's own copy moves in a second, reads and writes together; nothing where no buffers
-// of a telling size can be had.
+// Bytes per second of a device-to-device copy, reads and writes together; empty if there is no room
+// for buffers of at least twice the L2.
 std::optional<double> copy_ceiling(GpuBackend& gpu);
 
 }  // namespace fusecalc

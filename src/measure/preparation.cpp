@@ -37,10 +37,10 @@ void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
     gpu_.set_bytes(workspace, std::byte{0});
     added.workspace = workspace.at(0);
   }
-  if (code.library) ask_library(added);
+  if (code.library) prepare_library(added);
 }
 
-void Preparation::ask_library(Added& added) {
+void Preparation::prepare_library(Added& added) {
   const LibraryProduct& product = *added.code->library;
   MatmulOperands operands{.a = product.a == kNone
                                    ? BufferAt{added.workspace.buffer, added.code->packed_at}
@@ -90,12 +90,12 @@ void Preparation::compile(const Progress& progress) {
     for (const GeneratedKernel& other : added.code->others) need(other);
   }
   if (sources.empty()) return;
-  const auto tell = [&](std::size_t done) {
+  const auto report_progress = [&](std::size_t done) {
     stop_if_interrupted();
     progress(fmt::format("compiling kernels, {} of {} done", done, sources.size()));
   };
-  tell(0);
-  std::vector<std::vector<CompiledKernel>> kernels = gpu_.compile_all(sources, tell);
+  report_progress(0);
+  std::vector<std::vector<CompiledKernel>> kernels = gpu_.compile_all(sources, report_progress);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     compiled_.emplace(std::move(sources[i].text), std::move(kernels[i]));
   }

@@ -10,16 +10,17 @@
 
 namespace fusecalc {
 
-// Makes what is launched out of what was generated: has the library prepare its products, compiles
-// the sources, and fills in the arguments.
+// Turns generated kernels into launches: has the library prepare its products, compiles the
+// sources, and fills in the arguments.
 class Preparation {
  public:
   Preparation(GpuBackend& gpu, const GraphMemory& memory) : gpu_(gpu), memory_(memory) {}
 
-  // To be launched as `kernel`, which must stay where it is. A product that stands alone is the
-  // library's, as in any framework, and ours only where the library does not take it.
+  // Prepares the launch of `kernel`, whose address must stay valid. An unfused product runs in the
+  // library, as in any framework, and in a generated kernel only if the library does not support
+  // it.
   void add(const GeneratedKernel& code, PreparedKernel& kernel);
-  // Finishes what was added. Where there are several ways to run a kernel, all are ready.
+  // Finishes all kernels added, including all variants of each.
   void finish(const Progress& progress);
 
  private:
@@ -28,14 +29,14 @@ class Preparation {
     PreparedKernel* kernel = nullptr;
     BufferAt workspace{};
     std::optional<PreparedMatmul> product{};
-    std::string no_product{};  // why the library has none
+    std::string no_product{};  // why the library does not run it
 
     bool lone() const { return kernel->operations == 1; }
-    // Whether code of ours runs, or may run.
+    // Whether generated code runs, or may run.
     bool ours() const { return !product || !lone() || code->packing; }
   };
 
-  void ask_library(Added& added);
+  void prepare_library(Added& added);
   void compile(const Progress& progress);
   std::vector<Variant> variants_of(const Added& added);
   Variant library_variant(const Added& added);
@@ -43,7 +44,7 @@ class Preparation {
   Launch entry_of(const GeneratedKernel& code, std::size_t entry, const FollowingEntry& extent,
                   const BufferAt& workspace);
   Launch first_entry(const GeneratedKernel& code, const BufferAt& workspace);
-  void add_packing(Variant& way, const Added& added);
+  void add_packing(Variant& variant, const Added& added);
 
   GpuBackend& gpu_;
   const GraphMemory& memory_;

@@ -14,7 +14,7 @@ std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> samples) {
   return samples;
 }
 
-// The data of a scatter_update's indices; null where they are computed.
+// The data of a scatter_update's indices; null if they are computed.
 const GraphInput* indices_of(const OpGraph& graph, const Op& op,
                              std::span<const GraphInput> inputs) {
   const TensorId indices = graph.tensors[op.operands[1].tensor].value;
@@ -68,7 +68,7 @@ std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
   return sorted(std::move(samples));
 }
 
-bool samples_tell(const OpGraph& graph, TensorId result, std::span<const GraphInput> inputs) {
+bool samples_cover_op(const OpGraph& graph, TensorId result, std::span<const GraphInput> inputs) {
   const Op& op = graph.ops[graph.tensors[result].producer];
   return op.row->access != Access::kScatter || indices_of(graph, op, inputs) != nullptr;
 }

@@ -8,17 +8,17 @@
 
 namespace fusecalc {
 
-// Elements to look at: the first and the last, the ends of some rows, and others at random; each
-// once, in order.
+// Elements to check: the first and the last, the ends of some rows, and others at random; without
+// duplicates, in order.
 std::vector<std::uint64_t> samples_of(const Tensor& tensor, std::uint64_t seed,
                                       std::uint64_t count);
 
-// Whether samples of a result see what its op does: of a tensor that a scatter patches they do
-// where the inputs name the rows.
-bool samples_tell(const OpGraph& graph, TensorId result, std::span<const GraphInput> inputs);
+// Whether samples of a result include elements that its op computes: for a scatter, only if its
+// indices are inputs, so that the rows written are known.
+bool samples_cover_op(const OpGraph& graph, TensorId result, std::span<const GraphInput> inputs);
 
-// The same for a result of a graph: half of those of a tensor that a scatter patches lie in rows
-// that it writes, as the others mostly hold what was there before.
+// The same for a result of a graph: for a scatter, half of the samples are in rows that it writes,
+// because the others are mostly unchanged.
 std::vector<std::uint64_t> samples_of(const OpGraph& graph, TensorId result,
                                       std::span<const GraphInput> inputs, std::uint64_t seed,
                                       std::uint64_t count);

@@ -14,19 +14,19 @@ struct Timed {
 
 }  // namespace
 
-std::vector<std::optional<TimeSpread>> time_by_turns(GpuBackend& gpu, std::span<const Work> works,
-                                                     const StoppingRule& rule,
-                                                     const std::function<void(std::size_t)>& turn) {
+std::vector<std::optional<TimeSpread>> time_alternating(
+    GpuBackend& gpu, std::span<const Work> works, const StoppingRule& rule,
+    const std::function<void(std::size_t)>& turn) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kWarmUps = 3;
   std::vector<Timed> timed(works.size());
-  bool content = false;
-  for (std::size_t turns = 0; !content && !interrupted(); ++turns) {
+  bool satisfied = false;
+  for (std::size_t turns = 0; !satisfied && !interrupted(); ++turns) {
     turn(turns);
-    content = true;
+    satisfied = true;
     for (std::size_t i = 0; i < works.size() && !interrupted(); ++i) {
       if (enough(rule, timed[i].runs, timed[i].elapsed_s)) continue;
-      content = false;
+      satisfied = false;
       const Clock::time_point begin = Clock::now();
       const TimedRun run = gpu.time_once(works[i]);
       if (turns < kWarmUps) continue;

@@ -10,11 +10,11 @@
 
 namespace fusecalc {
 
-// Times works by turns, one run of each after the other, until the rule is content with every one
-// of them: a device that grows warm or meets its power limit slows them all alike, and what was
-// timed first has no advantage. The rule's budget is one work's. `turn` hears how many turns are
-// done. An interruption ends it; what has not run until then has no time.
-std::vector<std::optional<TimeSpread>> time_by_turns(
+// Times works in alternation, one run of each per turn, until the rule is satisfied for all of
+// them: a device that warms up or reaches its power limit slows all of them alike, and what is
+// timed first has no advantage. The rule's budget applies to each work. `turn` is called with the
+// number of turns done. An interruption ends it; works that have not run until then have no time.
+std::vector<std::optional<TimeSpread>> time_alternating(
     GpuBackend& gpu, std::span<const Work> works, const StoppingRule& rule,
     const std::function<void(std::size_t)>& turn = [](std::size_t) {});
 

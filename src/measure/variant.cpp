@@ -27,12 +27,12 @@ Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
   constexpr std::size_t kRuns = 7;  // odd, so that a median is a run
   std::vector<Work> works;
   for (const Variant& variant : variants) works.emplace_back([&] { enqueue(gpu, variant.steps); });
-  // The driver loads a kernel when it is first launched, and waits for the GPU meanwhile, which
-  // waits for the launches of a timed run.
+  // The driver loads a kernel at its first launch and synchronizes with the GPU, which during a
+  // timed run would wait for the launches: a deadlock. So each kernel is launched once before.
   for (const Variant& variant : variants) enqueue(gpu, variant.steps);
   gpu.finish();
   const std::vector<std::optional<TimeSpread>> times =
-      time_by_turns(gpu, works, {.min_samples = kRuns, .max_samples = kRuns});
+      time_alternating(gpu, works, {.min_samples = kRuns, .max_samples = kRuns});
   stop_if_interrupted();
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < times.size(); ++i) order.emplace_back(times[i].value().median, i);
@@ -42,7 +42,7 @@ Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
           .reason = comparison(order[0].first, order[1].first, variants[order[1].second].name)};
 }
 
-void settle(GpuBackend& gpu, PreparedKernel& kernel) {
+void choose_variant(GpuBackend& gpu, PreparedKernel& kernel) {
   if (kernel.variants.empty()) return;
   std::vector<Variant> variants = std::exchange(kernel.variants, {});
   const Choice choice = fastest_of(gpu, variants);

@@ -9,16 +9,16 @@
 
 namespace fusecalc {
 
-// Which of several variants of a kernel is fastest, and what tells: "3 % faster than cuBLASLt".
+// The fastest of several variants of a kernel, and by how much: "3 % faster than cuBLASLt".
 struct Choice {
   std::size_t fastest = 0;
   std::string reason{};
 };
 
-// Runs all of them a few times, by turns, each from a cold L2. Of equals the first wins.
+// Runs all of them a few times, alternating, each from a cold L2. On a tie the first is chosen.
 Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants);
 
-// Has the fastest of a kernel's variants be the one that runs.
-void settle(GpuBackend& gpu, PreparedKernel& kernel);
+// Makes the fastest of a kernel's variants the one that runs.
+void choose_variant(GpuBackend& gpu, PreparedKernel& kernel);
 
 }  // namespace fusecalc

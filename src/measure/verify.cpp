@@ -16,7 +16,7 @@ namespace fusecalc {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// What an integer may be off.
+// The allowed error of an integer.
 constexpr double kHalfStep = 0.5;
 
 double arithmetic_unit(DType dtype) { return dtype == DType::kF64 ? 0x1p-53 : 0x1p-24; }
@@ -39,9 +39,9 @@ std::string place_of(const Tensor& tensor, std::uint64_t element) {
   return fmt::format("{}[{}]", printable(tensor.name), indices);
 }
 
-// Whether computed floats decide about integers or bools (comparisons, casts, argmax) somewhere
-// before a tensor.
-bool jumps_before(const OpGraph& graph, TensorId tensor) {
+// Whether integers or bools are computed from floats (comparisons, casts, argmax) anywhere before a
+// tensor, so that a rounding may change elements by any amount.
+bool discontinuity_before(const OpGraph& graph, TensorId tensor) {
   std::vector<bool> seen(graph.ops.size(), false);
   std::vector<TensorId> open = {tensor};
   while (!open.empty()) {
@@ -62,7 +62,7 @@ bool jumps_before(const OpGraph& graph, TensorId tensor) {
   return false;
 }
 
-// Ops on the longest way from the inputs to each op.
+// Ops on the longest path from the inputs to each op.
 std::vector<unsigned> depths_of(const OpGraph& graph) {
   std::vector<unsigned> depths(graph.ops.size(), 1);
   for (OpId id = 0; id < graph.ops.size(); ++id) {
@@ -82,7 +82,7 @@ double read_element(GpuBackend& gpu, const BufferAt& place, DType dtype, std::ui
   return decode(dtype, bytes, element - skipped);
 }
 
-// The error over what is allowed: 1 is just right.
+// The error over the allowed error: up to 1 is correct.
 double excess_of(double actual, double expected, double allowed) {
   if (allowed == kInfinity || actual == expected) return 0;
   if (std::isnan(actual) && std::isnan(expected)) return 0;
@@ -90,7 +90,7 @@ double excess_of(double actual, double expected, double allowed) {
   return std::isfinite(error) ? error / allowed : kInfinity;
 }
 
-// Takes in an excess of a tensor, with words for it where it is the worst.
+// Records an excess of a tensor, and its description if it is the worst so far.
 void note(Verification& result, double excess, DType dtype,
           const std::function<std::string()>& words) {
   if (std::isnan(excess)) excess = kInfinity;
@@ -112,28 +112,28 @@ double tolerance_of(DType dtype) {
 }
 
 std::vector<double> allowed_errors(std::span<const Expected> expected, DType dtype) {
-  std::vector<double> spreads;
+  std::vector<double> errors;
   double squares = 0;
   for (const Expected& element : expected) {
-    if (std::isfinite(element.spread)) spreads.push_back(element.spread);
+    if (std::isfinite(element.rounding_error)) errors.push_back(element.rounding_error);
     if (std::isfinite(element.value)) squares += element.value * element.value;
   }
-  // A spread is itself a sample: one that came out small by chance is not believed where its
-  // neighbours' are not. What is tiny beside the others may be lost to functions that are exact to
-  // so much of their range.
-  const double typical = median_of(spreads) / 2;
+  // An estimate may be small by chance, so it counts as at least half of the median. Elements that
+  // are tiny compared with the others also get the absolute error of functions that are accurate
+  // only relative to their range.
+  const double typical = median_of(errors) / 2;
   const double rms =
       std::sqrt(squares / static_cast<double>(std::max<std::size_t>(expected.size(), 1)));
   const Precision& precision = precision_of(dtype);
   std::vector<double> allowed;
   for (const Expected& element : expected) {
-    const double spread = 3 * std::max(element.spread, typical);
+    const double error = 3 * std::max(element.rounding_error, typical);
     if (!is_float(dtype)) {
-      allowed.push_back(std::max(kHalfStep, 3 * element.spread));
-    } else if (element.spread == 0 && typical == 0) {
+      allowed.push_back(std::max(kHalfStep, 3 * element.rounding_error));
+    } else if (element.rounding_error == 0 && typical == 0) {
       allowed.push_back(precision.smallest);  // nothing was computed
     } else {
-      allowed.push_back(std::max(spread, 2 * precision.unit * std::abs(element.value)) +
+      allowed.push_back(std::max(error, 2 * precision.unit * std::abs(element.value)) +
                         16 * arithmetic_unit(dtype) * rms + precision.smallest);
     }
   }
@@ -157,8 +157,8 @@ Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
       if (output.answer.reason.empty()) break;
     }
     output.allowed = allowed_errors(output.answer.elements, tensor.type.dtype);
-    output.telling = samples_tell(graph, id, inputs);
-    output.may_jump = jumps_before(graph, id);
+    output.covered = samples_cover_op(graph, id, inputs);
+    output.discontinuous = discontinuity_before(graph, id);
     output.depth = depths[tensor.producer];
     outputs_.push_back(std::move(output));
   }
@@ -192,8 +192,8 @@ Verification Verifier::check(GpuBackend& gpu, const Places& places) const {
   return result;
 }
 
-// Elements that nobody sampled may be larger and less lucky than those that somebody did, and both
-// plans may be off.
+// Elements that were not sampled may have larger errors than the sampled ones, and both plans have
+// errors.
 std::optional<Allowance> Verifier::allowance_for(const ExpectedOutput& output) const {
   constexpr double kSlack = 4;
   double absolute = 0;
@@ -208,11 +208,11 @@ std::optional<Allowance> Verifier::allowance_for(const ExpectedOutput& output) c
   return Allowance{.absolute = kSlack * absolute, .relative = std::isfinite(typical) ? typical : 0};
 }
 
-// Without a reference, what so many roundings may do to the largest elements must do. Both plans
-// are asked for those: what one of them makes too large by mistake is no measure.
+// Without a reference, the tolerance is the error of that many roundings of the largest elements:
+// those of the plan where they are smaller, in case the other plan's are too large by mistake.
 Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& output,
                                      const BufferAt& ours, const BufferAt& theirs) const {
-  constexpr double kMost = 0.5;  // of the largest, be the type ever so narrow
+  constexpr double kMost = 0.5;  // of the largest element, also for narrow dtypes
   const Tensor& tensor = graph_.tensor(output.tensor);
   const DType dtype = tensor.type.dtype;
   const double roundings = tolerance_of(dtype) * std::sqrt(output.depth);
@@ -225,7 +225,7 @@ Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& outp
 }
 
 Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Places& others) const {
-  constexpr double kMayJump = 0.01;  // of the elements
+  constexpr double kMayDiffer = 0.01;  // of the elements
   Verification result;
   for (const ExpectedOutput& output : outputs_) {
     const Tensor& tensor = graph_.tensor(output.tensor);
@@ -233,7 +233,7 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     const BufferAt ours = places(output.tensor);
     const BufferAt theirs = others(output.tensor);
     std::optional<Allowance> allowed = allowance_for(output);
-    if (!output.answer.reason.empty() || !output.telling)
+    if (!output.answer.reason.empty() || !output.covered)
       allowed = coarse_allowance(gpu, output, ours, theirs);
     if (!allowed) {
       result.unchecked.push_back(printable(tensor.name) + ": some elements may overflow");
@@ -244,8 +244,8 @@ Verification Verifier::compare(GpuBackend& gpu, const Places& places, const Plac
     const double mine = read_element(gpu, ours, dtype, difference.worst);
     const double other = read_element(gpu, theirs, dtype, difference.worst);
     const bool jumped =
-        output.may_jump && std::isnan(mine) == std::isnan(other) &&
-        static_cast<double>(difference.beyond) <= kMayJump * static_cast<double>(tensor.elements);
+        output.discontinuous && std::isnan(mine) == std::isnan(other) &&
+        static_cast<double>(difference.beyond) <= kMayDiffer * static_cast<double>(tensor.elements);
     if (jumped) difference.excess = std::min(difference.excess, 1.0);
     note(result, difference.excess, dtype, [&] {
       return fmt::format(
@@ -271,7 +271,7 @@ PartVerifier::PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t s
 
 Verification PartVerifier::check(GpuBackend& gpu, const Verifier::Places& places,
                                  const Work& work) const {
-  // What is never written must not look right; a result in place of an input is overwritten next.
+  // Elements that are never written must not pass; in-place results are then filled as inputs.
   for (const TensorId result : part_.results) gpu.poison(places(result).buffer);
   for (const GraphInput& input : inputs_) place_input(gpu, input, places(input.tensor));
   work();

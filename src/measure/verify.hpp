@@ -13,45 +13,45 @@
 
 namespace fusecalc {
 
-// Whether results are right.
+// Whether results are correct.
 //
-// A result may be as far from the fp64 reference as roundings on the way to it can bring it: each
-// expected element has its own `allowed` error, from the spread that the reference found. The
-// relative error of an element is its error over `allowed`, times the tolerance of its type, which
-// is what storing and computing in that type may do to a number that nothing else has disturbed. So
-// for such a number it is the error over the magnitude, where terms cancel it is the error over
-// theirs, and it is within the tolerance exactly where the error is allowed. Integers and bools are
-// right or wrong; where ties and jumps lie within the roundings, either side is right.
+// A result may differ from the fp64 reference by the roundings on the way to it: each expected
+// element has its own `allowed` error, from the rounding error that the reference estimates. The
+// relative error of an element is its error over `allowed`, times the tolerance of its dtype, which
+// is the error of storing and computing in that dtype alone. So for an element without other errors
+// it is the error over its magnitude, where terms cancel it is the error over the magnitude of the
+// terms, and it is within the tolerance exactly if the error is allowed. Integers and bools must be
+// equal; where ties and discontinuities lie within the rounding error, either side is correct.
 struct Verification {
-  double max_rel_err = 0;  // infinite where an infinity or what is no number is out of place
-  double tolerance = 0;    // of the type of the tensor that has it
+  double max_rel_err = 0;  // infinite if an infinity or a NaN is misplaced
+  double tolerance = 0;    // of the dtype of the tensor with that error
   bool ok = true;
-  std::uint64_t checked = 0;             // elements held against the reference or a plan
-  std::string worst{};                   // where not ok: the place and both values
-  bool complete = true;                  // whether the reference told of every result
+  std::uint64_t checked = 0;             // elements compared with the reference or another plan
+  std::string worst{};                   // if not ok: the element and both values
+  bool complete = true;                  // whether the reference covers every result
   std::vector<std::string> unchecked{};  // what could not be checked, and why
 };
 
-// The tolerance of a type.
+// The tolerance of a dtype.
 double tolerance_of(DType dtype);
 
-// How far off each element may be. Infinite where nothing is known of it.
+// The allowed error of each element. Infinite where nothing is known of it.
 std::vector<double> allowed_errors(std::span<const Expected> expected, DType dtype);
 
-// What a result should be, and where it was looked at.
+// The expected values of a result at sampled elements.
 struct ExpectedOutput {
   TensorId tensor = kNone;
   std::vector<std::uint64_t> elements{};
   Answer answer{};
   std::vector<double> allowed{};
-  bool telling = true;    // whether the samples see what was computed
-  bool may_jump = false;  // roundings may move single elements by any amount
-  unsigned depth = 1;     // ops on the longest way to it
+  bool covered = true;         // whether the samples include elements that the op computes
+  bool discontinuous = false;  // roundings may change single elements by any amount
+  unsigned depth = 1;          // ops on the longest path to it
 };
 
-// Holds the results of plans, or of a kernel run alone, against the reference, and those of two
-// plans against one another. A deep graph takes too much work as a whole; its kernels, each from
-// data of its own (part_of), do not.
+// Compares the results of plans, or of a single kernel, with the reference, and those of two plans
+// with each other. For a deep graph the reference takes too much work; its kernels, each with its
+// own input data (part_of), do not.
 class Verifier {
  public:
   // Evaluates the reference, for up to `samples` elements of each result and fewer where it takes
@@ -60,18 +60,18 @@ class Verifier {
            std::span<const TensorId> results, std::uint64_t seed, std::uint64_t samples = 64,
            std::uint64_t work = kReferenceWork);
 
-  // Where a plan has left a result; each buffer holds the tensor from its start.
+  // The memory of a result; each buffer starts with the tensor.
   using Places = std::function<BufferAt(TensorId result)>;
 
-  // Sampled elements of all results against the reference.
+  // Compares sampled elements of all results with the reference.
   Verification check(GpuBackend& gpu, const Places& places) const;
-  // All elements of all results against those of another plan, which has passed check().
+  // Compares all elements of all results with those of another plan, which has passed check().
   Verification compare(GpuBackend& gpu, const Places& places, const Places& others) const;
 
   std::span<const ExpectedOutput> outputs() const { return outputs_; }
 
  private:
-  // How far two right plans may be apart; nothing where no bound is known.
+  // The allowed difference of two correct plans; empty if no bound is known.
   std::optional<Allowance> allowance_for(const ExpectedOutput& output) const;
   Allowance coarse_allowance(GpuBackend& gpu, const ExpectedOutput& output, const BufferAt& ours,
                              const BufferAt& theirs) const;
@@ -80,16 +80,16 @@ class Verifier {
   std::vector<ExpectedOutput> outputs_;
 };
 
-// Puts an input's data where it belongs.
+// Copies an input's data to the device.
 void place_input(GpuBackend& gpu, const GraphInput& input, const BufferAt& place);
 
-// Holds a part of a graph, a kernel say, that runs from random data of its own against the
-// reference. The graph must outlive it.
+// Compares a part of a graph, such as a kernel, with the reference, on random data of its own. The
+// graph must outlive it.
 class PartVerifier {
  public:
   PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t seed);
 
-  // `work` launches it; the buffer of each tensor begins at its place.
+  // `work` launches it; each buffer starts with the tensor.
   Verification check(GpuBackend& gpu, const Verifier::Places& places, const Work& work) const;
 
  private:
@@ -98,7 +98,7 @@ class PartVerifier {
   Verifier verifier_;
 };
 
-// The worse of two: for a plan that was checked in more than one way.
+// The worse of two results, for a plan that was checked in more than one way.
 Verification worse_of(Verification a, Verification b);
 
 }  // namespace fusecalc

@@ -9,7 +9,7 @@
 
 namespace fusecalc {
 
-// How far a result can be from what is stored of it, and how far it may go.
+// The rounding error and the range of a dtype.
 struct Precision {
   double unit = 0;      // relative error of rounding to nearest; 0 for integers
   double smallest = 0;  // the step between the numbers next to 0; 0 for integers

@@ -14,8 +14,8 @@
 namespace fusecalc {
 namespace {
 
-// What an element costs beside a multiplication and an addition: one that is drawn, and one that is
-// computed and held in all lanes.
+// The work per element, in units of a multiply-add: for a random input element, and for an element
+// that is computed in all lanes.
 constexpr std::uint64_t kDrawnWork = 8;
 constexpr std::uint64_t kComputedWork = 32;
 constexpr unsigned kMostNested = 64;
@@ -23,7 +23,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 [[noreturn]] void refuse(const std::string& reason) { throw Error(Fault::kUnavailable, reason); }
 
-// By chance, even in (-2, 2).
+// Uniform in (-2, 2).
 double disturbance(std::uint64_t bits, std::size_t lane) {
   constexpr unsigned kBits = 10;  // so that 64 serve all lanes
   static_assert(kBits * (kLanes - 1) <= 64);
@@ -33,16 +33,17 @@ double disturbance(std::uint64_t bits, std::size_t lane) {
 
 }  // namespace
 
-std::size_t Samples::Hash::operator()(const Run& run) const {
-  return random_bits(run.first, run.step + (run.count << 20U));
+std::size_t Samples::Hash::operator()(const StridedRange& range) const {
+  return random_bits(range.first, range.step + (range.count << 20U));
 }
 
-std::pair<std::uint32_t, bool> Samples::add(const Run& run) {
-  const auto [entry, fresh] = numbers_.try_emplace(run, static_cast<std::uint32_t>(runs_.size()));
+std::pair<std::uint32_t, bool> Samples::add(const StridedRange& range) {
+  const auto [entry, fresh] =
+      numbers_.try_emplace(range, static_cast<std::uint32_t>(ranges_.size()));
   if (fresh) {
-    runs_.push_back(run);
+    ranges_.push_back(range);
     starts_.push_back(elements_);
-    elements_ += run.count;
+    elements_ += range.count;
   }
   return {entry->second, fresh};
 }
@@ -58,7 +59,7 @@ void Samples::release() {
   values_ = {};
 }
 
-double spread_of(const Lanes& lanes) {
+double rms_deviation(const Lanes& lanes) {
   double squares = 0;
   for (std::size_t lane = 1; lane < kLanes; ++lane) {
     if (lanes[lane] == lanes[0] || (std::isnan(lanes[lane]) && std::isnan(lanes[0]))) continue;
@@ -84,7 +85,7 @@ Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::
       most_terms_(most_terms),
       depth_(depth),
       samples_(inputs.graph.tensors.size()) {
-  if (depth > kMostNested) refuse("indices that depend on indices too many times over");
+  if (depth > kMostNested) refuse("too many levels of indices that depend on indices");
 }
 
 Evaluation::~Evaluation() = default;
@@ -108,12 +109,12 @@ std::uint64_t Evaluation::work_of(TensorId tensor) const {
 }
 
 std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::uint64_t seed) {
-  constexpr std::uint64_t kTellsLittle = 128;
-  could_estimate_ = could_estimate_ || terms > kTellsLittle;
+  constexpr std::uint64_t kShortSum = 128;
+  could_estimate_ = could_estimate_ || terms > kShortSum;
   if (terms <= most_terms_) return {};
   estimated_ = true;
   std::vector<std::uint64_t> places(most_terms_);
-  // One of each stretch of equal length, at random.
+  // Stratified sampling: one random term from each interval of equal length.
   const double stretch = static_cast<double>(terms) / static_cast<double>(most_terms_);
   for (std::uint64_t i = 0; i < most_terms_; ++i) {
     const double draw = static_cast<double>(random_bits(seed, i) >> 11U) * 0x1p-53;
@@ -135,7 +136,7 @@ TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sourc
     }
     next.clear();
     for (const Repeated& source : sources) {
-      map->second.append(source.run, next);
+      map->second.append(source.range, next);
       if (source.times > 1) next.back().times = source.times;
     }
     sources.swap(next);
@@ -145,17 +146,17 @@ TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sourc
 
 void Evaluation::fill_input(TensorId tensor) {
   if (!given(tensor)) {
-    refuse("nothing says what " + in_quotes(graph().tensor(tensor).name) + " holds");
+    refuse("no data for " + in_quotes(graph().tensor(tensor).name));
   }
   Samples& samples = *samples_[tensor];
   samples.allocate(true);
   const InputData& data = *inputs_.data[tensor];
-  for (std::uint32_t r = 0; r < samples.runs().size(); ++r) {
-    const Run& run = samples.runs()[r];
-    std::uint64_t element = run.first;
+  for (std::uint32_t r = 0; r < samples.ranges().size(); ++r) {
+    const StridedRange& range = samples.ranges()[r];
+    std::uint64_t element = range.first;
     for (double& value : samples.lane(0, r)) {
       value = data.value(element);
-      element += run.step;
+      element += range.step;
     }
   }
 }
@@ -165,9 +166,9 @@ std::vector<std::uint64_t> Evaluation::indices(TensorId tensor,
                                                std::uint64_t below) {
   std::vector<std::uint64_t> result;
   Evaluation nested(inputs_, work_, kMaxCount, depth_ + 1);
-  for (const Lanes& lanes : nested.run(tensor, elements)) {
+  for (const Lanes& lanes : nested.evaluate(tensor, elements)) {
     const std::string name = in_quotes(graph().tensor(tensor).name);
-    if (spread_of(lanes) != 0) refuse("the indices " + name + " depend on rounding");
+    if (rms_deviation(lanes) != 0) refuse("the indices " + name + " depend on rounding");
     if (!(lanes[0] >= 0 && lanes[0] < static_cast<double>(below))) {
       refuse(fmt::format("the index {} of {} is not in [0, {})", lanes[0], name, below));
     }
@@ -176,16 +177,16 @@ std::vector<std::uint64_t> Evaluation::indices(TensorId tensor,
   return result;
 }
 
-std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_t> elements) {
+std::vector<Lanes> Evaluation::evaluate(TensorId tensor, std::span<const std::uint64_t> elements) {
   std::vector<Repeated> sources;
-  for (const Run& run : runs_of(elements)) sources.push_back({.run = run});
+  for (const StridedRange& range : ranges_of(elements)) sources.push_back({.range = range});
   const TensorId value = through_views(tensor, sources);
   bool fresh = false;
   Samples& roots = wanted(value, fresh);
   std::vector<std::pair<std::uint32_t, std::uint64_t>> places;
   for (const Repeated& source : sources) {
-    const auto [number, added] = roots.add(source.run);
-    if (added) charge(work_of(value) * source.run.count);
+    const auto [number, added] = roots.add(source.range);
+    if (added) charge(work_of(value) * source.range.count);
     places.emplace_back(number, source.times);
   }
   std::vector<std::unique_ptr<EvaluationStep>> steps;
@@ -196,7 +197,7 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
         op.outputs, [&](TensorId output) { return samples_[output] != nullptr && !given(output); });
     if (!needed) continue;
     steps.push_back(make_step(*this, op));
-    steps.back()->ask();
+    steps.back()->request_inputs();
   }
   for (; !steps.empty(); steps.pop_back()) {
     steps.back()->compute();
@@ -205,7 +206,7 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   if (!roots.allocated()) fill_input(value);
   std::vector<Lanes> results;
   for (const auto& [number, times] : places) {
-    for (std::uint64_t k = 0; k < roots.runs()[number].count; ++k) {
+    for (std::uint64_t k = 0; k < roots.ranges()[number].count; ++k) {
       Lanes lanes{};
       for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = roots.lane(lane, number)[k];
       results.insert(results.end(), times, lanes);
@@ -214,57 +215,60 @@ std::vector<Lanes> Evaluation::run(TensorId tensor, std::span<const std::uint64_
   return results;
 }
 
-void EvaluationStep::add_pieces(TensorId tensor, std::vector<Repeated>& sources) {
+void EvaluationStep::add_ranges(TensorId tensor, std::vector<Repeated>& sources) {
   const TensorId value = evaluation_.through_views(tensor, sources);
   bool fresh = false;
   Samples& samples = evaluation_.wanted(value, fresh);
   if (fresh) releases_.push_back(value);
   for (const Repeated& source : sources) {
-    const auto [run, added] = samples.add(source.run);
-    evaluation_.charge(added ? evaluation_.work_of(value) * source.run.count : 1);
-    pieces_.push_back({value, run, source.times});
+    const auto [range, added] = samples.add(source.range);
+    evaluation_.charge(added ? evaluation_.work_of(value) * source.range.count : 1);
+    requested_.push_back({value, range, source.times});
   }
 }
 
-EvaluationStep::Request EvaluationStep::request(std::size_t i, std::span<const Run> runs) {
-  ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
-  add_to_request(i, runs);
+EvaluationStep::Request EvaluationStep::request(std::size_t i,
+                                                std::span<const StridedRange> ranges) {
+  ends_.push_back(static_cast<std::uint32_t>(requested_.size()));
+  add_to_request(i, ranges);
   return static_cast<Request>(ends_.size() - 1);
 }
 
-void EvaluationStep::add_to_request(std::size_t i, std::span<const Run> runs) {
+void EvaluationStep::add_to_request(std::size_t i, std::span<const StridedRange> ranges) {
   sources_.clear();
-  for (const Run& run : runs) sources_.push_back({.run = run});
-  add_pieces(op_.operands[i].tensor, sources_);
-  ends_.back() = static_cast<std::uint32_t>(pieces_.size());
+  for (const StridedRange& range : ranges) sources_.push_back({.range = range});
+  add_ranges(op_.operands[i].tensor, sources_);
+  ends_.back() = static_cast<std::uint32_t>(requested_.size());
 }
 
 EvaluationStep::Request EvaluationStep::request_mapped(std::size_t i, const IndexMap& map,
-                                                       const Run& run) {
+                                                       const StridedRange& range) {
   sources_.clear();
-  map.append(run, sources_);
-  add_pieces(op_.operands[i].tensor, sources_);
-  ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+  map.append(range, sources_);
+  add_ranges(op_.operands[i].tensor, sources_);
+  ends_.push_back(static_cast<std::uint32_t>(requested_.size()));
   return static_cast<Request>(ends_.size() - 1);
 }
 
 std::span<const double> EvaluationStep::values(Request request, std::size_t lane,
                                                std::vector<double>& scratch) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
-  const std::span pieces = std::span(pieces_).subspan(begin, ends_[request] - begin);
-  for (const Piece& piece : pieces) {
-    if (!evaluation_.samples(piece.tensor)->allocated()) evaluation_.fill_input(piece.tensor);
+  const std::span requested = std::span(requested_).subspan(begin, ends_[request] - begin);
+  for (const RequestedRange& requested_range : requested) {
+    if (!evaluation_.samples(requested_range.tensor)->allocated())
+      evaluation_.fill_input(requested_range.tensor);
   }
-  if (pieces.size() == 1 && pieces[0].times == 1) {
-    return evaluation_.samples(pieces[0].tensor)->lane(lane, pieces[0].run);
+  if (requested.size() == 1 && requested[0].times == 1) {
+    return evaluation_.samples(requested[0].tensor)->lane(lane, requested[0].range);
   }
   scratch.clear();
-  for (const Piece& piece : pieces) {
-    const std::span<double> part = evaluation_.samples(piece.tensor)->lane(lane, piece.run);
-    if (piece.times == 1) {
+  for (const RequestedRange& requested_range : requested) {
+    const std::span<double> part =
+        evaluation_.samples(requested_range.tensor)->lane(lane, requested_range.range);
+    if (requested_range.times == 1) {
       scratch.insert(scratch.end(), part.begin(), part.end());
     } else {
-      scratch.insert(scratch.end(), piece.times, part[0]);
+      scratch.insert(scratch.end(), requested_range.times, part[0]);
     }
   }
   return scratch;
@@ -272,10 +276,11 @@ std::span<const double> EvaluationStep::values(Request request, std::size_t lane
 
 bool EvaluationStep::exact(Request request) {
   const std::uint32_t begin = request == 0 ? 0 : ends_[request - 1];
-  return std::all_of(pieces_.begin() + begin, pieces_.begin() + ends_[request],
-                     [&](const Piece& piece) {
-                       const Samples& samples = *evaluation_.samples(piece.tensor);
-                       return !samples.allocated() || samples.exact();  // inputs come when read
+  return std::all_of(requested_.begin() + begin, requested_.begin() + ends_[request],
+                     [&](const RequestedRange& requested_range) {
+                       const Samples& samples = *evaluation_.samples(requested_range.tensor);
+                       return !samples.allocated() ||
+                              samples.exact();  // inputs are filled when read
                      });
 }
 
@@ -289,7 +294,7 @@ double EvaluationStep::arithmetic_unit(std::size_t output_index) const {
 
 double EvaluationStep::rounding_of(std::size_t output_index, double value) const {
   const Precision& precision = precision_of(output(output_index).type.dtype);
-  // Special functions are good to a few units of fp32.
+  // Special functions are accurate to a few fp32 ulps.
   return std::max(2 * precision.unit, 8 * arithmetic_unit(output_index)) * std::abs(value) +
          precision.smallest;
 }
@@ -309,22 +314,22 @@ double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,
   return arithmetic_unit(output_index) * (8 + std::sqrt(static_cast<double>(terms))) * magnitude;
 }
 
-void EvaluationStep::store(std::size_t output_index, std::uint32_t run, std::uint64_t k,
+void EvaluationStep::store(std::size_t output_index, std::uint32_t range, std::uint64_t k,
                            const Lanes& lanes, double rounding) {
   const TensorId tensor = op_.outputs[output_index];
   Samples& samples = *evaluation_.samples(tensor);
   const DType dtype = graph().tensor(tensor).type.dtype;
-  samples.lane(0, run)[k] = stored_as(dtype, lanes[0]);
+  samples.lane(0, range)[k] = stored_as(dtype, lanes[0]);
   if (samples.exact()) return;
-  const std::uint64_t element = samples.runs()[run].first + k * samples.runs()[run].step;
+  const std::uint64_t element = samples.ranges()[range].first + k * samples.ranges()[range].step;
   const bool overflows = is_float(dtype) && std::isfinite(lanes[0]) &&
                          std::abs(lanes[0]) + rounding > precision_of(dtype).highest;
   const std::uint64_t bits = random_bits(tensor + 1, element);
   for (std::size_t lane = 1; lane < kLanes; ++lane) {
     double value = stored_as(dtype, lanes[lane]);
     if (is_float(dtype) && rounding > 0) value += disturbance(bits, lane) * rounding;
-    // Infinite where it is stored, a number where it is not.
-    samples.lane(lane, run)[k] = overflows ? std::numeric_limits<double>::quiet_NaN() : value;
+    // The stored value overflows to infinity; the same value kept in fp32 does not.
+    samples.lane(lane, range)[k] = overflows ? std::numeric_limits<double>::quiet_NaN() : value;
   }
 }
 

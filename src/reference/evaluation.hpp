@@ -14,40 +14,41 @@
 
 namespace fusecalc {
 
-// How the reference works. An evaluation goes over the ops twice: backwards, each op asks for the
-// elements of its inputs that it needs for those of its outputs that were asked for; forwards, each
-// computes them. So every element is computed once however many ops want it, nothing recurses, and
-// the cost is known before anything is computed.
+// How the reference works. An evaluation visits the ops twice: backwards, each op requests the
+// elements of its inputs that its requested outputs depend on; forwards, each op computes them. So
+// every element is computed once no matter how many ops use it, nothing recurses, and the cost is
+// known before anything is computed.
 //
-// Each element is computed in lanes. Lane 0 is exact (fp64, no rounding between ops). Each of the
-// others disturbs every result at random, somewhat more than storing it in its type and computing
-// it in fp32 may do. How far the lanes spread tells how far a right result may be from lane 0,
-// cancellation, near ties and shared operands included.
+// Each element is computed in lanes. Lane 0 is exact (fp64, no rounding between ops). Each other
+// lane perturbs every result at random, by somewhat more than storing it in its dtype and computing
+// it in fp32 may do. The deviation of the lanes from lane 0 estimates the rounding error of a
+// correct result, including cancellation, near ties and shared operands.
 inline constexpr std::size_t kLanes = 7;
 using Lanes = std::array<double, kLanes>;
 
 // The elements of a tensor that an evaluation needs.
 class Samples {
  public:
-  // The run's number, and whether it is a new one.
-  std::pair<std::uint32_t, bool> add(const Run& run);
-  std::span<const Run> runs() const { return runs_; }
+  // The range's number, and whether it is new.
+  std::pair<std::uint32_t, bool> add(const StridedRange& range);
+  std::span<const StridedRange> ranges() const { return ranges_; }
 
-  // Exact elements have lane 0 alone.
+  // Exact elements have only lane 0.
   void allocate(bool exact);
   void release();
   bool allocated() const { return allocated_; }
   bool exact() const { return exact_; }
-  std::span<double> lane(std::size_t lane, std::uint32_t run) {
-    return {values_.data() + (exact_ ? 0 : lane * elements_) + starts_[run], runs_[run].count};
+  std::span<double> lane(std::size_t lane, std::uint32_t range) {
+    return {values_.data() + (exact_ ? 0 : lane * elements_) + starts_[range],
+            ranges_[range].count};
   }
 
  private:
   struct Hash {
-    std::size_t operator()(const Run& run) const;
+    std::size_t operator()(const StridedRange& range) const;
   };
-  std::unordered_map<Run, std::uint32_t, Hash> numbers_;
-  std::vector<Run> runs_;
+  std::unordered_map<StridedRange, std::uint32_t, Hash> numbers_;
+  std::vector<StridedRange> ranges_;
   std::vector<std::uint64_t> starts_;
   std::uint64_t elements_ = 0;
   std::vector<double> values_;
@@ -57,8 +58,8 @@ class Samples {
 
 class EvaluationStep;
 
-// What never changes: the graph and what its inputs hold, by tensor. A tensor that is given is not
-// computed, even where an op would.
+// The constant inputs of an evaluation: the graph and the data of its inputs, by tensor. A tensor
+// with data is not computed, even if an op produces it.
 struct ReferenceInputs {
   const OpGraph& graph;
   std::vector<const InputData*> data;
@@ -66,37 +67,37 @@ struct ReferenceInputs {
 
 class Evaluation {
  public:
-  // `work` is what it may still do; nested evaluations share it. Sums and means of more than
-  // `most_terms` are estimated from so many.
+  // `work` is the remaining budget of scalar operations, shared with nested evaluations. Sums and
+  // means of more than `most_terms` terms are estimated from that many.
   Evaluation(const ReferenceInputs& inputs, std::uint64_t& work,
              std::uint64_t most_terms = kMaxCount, unsigned depth = 0);
   ~Evaluation();
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
 
-  // All lanes of elements of a tensor. Throws Error where that cannot be had. Once per evaluation.
-  std::vector<Lanes> run(TensorId tensor, std::span<const std::uint64_t> elements);
+  // All lanes of elements of a tensor. Throws Error if they cannot be computed. Call it once.
+  std::vector<Lanes> evaluate(TensorId tensor, std::span<const std::uint64_t> elements);
 
-  // Whether sums were estimated, and whether that could be done at all.
+  // Whether sums were estimated, and whether any sum is long enough to be.
   bool estimated() const { return estimated_; }
   bool could_estimate() const { return could_estimate_; }
 
-  // For the steps.
+  // For EvaluationStep.
   const OpGraph& graph() const { return inputs_.graph; }
   Samples* samples(TensorId tensor) { return samples_[tensor].get(); }
   bool given(TensorId tensor) const { return inputs_.data[tensor] != nullptr; }
-  // The samples of a tensor that is read; `fresh` tells that nobody asked before.
+  // The samples of a tensor that is read; `fresh` is set if this is the first request for it.
   Samples& wanted(TensorId tensor, bool& fresh);
   void fill_input(TensorId tensor);
-  // The places of a sum's terms to look at; empty where it is all of them.
+  // Indices of the terms of a sum to sample; empty if all of them are used.
   std::vector<std::uint64_t> sampled_terms(std::uint64_t terms, std::uint64_t seed);
-  // Counts scalar operations; throws where they are too many.
+  // Counts scalar operations; throws if the budget is exceeded.
   void charge(std::uint64_t operations);
-  // That of having one element of a tensor.
+  // The work for one element of a tensor.
   std::uint64_t work_of(TensorId tensor) const;
-  // Follows views down to the tensor that is stored. `sources` are elements of the tensor.
+  // Follows views to the tensor that is stored. `sources` are elements of the tensor.
   TensorId through_views(TensorId tensor, std::vector<Repeated>& sources);
-  // Whole numbers that decide what is read, so that they are needed ahead of everything else.
+  // Values of an index tensor: they determine what is read, so they are evaluated first.
   std::vector<std::uint64_t> indices(TensorId tensor, std::span<const std::uint64_t> elements,
                                      std::uint64_t below);
 
@@ -111,11 +112,11 @@ class Evaluation {
   std::unordered_map<TensorId, IndexMap> view_maps_;
 };
 
-// How far the lanes are from the exact one, as a root mean square; infinite where a lane does not
-// even know the kind of number.
-double spread_of(const Lanes& lanes);
+// The root mean square deviation of the lanes from lane 0; infinite if a lane differs in being
+// finite, infinite or NaN.
+double rms_deviation(const Lanes& lanes);
 
-// One op's part in an evaluation: the base of the families of ops.
+// The evaluation of one op: the base class of one step per op family.
 class EvaluationStep {
  public:
   EvaluationStep(Evaluation& evaluation, const Op& op) : evaluation_(evaluation), op_(op) {}
@@ -123,13 +124,13 @@ class EvaluationStep {
   EvaluationStep(const EvaluationStep&) = delete;
   EvaluationStep& operator=(const EvaluationStep&) = delete;
 
-  virtual void ask() = 0;
+  virtual void request_inputs() = 0;
   virtual void compute() = 0;
-  // Forgets what no earlier step asked for.
+  // Frees the samples that no earlier step requested.
   void release_inputs();
 
  protected:
-  // A list of elements asked for, by its number.
+  // The number of a list of requested elements.
   using Request = std::uint32_t;
   static constexpr std::size_t kMaxOperands = 8;
 
@@ -138,53 +139,53 @@ class EvaluationStep {
   const OpGraph& graph() const { return evaluation_.graph(); }
   const Tensor& operand(std::size_t i) const { return graph().tensor(op_.operands[i].tensor); }
   const Tensor& output(std::size_t i = 0) const { return graph().tensor(op_.outputs[i]); }
-  // Null where nobody wants that output computed.
+  // Null if that output is not needed.
   Samples* wanted(std::size_t output = 0) {
     if (output >= op_.outputs.size() || evaluation_.given(op_.outputs[output])) return nullptr;
     return evaluation_.samples(op_.outputs[output]);
   }
 
-  // Backwards. Runs of operand i make a request; more of them may be added to the last one.
-  Request request(std::size_t i, std::span<const Run> runs);
-  void add_to_request(std::size_t i, std::span<const Run> runs);
-  Request request_mapped(std::size_t i, const IndexMap& map, const Run& run);
+  // Backwards. Ranges of operand i form a request; more can be added to the last one.
+  Request request(std::size_t i, std::span<const StridedRange> ranges);
+  void add_to_request(std::size_t i, std::span<const StridedRange> ranges);
+  Request request_mapped(std::size_t i, const IndexMap& map, const StridedRange& range);
 
   // Forwards. The values of a request, in order; valid until `scratch` or the samples change.
   std::span<const double> values(Request request, std::size_t lane, std::vector<double>& scratch);
   bool exact(Request request);
 
-  // Stores element k of a run: as its type holds it, disturbed by `rounding` in the lanes.
-  void store(std::size_t output, std::uint32_t run, std::uint64_t k, const Lanes& lanes,
+  // Stores element k of a range: as its dtype holds it, perturbed by `rounding` in lanes 1 and up.
+  void store(std::size_t output, std::uint32_t range, std::uint64_t k, const Lanes& lanes,
              double rounding);
-  // What computing in fp32 (fp64 for f64) and storing does to such a value.
+  // The error of computing such a value in fp32 (fp64 for f64) and storing it.
   double rounding_of(std::size_t output, double value) const;
   double arithmetic_unit(std::size_t output = 0) const;
-  // By how much the mean of some terms misses that of all, typically.
+  // The standard error of the mean of sampled terms.
   static double sampling_error(std::span<const double> terms, std::uint64_t population);
-  // The error of adding up `terms` numbers whose magnitudes come to `magnitude`.
+  // The error of adding up `terms` numbers whose magnitudes add up to `magnitude`.
   double summing_error(std::uint64_t terms, double magnitude, std::size_t output = 0) const;
 
  private:
-  struct Piece {
+  struct RequestedRange {
     TensorId tensor;
-    std::uint32_t run;
+    std::uint32_t range;
     std::uint64_t times;
   };
-  void add_pieces(TensorId tensor, std::vector<Repeated>& sources);
+  void add_ranges(TensorId tensor, std::vector<Repeated>& sources);
 
   Evaluation& evaluation_;
   const Op& op_;
-  std::vector<Piece> pieces_;
+  std::vector<RequestedRange> requested_;
   std::vector<std::uint32_t> ends_;
   std::vector<TensorId> releases_;
   std::vector<Repeated> sources_;
 };
 
-// A number as a type holds it: integers towards zero and within their range, bools 0 or 1. Floats
-// are left alone.
+// A number as a dtype holds it: integers are truncated and clamped to their range, bools are 0 or
+// 1. Floats are not changed.
 double stored_as(DType dtype, double value);
 
-// The step of an op. Throws Error for a custom op, which has no meaning here.
+// The step of an op. Throws Error for a custom op, whose semantics are unknown.
 std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

@@ -52,52 +52,53 @@ std::uint64_t IndexMap::operator()(std::uint64_t element) const {
   return source;
 }
 
-void IndexMap::append(const Run& run, std::vector<Repeated>& sources) const {
-  if (run.count == 1 || axes_.empty()) {
-    sources.push_back({.run = {.first = (*this)(run.first)}, .times = run.count});
+void IndexMap::append(const StridedRange& range, std::vector<Repeated>& sources) const {
+  if (range.count == 1 || axes_.empty()) {
+    sources.push_back({.range = {.first = (*this)(range.first)}, .times = range.count});
     return;
   }
-  // A step of the run is so many steps along one axis, as far as that axis goes.
+  // Within one axis, a step of the range is a fixed number of steps along that axis.
   const Axis* along = nullptr;
   for (const Axis& axis : axes_) {
-    if (run.step % axis.inner != 0) continue;
+    if (range.step % axis.inner != 0) continue;
     along = &axis;
     break;
   }
-  const std::uint64_t steps = run.step / along->inner;
-  for (std::uint64_t done = 0; done < run.count;) {
-    const std::uint64_t element = run.first + done * run.step;
+  const std::uint64_t steps = range.step / along->inner;
+  for (std::uint64_t done = 0; done < range.count;) {
+    const std::uint64_t element = range.first + done * range.step;
     const std::uint64_t place = element / along->inner % along->extent;
     const std::uint64_t reach = (along->extent - 1 - place) / steps + 1;
-    const std::uint64_t count = std::min(reach, run.count - done);
-    const Run source{.first = (*this)(element), .step = steps * along->stride, .count = count};
+    const std::uint64_t count = std::min(reach, range.count - done);
+    const StridedRange source{
+        .first = (*this)(element), .step = steps * along->stride, .count = count};
     if (count == 1 || source.step == 0) {
-      sources.push_back({.run = {.first = source.first}, .times = count});
+      sources.push_back({.range = {.first = source.first}, .times = count});
     } else {
-      sources.push_back({.run = source});
+      sources.push_back({.range = source});
     }
     done += count;
   }
 }
 
-std::vector<Run> runs_of(std::span<const std::uint64_t> elements) {
-  std::vector<Run> runs;
+std::vector<StridedRange> ranges_of(std::span<const std::uint64_t> elements) {
+  std::vector<StridedRange> ranges;
   for (std::size_t i = 0; i < elements.size();) {
     std::size_t end = i + 1;
-    // Unsigned steps wrap: only rising runs have one.
+    // Steps are unsigned: only rising elements form a range.
     if (end < elements.size() && elements[end] > elements[i]) {
       const std::uint64_t step = elements[end] - elements[i];
       while (end < elements.size() && elements[end] - elements[end - 1] == step &&
              elements[end] > elements[end - 1]) {
         ++end;
       }
-      runs.push_back({elements[i], step, end - i});
+      ranges.push_back({elements[i], step, end - i});
     } else {
-      runs.push_back({.first = elements[i]});
+      ranges.push_back({.first = elements[i]});
     }
     i = end;
   }
-  return runs;
+  return ranges;
 }
 
 }  // namespace fusecalc

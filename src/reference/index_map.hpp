@@ -8,28 +8,28 @@
 
 namespace fusecalc {
 
-// Evenly spaced elements of a tensor, by their flat index: how an evaluation speaks of rows and
-// columns without listing their elements. A single element has the step 0.
-struct Run {
+// Evenly spaced elements of a tensor, by flat index: an evaluation represents rows and columns this
+// way, without listing their elements. A single element has the step 0.
+struct StridedRange {
   std::uint64_t first = 0;
   std::uint64_t step = 0;
   std::uint64_t count = 1;
 
-  bool operator==(const Run&) const = default;
+  bool operator==(const StridedRange&) const = default;
   // The part [from, from + length).
-  Run part(std::uint64_t from, std::uint64_t length) const {
+  StridedRange part(std::uint64_t from, std::uint64_t length) const {
     return {first + from * step, length == 1 ? 0 : step, length};
   }
 };
 
-// The same element `times` over, or each of a run once (times 1).
+// A single element repeated `times`, or each element of a range once (times 1).
 struct Repeated {
-  Run run;
+  StridedRange range;
   std::uint64_t times = 1;
 };
 
-// Where the elements of one tensor come from in another: an affine function of the coordinates.
-// Broadcasting, other orders of axes and slices are such maps.
+// Maps the elements of a tensor to their source elements in another: an affine function of the
+// coordinates. Broadcasts, transposes and slices are such maps.
 class IndexMap {
  public:
   // `strides`: per axis of `shape`, how far a step along it moves in the source.
@@ -40,8 +40,8 @@ class IndexMap {
   static IndexMap permutation(const Shape& from, std::span<const std::int64_t> perm);
 
   std::uint64_t operator()(std::uint64_t element) const;
-  // The source of each element of a run, in order.
-  void append(const Run& run, std::vector<Repeated>& sources) const;
+  // The source of each element of a range, in order.
+  void append(const StridedRange& range, std::vector<Repeated>& sources) const;
 
  private:
   struct Axis {
@@ -49,11 +49,11 @@ class IndexMap {
     std::uint64_t inner;  // elements of the result within one step along it
     std::uint64_t stride;
   };
-  std::vector<Axis> axes_;  // neighbours that move alike are merged
+  std::vector<Axis> axes_;  // adjacent axes with compatible strides are merged
   std::uint64_t offset_ = 0;
 };
 
-// A list of elements as runs, in order.
-std::vector<Run> runs_of(std::span<const std::uint64_t> elements);
+// A list of elements as ranges, in order.
+std::vector<StridedRange> ranges_of(std::span<const std::uint64_t> elements);
 
 }  // namespace fusecalc

@@ -9,8 +9,8 @@
 
 namespace fusecalc {
 
-// Uniform in [low, high) of a type, or random bits where none is given; a bool is 0 or 1 whatever
-// the range. The same seed gives the same bytes on every device: random_value() says which.
+// Uniform in [low, high) of a type, or random bits if none is given; a bool is 0 or 1 regardless
+// of the range. The same seed gives the same bytes on every device, those of random_value().
 struct RandomFill {
   std::optional<DType> dtype{};
   double low = 0;
@@ -23,7 +23,7 @@ struct RandomFill {
 // one below the draw, a bool the draw's first bit.
 double random_value(const RandomFill& fill, std::uint64_t element);
 
-// What a graph input holds: the bytes, where there are any, or what the fill makes of it.
+// The contents of a graph input: the given bytes, or else random values.
 struct InputData {
   RandomFill fill;                // always with a type
   std::vector<std::byte> data{};  // the whole tensor, to be uploaded

@@ -16,8 +16,8 @@ Answer Reference::evaluate(TensorId tensor, std::span<const std::uint64_t> eleme
     std::uint64_t left = work;
     Evaluation evaluation(inputs_, left, most_terms);
     try {
-      for (const Lanes& lanes : evaluation.run(tensor, elements)) {
-        answer.elements.push_back({.value = lanes[0], .spread = spread_of(lanes)});
+      for (const Lanes& lanes : evaluation.evaluate(tensor, elements)) {
+        answer.elements.push_back({.value = lanes[0], .rounding_error = rms_deviation(lanes)});
       }
       answer.reason.clear();
       answer.estimated = evaluation.estimated();
@@ -25,7 +25,7 @@ Answer Reference::evaluate(TensorId tensor, std::span<const std::uint64_t> eleme
     } catch (const Error& error) {
       answer.reason = error.what();
     }
-    // Only what ran out of work may do with less.
+    // Estimating helps only if the work budget was exceeded.
     if (left > 0 || !evaluation.could_estimate()) break;
   }
   return answer;

@@ -14,8 +14,7 @@ struct Row {
   StepMaker make;
 };
 
-// Ops whose shapes follow the same rule are evaluated in the same way; what differs among them is
-// their reference column.
+// Ops with the same shape rule share an evaluation step; they differ in their reference column.
 constexpr std::array kRows = {
     Row{OpFamily::kPointwise, pointwise_step}, Row{OpFamily::kWhere, pointwise_step},
     Row{OpFamily::kCast, pointwise_step},      Row{OpFamily::kBroadcastTo, pointwise_step},
@@ -36,7 +35,7 @@ std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op) 
   const auto* row = std::ranges::find(kRows, op.row->family, &Row::family);
   if (row == kRows.end()) {
     throw Error(Fault::kUnavailable,
-                in_quotes(op.name) + " is a custom op: nothing says what it computes");
+                in_quotes(op.name) + " is a custom op: its computation is unknown");
   }
   return row->make(evaluation, op);
 }

@@ -6,7 +6,7 @@
 
 namespace fusecalc {
 
-// The families of ops, one maker each.
+// One factory function per op family.
 using StepMaker = std::unique_ptr<EvaluationStep> (*)(Evaluation& evaluation, const Op& op);
 
 std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op);

@@ -12,7 +12,7 @@ namespace {
 
 struct Product {
   double sum = 0;
-  double magnitude = 0;  // of its terms together
+  double magnitude = 0;  // sum over its terms
 };
 
 Product product_of(std::span<const double> a, std::span<const double> b) {
@@ -24,7 +24,7 @@ Product product_of(std::span<const double> a, std::span<const double> b) {
   return product;
 }
 
-Run run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
+StridedRange run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
   return {first, count == 1 ? 0 : step, count};
 }
 
@@ -33,10 +33,10 @@ class ProductStep : public EvaluationStep {
  public:
   using EvaluationStep::EvaluationStep;
 
-  void ask() override {
-    for (const Run& run : wanted()->runs()) {
-      for (std::uint64_t k = 0; k < run.count; ++k) {
-        evaluation().charge(ask_element(run.first + k * run.step));
+  void request_inputs() override {
+    for (const StridedRange& range : wanted()->ranges()) {
+      for (std::uint64_t k = 0; k < range.count; ++k) {
+        evaluation().charge(ask_element(range.first + k * range.step));
       }
     }
   }
@@ -46,14 +46,14 @@ class ProductStep : public EvaluationStep {
     bool all_exact = !is_float(output().type.dtype);
     const Request width = has_bias() ? 3 : 2;
     Request next = 0;
-    for (const Run& run : results.runs()) {
-      for (Request r = 0; r < run.count * width; ++r) all_exact = all_exact && exact(next++);
+    for (const StridedRange& range : results.ranges()) {
+      for (Request r = 0; r < range.count * width; ++r) all_exact = all_exact && exact(next++);
     }
     results.allocate(all_exact);
     next = 0;
-    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
-      for (std::uint64_t k = 0; k < results.runs()[run].count; ++k, next += width) {
-        compute_element(run, k, next);
+    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
+      for (std::uint64_t k = 0; k < results.ranges()[range].count; ++k, next += width) {
+        compute_element(range, k, next);
       }
     }
   }
@@ -64,7 +64,7 @@ class ProductStep : public EvaluationStep {
   virtual std::uint64_t ask_element(std::uint64_t element) = 0;
 
  private:
-  void compute_element(std::uint32_t run, std::uint64_t k, Request first) {
+  void compute_element(std::uint32_t range, std::uint64_t k, Request first) {
     const bool same = exact(first) && exact(first + 1) && (!has_bias() || exact(first + 2));
     Lanes lanes{};
     double rounding = 0;
@@ -78,7 +78,7 @@ class ProductStep : public EvaluationStep {
                  summing_error(a.size() + 1, product.magnitude + std::abs(bias));
       if (same) lanes.fill(lanes[0]);
     }
-    store(0, run, k, lanes, rounding);
+    store(0, range, k, lanes, rounding);
   }
 
   std::array<std::vector<double>, 3> scratch_;
@@ -132,7 +132,7 @@ class MatmulStep final : public ProductStep {
                                         : run_of(a + row * depth, 1, depth)});
     request(1, std::array{transposed(1) ? run_of(b + column * depth, 1, depth)
                                         : run_of(b + column, matrix_.columns, depth)});
-    if (has_bias()) request(2, std::array{Run{.first = column}});
+    if (has_bias()) request(2, std::array{StridedRange{.first = column}});
     return depth;
   }
 
@@ -172,9 +172,9 @@ class Conv2dStep final : public ProductStep {
         }
       }
     }
-    request(0, runs_of(inputs));
-    request(1, runs_of(weights));
-    if (has_bias()) request(2, std::array{Run{.first = channel}});
+    request(0, ranges_of(inputs));
+    request(1, ranges_of(weights));
+    if (has_bias()) request(2, std::array{StridedRange{.first = channel}});
     return inputs.size();
   }
 
@@ -208,10 +208,10 @@ class AttentionStep final : public EvaluationStep {
     }
   }
 
-  void ask() override {
-    for (const Run& run : wanted()->runs()) {
-      for (std::uint64_t k = 0; k < run.count; ++k) {
-        const std::uint64_t element = run.first + k * run.step;
+  void request_inputs() override {
+    for (const StridedRange& range : wanted()->ranges()) {
+      for (std::uint64_t k = 0; k < range.count; ++k) {
+        const std::uint64_t element = range.first + k * range.step;
         const std::uint64_t query = element / value_size_;
         const std::uint64_t head = kv_head(query);
         const auto [entry, fresh] = rows_.try_emplace(query);
@@ -221,7 +221,7 @@ class AttentionStep final : public EvaluationStep {
           if (!mask_.empty()) request_mapped(3, mask_[0], run_of(query * keys_, 1, keys_));
           evaluation().charge(keys_ * (size_ + 16));
         }
-        const Run column =
+        const StridedRange column =
             run_of(head * keys_ * value_size_ + element % value_size_, value_size_, keys_);
         columns_.push_back(request(2, std::array{column}));
         evaluation().charge(keys_);
@@ -233,13 +233,13 @@ class AttentionStep final : public EvaluationStep {
     Samples& results = *wanted();
     results.allocate(false);
     auto column = columns_.begin();
-    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
-      const Run elements = results.runs()[run];
+    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
+      const StridedRange elements = results.ranges()[range];
       for (std::uint64_t k = 0; k < elements.count; ++k, ++column) {
         const std::uint64_t query = (elements.first + k * elements.step) / value_size_;
         Row& row = rows_.at(query);
         if (row.weights[0].empty()) weigh(row, query);
-        store_element(run, k, row, *column);
+        store_element(range, k, row, *column);
       }
     }
   }
@@ -247,7 +247,7 @@ class AttentionStep final : public EvaluationStep {
  private:
   struct Row {
     Request q = 0;                                    // then k, then the mask
-    std::array<std::vector<double>, kLanes> weights;  // lane 0's alone where all are the same
+    std::array<std::vector<double>, kLanes> weights;  // only lane 0 if all lanes are equal
     double error = 0;                                 // of the weights, relative
 
     const std::vector<double>& weights_of(std::size_t lane) const {
@@ -300,7 +300,7 @@ class AttentionStep final : public EvaluationStep {
     return mask[key] != 0 ? score : -std::numeric_limits<double>::infinity();
   }
 
-  void store_element(std::uint32_t run, std::uint64_t k, const Row& row, Request column) {
+  void store_element(std::uint32_t range, std::uint64_t k, const Row& row, Request column) {
     Lanes lanes{};
     double rounding = 0;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -317,7 +317,7 @@ class AttentionStep final : public EvaluationStep {
       rounding = rounding_of(0, product.sum) + row.error * product.magnitude +
                  weight_rounding * std::sqrt(squares);
     }
-    store(0, run, k, lanes, rounding);
+    store(0, range, k, lanes, rounding);
   }
 
   std::uint64_t keys_;

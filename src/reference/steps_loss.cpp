@@ -18,7 +18,7 @@ class LossStep final : public EvaluationStep {
         classes_(operand(0).type.shape.back()),
         whole_rows_(op.row->access == Access::kSame) {}
 
-  void ask() override {
+  void request_inputs() override {
     if (const Samples* losses = wanted(0)) {
       if (op().collapses) {
         order_ = evaluation().sampled_terms(operand(1).elements, 0);
@@ -37,7 +37,7 @@ class LossStep final : public EvaluationStep {
           evaluation().indices(op().operands[1].tensor, order_, classes_);
       for (std::size_t i = 0; i < order_.size(); ++i) {
         const auto [entry, fresh] = rows_.try_emplace(order_[i]);
-        const Run score{.first = order_[i] * classes_ + targets[i]};
+        const StridedRange score{.first = order_[i] * classes_ + targets[i]};
         if (fresh) entry->second.scores = request(0, std::array{score});
       }
       return;
@@ -45,9 +45,9 @@ class LossStep final : public EvaluationStep {
     for (const std::uint64_t row : order_) {
       const auto [entry, fresh] = rows_.try_emplace(row);
       if (!fresh) continue;
-      const Run scores{row * classes_, classes_ == 1 ? 0U : 1U, classes_};
+      const StridedRange scores{row * classes_, classes_ == 1 ? 0U : 1U, classes_};
       entry->second.scores = request(0, std::array{scores});
-      entry->second.target = request(1, std::array{Run{.first = row}});
+      entry->second.target = request(1, std::array{StridedRange{.first = row}});
     }
   }
 
@@ -55,24 +55,25 @@ class LossStep final : public EvaluationStep {
     for (auto& [number, row] : rows_) learn(row);
     if (Samples* losses = wanted(0)) {
       losses->allocate(false);
-      for (std::uint32_t run = 0; run < losses->runs().size(); ++run) {
-        for (std::uint64_t k = 0; k < losses->runs()[run].count; ++k) {
+      for (std::uint32_t range = 0; range < losses->ranges().size(); ++range) {
+        for (std::uint64_t k = 0; k < losses->ranges()[range].count; ++k) {
           if (op().collapses) {
-            store_total(run, k);
+            store_total(range, k);
           } else {
-            const Row& row = rows_.at(losses->runs()[run].first + k * losses->runs()[run].step);
-            store(0, run, k, row.loss, rounding_of(0, row.loss[0]) + row.error);
+            const Row& row =
+                rows_.at(losses->ranges()[range].first + k * losses->ranges()[range].step);
+            store(0, range, k, row.loss, rounding_of(0, row.loss[0]) + row.error);
           }
         }
       }
     }
     if (Samples* normalisers = wanted(1)) {
       normalisers->allocate(false);
-      for (std::uint32_t run = 0; run < normalisers->runs().size(); ++run) {
-        const Run& elements = normalisers->runs()[run];
+      for (std::uint32_t range = 0; range < normalisers->ranges().size(); ++range) {
+        const StridedRange& elements = normalisers->ranges()[range];
         for (std::uint64_t k = 0; k < elements.count; ++k) {
           const Row& row = rows_.at(elements.first + k * elements.step);
-          store(1, run, k, row.normaliser, rounding_of(1, row.normaliser[0]) + row.error);
+          store(1, range, k, row.normaliser, rounding_of(1, row.normaliser[0]) + row.error);
         }
       }
     }
@@ -88,8 +89,9 @@ class LossStep final : public EvaluationStep {
   };
 
   void add_rows(const Samples& samples) {
-    for (const Run& run : samples.runs()) {
-      for (std::uint64_t k = 0; k < run.count; ++k) order_.push_back(run.first + k * run.step);
+    for (const StridedRange& range : samples.ranges()) {
+      for (std::uint64_t k = 0; k < range.count; ++k)
+        order_.push_back(range.first + k * range.step);
     }
   }
 
@@ -125,7 +127,7 @@ class LossStep final : public EvaluationStep {
     return static_cast<std::size_t>(target);
   }
 
-  void store_total(std::uint32_t run, std::uint64_t k) {
+  void store_total(std::uint32_t range, std::uint64_t k) {
     Lanes total{};
     double magnitude = 0;
     double error = 0;
@@ -137,21 +139,21 @@ class LossStep final : public EvaluationStep {
       magnitude += std::abs(row.loss[0]);
       error += row.error;
     }
-    // All samples' mean or sum, from those that were looked at.
+    // The mean or sum over all samples, from those that were evaluated.
     const std::uint64_t samples = operand(1).elements;
     const double factor =
         op().attributes->reduction == LossReduction::kMean ? 1 : static_cast<double>(samples);
     const double scale = factor / static_cast<double>(summed_.size());
     for (double& lane : total) lane *= scale;
-    store(0, run, k, total,
+    store(0, range, k, total,
           rounding_of(0, total[0]) + (error + summing_error(samples, magnitude)) * scale +
               2 * sampling_error(losses, samples) * factor);
   }
 
   std::uint64_t classes_;
-  bool whole_rows_;                    // a softmax over all classes, or one score alone
-  std::vector<std::uint64_t> order_;   // rows asked for
-  std::vector<std::uint64_t> summed_;  // those that the loss adds up
+  bool whole_rows_;                    // a softmax over all classes, or only one score
+  std::vector<std::uint64_t> order_;   // requested rows
+  std::vector<std::uint64_t> summed_;  // rows that the loss adds up
   std::unordered_map<std::uint64_t, Row> rows_;
   std::vector<double> scratch_;
 };

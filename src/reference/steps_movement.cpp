@@ -1,4 +1,4 @@
-// Movements whose source depends on the place or on indices. Nothing is rounded.
+// Movement ops whose source depends on the position or on indices. Nothing is rounded.
 
 #include <algorithm>
 #include <unordered_map>
@@ -18,20 +18,20 @@ class MovementStep : public EvaluationStep {
  public:
   using EvaluationStep::EvaluationStep;
 
-  void ask() override {
+  void request_inputs() override {
     prepare();
     std::vector<std::uint64_t> elements;
-    for (const Run& run : wanted()->runs()) {
+    for (const StridedRange& range : wanted()->ranges()) {
       request(0, {});
-      for (std::uint64_t k = 0; k < run.count;) {
-        const std::size_t from = source_of(run.first + k * run.step).operand;
+      for (std::uint64_t k = 0; k < range.count;) {
+        const std::size_t from = source_of(range.first + k * range.step).operand;
         elements.clear();
-        for (; k < run.count; ++k) {
-          const Source source = source_of(run.first + k * run.step);
+        for (; k < range.count; ++k) {
+          const Source source = source_of(range.first + k * range.step);
           if (source.operand != from) break;
           elements.push_back(source.element);
         }
-        add_to_request(from, runs_of(elements));
+        add_to_request(from, ranges_of(elements));
       }
     }
   }
@@ -39,7 +39,7 @@ class MovementStep : public EvaluationStep {
   void compute() override {
     Samples& results = *wanted();
     bool all_exact = true;
-    for (Request r = 0; r < results.runs().size(); ++r) all_exact = all_exact && exact(r);
+    for (Request r = 0; r < results.ranges().size(); ++r) all_exact = all_exact && exact(r);
     // An output may be declared to be narrower than what is moved.
     const DType moved_type = value_type();
     const DType type = output().type.dtype;
@@ -47,20 +47,20 @@ class MovementStep : public EvaluationStep {
     results.allocate(all_exact && keeps);
     std::vector<double> scratch;
     std::vector<Lanes> moved;
-    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
-      moved.resize(results.runs()[run].count);
+    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
+      moved.resize(results.ranges()[range].count);
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const std::span<const double> in = values(run, lane, scratch);
+        const std::span<const double> in = values(range, lane, scratch);
         for (std::size_t k = 0; k < moved.size(); ++k) moved[k][lane] = in[k];
       }
       for (std::size_t k = 0; k < moved.size(); ++k) {
-        store(0, run, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
+        store(0, range, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
       }
     }
   }
 
  protected:
-  // What must be known before source_of() can tell.
+  // Evaluates what source_of() depends on.
   virtual void prepare() {}
   virtual Source source_of(std::uint64_t element) const = 0;
   virtual DType value_type() const { return operand(0).type.dtype; }
@@ -127,9 +127,9 @@ class GatherStep final : public MovementStep {
  private:
   void prepare() override {
     std::vector<std::uint64_t> needed;
-    for (const Run& run : wanted()->runs()) {
-      for (std::uint64_t k = 0; k < run.count; ++k) {
-        const std::uint64_t index = (run.first + k * run.step) / table_.inner % table_.indices;
+    for (const StridedRange& range : wanted()->ranges()) {
+      for (std::uint64_t k = 0; k < range.count; ++k) {
+        const std::uint64_t index = (range.first + k * range.step) / table_.inner % table_.indices;
         if (needed.empty() || needed.back() != index) needed.push_back(index);
       }
     }

@@ -1,4 +1,4 @@
-// Ops whose every element comes from one element of each input, and those that only move elements
+// Ops that compute each element from one element of each input, and ops that only move elements
 // along axes: they differ in the maps from results to inputs.
 
 #include <algorithm>
@@ -25,9 +25,10 @@ class PointwiseStep : public EvaluationStep {
   PointwiseStep(Evaluation& evaluation, const Op& op, IndexMap map)
       : EvaluationStep(evaluation, op), tensors_{0}, maps_{std::move(map)} {}
 
-  void ask() override {
-    for (const Run& run : wanted()->runs()) {
-      for (std::size_t i = 0; i < tensors_.size(); ++i) request_mapped(tensors_[i], maps_[i], run);
+  void request_inputs() override {
+    for (const StridedRange& range : wanted()->ranges()) {
+      for (std::size_t i = 0; i < tensors_.size(); ++i)
+        request_mapped(tensors_[i], maps_[i], range);
     }
   }
 
@@ -35,22 +36,22 @@ class PointwiseStep : public EvaluationStep {
     Samples& results = *wanted();
     const auto width = static_cast<Request>(tensors_.size());
     bool all_exact = true;
-    for (Request r = 0; r < width * results.runs().size(); ++r) all_exact = all_exact && exact(r);
+    for (Request r = 0; r < width * results.ranges().size(); ++r) all_exact = all_exact && exact(r);
     results.allocate(all_exact && keeps_exact());
-    for (std::uint32_t run = 0; run < results.runs().size(); ++run) {
-      compute_run(run, all_exact ? 1 : kLanes, run * width);
+    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
+      compute_range(range, all_exact ? 1 : kLanes, range * width);
     }
   }
 
  private:
-  // Whether exact inputs make a result that no type and no fp32 arithmetic can disturb.
+  // Whether exact inputs give an exact result, in any dtype and in fp32 arithmetic.
   bool keeps_exact() const {
     if (!is_float(output().type.dtype)) return true;
     return function_ == nullptr && output().type.dtype == operand(0).type.dtype;
   }
 
-  void compute_run(std::uint32_t run, std::size_t lanes, Request first) {
-    const std::uint64_t count = wanted()->runs()[run].count;
+  void compute_range(std::uint32_t range, std::size_t lanes, Request first) {
+    const std::uint64_t count = wanted()->ranges()[range].count;
     inputs_.assign(op().operands.size(), {});
     std::vector<std::array<std::span<const double>, kLanes>> sources(tensors_.size());
     scratch_.resize(tensors_.size() * kLanes);
@@ -73,7 +74,7 @@ class PointwiseStep : public EvaluationStep {
         result[lane] = lane < lanes ? apply(lane) : result[0];
       }
       if (lanes > 1 && !is_float(output().type.dtype)) find_other_results(result);
-      store(0, run, k, result, is_choice(result[0]) ? 0 : rounding_of(0, result[0]));
+      store(0, range, k, result, is_choice(result[0]) ? 0 : rounding_of(0, result[0]));
     }
   }
 
@@ -84,7 +85,8 @@ class PointwiseStep : public EvaluationStep {
     return function_(arguments_, *op().attributes);
   }
 
-  // A result that is one of the inputs, or 0, was not rounded, if its type holds what theirs does.
+  // A result that equals one of the inputs, or 0, was not rounded if its dtype holds all their
+  // values.
   bool is_choice(double result) const {
     if (result == 0) return true;
     const double unit = precision_of(output().type.dtype).unit;
@@ -95,8 +97,8 @@ class PointwiseStep : public EvaluationStep {
     });
   }
 
-  // Comparisons of what nearly ties and integers from what nearly is one may come out either way;
-  // lanes that happen not to show it must not make it look certain.
+  // Comparisons of near ties and integers from values near a whole number may come out either way;
+  // lanes that agree by chance must not make the result look certain.
   void find_other_results(Lanes& result) {
     const DType dtype = output().type.dtype;
     double least = result[0];
@@ -110,7 +112,7 @@ class PointwiseStep : public EvaluationStep {
     std::array<double, kMaxOperands> margins{};
     bool any = false;
     for (std::size_t i = 0; i < inputs_.size() && i < kMaxOperands; ++i) {
-      margins[i] = 3 * spread_of(inputs_[i]);
+      margins[i] = 3 * rms_deviation(inputs_[i]);
       any = any || margins[i] > 0;
     }
     if (!any || function_ == nullptr) return;
@@ -131,7 +133,7 @@ class PointwiseStep : public EvaluationStep {
   }
 
   ReferenceFunction function_ = nullptr;
-  std::vector<std::size_t> tensors_;  // the operands that are no numbers
+  std::vector<std::size_t> tensors_;  // the operands that are tensors
   std::vector<IndexMap> maps_;
   std::vector<std::vector<double>> scratch_;
   std::vector<Lanes> inputs_;
@@ -142,42 +144,42 @@ class DropoutStep final : public EvaluationStep {
  public:
   using EvaluationStep::EvaluationStep;
 
-  void ask() override {
+  void request_inputs() override {
     if (wanted(0) == nullptr) return;
-    for (const Run& run : wanted(0)->runs()) request(0, std::array{run});
+    for (const StridedRange& range : wanted(0)->ranges()) request(0, std::array{range});
   }
 
   void compute() override {
     if (Samples* masks = wanted(1)) {
       masks->allocate(true);
-      for (std::uint32_t run = 0; run < masks->runs().size(); ++run) {
-        for (std::uint64_t k = 0; k < masks->runs()[run].count; ++k) {
-          store(1, run, k, Lanes{keeps(masks->runs()[run], k) ? 1.0 : 0.0}, 0);
+      for (std::uint32_t range = 0; range < masks->ranges().size(); ++range) {
+        for (std::uint64_t k = 0; k < masks->ranges()[range].count; ++k) {
+          store(1, range, k, Lanes{keeps(masks->ranges()[range], k) ? 1.0 : 0.0}, 0);
         }
       }
     }
     if (Samples* results = wanted(0)) {
       results->allocate(false);
-      for (std::uint32_t run = 0; run < results->runs().size(); ++run) compute_run(run);
+      for (std::uint32_t range = 0; range < results->ranges().size(); ++range) compute_range(range);
     }
   }
 
  private:
-  bool keeps(const Run& run, std::uint64_t k) const {
-    return dropout_keeps(op(), run.first + k * run.step);
+  bool keeps(const StridedRange& range, std::uint64_t k) const {
+    return dropout_keeps(op(), range.first + k * range.step);
   }
 
-  void compute_run(std::uint32_t run) {
+  void compute_range(std::uint32_t range) {
     const double scale = 1 / (1 - op().attributes->p);
     std::vector<double> scratch;
-    std::vector<Lanes> results(wanted(0)->runs()[run].count);
+    std::vector<Lanes> results(wanted(0)->ranges()[range].count);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const std::span<const double> inputs = values(run, lane, scratch);
+      const std::span<const double> inputs = values(range, lane, scratch);
       for (std::size_t k = 0; k < results.size(); ++k) results[k][lane] = inputs[k] * scale;
     }
     for (std::size_t k = 0; k < results.size(); ++k) {
-      const bool keep = keeps(wanted(0)->runs()[run], k);
-      store(0, run, k, keep ? results[k] : Lanes{}, keep ? rounding_of(0, results[k][0]) : 0);
+      const bool keep = keeps(wanted(0)->ranges()[range], k);
+      store(0, range, k, keep ? results[k] : Lanes{}, keep ? rounding_of(0, results[k][0]) : 0);
     }
   }
 };

@@ -1,16 +1,16 @@
-// Reductions and normalisations: what a row amounts to is computed once per row.
+// Reductions and normalisations: the statistics of a row are computed once per row.
 
 #include <algorithm>
 #include <cmath>
 
 #include "graph/reference_ops.hpp"
-#include "reference/rows.hpp"
+#include "reference/row_map.hpp"
 #include "reference/steps.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Whether a reduction adds up its row or averages it, so that some of the row tell about the rest.
+// Whether a reduction is a sum or a mean, which a sample of the row can estimate.
 enum class Adding : std::uint8_t { kNeither, kSum, kMean };
 
 Adding adding_of(const OpRow& row) {
@@ -26,10 +26,10 @@ class ReduceStep final : public EvaluationStep {
         function_(op.row->reference),
         adding_(adding_of(*op.row)) {}
 
-  void ask() override {
-    for (const Run& run : wanted()->runs()) {
-      for (std::uint64_t k = 0; k < run.count; ++k) {
-        const std::uint64_t row = run.first + k * run.step;
+  void request_inputs() override {
+    for (const StridedRange& range : wanted()->ranges()) {
+      for (std::uint64_t k = 0; k < range.count; ++k) {
+        const std::uint64_t row = range.first + k * range.step;
         const auto [entry, fresh] = results_.try_emplace(row);
         if (fresh) entry->second.request = request_row(row);
       }
@@ -44,11 +44,11 @@ class ReduceStep final : public EvaluationStep {
       reduce(result);
     }
     samples.allocate(all_exact);
-    for (std::uint32_t run = 0; run < samples.runs().size(); ++run) {
-      const Run& elements = samples.runs()[run];
+    for (std::uint32_t range = 0; range < samples.ranges().size(); ++range) {
+      const StridedRange& elements = samples.ranges()[range];
       for (std::uint64_t k = 0; k < elements.count; ++k) {
         const Result& result = results_.at(elements.first + k * elements.step);
-        store(0, run, k, result.lanes, result.rounding);
+        store(0, range, k, result.lanes, result.rounding);
       }
     }
   }
@@ -63,12 +63,12 @@ class ReduceStep final : public EvaluationStep {
   Request request_row(std::uint64_t row) {
     std::vector<std::uint64_t> terms;
     if (adding_ != Adding::kNeither) terms = evaluation().sampled_terms(rows_.length(), row);
-    if (terms.empty()) return request(0, rows_.runs_of_row(row));
+    if (terms.empty()) return request(0, rows_.ranges_of_row(row));
     for (std::uint64_t& term : terms) term = rows_.element(row, term);
-    return request(0, runs_of(terms));
+    return request(0, ranges_of(terms));
   }
 
-  // Makes the sum or mean of some terms that of all.
+  // Scales the sum or mean of the sampled terms to all terms.
   void extrapolate(Result& result, std::span<const double> terms) const {
     const double all = static_cast<double>(rows_.length());
     const bool is_sum = adding_ == Adding::kSum;
@@ -108,7 +108,7 @@ class ReduceStep final : public EvaluationStep {
     }
   }
 
-  // Any index whose value may be the largest will do; the lanes span them.
+  // Any index whose value may be the largest is correct; the lanes cover them.
   void find_ties(Result& result) {
     std::vector<Lanes> row(rows_.length());
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -116,16 +116,16 @@ class ReduceStep final : public EvaluationStep {
       for (std::size_t i = 0; i < row.size(); ++i) row[i][lane] = elements[i];
     }
     const auto best = static_cast<std::size_t>(result.lanes[0]);
-    const double least = row[best][0] - 3 * spread_of(row[best]);
+    const double least = row[best][0] - 3 * rms_deviation(row[best]);
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const double margin = 3 * spread_of(row[i]);
+      const double margin = 3 * rms_deviation(row[i]);
       if (margin == 0 ? row[i][0] <= least : row[i][0] + margin < least) continue;
       result.lanes[1] = std::min(result.lanes[1], static_cast<double>(i));
       result.lanes[2] = std::max(result.lanes[2], static_cast<double>(i));
     }
   }
 
-  Rows rows_;
+  RowMap rows_;
   ReferenceFunction function_;
   Adding adding_;
   std::unordered_map<std::uint64_t, Result> results_;
@@ -133,7 +133,7 @@ class ReduceStep final : public EvaluationStep {
   std::vector<double> magnitudes_;
 };
 
-// What a normalisation knows of a row: maximum and sum of exponentials, or mean and variance.
+// The statistics of a row: maximum and sum of exponentials, or mean and variance.
 struct Statistics {
   Lanes first{};
   Lanes second{};
@@ -183,21 +183,21 @@ class NormStep final : public EvaluationStep {
     }
   }
 
-  void ask() override {
+  void request_inputs() override {
     if (Samples* results = wanted(0)) {
-      for (const Run& run : results->runs()) {
-        first_requests_.push_back(request(0, std::array{run}));
-        for (std::size_t i = 0; i < maps_.size(); ++i) request_mapped(i + 1, maps_[i], run);
-        for (std::uint64_t k = 0; k < run.count && !given_; ++k) {
-          ask_row(rows_.row_of(run.first + k * run.step));
+      for (const StridedRange& range : results->ranges()) {
+        first_requests_.push_back(request(0, std::array{range}));
+        for (std::size_t i = 0; i < maps_.size(); ++i) request_mapped(i + 1, maps_[i], range);
+        for (std::uint64_t k = 0; k < range.count && !given_; ++k) {
+          ask_row(rows_.row_of(range.first + k * range.step));
         }
       }
     }
     // The statistics as outputs of their own.
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
       if (wanted(i) == nullptr) continue;
-      for (const Run& run : wanted(i)->runs()) {
-        for (std::uint64_t k = 0; k < run.count; ++k) ask_row(run.first + k * run.step);
+      for (const StridedRange& range : wanted(i)->ranges()) {
+        for (std::uint64_t k = 0; k < range.count; ++k) ask_row(range.first + k * range.step);
       }
     }
   }
@@ -206,19 +206,19 @@ class NormStep final : public EvaluationStep {
     for (auto& [row, known] : known_) learn(known);
     if (Samples* results = wanted(0)) {
       results->allocate(false);
-      for (std::uint32_t run = 0; run < results->runs().size(); ++run) compute_run(run);
+      for (std::uint32_t range = 0; range < results->ranges().size(); ++range) compute_range(range);
     }
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
       Samples* results = wanted(i);
       if (results == nullptr) continue;
       results->allocate(false);
-      for (std::uint32_t run = 0; run < results->runs().size(); ++run) {
-        const Run& elements = results->runs()[run];
+      for (std::uint32_t range = 0; range < results->ranges().size(); ++range) {
+        const StridedRange& elements = results->ranges()[range];
         for (std::uint64_t k = 0; k < elements.count; ++k) {
           const Statistics& of_row = known_.at(elements.first + k * elements.step).statistics;
           const Lanes& lanes = i == 1 ? of_row.first : of_row.second;
           const double size = std::sqrt(of_row.second[0]) + std::abs(of_row.first[0]);
-          store(i, run, k, lanes,
+          store(i, range, k, lanes,
                 rounding_of(i, lanes[0]) + summing_error(rows_.length(), i == 1 ? size : lanes[0]));
         }
       }
@@ -233,7 +233,7 @@ class NormStep final : public EvaluationStep {
 
   void ask_row(std::uint64_t row) {
     const auto [entry, fresh] = known_.try_emplace(row);
-    if (fresh) entry->second.request = request(0, rows_.runs_of_row(row));
+    if (fresh) entry->second.request = request(0, rows_.ranges_of_row(row));
   }
 
   void learn(Known& known) {
@@ -247,9 +247,9 @@ class NormStep final : public EvaluationStep {
     known.statistics.second.fill(known.statistics.second[0]);
   }
 
-  void compute_run(std::uint32_t run) {
-    const Run elements = wanted(0)->runs()[run];
-    const Request x = first_requests_[run];
+  void compute_range(std::uint32_t range) {
+    const StridedRange elements = wanted(0)->ranges()[range];
+    const Request x = first_requests_[range];
     std::vector<Lanes> results(elements.count);
     std::vector<double> roundings(elements.count);
     std::array<std::vector<double>, kMaxOperands> scratch;
@@ -283,11 +283,11 @@ class NormStep final : public EvaluationStep {
       }
     }
     for (std::uint64_t k = 0; k < elements.count; ++k) {
-      store(0, run, k, results[k], roundings[k] + rounding_of(0, results[k][0]));
+      store(0, range, k, results[k], roundings[k] + rounding_of(0, results[k][0]));
     }
   }
 
-  // What errors of fp32 in x and in the statistics do to the result.
+  // The effect of fp32 errors in x and in the statistics on the result.
   double rounding_within(std::array<double, 4> arguments, double normal) const {
     const double unit = arithmetic_unit();
     const double length = static_cast<double>(given_ ? 1 : rows_.length());
@@ -305,7 +305,7 @@ class NormStep final : public EvaluationStep {
     return total;
   }
 
-  Rows rows_;
+  RowMap rows_;
   ReferenceFunction function_;
   bool softmax_;
   bool given_;                  // mean and variance are inputs

@@ -8,7 +8,7 @@
 namespace fusecalc {
 namespace {
 
-TEST_CASE("every GPU fault is one line of its own with a mend, and means unavailable") {
+TEST_CASE("every GPU fault is one distinct line with a fix, and means unavailable") {
   std::set<std::string> messages;
   for (int i = 0; i <= static_cast<int>(GpuFault::kImplausible); ++i) {
     const Error error = gpu_error(static_cast<GpuFault>(i));
@@ -21,20 +21,20 @@ TEST_CASE("every GPU fault is one line of its own with a mend, and means unavail
   }
 }
 
-TEST_CASE("the commonest fault names every way out") {
+TEST_CASE("the most common fault names every fix") {
   const std::string text = gpu_error(GpuFault::kNotPermitted).what();
   CHECK(text.find("CAP_SYS_ADMIN") != std::string::npos);
   CHECK(text.find("NVreg_RestrictProfilingToAdminUsers=0") != std::string::npos);
   CHECK(text.find("--cap-add SYS_ADMIN") != std::string::npos);
 }
 
-TEST_CASE("a detail stands in brackets, printable") {
+TEST_CASE("a detail is printed in parentheses, escaped") {
   CHECK(std::string(gpu_error(GpuFault::kNoDevice, "cuInit").what()).find(" (cuInit); ") !=
         std::string::npos);
   CHECK(std::string(gpu_error(GpuFault::kNoDevice, "a\nb").what()).find('\n') == std::string::npos);
 }
 
-TEST_CASE("what dlopen says tells a missing compiler from a broken module") {
+TEST_CASE("the message of dlopen distinguishes a missing compiler from a broken module") {
   CHECK(fault_of_load_failure("libnvrtc.so.13: cannot open shared object file: "
                               "No such file or directory") == GpuFault::kNoCompiler);
   CHECK(fault_of_load_failure("libfusecalc_gpu.so: undefined symbol: x") ==

@@ -85,7 +85,7 @@ TEST_CASE("the oldest entries go when the limit is passed") {
   CHECK(cache.load("new"));
 }
 
-TEST_CASE("a folder that is a link or cannot be made is not used, and that is no error") {
+TEST_CASE("a folder that is a link or cannot be created is not used, without an error") {
   const Folder folder;
   fs::create_directories(folder.cache().parent_path() / "elsewhere");
   fs::create_directory_symlink("elsewhere", folder.cache());

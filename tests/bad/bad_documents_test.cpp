@@ -48,7 +48,7 @@ TEST_CASE("every bad document in the sizes form is refused with its one line") {
   check_bad_documents(tests_folder("bad/sizes"));
 }
 
-TEST_CASE("a bad document is refused just so from standard input") {
+TEST_CASE("a bad document is refused the same way from standard input") {
   const auto folder = tests_folder("bad/sizes");
   for (const auto& [document, line] : expected_lines(folder)) {
     CAPTURE(document);

@@ -58,7 +58,7 @@ TEST_CASE("the result is named after the document, or else its file") {
   CHECK(csv("bad\nname.json") == csv_line("bad\\u000aname,auto,14,10,4,28.57,1.4"));
 }
 
-TEST_CASE("the element size on the command line beats the document's") {
+TEST_CASE("the element size on the command line overrides the document's") {
   const std::string document = "{\"dtype_bytes\": 4, \"operations\": " + kOps + "}";
   const auto csv = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"analyze", "-", "-f", "csv"});
@@ -80,7 +80,7 @@ TEST_CASE("an element size on the command line that makes too many bytes is refu
   CHECK(run("1317624576693539401").exit_code == 0);
 }
 
-TEST_CASE("a file that is not there is named with the reason") {
+TEST_CASE("a missing file is named with the reason") {
   const TempDir folder;
   fs::create_symlink("nowhere.json", folder / "dangling.json");
   fs::create_symlink("loop.json", folder / "loop.json");

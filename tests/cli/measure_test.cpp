@@ -51,7 +51,7 @@ class Document {
 
 const std::string kSizes = R"([{"name": "a", "input_size": 1000, "output_size": 500}])";
 
-TEST_CASE("doctor tells one line a check and whether measuring works") {
+TEST_CASE("doctor prints one line per check and whether measuring works") {
   const Finished doctor = run("doctor");
   CAPTURE(doctor.text);
   CHECK(doctor.text.find("GPU module") != std::string::npos);
@@ -61,7 +61,7 @@ TEST_CASE("doctor tells one line a check and whether measuring works") {
         doctor.code);  // what the doctor passes, works
 }
 
-TEST_CASE("where measuring is not possible, one line says why and what to mend") {
+TEST_CASE("if measuring is not possible, one line says why and how to fix it") {
   if (run("doctor").code == 0) return;  // the device tests measure
   const Document list(kSizes);
   const Finished measure = run("measure " + list.path());
@@ -72,7 +72,7 @@ TEST_CASE("where measuring is not possible, one line says why and what to mend")
   CHECK(measure.text.find('\n') == measure.text.size() - 1);
 }
 
-TEST_CASE("what is wrong with a graph, or asked of it, is said before a GPU is") {
+TEST_CASE("errors of a graph or its options are reported before a GPU is opened") {
   const Document list(
       R"({"format": "fusecalc.ops/1", "dims": {"N": 4}, "tensors": {"x": {"shape": ["N"]}},
           "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})");
@@ -88,7 +88,7 @@ TEST_CASE("what is wrong with a graph, or asked of it, is said before a GPU is")
   CHECK(run("measure " + empty.path()).text.find("no operations to measure") != std::string::npos);
 }
 
-TEST_CASE("nothing to measure, too much, and no such format are bad input") {
+TEST_CASE("no operations, too many, and unknown formats are bad input") {
   CHECK(run("measure " + Document("[]").path()).code == 2);
   std::string many = "[";
   for (int i = 0; i < 1025; ++i)

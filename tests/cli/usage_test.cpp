@@ -123,7 +123,7 @@ TEST_CASE("an element size is a whole number from 1 to 2^63 - 1") {
   }
 }
 
-TEST_CASE("an output file whose extension means nothing is refused before anything is read") {
+TEST_CASE("an output file with an unknown extension is refused before anything is read") {
   const std::string mend =
       ": the format follows from the extension; end the name in .txt, .json, .csv, .md, .dot or "
       ".mmd";

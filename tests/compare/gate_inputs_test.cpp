@@ -9,7 +9,8 @@
 
 using namespace fusecalc::testing;
 
-TEST_CASE("compare: other devices, dims, dtypes and schemas are refused, and let pass by force") {
+TEST_CASE(
+    "compare: different devices, dims, dtypes and schemas are refused, and allowed by --force") {
   const auto refused = [](const json& base, const json& fresh, const std::string& why) {
     Gate gate(base, fresh);
     CHECK(gate.run() == 2);
@@ -46,7 +47,7 @@ TEST_CASE("compare: other devices, dims, dtypes and schemas are refused, and let
   CHECK(contains(twin.document["notes"].dump(), "device uuid changed from GPU-1 to GPU-2"));
 }
 
-TEST_CASE("compare: what is no result is refused with its place") {
+TEST_CASE("compare: documents that are not results are refused, with the location") {
   const TempDir folder;
   write_file(folder / "good.json", analysis_of(json::parse(kOps)).dump());
   const auto refused = [&](const std::string& text, const std::string& why) {
@@ -168,14 +169,14 @@ TEST_CASE("compare: one side may be standard input, and not both") {
   CHECK(both.out == "");
 }
 
-TEST_CASE("compare: nothing in common is nothing to compare") {
+TEST_CASE("compare: results without common figures are refused") {
   Gate gate({{"schema", "fusecalc.analysis/1"}}, {{"schema", "fusecalc.analysis/1"}});
   CHECK(gate.run() == 2);
   CHECK(gate.err ==
         "fusecalc: nothing to compare: base.json and new.json have no figures in common\n");
 }
 
-TEST_CASE("compare: the verdict's files are written even where the gate fails") {
+TEST_CASE("compare: output files are written even if the gate fails") {
   const TempDir folder;
   json ops = json::parse(kOps);
   write_file(folder / "base.json", analysis_of(ops).dump());

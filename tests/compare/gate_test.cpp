@@ -8,7 +8,7 @@
 
 using namespace fusecalc::testing;
 
-TEST_CASE("compare: equal results pass, and nothing is said on standard error") {
+TEST_CASE("compare: equal results pass, with nothing on standard error") {
   Gate analytic(analysis_of(json::parse(kOps)), analysis_of(json::parse(kOps)));
   CHECK(analytic.run() == 0);
   CHECK(analytic.run({"--strict"}) == 0);
@@ -21,7 +21,7 @@ TEST_CASE("compare: equal results pass, and nothing is said on standard error") 
   CHECK(on_device.verdict("auto", "pipeline_time") == "same");
 }
 
-TEST_CASE("compare: an output more fails the gate and names the tensor that is now written") {
+TEST_CASE("compare: an additional output fails the gate and names the tensor that is now written") {
   json ops = json::parse(kOps);
   ops["outputs"] = {"y", "h"};
   Gate gate(analysis_of(json::parse(kOps)), analysis_of(ops));
@@ -51,7 +51,7 @@ TEST_CASE("compare: improvements pass and are shown; strict fails on them") {
   CHECK(contains(gate.err, "new.json: different from base.json: "));
 }
 
-TEST_CASE("compare: measured bytes may grow by 1 %, and by what the counters do not tell apart") {
+TEST_CASE("compare: measured bytes may grow by 1 %, and by counter noise") {
   const auto written = [](std::uint64_t read, std::uint64_t write) {
     return measured([&](json& figures) {
       figures["dram_read"] = read;
@@ -76,7 +76,7 @@ TEST_CASE("compare: measured bytes may grow by 1 %, and by what the counters do 
   CHECK(noise.run() == 0);
 }
 
-TEST_CASE("compare: a time is worse beyond 5 %, and only where the spreads do not overlap") {
+TEST_CASE("compare: a time is worse beyond 5 %, if the p10 to p90 ranges do not overlap") {
   Gate within(measurement(), timed(10.4, 10.3, 10.5));
   CHECK(within.run() == 0);
   CHECK(within.verdict("auto", "time") == "same");
@@ -97,7 +97,7 @@ TEST_CASE("compare: a time is worse beyond 5 %, and only where the spreads do no
   CHECK(faster.verdict("auto", "time") == "better");
 }
 
-TEST_CASE("compare: a wrong result fails, whatever its bytes and times") {
+TEST_CASE("compare: a wrong result fails regardless of its bytes and times") {
   json fresh = measurement();
   fresh["plans"]["auto"]["verified"] = {{"max_rel_err", 1.0}, {"tolerance", 0.01}, {"ok", false}};
   Gate gate(measurement(), fresh);
@@ -154,7 +154,7 @@ TEST_CASE("compare: split and merged kernels are named as such") {
   CHECK(without.finding("explicit", "bytes")["change"] == "removed");
 }
 
-TEST_CASE("compare: zero and null baselines are compared as far as they go, and said") {
+TEST_CASE("compare: zero and null baselines are compared where possible, and reported") {
   json base = analysis_of(json::parse(kOps));
   json fresh = base;
   base["plans"]["auto"]["total"] = 0;
@@ -195,7 +195,7 @@ TEST_CASE("compare: lists of sizes have their two totals") {
   CHECK(gate.finding("auto", "bytes")["delta"] == 2);
 }
 
-TEST_CASE("compare: findings are sorted worst first, or as asked") {
+TEST_CASE("compare: findings are sorted worst first, or by --sort") {
   json base = analysis_of(json::parse(kOps));
   json fresh = base;
   fresh["plans"]["unfused"]["total"] = 24000;  // +4000, +20 %

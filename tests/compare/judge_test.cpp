@@ -34,7 +34,7 @@ TEST_CASE("analytic bytes: a single byte counts, at any size") {
   CHECK(judge_bytes(0, 0, kNone) == Ruling::kSame);
 }
 
-TEST_CASE("a share is kept to the byte") {
+TEST_CASE("a percentage is exact to the byte") {
   // 29 % of 100 is 29, though 0.29 * 100 in doubles is less.
   CHECK(judge_bytes(100, 129, {.percent = 29}) == Ruling::kWithin);
   CHECK(judge_bytes(100, 130, {.percent = 29}) == Ruling::kWorse);
@@ -42,7 +42,7 @@ TEST_CASE("a share is kept to the byte") {
   CHECK(judge_bytes(100, 105, {.amount = 4}) == Ruling::kWorse);
 }
 
-TEST_CASE("measured bytes: within the share, or lost in the whole") {
+TEST_CASE("measured bytes: within the percentage, or small compared with the total") {
   CHECK(judge_dram(1000, 1010, 1000, kOnePercent) == Ruling::kSame);
   CHECK(judge_dram(1000, 1011, 1000, kOnePercent) == Ruling::kWorse);
   CHECK(judge_dram(1000, 989, 1000, kOnePercent) == Ruling::kBetter);
@@ -53,7 +53,7 @@ TEST_CASE("measured bytes: within the share, or lost in the whole") {
   CHECK(judge_dram(1000, 1001, 100'000, kNone) == Ruling::kWorse);
 }
 
-TEST_CASE("times: beyond the share, and only where the spreads are apart") {
+TEST_CASE("times: beyond the percentage, and only if the p10 to p90 ranges do not overlap") {
   constexpr Tolerance kFive{.percent = 5};
   const MeasuredTime base = time(100, 98, 103);
   CHECK(judge_time(base, time(105, 104, 106), kFive) == Ruling::kSame);
@@ -64,7 +64,7 @@ TEST_CASE("times: beyond the share, and only where the spreads are apart") {
   CHECK(judge_time(base, time(200, 90, 300), kFive) == Ruling::kNoise);
 }
 
-TEST_CASE("tolerances are shares, bytes, microseconds or 0") {
+TEST_CASE("tolerances are percentages, bytes, microseconds or 0") {
   CHECK(parsed(Quantity::kBytes, "0") == kNone);
   CHECK(parsed(Quantity::kBytes, "0%") == kNone);
   CHECK(parsed(Quantity::kDram, "1.5%") == Tolerance{.percent = 1.5});
@@ -84,7 +84,7 @@ TEST_CASE("tolerances are shares, bytes, microseconds or 0") {
   CHECK(to_string(Quantity::kTime, parsed(Quantity::kTime, "2.5us")) == "2.5us");
 }
 
-TEST_CASE("the last rule that matches and has the quantity decides") {
+TEST_CASE("the last rule that matches and has the quantity applies") {
   Tolerances tolerances;
   const std::vector<std::string> kernels = {"add+relu"};
   const Place kernel{.spec = "adam", .plan = "auto", .kernels = kernels};
@@ -112,7 +112,7 @@ TEST_CASE("a rule names its scope before a colon") {
   }
 }
 
-TEST_CASE("tensors that make the difference are named, the largest first") {
+TEST_CASE("tensors that account for the difference are named, the largest first") {
   KernelFigures before;
   before.bytes = 100;
   before.lists_tensors = true;

@@ -58,7 +58,7 @@ TEST_CASE("kernels that hold the same ops match in any order") {
         Texts{"renamed 0>1", "same 1>0"});  // a name follows the order of the ops
 }
 
-TEST_CASE("split, merged, regrouped, altered, added and removed are told apart") {
+TEST_CASE("split, merged, regrouped, altered, added and removed are distinguished") {
   CHECK(matches({kernel({"a", "b"})}, {kernel({"a"}), kernel({"b"})}) == Texts{"split 0>01"});
   CHECK(matches({kernel({"a"}), kernel({"b"})}, {kernel({"a", "b"})}) == Texts{"merged 01>0"});
   CHECK(matches({kernel({"a", "b"}), kernel({"c"})}, {kernel({"a"}), kernel({"b", "c"})}) ==

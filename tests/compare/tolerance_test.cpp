@@ -8,7 +8,7 @@
 
 using namespace fusecalc::testing;
 
-TEST_CASE("compare: a byte more is within a tolerance that is asked for, and else beyond it") {
+TEST_CASE("compare: one more byte is within an explicit tolerance, and worse otherwise") {
   json base = analysis_of(json::parse(kOps));
   json fresh = base;
   fresh["plans"]["auto"]["total"] = 12120;  // 1 % more
@@ -27,7 +27,7 @@ TEST_CASE("compare: a byte more is within a tolerance that is asked for, and els
   CHECK(gate.run({"--tolerance", "bytes=1%", "--tolerance", "bytes=0"}) == 1);  // the last decides
 }
 
-TEST_CASE("compare: what a tolerance cannot be is refused") {
+TEST_CASE("compare: invalid tolerances are refused") {
   const TempDir folder;
   write_file(folder / "a.json", analysis_of(json::parse(kOps)).dump());
   const auto refused = [&](const Words& options, const std::string& why) {

@@ -27,7 +27,7 @@ unsigned mode_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a file appears when it is finished, and nothing is left beside it") {
+TEST_CASE("a file appears when it is finished, without leftovers") {
   const TempDir folder;
   Output output = Output::file((folder / "out.csv").string());
   output.write("first,");
@@ -89,7 +89,7 @@ TEST_CASE("a symbolic link stays, and what it points to is written") {
   CHECK(names_in(folder / "kept").size() == 1);
 }
 
-TEST_CASE("a link to a file that is still to come brings it about") {
+TEST_CASE("a link to a missing file creates the file") {
   const TempDir folder;
   fs::create_symlink("link2.json", folder / "link.json");
   fs::create_symlink("real.json", folder / "link2.json");
@@ -99,7 +99,7 @@ TEST_CASE("a link to a file that is still to come brings it about") {
   CHECK(read_file(folder / "real.json") == "new");
 }
 
-TEST_CASE("a link that leads to itself is refused and stays") {
+TEST_CASE("a link to itself is refused and kept") {
   const TempDir folder;
   const std::string loop = (folder / "loop.json").string();
   fs::create_symlink("loop.json", loop);

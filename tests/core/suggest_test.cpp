@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 3> kKeys = {"name", "input_size", "output
 
 }  // namespace
 
-TEST_CASE("a slip of the finger is recognised") {
+TEST_CASE("a typing error is recognised") {
   CHECK(nearest("inputsize", kKeys) == "input_size");      // one letter missing
   CHECK(nearest("output__size", kKeys) == "output_size");  // one too many
   CHECK(nearest("naem", kKeys) == "name");                 // two swapped
@@ -25,7 +25,7 @@ TEST_CASE("of two candidates the nearer wins") {
   CHECK(nearest("utput_size", kKeys) == "output_size");
 }
 
-TEST_CASE("a different word is no slip") {
+TEST_CASE("a different word is not a typing error") {
   CHECK(nearest("flops", kKeys) == "");
   CHECK(nearest("size", kKeys) == "");
   CHECK(nearest("", kKeys) == "");

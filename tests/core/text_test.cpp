@@ -6,7 +6,7 @@
 
 using namespace fusecalc;
 
-TEST_CASE("a message shows text as it is unless it would steer the terminal") {
+TEST_CASE("text in messages is escaped only where it would control the terminal") {
   CHECK(printable("layer norm λ→😀") == "layer norm λ→😀");
   CHECK(printable("a\nb\tc") == "a\\u000ab\\u0009c");
   CHECK(printable("\x1b[2J") == "\\u001b[2J");
@@ -24,7 +24,7 @@ TEST_CASE("bytes that are not UTF-8 are shown in hex") {
   CHECK(printable("\xe2\x82") == "\\xe2\\x82");
 }
 
-TEST_CASE("long text is cut, though never inside a character") {
+TEST_CASE("long text is truncated, but never inside a character") {
   CHECK(printable("abcdef", 6) == "abcdef");
   CHECK(printable("abcdefg", 6) == "abcdef...");
   CHECK(printable("abcdeλλ", 6) == "abcdeλ...");

@@ -216,7 +216,7 @@ TEST_CASE("floating-point operations count each product and sum once") {
         3 * 2 * 4 * 6 * 10);
 }
 
-TEST_CASE("what does not fit is refused where it stands") {
+TEST_CASE("shapes that do not fit are refused with the location") {
   CHECK(fault("add", R"("a", "b")", R"("a": {"shape": [2, 3]}, "b": {"shape": [2]})") ==
         "/ops/0/inputs/1: \"b\" of shape [2] does not broadcast with \"a\" of shape [2, 3]");
   CHECK(fault("sum", R"("a")", R"("a": {"shape": [2, 3]})", R"("attrs": {"axis": 2})") ==

@@ -44,7 +44,7 @@ TEST_CASE("a string is read with its escapes resolved") {
   CHECK(text_in("\"\u00e9\u20ac\U0001f600\x7f\"") == "\u00e9\u20ac\U0001f600\x7f");
 }
 
-TEST_CASE("a boolean is read as it stands") {
+TEST_CASE("a boolean is read") {
   CHECK(reader_of("true").read_boolean());
   CHECK_FALSE(reader_of("false").read_boolean());
   CHECK_THROWS_WITH_AS(reader_of("null").read_boolean(), "x.json: must be true or false, not null",
@@ -149,7 +149,7 @@ TEST_CASE("what a caller finds wrong is reported with document and pointer") {
   CHECK_THROWS_WITH_AS(read(), "x.json: /0/first: is not to our taste", Error);
 }
 
-TEST_CASE("a byte order mark before the document is passed over") {
+TEST_CASE("a byte order mark before the document is skipped") {
   JsonReader reader = reader_of("\xEF\xBB\xBF [] x");
   reader.read_array([](std::size_t) {});
   CHECK_THROWS_WITH_AS(
@@ -157,7 +157,7 @@ TEST_CASE("a byte order mark before the document is passed over") {
       "x.json: line 1, column 5: not JSON: expected the end of the document, found \"x\"", Error);
 }
 
-TEST_CASE("white space of every kind may stand around every token") {
+TEST_CASE("white space of every kind is allowed around every token") {
   JsonReader reader = reader_of(" \t\r\n[ \n1\t,\r\n2 ]\n\n");
   std::uint64_t sum = 0;
   reader.read_array([&](std::size_t) { sum += reader.read_count("a count"); });

@@ -77,7 +77,7 @@ TEST_CASE("empty containers are two characters") {
         }) == "{\n  \"a\": []\n}\n");
 }
 
-TEST_CASE("strings escape what JSON and terminals cannot take and leave the rest") {
+TEST_CASE("strings escape only what JSON and terminals require") {
   CHECK(array_of("a\"b\\c/d") == "[\"a\\\"b\\\\c/d\"]\n");
   CHECK(array_of("\n\t\x1b\x7f") == "[\"\\u000a\\u0009\\u001b\\u007f\"]\n");
   CHECK(array_of(std::string_view("\0", 1)) == "[\"\\u0000\"]\n");

@@ -52,7 +52,7 @@ TEST_CASE("one kernel per operation moves its bytes, and the fused one moves the
   CHECK(result.fused.key == "auto");
 }
 
-TEST_CASE("two readings that agree stand, else the median of three does") {
+TEST_CASE("the first of two readings that agree is used, otherwise the median of three") {
   Example example;
   example.measure();
   // Three kernels alone, the chain back to back, the fused one: each read twice.
@@ -81,7 +81,7 @@ TEST_CASE("tensors are shared between neighbours, as large as either needs, and 
   CHECK(example.gpu.live_buffers == 0);
 }
 
-TEST_CASE("all counting is over before the first timing") {
+TEST_CASE("all counting ends before the first timing") {
   Example example;
   example.measure();
   const auto& log = example.gpu.log;
@@ -95,7 +95,7 @@ TEST_CASE("all counting is over before the first timing") {
   CHECK(last_count < first_time);
 }
 
-TEST_CASE("timing alone counts nothing, and says so instead of zero") {
+TEST_CASE("timing alone reports no counts and the reason, not zero") {
   Example example;
   example.options.counters = false;
   const Measurement result = example.measure();
@@ -105,7 +105,7 @@ TEST_CASE("timing alone counts nothing, and says so instead of zero") {
   CHECK(result.fused.pipeline.time.has_value());
 }
 
-TEST_CASE("one cache mode alone leaves the other out, with the reason") {
+TEST_CASE("with one cache mode, the figures of the other are missing with the reason") {
   Example example;
   SUBCASE("pipeline") {
     example.options.isolated = false;

@@ -31,7 +31,7 @@ const char* const kChain = R"({"format": "fusecalc.ops/1", "dtype": "f32",
     "ops": [{"name": "a", "op": "add", "inputs": ["x", 3], "output": "s"},
             {"name": "b", "op": "square", "inputs": ["s"], "output": "y"}]})";
 
-TEST_CASE("a kernel that writes the wrong numbers is caught, in both plans") {
+TEST_CASE("a kernel that writes wrong numbers is detected in both plans") {
   FakeBackend gpu;
   const OpGraph graph = graph_of(kChain);
   const Measurement result = measured(gpu, graph, {.runs = 10});
@@ -69,7 +69,7 @@ TEST_CASE("both plans are counted and timed, kernel by kernel and back to back")
   CHECK(!result.synthetic);
 }
 
-TEST_CASE("what two kernels share was compiled once, and is paid back once") {
+TEST_CASE("a source shared by two kernels counts once in the compile time") {
   FakeBackend gpu;
   gpu.compile_seconds = 1;
   gpu.timed = [](const FakeBackend::Launches& launches) {
@@ -101,7 +101,7 @@ TEST_CASE("blocks that share a row begin with a workspace of zeros") {
   CHECK(std::ranges::any_of(gpu.log, zeroed));
 }
 
-TEST_CASE("a kernel without code is left out with its reason, and the others are measured") {
+TEST_CASE("a kernel without code is skipped with its reason, and the others are measured") {
   FakeBackend gpu;
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [1, 4, 8, 8]}, "w": {"shape": [4, 4, 3, 3]}},
@@ -132,7 +132,8 @@ void library_takes(FakeBackend& gpu, double seconds) {
   };
 }
 
-TEST_CASE("a fused product is the library's where that is faster, and ours otherwise") {
+TEST_CASE(
+    "a fused product runs in the library if that is faster, and in a generated kernel otherwise") {
   FakeBackend gpu;
   library_takes(gpu, 0.8e-3);
   Measurement result = measured(gpu, graph_of(kLinearRelu), {.runs = 10});
@@ -154,7 +155,7 @@ TEST_CASE("a fused product is the library's where that is faster, and ours other
   CHECK(slow.sources.size() == 2);  // relu alone, and the fused kernel
 }
 
-TEST_CASE("without the library a lone product is generated, and says why") {
+TEST_CASE("without the library an unfused product is generated, with the reason") {
   FakeBackend gpu;
   gpu.has_library = false;
   const Measurement result = measured(gpu, graph_of(kLinearRelu), {.runs = 10});
@@ -168,7 +169,7 @@ TEST_CASE("without the library a lone product is generated, and says why") {
   CHECK(gpu.sources.size() == 3);
 }
 
-TEST_CASE("a copy that makes an operand ready is not what a kernel's figures are about") {
+TEST_CASE("a kernel's resources are not those of the packing of its operand") {
   // Heads that lie apart are no columns with one stride.
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [2, 4, 64, 32]}, "w": {"shape": [256, 128]}},
@@ -203,7 +204,7 @@ TEST_CASE("whole rows of a product come in two tilings, of which the faster runs
         "2.0 times as fast as wgmma, rows of 128 x 192 in clusters of 2");
 }
 
-TEST_CASE("a grid of clusters that take one piece after another is no larger than runs at once") {
+TEST_CASE("a persistent grid of clusters is no larger than what is resident at once") {
   FakeBackend gpu;
   std::set<unsigned> grids;
   gpu.timed = [&](const FakeBackend::Launches& launches) {

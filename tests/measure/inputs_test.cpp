@@ -30,7 +30,7 @@ void check_range(const OpGraph& graph, const std::vector<GraphInput>& inputs, st
   CHECK(fill.high == high);
 }
 
-TEST_CASE("only what must be positive is") {
+TEST_CASE("only inputs that must be positive are") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 1000},
     "tensors": {"p": {"shape": ["N"]}, "m": {"shape": ["N"]}, "v": {"shape": ["N"]}},
     "ops": [{"op": "sqrt", "inputs": ["v"], "output": "r"},
@@ -97,7 +97,7 @@ TEST_CASE("scattered rows are all different") {
   }
 }
 
-TEST_CASE("weights shrink with the products that are added up") {
+TEST_CASE("the range of weights shrinks with the number of terms") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [8, 4096]}, "w": {"shape": [16, 4096]},
                 "q": {"shape": [16, 4096], "dtype": "i8"}},

@@ -32,7 +32,7 @@ TEST_CASE("the median's uncertainty is the interval between two order statistics
   CHECK(median_uncertainty(sorted).value() == doctest::Approx(4.5 / 108.5));
 }
 
-TEST_CASE("sampling ends when the median has settled, the budget is spent or enough was asked") {
+TEST_CASE("sampling ends when the median has settled, or at the budget or the sample limit") {
   const StoppingRule rule{.min_samples = 6, .max_samples = 8, .settled = 0.01, .budget_s = 1};
   CHECK_FALSE(enough(rule, runs_of({1, 1, 1, 1, 1}), 100));  // the fewest come first
   CHECK(enough(rule, runs_of({1, 1, 1, 1, 1, 1}), 0));
@@ -41,7 +41,7 @@ TEST_CASE("sampling ends when the median has settled, the budget is spent or eno
   CHECK(enough(rule, runs_of({1, 2, 1, 2, 1, 2, 1, 2}), 0.5));
 }
 
-TEST_CASE("samples under a throttled clock are set aside and told") {
+TEST_CASE("samples under a throttled clock are excluded and counted") {
   std::vector<TimedRun> runs = runs_of({1, 1, 1, 9});
   for (TimedRun& run : runs) run.sm_clock_hz = 2e9;
   runs[3].sm_clock_hz = 1.4e9;  // 70 % of 2 GHz
@@ -56,7 +56,7 @@ TEST_CASE("samples under a throttled clock are set aside and told") {
   CHECK(summarize(runs, 2e9).throttled == 1);
 }
 
-TEST_CASE("samples are never set aside to the last: most of them throttled, all of them stand") {
+TEST_CASE("if most samples are throttled, all of them are used") {
   std::vector<TimedRun> runs = runs_of({2, 3, 4});
   for (TimedRun& run : runs) run.slowed = true;
   const TimeSpread spread = summarize(runs, 2e9);
@@ -66,7 +66,7 @@ TEST_CASE("samples are never set aside to the last: most of them throttled, all 
   CHECK(spread.min == 2);
 }
 
-TEST_CASE("a device that tells no clock is taken at its word") {
+TEST_CASE("without clock readings no sample is excluded") {
   CHECK(summarize(runs_of({1, 2}), 2e9).throttled == 0);
 }
 

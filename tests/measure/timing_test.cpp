@@ -27,9 +27,9 @@ struct Turns {
   }
 };
 
-TEST_CASE("works are timed by turns, so that a device that slows down slows all of them") {
+TEST_CASE("runs of works alternate, so that a device that slows down slows all of them") {
   Turns turns;
-  const auto times = time_by_turns(turns.gpu, turns.works, {.min_samples = 2, .max_samples = 2});
+  const auto times = time_alternating(turns.gpu, turns.works, {.min_samples = 2, .max_samples = 2});
   CHECK(turns.order == "ababababab");  // three turns to warm up, two that count
   REQUIRE(times.size() == 2);
   CHECK(times[0]->samples == 2);
@@ -37,20 +37,20 @@ TEST_CASE("works are timed by turns, so that a device that slows down slows all 
   CHECK(times[1]->median == doctest::Approx(5e-3));
 }
 
-TEST_CASE("what has settled takes no more turns") {
+TEST_CASE("a work whose median has settled is not run again") {
   Turns turns;
   // The second work never varies and is done at the fewest samples; the first drifts to the most.
-  const auto times = time_by_turns(
+  const auto times = time_alternating(
       turns.gpu, turns.works, {.min_samples = 6, .max_samples = 9, .settled = 1e-3, .budget_s = 9});
   CHECK(times[0]->samples == 9);
   CHECK(times[1]->samples == 6);
   CHECK(turns.order.ends_with("abaaa"));
 }
 
-TEST_CASE("nothing to time takes no turn") {
+TEST_CASE("without works there are no turns") {
   FakeBackend gpu;
   std::vector<std::size_t> heard;
-  CHECK(time_by_turns(gpu, {}, {}, [&](std::size_t turn) { heard.push_back(turn); }).empty());
+  CHECK(time_alternating(gpu, {}, {}, [&](std::size_t turn) { heard.push_back(turn); }).empty());
   CHECK(gpu.log.empty());
 }
 

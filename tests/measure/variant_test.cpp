@@ -30,7 +30,7 @@ TEST_CASE("the fastest variant runs, and says by how much") {
   timed(gpu, {{1, 103}, {2, 100}, {3, 150}});
   PreparedKernel kernel{.name = "k", .analytic = {}};
   kernel.variants = {variant(1, "ours"), variant(2, "theirs"), variant(3, "another")};
-  settle(gpu, kernel);
+  choose_variant(gpu, kernel);
   CHECK(std::get<Launch>(kernel.steps.at(0)).kernel.id == 2);
   CHECK(kernel.schedule == "schedule of theirs");
   CHECK(kernel.choice == "3 % faster than ours");
@@ -42,7 +42,7 @@ TEST_CASE("of equals the first runs") {
   timed(gpu, {{1, 100}, {2, 100}});
   PreparedKernel kernel{.name = "k", .analytic = {}};
   kernel.variants = {variant(1, "ours"), variant(2, "theirs")};
-  settle(gpu, kernel);
+  choose_variant(gpu, kernel);
   CHECK(std::get<Launch>(kernel.steps.at(0)).kernel.id == 1);
   CHECK(kernel.choice == "as fast as theirs");
 }
@@ -67,7 +67,7 @@ TEST_CASE("variants take turns, and a slow run in between decides nothing") {
 TEST_CASE("a kernel of one variant is left as it is") {
   FakeBackend gpu;
   PreparedKernel kernel{.name = "k", .analytic = {}, .schedule = "stream"};
-  settle(gpu, kernel);
+  choose_variant(gpu, kernel);
   CHECK(kernel.schedule == "stream");
   CHECK(gpu.log.empty());
 }

@@ -192,7 +192,7 @@ TEST_CASE("argmax may name any of the largest that rounding cannot tell apart") 
   CHECK_FALSE(bench.check().ok);
 }
 
-TEST_CASE("what the reference cannot tell is said, and is no failure") {
+TEST_CASE("what the reference cannot evaluate is reported, and is not a failure") {
   Bench bench(R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [4]}, "c": {"shape": [4]}},
     "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "output": "c"},
@@ -202,7 +202,7 @@ TEST_CASE("what the reference cannot tell is said, and is no failure") {
   CHECK(result.ok);
   CHECK(result.checked == 4);
   REQUIRE(result.unchecked.size() == 1);
-  CHECK(result.unchecked[0] == "d: \"mine\" is a custom op: nothing says what it computes");
+  CHECK(result.unchecked[0] == "d: \"mine\" is a custom op: its computation is unknown");
 }
 
 TEST_CASE("two plans are compared over every element") {
@@ -226,7 +226,7 @@ TEST_CASE("two plans are compared over every element") {
   CHECK(result.worst.ends_with("(1 of 2000 elements exceed the tolerance)"));
 }
 
-TEST_CASE("half of a patched tensor's samples lie where it was patched") {
+TEST_CASE("half of the samples of a scatter are in rows that it writes") {
   // 4 rows of 5000 are written: samples of the whole would hardly ever meet one.
   Bench bench(R"({"format": "fusecalc.ops/1",
     "tensors": {"t": {"shape": [5000, 3]}, "at": {"shape": [4], "dtype": "i64"},
@@ -245,7 +245,7 @@ TEST_CASE("half of a patched tensor's samples lie where it was patched") {
   CHECK_FALSE(bench.check().ok);
 }
 
-TEST_CASE("a jump excuses another number, and none that is missing") {
+TEST_CASE("a discontinuity permits another number, but not a missing one") {
   // Whether x + 1 - 1 is below x is up to roundings; what follows from it may be either.
   Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [1000]}},
     "ops": [{"op": "add", "inputs": ["x", 1], "output": "up"},
@@ -263,7 +263,7 @@ TEST_CASE("a jump excuses another number, and none that is missing") {
   CHECK_FALSE(compared().ok);
 }
 
-TEST_CASE("where the reference gives up, plans are held against each other and nothing else") {
+TEST_CASE("if the reference fails, plans are compared only with each other") {
   Bench bench(kNorm);
   const auto others = bench.outputs();
   const Verifier verifier(bench.graph, bench.inputs, whole_of(bench.graph).results, 1, 64, 1);
@@ -282,7 +282,7 @@ TEST_CASE("where the reference gives up, plans are held against each other and n
   }
 }
 
-TEST_CASE("a kernel is checked alone, however deep in the graph it is") {
+TEST_CASE("a kernel is checked alone, at any depth in the graph") {
   // The reference cannot follow y through the custom op, but it can from c.
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [6]}, "c": {"shape": [6]}, "b": {"shape": [6]}},
@@ -319,7 +319,7 @@ TEST_CASE("a kernel is checked alone, however deep in the graph it is") {
   }
 }
 
-TEST_CASE("whatever the graph, the reference answers or says why it does not") {
+TEST_CASE("for any graph, the reference gives values or a reason") {
   std::size_t answered = 0;
   std::size_t refused = 0;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -341,7 +341,7 @@ TEST_CASE("whatever the graph, the reference answers or says why it does not") {
   CHECK(answered > 10);
 }
 
-TEST_CASE("the worse of two verifications stands for both") {
+TEST_CASE("the worse of two verifications is the result of both") {
   const Verification good{.max_rel_err = 1e-7, .tolerance = 1e-6, .checked = 3};
   const Verification bad{.max_rel_err = 0.9, .tolerance = 0.5, .ok = false, .worst = "y[0]"};
   CHECK(worse_of(good, bad).worst == "y[0]");

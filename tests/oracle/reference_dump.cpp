@@ -35,7 +35,7 @@ void dump(const char* path) {
     std::printf("tensor %s %s", tensor.name.c_str(),
                 std::string(name_of(tensor.type.dtype)).c_str());
     for (const Expected& expected : answer.elements) {
-      std::printf(" %.17g %.17g", expected.value, expected.spread);
+      std::printf(" %.17g %.17g", expected.value, expected.rounding_error);
     }
     std::printf("\n");
   }

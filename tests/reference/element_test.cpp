@@ -35,7 +35,7 @@ TEST_CASE("floats of every width are read from their bits") {
   CHECK(decode(DType::kFp4E2m1, nibbles, 2) == 0.5);   // 0 00 1
 }
 
-TEST_CASE("infinities and what is no number stay so") {
+TEST_CASE("infinities and NaN are preserved") {
   CHECK(decode(DType::kF16, bytes(0x00, 0x7c), 0) == INFINITY);
   CHECK(decode(DType::kBf16, bytes(0x80, 0xff), 0) == -INFINITY);
   CHECK(decode(DType::kFp8E5m2, bytes(0xfc), 0) == -INFINITY);

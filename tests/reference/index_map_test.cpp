@@ -4,19 +4,19 @@
 
 #include <array>
 
-#include "reference/rows.hpp"
+#include "reference/row_map.hpp"
 
 namespace fusecalc {
 namespace {
 
 // The sources of a run, one by one.
-std::vector<std::uint64_t> sources_of(const IndexMap& map, const Run& run) {
+std::vector<std::uint64_t> sources_of(const IndexMap& map, const StridedRange& range) {
   std::vector<Repeated> sources;
-  map.append(run, sources);
+  map.append(range, sources);
   std::vector<std::uint64_t> elements;
   for (const Repeated& source : sources) {
-    for (std::uint64_t i = 0; i < source.run.count; ++i) {
-      elements.insert(elements.end(), source.times, source.run.first + i * source.run.step);
+    for (std::uint64_t i = 0; i < source.range.count; ++i) {
+      elements.insert(elements.end(), source.times, source.range.first + i * source.range.step);
     }
   }
   return elements;
@@ -33,12 +33,12 @@ TEST_CASE("broadcasting repeats elements") {
   CHECK(sources_of(IndexMap::broadcast({2, 3}, {}), {2, 1, 4}) == Elements{0, 0, 0, 0});
 }
 
-TEST_CASE("a run keeps its shape where the axes are the same") {
+TEST_CASE("a range stays one range if the axes are the same") {
   const IndexMap same = IndexMap::broadcast({5, 7, 11}, {5, 7, 11});
   std::vector<Repeated> sources;
   same.append({3, 13, 20}, sources);
   REQUIRE(sources.size() == 1);
-  CHECK(sources[0].run == Run{3, 13, 20});
+  CHECK(sources[0].range == StridedRange{3, 13, 20});
 }
 
 TEST_CASE("a permutation turns rows into columns") {
@@ -52,7 +52,7 @@ TEST_CASE("a permutation turns rows into columns") {
   CHECK(sources.size() == 1);
 }
 
-TEST_CASE("every run through a map is what its elements are one by one") {
+TEST_CASE("mapping a range equals mapping its elements one by one") {
   const Shape shape = {3, 4, 5};
   const IndexMap map(shape, std::array<std::uint64_t, 3>{1, 0, 7}, 2);
   for (std::uint64_t first = 0; first < 60; ++first) {
@@ -68,25 +68,25 @@ TEST_CASE("every run through a map is what its elements are one by one") {
   }
 }
 
-TEST_CASE("elements become runs where they rise evenly") {
-  const std::vector<Run> runs = runs_of(Elements{4, 6, 8, 7, 7, 8});
-  REQUIRE(runs.size() == 3);
-  CHECK(runs[0] == Run{4, 2, 3});
-  CHECK(runs[1] == Run{.first = 7});
-  CHECK(runs[2] == Run{7, 1, 2});
+TEST_CASE("evenly rising elements become ranges") {
+  const std::vector<StridedRange> ranges = ranges_of(Elements{4, 6, 8, 7, 7, 8});
+  REQUIRE(ranges.size() == 3);
+  CHECK(ranges[0] == StridedRange{4, 2, 3});
+  CHECK(ranges[1] == StridedRange{.first = 7});
+  CHECK(ranges[2] == StridedRange{7, 1, 2});
 }
 
 TEST_CASE("rows are numbered in memory order, whatever axes they run along") {
   // [2, 3, 4], reducing the outer and the inner axis: row 1 is 4..7 and 16..19.
-  const Rows rows(row_layout({2, 3, 4}, {true, false, true}));
+  const RowMap rows(row_layout({2, 3, 4}, {true, false, true}));
   CHECK(rows.length() == 8);
-  CHECK(rows.runs_of_row(1) == std::vector<Run>{{4, 1, 4}, {16, 1, 4}});
+  CHECK(rows.ranges_of_row(1) == std::vector<StridedRange>{{4, 1, 4}, {16, 1, 4}});
   CHECK(rows.row_of(18) == 1);
   CHECK(rows.row_of(9) == 2);
-  const Rows columns(row_layout({5, 6}, {true, false}));
-  CHECK(columns.runs_of_row(2) == std::vector<Run>{{2, 6, 5}});
-  const Rows single(row_layout({1, 1}, {true, false}));
-  CHECK(single.runs_of_row(0) == std::vector<Run>{{.first = 0}});
+  const RowMap columns(row_layout({5, 6}, {true, false}));
+  CHECK(columns.ranges_of_row(2) == std::vector<StridedRange>{{2, 6, 5}});
+  const RowMap single(row_layout({1, 1}, {true, false}));
+  CHECK(single.ranges_of_row(0) == std::vector<StridedRange>{{.first = 0}});
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST_CASE("every type holds what is drawn for it") {
   }
 }
 
-TEST_CASE("an input's data wins over its fill") {
+TEST_CASE("an input's data overrides its fill") {
   const std::array<std::int64_t, 3> rows = {4, 2, 9};
   InputData input{.fill = {.dtype = DType::kI32, .low = 0, .high = 10, .seed = 1}};
   CHECK(input.value(2) == drawn(DType::kI32, 1, 2, 0, 10));

@@ -185,7 +185,7 @@ TEST_CASE("dropout keeps what its draw says, scaled") {
   CHECK(y != given.values("z"));  // another op, other elements
 }
 
-TEST_CASE("dropout's draws are those that they were") {
+TEST_CASE("dropout's draws do not change between versions") {
   CHECK(dropout_draw(0, 0) == 0x23417d);
   CHECK(dropout_draw(0, 1) == 0x946d6);
   CHECK(dropout_draw(1, 0) == 0x304e76);
@@ -193,7 +193,7 @@ TEST_CASE("dropout's draws are those that they were") {
   CHECK(dropout_draw(std::uint64_t{1} << 63U, 5) == 0x668f9a);
 }
 
-TEST_CASE("dropout's draws are as often small as p says, whatever those beside them are") {
+TEST_CASE("dropout's draws are below p with probability p, independently of adjacent draws") {
   constexpr std::uint64_t kCount = 1U << 18U;
   // Four standard deviations of how many of kCount are found where each is with probability p.
   const auto expected = [](std::uint64_t found, double p) {
@@ -231,7 +231,7 @@ TEST_CASE("dropout's draws are as often small as p says, whatever those beside t
   }
 }
 
-TEST_CASE("single elements are what they are among all others") {
+TEST_CASE("single elements equal those of a full evaluation") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [6, 5, 4]}, "w": {"shape": [4, 4]}},
     "ops": [{"op": "permute_view", "inputs": ["x"], "output": "v", "perm": [1, 2, 0]},
@@ -267,7 +267,7 @@ TEST_CASE("a chain of ten thousand ops is no deeper than a short one") {
   CHECK(given.values("x10000") == Values{-9999, -9998, -9997, -9996});
 }
 
-TEST_CASE("what takes too much work, or means nothing, is said and not done") {
+TEST_CASE("too much work and custom ops are reported, not evaluated") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 65536},
     "tensors": {"x": {"shape": ["N", "N"]}, "w": {"shape": ["N", "N"]}, "c": {"shape": [4]}},
     "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "y"},
@@ -283,10 +283,10 @@ TEST_CASE("what takes too much work, or means nothing, is said and not done") {
   };
   CHECK(answer("y").reason == "");
   CHECK(answer("z").reason.starts_with("too much work for the reference"));
-  CHECK(answer("d").reason == "\"mine\" is a custom op: nothing says what it computes");
+  CHECK(answer("d").reason == "\"mine\" is a custom op: its computation is unknown");
 }
 
-TEST_CASE("a given tensor is taken as it is, whatever would write it") {
+TEST_CASE("a given tensor is used as it is, regardless of the op that writes it") {
   const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2]},
                 "h": {"shape": [2]}},
     "ops": [{"op": "exp", "inputs": ["x"], "output": "h"},
@@ -296,7 +296,7 @@ TEST_CASE("a given tensor is taken as it is, whatever would write it") {
   CHECK(given.values("h") == Values{3, 4});
 }
 
-TEST_CASE("roundings on the way spread the result, as far as they can reach") {
+TEST_CASE("the rounding error covers all roundings up to a result") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [1000]}, "y": {"shape": [1000]}},
     "ops": [{"op": "add", "inputs": ["x", "y"], "output": "s"},
@@ -318,19 +318,21 @@ TEST_CASE("roundings on the way spread the result, as far as they can reach") {
   const auto d = spreads("d");
   std::size_t wide = 0;
   for (std::size_t i = 0; i < 1000; ++i) {
-    CHECK(s[i].spread <= std::abs(s[i].value) * 0x1p-6 + 1e-30);
+    CHECK(s[i].rounding_error <= std::abs(s[i].value) * 0x1p-6 + 1e-30);
     const double least = std::abs(s[i].value) * 0x1p-9;
-    if (s[i].spread >= least && d[i].spread >= least) ++wide;
+    if (s[i].rounding_error >= least && d[i].rounding_error >= least) ++wide;
   }
   CHECK(wide > 990);
-  CHECK(std::ranges::all_of(spreads("n"), [](const Expected& e) { return e.spread == 0; }));
-  CHECK(std::ranges::all_of(spreads("certain"), [](const Expected& e) { return e.spread == 0; }));
+  CHECK(std::ranges::all_of(spreads("n"), [](const Expected& e) { return e.rounding_error == 0; }));
+  CHECK(std::ranges::all_of(spreads("certain"),
+                            [](const Expected& e) { return e.rounding_error == 0; }));
   // d is y, but for rounding: it may come out on either side.
-  CHECK(std::ranges::count_if(spreads("less"), [](const Expected& e) { return e.spread > 0; }) >
-        990);
+  CHECK(std::ranges::count_if(spreads("less"),
+                              [](const Expected& e) { return e.rounding_error > 0; }) > 990);
 }
 
-TEST_CASE("a mean of too many is estimated, and spreads as far as the estimate may be off") {
+TEST_CASE(
+    "a mean of too many terms is estimated, and its rounding error includes the sampling error") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [20000, 50]}, "t": {"shape": [20000], "dtype": "i64"}},
     "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"},
@@ -353,8 +355,8 @@ TEST_CASE("a mean of too many is estimated, and spreads as far as the estimate m
     CHECK(some.estimated);
     const double error = some.elements[0].value - all.elements[0].value;
     CHECK(error != 0);
-    CHECK(std::abs(error) < 3 * some.elements[0].spread);
-    CHECK(some.elements[0].spread < 0.1 * all.elements[0].value);
+    CHECK(std::abs(error) < 3 * some.elements[0].rounding_error);
+    CHECK(some.elements[0].rounding_error < 0.1 * all.elements[0].value);
   }
   // A maximum says nothing about what was not looked at.
   CHECK(answer("most", kLittle).reason.starts_with("too much work"));

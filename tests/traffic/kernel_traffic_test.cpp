@@ -326,7 +326,7 @@ TEST_CASE("a value with readers inside and outside of a kernel is written once")
   CHECK(kernel_bytes(graph) == units(1, 1));
 }
 
-TEST_CASE("only what a later slice asks for is read") {
+TEST_CASE("only the elements that a later slice uses are read") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [100, 64]}, "b": {"shape": [64]}},
     "ops": [{"name": "add", "op": "add", "inputs": ["x", "b"], "output": "s"},
             {"name": "cut", "op": "slice", "inputs": ["s"], "output": "y", "axis": 0, "end": 10}]})");
@@ -365,7 +365,7 @@ TEST_CASE("attention reads q, k and v, and shares fewer key heads") {
   CHECK(kernel_bytes(graph) == Bytes{q + k + k / 2, q / 2});
 }
 
-TEST_CASE("a kernel whose bytes pass 2^63 - 1 is refused") {
+TEST_CASE("a kernel whose bytes exceed 2^63 - 1 is refused") {
   const std::string fault = [] {
     const OpGraph graph =
         graph_of(R"({"tensors": {"x": {"shape": [4611686018427387904], "dtype": "i8"},

@@ -1,4 +1,4 @@
-#include "measure/explain.hpp"
+#include "measure/gap_notes.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,17 +19,16 @@ PlanMeasurement plan_of(const Bytes& each, const Bytes& seen_alone, const Bytes&
   return plan;
 }
 
-TEST_CASE("figures within two percent need no words") {
+TEST_CASE("figures within two percent have no note") {
   const Bytes each{100 * kMega, 100 * kMega};
-  CHECK(explain_gaps(plan_of(each, {101 * kMega, 99 * kMega}, {202 * kMega, 198 * kMega}),
-                     10 * kMega, kDevice)
+  CHECK(gap_notes(plan_of(each, {101 * kMega, 99 * kMega}, {202 * kMega, 198 * kMega}), 10 * kMega,
+                  kDevice)
             .empty());
 }
 
 TEST_CASE("an intermediate that fits in the L2 explains missing reads back to back") {
   const Bytes each{10 * kMega, 10 * kMega};
-  const auto notes =
-      explain_gaps(plan_of(each, each, {10 * kMega, 20 * kMega}), 10 * kMega, kDevice);
+  const auto notes = gap_notes(plan_of(each, each, {10 * kMega, 20 * kMega}), 10 * kMega, kDevice);
   REQUIRE(notes.size() == 1);
   CHECK(notes[0] ==
         "unfused, back to back: reads -50.0 %: the L2 of 60.00 MB serves what one kernel left for "
@@ -37,16 +36,16 @@ TEST_CASE("an intermediate that fits in the L2 explains missing reads back to ba
         "next (tensors of up to 10.00 MB)");
 }
 
-TEST_CASE("few bytes drown in the chip-wide counters' noise") {
+TEST_CASE("too little traffic is lost in the noise of the chip-wide counters") {
   const Bytes each{2000, 2000};
-  const auto notes = explain_gaps(plan_of(each, {9000, 2000}, {4000, 4000}), 2000, kDevice);
+  const auto notes = gap_notes(plan_of(each, {9000, 2000}, {4000, 4000}), 2000, kDevice);
   REQUIRE(notes.size() == 2);
   CHECK(notes[0].starts_with("unfused, k alone: reads +350.0 %: too little traffic"));
 }
 
-TEST_CASE("what is not known is called unexplained") {
+TEST_CASE("a gap without a known cause is marked as unexplained") {
   const Bytes each{100 * kMega, 100 * kMega};
-  const auto notes = explain_gaps(
+  const auto notes = gap_notes(
       plan_of(each, {130 * kMega, 100 * kMega}, {100 * kMega, 200 * kMega}), 100 * kMega, kDevice);
   REQUIRE(notes.size() == 3);
   CHECK(notes[0] == "unfused, k alone: reads +30.0 %: unexplained");

@@ -1,4 +1,4 @@
-#include "measure/explain.hpp"
+#include "measure/gap_notes.hpp"
 
 #include <fmt/format.h>
 
@@ -11,14 +11,14 @@
 namespace fusecalc {
 namespace {
 
-constexpr double kTellingPercent = 2;
-// What a range of the chip-wide counters picks up besides the work.
+constexpr double kReportedPercent = 2;
+// Traffic of other activity that the chip-wide counters may include.
 constexpr std::uint64_t kCounterNoise = std::uint64_t{256} << 10U;
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
 struct Gap {
-  std::string text;  // empty where there is none to tell
+  std::string text;  // empty if there is no gap
   bool reads_low = false;
   bool reads_high = false;
   bool writes_high = false;
@@ -29,7 +29,7 @@ Gap gap_of(const Bytes& analytic, const Bytes& measured) {
   Gap gap;
   const auto add = [&](std::string_view what, std::uint64_t is, std::uint64_t should_be) {
     const double percent = error_percent(is, should_be).value_or(is == 0 ? 0 : 100);
-    if (std::abs(percent) <= kTellingPercent) return;
+    if (std::abs(percent) <= kReportedPercent) return;
     if (!gap.text.empty()) gap.text += ", ";
     gap.text += fmt::format("{} {:+.1f} %", what, percent);
     if (what == "reads") {
@@ -49,7 +49,7 @@ std::string sentence(const std::string& where, const Gap& gap, std::string_view 
   return fmt::format("{}: {}: {}", where, gap.text, cause);
 }
 
-// The cause of a kernel's gap, where its code or the compiler tells.
+// The cause of a kernel's gap, if its code or the compiler's report explains it.
 std::string cause_of(const Gap& gap, const KernelMeasurement& kernel) {
   std::string cause;
   const auto add = [&](bool applies, const std::string& text) {
@@ -68,9 +68,8 @@ constexpr std::string_view kNoise =
 
 }  // namespace
 
-std::vector<std::string> explain_gaps(const PlanMeasurement& plan,
-                                      std::uint64_t largest_intermediate,
-                                      const DeviceInfo& device) {
+std::vector<std::string> gap_notes(const PlanMeasurement& plan, std::uint64_t largest_intermediate,
+                                   const DeviceInfo& device) {
   std::vector<std::string> notes;
   if (plan.isolated.dram) {
     for (const KernelMeasurement& kernel : plan.kernels) {
@@ -80,7 +79,7 @@ std::vector<std::string> explain_gaps(const PlanMeasurement& plan,
                                gap, gap.noise ? std::string(kNoise) : cause_of(gap, kernel)));
     }
   }
-  // A plan of one kernel is the same either way.
+  // For a plan of one kernel both are the same.
   if (plan.pipeline.dram && (plan.kernels.size() > 1 || !plan.isolated.dram)) {
     const Gap gap = gap_of(plan.analytic, *plan.pipeline.dram);
     const bool from_cache =

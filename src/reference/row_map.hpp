@@ -8,16 +8,16 @@
 
 namespace fusecalc {
 
-// The rows of a tensor that are reduced one by one, numbered in memory order. A row's elements may
-// lie anywhere; their order is that of the reduced axes.
-class Rows {
+// Maps the rows that an op reduces to elements of the tensor, and back. Rows are numbered in memory
+// order; a row's elements, which need not be contiguous, are in the order of the reduced axes.
+class RowMap {
  public:
-  explicit Rows(const RowLayout& layout);
+  explicit RowMap(const RowLayout& layout);
 
   std::uint64_t length() const { return length_; }
   std::uint64_t row_of(std::uint64_t element) const;
-  std::vector<Run> runs_of_row(std::uint64_t row) const;
-  // The element at a place in a row.
+  std::vector<StridedRange> ranges_of_row(std::uint64_t row) const;
+  // The element at a position in a row.
   std::uint64_t element(std::uint64_t row, std::uint64_t place) const;
 
  private:

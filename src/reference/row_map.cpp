@@ -1,30 +1,30 @@
-#include "reference/rows.hpp"
+#include "reference/row_map.hpp"
 
 #include <algorithm>
 
 namespace fusecalc {
 
-Rows::Rows(const RowLayout& layout) : length_(layout.row_length()) {
+RowMap::RowMap(const RowLayout& layout) : length_(layout.row_length()) {
   std::uint64_t stride = 1;
   std::uint64_t rows = 1;
   for (std::size_t i = layout.runs.size(); i > 0; --i) {
-    const RowLayout::Run& run = layout.runs[i - 1];
-    (run.reduced ? reduced_ : kept_).push_back({run.extent, stride, rows});
-    stride *= run.extent;
-    if (!run.reduced) rows *= run.extent;
+    const RowLayout::Run& axes = layout.runs[i - 1];
+    (axes.reduced ? reduced_ : kept_).push_back({axes.extent, stride, rows});
+    stride *= axes.extent;
+    if (!axes.reduced) rows *= axes.extent;
   }
   // Outermost first.
   std::reverse(kept_.begin(), kept_.end());
   std::reverse(reduced_.begin(), reduced_.end());
 }
 
-std::uint64_t Rows::row_of(std::uint64_t element) const {
+std::uint64_t RowMap::row_of(std::uint64_t element) const {
   std::uint64_t row = 0;
   for (const Axis& axis : kept_) row += element / axis.stride % axis.extent * axis.rows;
   return row;
 }
 
-std::uint64_t Rows::element(std::uint64_t row, std::uint64_t place) const {
+std::uint64_t RowMap::element(std::uint64_t row, std::uint64_t place) const {
   std::uint64_t element = 0;
   for (const Axis& axis : kept_) element += row / axis.rows % axis.extent * axis.stride;
   for (std::size_t i = reduced_.size(); i > 0; --i) {
@@ -35,23 +35,23 @@ std::uint64_t Rows::element(std::uint64_t row, std::uint64_t place) const {
   return element;
 }
 
-std::vector<Run> Rows::runs_of_row(std::uint64_t row) const {
-  std::vector<Run> runs = {{.first = element(row, 0)}};
+std::vector<StridedRange> RowMap::ranges_of_row(std::uint64_t row) const {
+  std::vector<StridedRange> ranges = {{.first = element(row, 0)}};
   for (std::size_t i = 0; i < reduced_.size(); ++i) {
     const Axis& axis = reduced_[i];
     if (i + 1 == reduced_.size()) {
-      for (Run& run : runs) run = {run.first, axis.stride, axis.extent};
+      for (StridedRange& range : ranges) range = {range.first, axis.stride, axis.extent};
       break;
     }
-    std::vector<Run> starts;
-    for (const Run& run : runs) {
+    std::vector<StridedRange> starts;
+    for (const StridedRange& range : ranges) {
       for (std::uint64_t k = 0; k < axis.extent; ++k) {
-        starts.push_back({.first = run.first + k * axis.stride});
+        starts.push_back({.first = range.first + k * axis.stride});
       }
     }
-    runs = std::move(starts);
+    ranges = std::move(starts);
   }
-  return runs;
+  return ranges;
 }
 
 }  // namespace fusecalc
