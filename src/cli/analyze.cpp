@@ -1,11 +1,15 @@
+#include "analysis/analyze.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 
+#include "analysis/boundaries.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
@@ -16,7 +20,6 @@
 #include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
-#include "report/analysis.hpp"
 #include "report/formats.hpp"
 
 namespace fusecalc {
@@ -49,16 +52,22 @@ Analysis analyze(const AnalyzeOptions& options) {
 
 void run(const AnalyzeOptions& options) {
   for (const std::string& path : options.outputs) format_for_file(path);  // refuse early
-  const Analysis analysis = analyze(options);
+  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  const Format& format = format_named(options.format.value_or(std::string(fallback)));
+  const Look look{.explain = options.explain};
+  BoundaryScope scope = format.boundaries(look);
+  for (const std::string& path : options.outputs) {
+    scope = std::max(scope, format_for_file(path).boundaries(look));
+  }
+  Analysis analysis = analyze(options);
+  find_boundaries(analysis, scope);
   for (const std::string& path : options.outputs) {
     Output file = Output::file(path);
-    format_for_file(path).write(analysis, Look{.explain = options.explain}, file);
+    format_for_file(path).write(analysis, look, file);
     file.finish();
   }
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
-  format_named(options.format.value_or(std::string(fallback)))
-      .write(analysis, look_of_standard_output(options.explain), output);
+  format.write(analysis, look_of_standard_output(options.explain), output);
   output.finish();
 }
 

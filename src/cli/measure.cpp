@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "analysis/analyze.hpp"
+#include "analysis/boundaries.hpp"
 #include "backend/module.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
@@ -23,7 +26,6 @@
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"
 #include "measure/graph_runner.hpp"
-#include "report/analysis.hpp"
 #include "report/formats.hpp"
 
 namespace fusecalc {
@@ -85,7 +87,7 @@ MeasurementReport measure_sizes(GpuBackend& gpu, const MeasureCommand& command,
 
 NamedPlan named_plan(const GraphAnalysis& graph, PlanKind kind) {
   NamedPlan plan{.key = std::string(name_of(kind)), .kernels = {}, .names = {}};
-  for (const KernelReport& kernel : graph.plan(kind).kernels) {
+  for (const KernelAnalysis& kernel : graph.plan(kind).kernels) {
     plan.kernels.push_back(kernel.ops);
     plan.names.push_back(kernel.name);
   }
@@ -206,16 +208,23 @@ void judge(std::span<const MeasurementReport> reports) {
 
 void run(const MeasureCommand& command) {
   refuse_early(command);
-  const std::vector<MeasurementReport> reports = measure_all(command);
+  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  const Format& format = format_named(command.format.value_or(std::string(fallback)));
+  BoundaryScope scope = format.boundaries(Look{});
+  for (const std::string& path : command.outputs) {
+    scope = std::max(scope, measurement_format_for_file(path).boundaries(Look{}));
+  }
+  std::vector<MeasurementReport> reports = measure_all(command);
+  for (MeasurementReport& report : reports) {
+    if (report.analysis) find_boundaries(*report.analysis, scope);
+  }
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
     measurement_format_for_file(path).write_measurement(reports, Look{}, file);
     file.finish();
   }
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
-  format_named(command.format.value_or(std::string(fallback)))
-      .write_measurement(reports, look_of_standard_output(), output);
+  format.write_measurement(reports, look_of_standard_output(), output);
   output.finish();
   judge(reports);
 }

@@ -6,8 +6,6 @@
 #include <queue>
 #include <utility>
 
-#include "plan/paths.hpp"
-
 namespace fusecalc {
 namespace {
 
@@ -37,6 +35,14 @@ bool in_order(const OpGraph& graph, const std::vector<std::uint32_t>& owner) {
 }
 
 }  // namespace
+
+std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>& kernels) {
+  std::vector<KernelId> owner(graph.ops.size(), kNone);
+  for (KernelId k = 0; k < kernels.size(); ++k) {
+    for (const OpId op : kernels[k]) owner[op] = k;
+  }
+  return owner;
+}
 
 FusionPlan unfused_plan(const OpGraph& graph) {
   FusionPlan plan;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "graph/op_graph.hpp"
@@ -8,6 +9,12 @@ namespace fusecalc {
 
 // Ops that run as one, in ascending order.
 using Kernel = std::vector<OpId>;
+
+// A kernel's place in its plan.
+using KernelId = std::uint32_t;
+
+// The kernel of every op; kNone for ops in none.
+std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>& kernels);
 
 // A partition of a graph's ops into kernels, in an order in which they can run.
 struct FusionPlan {

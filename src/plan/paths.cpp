@@ -11,14 +11,6 @@ constexpr std::uint64_t kLastLabel = std::uint64_t{1} << 62;
 
 }  // namespace
 
-std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>& kernels) {
-  std::vector<KernelId> owner(graph.ops.size(), kNone);
-  for (KernelId k = 0; k < kernels.size(); ++k) {
-    for (const OpId op : kernels[k]) owner[op] = k;
-  }
-  return owner;
-}
-
 PathFinder::PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
                        const std::vector<KernelId>& owner)
     : graph_(graph),

@@ -7,11 +7,6 @@
 
 namespace fusecalc {
 
-using KernelId = std::uint32_t;
-
-// The kernel of every op; kNone for ops in none.
-std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>& kernels);
-
 // Finds ways from one kernel to another through third ones: kernels that have such a way between
 // them cannot be one.
 //

@@ -25,7 +25,7 @@ void write_csv(const Analysis& analysis, const Look& /*look*/, Output& output) {
   output.write("name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n");
   write_row(output, analysis, name_of(analysis.plan), analysis.savings());
   if (!analysis.graph) return;
-  for (const PlanReport& plan : analysis.graph->plans) {
+  for (const PlanAnalysis& plan : analysis.graph->plans) {
     if (plan.kind == analysis.plan) continue;
     write_row(output, analysis, name_of(plan.kind), {analysis.unfused.total(), plan.bytes.total()});
   }

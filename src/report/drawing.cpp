@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/format.hpp"
 #include "core/text.hpp"
-#include "plan/paths.hpp"
+#include "plan/kernel.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -28,7 +28,7 @@ struct Drawing {
   explicit Drawing(const Analysis& analysis);
 
   const OpGraph& graph;
-  const PlanReport& plan;
+  const PlanAnalysis& plan;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
   std::vector<Edge> edges;
@@ -42,7 +42,7 @@ const GraphAnalysis& graph_of(const Analysis& analysis) {
   return *analysis.graph;
 }
 
-const PlanReport& drawn_plan(const Analysis& analysis) {
+const PlanAnalysis& drawn_plan(const Analysis& analysis) {
   // The limit is no partition; its best stand-in is the best plan there is.
   const bool limit = analysis.plan == PlanKind::kLimit;
   return graph_of(analysis).plan(limit ? PlanKind::kAuto : analysis.plan);
@@ -54,7 +54,7 @@ std::string tensor_node(TensorId tensor) { return fmt::format("t{}", tensor); }
 Drawing::Drawing(const Analysis& analysis)
     : graph(graph_of(analysis).graph), plan(drawn_plan(analysis)) {
   std::vector<Kernel> kernels;
-  for (const KernelReport& kernel : plan.kernels) kernels.push_back(kernel.ops);
+  for (const KernelAnalysis& kernel : plan.kernels) kernels.push_back(kernel.ops);
   const std::vector<KernelId> owner = owners_of(graph, kernels);
   for (TensorId id = 0; id < graph.tensors.size(); ++id) {
     const Tensor& tensor = graph.tensors[id];
@@ -101,7 +101,7 @@ std::string tensor_label(const OpGraph& graph, TensorId id) {
   return fmt::format("{} ({})", graph.tensors[id].name, human_bytes(graph.tensors[id].bytes));
 }
 
-std::string kernel_label(const KernelReport& kernel) {
+std::string kernel_label(const KernelAnalysis& kernel) {
   return human_bytes(kernel.traffic.bytes.total());
 }
 

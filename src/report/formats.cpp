@@ -15,11 +15,17 @@
 namespace fusecalc {
 namespace {
 
+BoundaryScope explained(const Look& look) {
+  return look.explain ? BoundaryScope::kHeadline : BoundaryScope::kNoPlan;
+}
+
+BoundaryScope every_plan(const Look& /*look*/) { return BoundaryScope::kEveryPlan; }
+
 constexpr std::array kFormats = {
-    Format{"table", ".txt", write_table, write_table, write_table},
-    Format{"json", ".json", write_json, write_json, write_json},
+    Format{"table", ".txt", write_table, write_table, write_table, explained},
+    Format{"json", ".json", write_json, write_json, write_json, every_plan},
     Format{"csv", ".csv", write_csv, write_csv, write_csv},
-    Format{"markdown", ".md", write_markdown, write_markdown, write_markdown},
+    Format{"markdown", ".md", write_markdown, write_markdown, write_markdown, explained},
     Format{.name = "dot", .extension = ".dot", .write = write_dot},
     Format{.name = "mermaid", .extension = ".mmd", .write = write_mermaid},
     Format{.name = "junit", .extension = ".xml", .write_comparison = write_junit},

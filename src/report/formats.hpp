@@ -5,10 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/analysis.hpp"
+#include "analysis/boundaries.hpp"
 #include "compare/comparison.hpp"
 #include "core/output.hpp"
 #include "measure/measurement.hpp"
-#include "report/analysis.hpp"
 
 namespace fusecalc {
 
@@ -33,6 +34,8 @@ struct Format {
   void (*write)(const Analysis&, const Look&, Output&) = nullptr;
   void (*write_measurement)(std::span<const MeasurementReport>, const Look&, Output&) = nullptr;
   void (*write_comparison)(const Comparison&, const Look&, Output&) = nullptr;
+  // The plans whose boundaries must have been found for this look.
+  BoundaryScope (*boundaries)(const Look&) = [](const Look&) { return BoundaryScope::kNoPlan; };
 };
 
 std::span<const Format> formats();

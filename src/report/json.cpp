@@ -1,3 +1,4 @@
+#include "analysis/reasons.hpp"
 #include "report/json_parts.hpp"
 #include "report/writers.hpp"
 
@@ -22,8 +23,8 @@ void write_names(JsonWriter& json, const OpGraph& graph, const Kernel& ops) {
   json.end();
 }
 
-void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                      const std::vector<Boundary>& boundaries) {
+void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan,
+                      std::span<const Boundary> boundaries) {
   json.key("boundary").begin_array();
   for (const Boundary& boundary : boundaries) {
     json.begin_object(Layout::kInline);
@@ -37,8 +38,8 @@ void write_boundaries(JsonWriter& json, const GraphAnalysis& analysis, const Pla
 
 }  // namespace
 
-void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                          const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
+void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan,
+                          const KernelAnalysis& kernel, std::span<const Boundary> boundaries) {
   const OpGraph& graph = analysis.graph;
   json.member("name", kernel.name);
   json.key("ops");
@@ -49,7 +50,7 @@ void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const
   write_entries(json, "reads", graph, kernel.traffic.reads);
   write_entries(json, "writes", graph, kernel.traffic.writes);
   write_boundaries(json, analysis, plan, boundaries);
-  if (!kernel.launch.legal()) json.member("cannot_launch", explain(graph, kernel.launch));
+  if (!kernel.launch.legal()) json.member("cannot_launch", reason_of(analysis, kernel));
   if (kernel.split) {
     json.key("split").begin_object();
     json.member("total", kernel.split->bytes);
@@ -75,7 +76,7 @@ void write_conditions(JsonWriter& json, const OpGraph& graph) {
   json.end();
 }
 
-void write_plan_members(JsonWriter& json, const PlanReport& plan) {
+void write_plan_members(JsonWriter& json, const PlanAnalysis& plan) {
   json.member("read", plan.bytes.read);
   json.member("write", plan.bytes.write);
   json.member("total", plan.bytes.total());
@@ -84,14 +85,13 @@ void write_plan_members(JsonWriter& json, const PlanReport& plan) {
 
 namespace {
 
-void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan) {
+void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   json.key(name_of(plan.kind)).begin_object();
   write_plan_members(json, plan);
   json.key("kernels").begin_array();
-  BoundaryFinder boundaries(analysis, plan);
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
     json.begin_object();
-    write_kernel_members(json, analysis, plan, plan.kernels[k], boundaries.of(k));
+    write_kernel_members(json, analysis, plan, plan.kernels[k], plan.boundaries->of(k));
     json.end();
   }
   json.end().end();
@@ -123,7 +123,7 @@ void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) 
     write_device(json, analysis.graph->device);
     write_conditions(json, analysis.graph->graph);
     json.key("plans").begin_object();
-    for (const PlanReport& plan : analysis.graph->plans) write_plan(json, *analysis.graph, plan);
+    for (const PlanAnalysis& plan : analysis.graph->plans) write_plan(json, *analysis.graph, plan);
     json.end();
   }
   json.end();

@@ -1,17 +1,17 @@
 #pragma once
 
-#include <vector>
+#include <span>
 
+#include "analysis/analysis.hpp"
 #include "json/writer.hpp"
-#include "report/boundaries.hpp"
 
 namespace fusecalc {
 
 // What an analysis and a measurement say of a plan and of a kernel alike: members of the object
 // that is being written.
-void write_plan_members(JsonWriter& json, const PlanReport& plan);
-void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
-                          const KernelReport& kernel, const std::vector<Boundary>& boundaries);
+void write_plan_members(JsonWriter& json, const PlanAnalysis& plan);
+void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan,
+                          const KernelAnalysis& kernel, std::span<const Boundary> boundaries);
 
 // Members "dims" and "inputs": what a graph was counted for. `compare` refuses two documents in
 // which they differ.

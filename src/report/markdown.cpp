@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/reasons.hpp"
 #include "core/format.hpp"
-#include "report/boundaries.hpp"
 #include "report/listing.hpp"
 #include "report/writers.hpp"
 
@@ -29,26 +29,25 @@ std::string entries_in_words(const OpGraph& graph,
   return text;
 }
 
-void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanReport& plan) {
+void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   output.write(
       fmt::format("\nKernels of {}:\n\n| kernel | reads | writes | total |\n"
                   "|---|---|---|---:|\n",
                   name_of(plan.kind)));
-  for (const KernelReport& kernel : plan.kernels) {
+  for (const KernelAnalysis& kernel : plan.kernels) {
     output.write(fmt::format("| {} | {} | {} | {} |\n", markdown_text(kernel.name),
                              entries_in_words(analysis.graph, kernel.traffic.reads),
                              entries_in_words(analysis.graph, kernel.traffic.writes),
                              human_bytes(kernel.traffic.bytes.total())));
   }
   std::string reasons;
-  BoundaryFinder boundaries(analysis, plan);
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
-    const KernelReport& kernel = plan.kernels[k];
-    for (const Boundary& boundary : boundaries.of(k)) {
+    const KernelAnalysis& kernel = plan.kernels[k];
+    for (const Boundary& boundary : plan.boundaries->of(k)) {
       reasons += fmt::format("- **{}** and **{}**, through {}: {}\n", markdown_text(kernel.name),
                              markdown_text(plan.kernels[boundary.with].name),
                              markdown_text(analysis.graph.tensors[boundary.tensor].name),
-                             markdown_text(boundary_in_words(analysis, boundary)));
+                             markdown_text(full_reason_of(analysis, boundary)));
     }
   }
   if (!reasons.empty()) output.write("\nWhy they are apart:\n\n" + reasons);
@@ -61,7 +60,7 @@ void write_markdown(const Analysis& analysis, const Look& look, Output& output) 
   output.write(fmt::format("### {}\n\n", markdown_text(analysis.name)));
   output.write("| plan | kernels | read | written | total |\n|---|---:|---:|---:|---:|\n");
   if (analysis.graph) {
-    for (const PlanReport& plan : analysis.graph->plans) {
+    for (const PlanAnalysis& plan : analysis.graph->plans) {
       const bool limit = plan.kind == PlanKind::kLimit;
       write_row(output, name_of(plan.kind), limit ? "-" : std::to_string(plan.kernels.size()),
                 plan.bytes);

@@ -152,15 +152,14 @@ void write_chain_plan(JsonWriter& json, const PlanMeasurement& plan) {
 }
 
 // `measured` is null for a plan that did not run.
-void write_graph_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanReport& plan,
+void write_graph_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan,
                       const PlanMeasurement* measured) {
   json.key(name_of(plan.kind)).begin_object();
   write_plan_members(json, plan);
   json.key("kernels").begin_array();
-  BoundaryFinder boundaries(analysis, plan);
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
     json.begin_object();
-    write_kernel_members(json, analysis, plan, plan.kernels[k], boundaries.of(k));
+    write_kernel_members(json, analysis, plan, plan.kernels[k], plan.boundaries->of(k));
     if (measured != nullptr) write_run(json, measured->kernels[k]);
     json.end();
   }
@@ -195,7 +194,7 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   json.key("plans").begin_object();
   if (report.analysis) {
     const GraphAnalysis& graph = *report.analysis->graph;
-    for (const PlanReport& plan : graph.plans) {
+    for (const PlanAnalysis& plan : graph.plans) {
       const std::string_view key = name_of(plan.kind);
       const PlanMeasurement* measured = nullptr;
       if (measurement.unfused.key == key) measured = &measurement.unfused;

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analysis/reasons.hpp"
 #include "core/format.hpp"
 #include "core/ratio.hpp"
 #include "core/text.hpp"
-#include "report/boundaries.hpp"
 #include "report/cells.hpp"
 #include "report/writers.hpp"
 
@@ -79,7 +78,7 @@ class Table {
     output_.write(fmt::format(format, std::forward<Args>(args)...) + "\n");
   }
 
-  const PlanReport& headline() const { return analysis_.graph->plan(analysis_.plan); }
+  const PlanAnalysis& headline() const { return analysis_.graph->plan(analysis_.plan); }
 
   void write_title() {
     const std::string name = coloured(printable(analysis_.name), kBold, look_);
@@ -107,10 +106,10 @@ class Table {
       plan_row("fused", any ? "1" : "0", analysis_.fused, most, kAfter);
       return;
     }
-    for (const PlanReport& plan : analysis_.graph->plans) {
+    for (const PlanAnalysis& plan : analysis_.graph->plans) {
       most = std::max(most, plan.bytes.total());
     }
-    for (const PlanReport& plan : analysis_.graph->plans) {
+    for (const PlanAnalysis& plan : analysis_.graph->plans) {
       const bool limit = plan.kind == PlanKind::kLimit;
       const bool chosen = plan.kind == analysis_.plan;
       plan_row(name_of(plan.kind), limit ? "-" : grouped_digits(plan.kernels.size()), plan.bytes,
@@ -121,63 +120,41 @@ class Table {
     }
   }
 
-  // Bytes of each tensor over all kernels of a plan.
-  static std::map<TensorId, std::uint64_t> bytes_by_tensor(const PlanReport& plan) {
-    std::map<TensorId, std::uint64_t> bytes;
-    for (const KernelReport& kernel : plan.kernels) {
-      for (const auto* entries : {&kernel.traffic.reads, &kernel.traffic.writes}) {
-        for (const KernelTraffic::Entry& entry : *entries) bytes[entry.tensor] += entry.bytes;
-      }
-    }
-    return bytes;
-  }
-
   void write_saved_tensors() {
-    const std::map<TensorId, std::uint64_t> after = bytes_by_tensor(headline());
-    std::vector<std::pair<std::uint64_t, TensorId>> saved;
-    for (const auto& [tensor, before] :
-         bytes_by_tensor(analysis_.graph->plan(PlanKind::kUnfused))) {
-      const auto kept = after.find(tensor);
-      const std::uint64_t now = kept == after.end() ? 0 : kept->second;
-      if (now < before) saved.emplace_back(before - now, tensor);
-    }
+    const std::vector<SavedTensor> saved = saved_tensors(*analysis_.graph, headline());
     if (saved.empty()) return;
-    std::ranges::stable_sort(saved, std::greater<>(), &std::pair<std::uint64_t, TensorId>::first);
     line("\n  {}", coloured("saved, by tensor", kBold, look_));
     for (std::size_t i = 0; i < rows_of(saved.size()); ++i) {
-      const auto& [bytes, id] = saved[i];
-      const bool gone = !after.contains(id);
+      const auto& [id, bytes, never_in_memory] = saved[i];
       line("  {:<32}{:>22}  {}{}", short_name(analysis_.graph->graph.tensors[id].name),
-           human_bytes(bytes), bar_of(bytes, saved.front().first, kAfter, look_),
-           gone ? coloured(" never in memory", kFaint, look_) : "");
+           human_bytes(bytes), bar_of(bytes, saved.front().bytes, kAfter, look_),
+           never_in_memory ? coloured(" never in memory", kFaint, look_) : "");
     }
     write_rest(saved.size(), "tensor");
   }
 
   void write_kernels() {
-    const std::vector<KernelReport>& reports = headline().kernels;
+    const std::vector<KernelAnalysis>& reports = headline().kernels;
     std::vector<KernelId> kernels(reports.size());
     std::iota(kernels.begin(), kernels.end(), KernelId{0});
     const auto bytes = [&](KernelId k) { return reports[k].traffic.bytes.total(); };
     std::uint64_t most = 0;
     for (const KernelId k : kernels) most = std::max(most, bytes(k));
-    std::optional<BoundaryFinder> boundaries;
-    if (look_.explain) boundaries.emplace(*analysis_.graph, headline());
     // Explained in running order; otherwise the largest first.
     if (!look_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
     line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
     for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
-      const KernelReport& kernel = reports[kernels[i]];
+      const KernelAnalysis& kernel = reports[kernels[i]];
       line("  {:<32}{:>10}{:>12}  {}", short_name(kernel.name),
            kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
            human_bytes(kernel.traffic.bytes.total()),
            bar_of(kernel.traffic.bytes.total(), most, kAfter, look_));
-      if (boundaries) explain_kernel(kernel, boundaries->of(kernels[i]));
+      if (look_.explain) explain_kernel(kernel, headline().boundaries->of(kernels[i]));
     }
     write_rest(kernels.size(), "kernel");
   }
 
-  void explain_kernel(const KernelReport& kernel, const std::vector<Boundary>& boundaries) {
+  void explain_kernel(const KernelAnalysis& kernel, std::span<const Boundary> boundaries) {
     const GraphAnalysis& details = *analysis_.graph;
     std::string kinds;
     for (const OpId op : kernel.ops) {
@@ -190,7 +167,7 @@ class Table {
       line("    {} {} through {}: {}", coloured("apart from", kBefore, look_),
            short_name(headline().kernels[boundary.with].name),
            short_name(details.graph.tensors[boundary.tensor].name),
-           boundary_in_words(details, boundary));
+           full_reason_of(details, boundary));
     }
     line("");
   }
@@ -209,17 +186,17 @@ class Table {
 
   // What a plan of the document's own cannot do, or would better do otherwise.
   void write_doubts() {
-    const OpGraph& graph = analysis_.graph->graph;
-    for (const KernelReport& kernel : headline().kernels) {
+    const GraphAnalysis& details = *analysis_.graph;
+    for (const KernelAnalysis& kernel : headline().kernels) {
       const std::string name = short_name(kernel.name);
       if (!kernel.launch.legal()) {
         line("\n  {}: cannot be launched: {}", coloured(name, kBefore, look_),
-             explain(graph, kernel.launch));
+             reason_of(details, kernel));
       }
       if (kernel.split) {
         std::string parts;
         for (const Kernel& part : kernel.split->kernels) {
-          parts += fmt::format(" [{}]", short_name(kernel_name(graph, part)));
+          parts += fmt::format(" [{}]", short_name(kernel_name(details.graph, part)));
         }
         line("\n  {}: split into{} it moves {} instead of {}", coloured(name, kBefore, look_),
              parts, human_bytes(kernel.split->bytes), human_bytes(kernel.traffic.bytes.total()));

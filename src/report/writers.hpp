@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "analysis/analysis.hpp"
 #include "core/output.hpp"
-#include "report/analysis.hpp"
 #include "report/formats.hpp"
 
 namespace fusecalc {

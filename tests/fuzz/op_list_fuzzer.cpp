@@ -9,6 +9,8 @@
 #include <string_view>
 #include <variant>
 
+#include "analysis/analyze.hpp"
+#include "analysis/boundaries.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
@@ -17,7 +19,6 @@
 #include "input/op_list.hpp"
 #include "json/reader.hpp"
 #include "json/source.hpp"
-#include "report/analysis.hpp"
 #include "report/formats.hpp"
 
 using namespace fusecalc;
@@ -53,7 +54,7 @@ std::string described(const Outcome& outcome) {
     text += " " + std::to_string(figure);
   }
   if (!analysis.graph) return text;
-  for (const PlanReport& plan : analysis.graph->plans) {
+  for (const PlanAnalysis& plan : analysis.graph->plans) {
     text += " " + std::to_string(plan.kernels.size()) + ":" + std::to_string(plan.bytes.total());
   }
   return text;
@@ -88,10 +89,11 @@ void check_message(const std::string& message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const Outcome whole = analyze(text, std::string_view::npos);
+  Outcome whole = analyze(text, std::string_view::npos);
   if (const auto* message = std::get_if<std::string>(&whole)) {
     check_message(*message);
   } else {
+    find_boundaries(std::get<Analysis>(whole), BoundaryScope::kEveryPlan);
     write_everywhere(std::get<Analysis>(whole));
   }
   const std::string expected = described(whole);

@@ -1,4 +1,4 @@
-#include "report/boundaries.hpp"
+#include "analysis/boundaries.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/analyze.hpp"
+#include "analysis/reasons.hpp"
 #include "graph/graph_text.hpp"
 
 using namespace fusecalc;
@@ -15,14 +17,13 @@ namespace {
 
 // Every boundary of a plan as "kernel|kernel:tensor".
 std::vector<std::string> boundaries_of(std::string_view text, PlanKind kind) {
-  const Analysis analysis =
-      analyze_graph(graph_of(text), "list", known_devices().front(), std::nullopt);
+  Analysis analysis = analyze_graph(graph_of(text), "list", known_devices().front(), kind);
+  find_boundaries(analysis, BoundaryScope::kHeadline);
   const GraphAnalysis& graph = *analysis.graph;
-  const PlanReport& plan = graph.plan(kind);
-  BoundaryFinder finder(graph, plan);
+  const PlanAnalysis& plan = graph.plan(kind);
   std::vector<std::string> found;
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
-    for (const Boundary& boundary : finder.of(k)) {
+    for (const Boundary& boundary : plan.boundaries->of(k)) {
       found.push_back(fmt::format("{}|{}:{}", kernel_name(graph.graph, plan.kernels[k].ops),
                                   kernel_name(graph.graph, plan.kernels[boundary.with].ops),
                                   graph.graph.tensors[boundary.tensor].name));

@@ -1,9 +1,7 @@
-#include "report/analysis.hpp"
+#include "analysis/analyze.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -13,14 +11,14 @@
 namespace fusecalc {
 namespace {
 
-void add_checked(std::uint64_t& total, std::uint64_t value, const PlanReport& plan,
+void add_checked(std::uint64_t& total, std::uint64_t value, const PlanAnalysis& plan,
                  const OpGraph& graph) {
   if (checked_add(total, value)) return;
   throw Error(Fault::kBadInput, fmt::format("{}: the {} plan moves more than {} bytes",
                                             graph.document, name_of(plan.kind), kMaxCount));
 }
 
-void add_kernel(PlanReport& plan, KernelReport kernel, const OpGraph& graph) {
+void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph) {
   // The sum of both parts must fit, too.
   std::uint64_t total = plan.bytes.total();
   add_checked(total, kernel.traffic.bytes.total(), plan, graph);
@@ -31,39 +29,33 @@ void add_kernel(PlanReport& plan, KernelReport kernel, const OpGraph& graph) {
   plan.kernels.push_back(std::move(kernel));
 }
 
-PlanReport report_partition(TrafficCounter& counter, PlanKind kind, const FusionPlan& plan) {
-  PlanReport report{.kind = kind};
+PlanAnalysis analyze_partition(TrafficCounter& counter, PlanKind kind, const FusionPlan& plan) {
+  PlanAnalysis analysis{.kind = kind};
   const Rules rules = runner_rules(counter.device());
   const bool doubtful = kind == PlanKind::kExplicit;
   for (const Kernel& ops : plan.kernels) {
-    KernelReport kernel;
+    KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
     if (doubtful) {
       kernel.launch = check_kernel(counter.phases(), ops, rules);
       kernel.split = better_split(counter, ops);
     }
     kernel.ops = ops;
-    add_kernel(report, std::move(kernel), counter.graph());
+    add_kernel(analysis, std::move(kernel), counter.graph());
   }
-  return report;
+  return analysis;
 }
 
-PlanReport report_limit(const OpGraph& graph, const Device& device) {
-  PlanReport report{.kind = PlanKind::kLimit};
-  KernelReport kernel;
+PlanAnalysis analyze_limit(const OpGraph& graph, const Device& device) {
+  PlanAnalysis analysis{.kind = PlanKind::kLimit};
+  KernelAnalysis kernel;
   for (OpId op = 0; op < graph.ops.size(); ++op) kernel.ops.push_back(op);
   kernel.traffic = count_limit(graph, device);
-  if (!graph.ops.empty()) add_kernel(report, std::move(kernel), graph);
-  return report;
+  if (!graph.ops.empty()) add_kernel(analysis, std::move(kernel), graph);
+  return analysis;
 }
 
 }  // namespace
-
-const PlanReport& GraphAnalysis::plan(PlanKind kind) const {
-  const auto found = std::ranges::find(plans, kind, &PlanReport::kind);
-  assert(found != plans.end());
-  return *found;
-}
 
 Analysis analyze_chain(const SizeChain& chain, std::string name, const std::string& document) {
   const ChainTraffic traffic = count_bytes(chain, document);
@@ -92,28 +84,17 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
   details.device = device;
   TrafficCounter counter(details.graph, device);
   const auto add = [&](PlanKind kind, const FusionPlan& fusion) {
-    details.plans.push_back(report_partition(counter, kind, fusion));
+    details.plans.push_back(analyze_partition(counter, kind, fusion));
   };
   const FusionPlan compiler = compiler_plan(counter);
   add(PlanKind::kUnfused, unfused_plan(details.graph));
   add(PlanKind::kCompiler, compiler);
   add(PlanKind::kAuto, auto_plan(counter, compiler));
   if (details.graph.fuse) add(PlanKind::kExplicit, explicit_plan(details.graph));
-  details.plans.push_back(report_limit(details.graph, device));
+  details.plans.push_back(analyze_limit(details.graph, device));
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;
   analysis.fused = details.plan(headline).bytes;
   return analysis;
-}
-
-std::string kernel_name(const OpGraph& graph, const Kernel& kernel) {
-  constexpr std::size_t kShown = 3;
-  std::string name;
-  for (std::size_t i = 0; i < kernel.size() && i < kShown; ++i) {
-    if (i > 0) name += '+';
-    name += graph.ops[kernel[i]].name;
-  }
-  if (kernel.size() > kShown) name += fmt::format("+{} more", kernel.size() - kShown);
-  return name;
 }
 
 }  // namespace fusecalc

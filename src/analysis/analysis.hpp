@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.hpp"
+#include "graph/op_graph.hpp"
+#include "plan/kernel.hpp"
+#include "planner/plans.hpp"
+#include "traffic/kernel_traffic.hpp"
+#include "traffic/savings.hpp"
+
+namespace fusecalc {
+
+inline constexpr std::string_view kAnalysisSchema = "fusecalc.analysis/1";
+
+struct KernelAnalysis {
+  std::string name;
+  Kernel ops;
+  KernelTraffic traffic;
+  Verdict launch;  // why our runner could not launch it
+  std::optional<Split> split;
+};
+
+// Two kernels of a plan that share a tensor, and why they are two.
+struct Boundary {
+  KernelId with = 0;  // the other kernel's place in the plan
+  TensorId tensor = kNone;
+  Verdict verdict;               // the obstacle to fusing them
+  std::int64_t bytes_saved = 0;  // by fusing them, where there is no obstacle
+};
+
+// The boundaries of a plan, those of one kernel after those of another: there may be several
+// hundred thousand.
+struct Boundaries {
+  std::vector<Boundary> all;
+  std::vector<std::size_t> first;  // of each kernel, and the end
+
+  std::span<const Boundary> of(KernelId kernel) const {
+    return std::span(all).subspan(first[kernel], first[kernel + 1] - first[kernel]);
+  }
+};
+
+struct PlanAnalysis {
+  PlanKind kind = PlanKind::kUnfused;
+  Bytes bytes{};
+  std::uint64_t flops = 0;
+  std::vector<KernelAnalysis> kernels{};
+  std::optional<Boundaries> boundaries{};  // once find_boundaries() was asked for them
+};
+
+struct GraphAnalysis {
+  OpGraph graph;
+  Device device;
+  std::vector<PlanAnalysis> plans;  // in the order of PlanKind
+
+  const PlanAnalysis& plan(PlanKind kind) const;
+};
+
+// What `analyze` found out: the one model behind every output format.
+struct Analysis {
+  std::string name;
+  PlanKind plan = PlanKind::kAuto;  // the headline: its bytes are compared with the unfused ones
+  std::uint64_t operations = 0;
+  Bytes unfused;
+  Bytes fused;
+  std::uint64_t dtype_bytes = 0;       // the sizes form
+  std::optional<GraphAnalysis> graph;  // the graph form
+
+  Savings savings() const { return {unfused.total(), fused.total()}; }
+};
+
+// What a kernel is called: its ops, the first three by name.
+std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
+
+// A tensor of which a plan moves fewer bytes than the unfused plan.
+struct SavedTensor {
+  TensorId tensor = kNone;
+  std::uint64_t bytes = 0;
+  bool never_in_memory = false;
+};
+
+// The most saved first.
+std::vector<SavedTensor> saved_tensors(const GraphAnalysis& analysis, const PlanAnalysis& plan);
+
+}  // namespace fusecalc

@@ -1,0 +1,148 @@
+#include "analysis/boundaries.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "plan/paths.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Finds the boundaries of one plan, kernel by kernel: towards the readers of what a kernel writes,
+// and towards the next reader of what it reads.
+class BoundaryFinder {
+ public:
+  BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan);
+
+  Boundaries find();
+
+ private:
+  void add_of(KernelId kernel);
+  const std::vector<KernelId>& readers_of(TensorId value);
+  OpId first_reader(KernelId kernel, TensorId value) const;
+  KernelId next_reader(KernelId kernel, TensorId value) const;
+  void add(KernelId a, KernelId b, TensorId tensor);
+  Boundary judge(KernelId a, KernelId b);
+
+  const OpGraph& graph_;
+  const PlanAnalysis& plan_;
+  TrafficCounter& counter_;
+  Rules rules_;
+  std::vector<Kernel> kernels_;
+  std::vector<KernelId> owner_;
+  PathFinder paths_;
+  Boundaries found_;
+  std::vector<KernelId> readers_;
+  Kernel both_;
+};
+
+std::vector<Kernel> kernels_of(const PlanAnalysis& plan) {
+  std::vector<Kernel> kernels;
+  for (const KernelAnalysis& kernel : plan.kernels) kernels.push_back(kernel.ops);
+  return kernels;
+}
+
+BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan)
+    : graph_(counter.graph()),
+      plan_(plan),
+      counter_(counter),
+      rules_(plan.kind == PlanKind::kCompiler ? compiler_rules(counter.device())
+                                              : runner_rules(counter.device())),
+      kernels_(kernels_of(plan)),
+      owner_(owners_of(graph_, kernels_)),
+      paths_(graph_, kernels_, owner_) {}
+
+Boundaries BoundaryFinder::find() {
+  for (KernelId kernel = 0; kernel < plan_.kernels.size(); ++kernel) {
+    found_.first.push_back(found_.all.size());
+    add_of(kernel);
+  }
+  found_.first.push_back(found_.all.size());
+  return std::move(found_);
+}
+
+void BoundaryFinder::add_of(KernelId kernel) {
+  const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
+  for (const KernelTraffic::Entry& entry : traffic.writes) {
+    for (const KernelId reader : readers_of(entry.tensor)) {
+      if (reader != kernel) add(kernel, reader, entry.tensor);
+    }
+  }
+  for (const KernelTraffic::Entry& entry : traffic.reads) {
+    const KernelId next = next_reader(kernel, entry.tensor);
+    if (next != kNone) add(kernel, next, entry.tensor);
+  }
+}
+
+const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
+  readers_.clear();
+  for (const OpId op : graph_.readers[value]) readers_.push_back(owner_[op]);
+  std::ranges::sort(readers_);
+  readers_.erase(std::unique(readers_.begin(), readers_.end()), readers_.end());
+  return readers_;
+}
+
+// The first op of a kernel that reads the value.
+OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
+  for (const OpId op : kernels_[kernel]) {
+    const auto inputs = graph_.outline.inputs_of(op);
+    if (std::ranges::find(inputs, value, &Outline::Input::value) != inputs.end()) return op;
+  }
+  return kNone;
+}
+
+// Of the kernels that read the value, in the order of their first ops that do: the one after this.
+KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
+  const std::span<const OpId> readers = graph_.readers[value];
+  auto reader = std::upper_bound(readers.begin(), readers.end(), first_reader(kernel, value));
+  for (; reader != readers.end(); ++reader) {
+    const KernelId next = owner_[*reader];
+    if (next != kernel && first_reader(next, value) == *reader) return next;
+  }
+  return kNone;
+}
+
+void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
+  // Two kernels that share several tensors are apart for one reason.
+  const auto of_a = std::span(found_.all).subspan(found_.first.back());
+  const auto known = std::ranges::find(of_a, b, &Boundary::with);
+  Boundary boundary = known == of_a.end() ? judge(a, b) : *known;
+  boundary.tensor = tensor;
+  found_.all.push_back(boundary);
+}
+
+Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
+  Boundary boundary{.with = b, .verdict = {}};
+  both_.clear();
+  std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
+  boundary.verdict = check_kernel(counter_.phases(), both_, rules_);
+  if (!boundary.verdict.legal()) return boundary;
+  if (paths_.way_around(a, b)) {
+    boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
+    return boundary;
+  }
+  const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
+                                               plan_.kernels[b].traffic.bytes.total());
+  boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both_).total());
+  return boundary;
+}
+
+}  // namespace
+
+void find_boundaries(Analysis& analysis, BoundaryScope scope) {
+  if (!analysis.graph || scope == BoundaryScope::kNoPlan) return;
+  GraphAnalysis& details = *analysis.graph;
+  TrafficCounter counter(details.graph, details.device);
+  for (PlanAnalysis& plan : details.plans) {
+    if (plan.boundaries) continue;
+    if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
+    // The limit is not a partition, so nothing of it is apart.
+    plan.boundaries = plan.kind == PlanKind::kLimit ? Boundaries{.all = {}, .first = {0, 0}}
+                                                    : BoundaryFinder(counter, plan).find();
+  }
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,66 @@
+#include "analysis/analysis.hpp"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/analyze.hpp"
+#include "analysis/boundaries.hpp"
+#include "graph/graph_text.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+// 64 f32: x -> e -> y, and e is an output only where it is listed.
+constexpr std::string_view kPair = R"({"tensors": {"x": {"shape": [64]}},
+  "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
+          {"name": "b", "op": "neg", "inputs": ["e"], "output": "y"}])";
+
+Analysis analysis_of(const std::string& rest) {
+  return analyze_graph(graph_of(std::string(kPair) + rest), "pair", known_devices().front(),
+                       std::nullopt);
+}
+
+}  // namespace
+
+TEST_CASE("a tensor that fusion keeps on chip is saved whole, one that it still writes in part") {
+  // e is written and read, 256 bytes each.
+  const Analysis gone = analysis_of("}");
+  const auto saved = saved_tensors(*gone.graph, gone.graph->plan(PlanKind::kAuto));
+  REQUIRE(saved.size() == 1);
+  CHECK(gone.graph->graph.tensors[saved[0].tensor].name == "e");
+  CHECK(saved[0].bytes == 512);
+  CHECK(saved[0].never_in_memory);
+
+  const Analysis kept = analysis_of(R"(, "outputs": ["e", "y"]})");
+  const auto part = saved_tensors(*kept.graph, kept.graph->plan(PlanKind::kAuto));
+  REQUIRE(part.size() == 1);
+  CHECK(part[0].bytes == 256);
+  CHECK_FALSE(part[0].never_in_memory);
+
+  CHECK(saved_tensors(*gone.graph, gone.graph->plan(PlanKind::kUnfused)).empty());
+}
+
+TEST_CASE("boundaries are found for the plans that a report tells them of, and no others") {
+  Analysis analysis = analysis_of("}");
+  const auto known = [&](PlanKind kind) {
+    return analysis.graph->plan(kind).boundaries.has_value();
+  };
+  find_boundaries(analysis, BoundaryScope::kNoPlan);
+  CHECK_FALSE(known(PlanKind::kAuto));
+  find_boundaries(analysis, BoundaryScope::kHeadline);
+  CHECK(known(PlanKind::kAuto));
+  CHECK_FALSE(known(PlanKind::kUnfused));
+  find_boundaries(analysis, BoundaryScope::kEveryPlan);
+  REQUIRE(known(PlanKind::kUnfused));
+  const auto of_a = analysis.graph->plan(PlanKind::kUnfused).boundaries->of(0);
+  REQUIRE(of_a.size() == 1);
+  CHECK(of_a[0].with == 1);
+  // Two kernels move x, e, e and y; one moves x and y.
+  CHECK(of_a[0].bytes_saved == 512);
+  CHECK(analysis.graph->plan(PlanKind::kLimit).boundaries->of(0).empty());
+}
