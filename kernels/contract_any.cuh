@@ -1,8 +1,8 @@
 // C[m][n] = sum over k of A B, batched, for what no tensor core path takes: any type, any order of
 // the operands' elements, with an epilogue (epilogue.cuh). Needs elements.cuh, quick.cuh,
-// epilogue.cuh and tile_walk.cuh before it.
+// accumulators.cuh, epilogue.cuh and tile_walk.cuh before it.
 //
-// Acc is the type of products and sums: float where the epilogue folds. Operands is a struct that
+// Acc is the type of products and sums: float where the epilogue reduces. Operands is a struct that
 // the generator writes:
 //   __device__ Acc a(int batch, int m, int k) const;
 //   __device__ Acc b(int batch, int k, int n) const;
@@ -64,16 +64,16 @@ struct ContractAny {
       }
     }
     if constexpr (Columns::kParts > 0) {
-      fold_columns(shape, batch, unit, n0, row, column, acc, epilogue);
+      reduce_columns(shape, batch, unit, n0, row, column, acc, epilogue);
     }
   }
 
-  static __device__ __forceinline__ void fold_columns(const ContractShape& shape, int batch,
-                                                      int unit, int n0, int row, int column,
-                                                      const Acc (&acc)[2][8],
-                                                      const Epilogue& epilogue) {
+  static __device__ __forceinline__ void reduce_columns(const ContractShape& shape, int batch,
+                                                        int unit, int n0, int row, int column,
+                                                        const Acc (&acc)[2][8],
+                                                        const Epilogue& epilogue) {
     typedef typename Columns::State State;
-    __shared__ State folds[kThreads / 32][kTile];
+    __shared__ State states[kThreads / 32][kTile];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       State state = Columns::none();
@@ -84,15 +84,15 @@ struct ContractAny {
         }
       }
       state = merge_with_lane<Columns>(merge_with_lane<Columns>(state, 8), 16);
-      if (threadIdx.x % 32 < 8) folds[threadIdx.x / 32][column + j] = state;
+      if (threadIdx.x % 32 < 8) states[threadIdx.x / 32][column + j] = state;
     }
     __syncthreads();
     const int n = threadIdx.x;
     if (n >= kTile || n0 + n >= shape.n) return;
-    State state = folds[0][n];
+    State state = states[0][n];
 #pragma unroll
     for (int warp = 1; warp < kThreads / 32; ++warp) {
-      state = Columns::merge(state, folds[warp][n]);
+      state = Columns::merge(state, states[warp][n]);
     }
     epilogue.column_done(batch, unit, n0 + n, state);
   }

@@ -1,16 +1,16 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, where what follows needs whole rows of C:
-// softmax or layer_norm of a product's rows. Needs elements.cuh, quick.cuh, epilogue.cuh,
-// tile_walk.cuh, hopper.cuh and stages.cuh before it.
+// softmax or layer_norm of a product's rows. Needs elements.cuh, quick.cuh, accumulators.cuh,
+// epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
-//   typedef LogSumExp Rows;  // or Max, Sum, Moments: what is needed of a row
+//   typedef ExponentialSum Rows;  // or Largest, Sum, Moments: what is needed of a row
 //   template <class Valid>
 //   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
-//       as operator() of epilogue.cuh; it leaves in v what Rows folds and second() gets
+//       as operator() of epilogue.cuh; it leaves in v what Rows reduces and second() gets
 //   template <class Valid>
 //   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
 //                          Rows::State all) const;
-//       with the fold of the whole row; it stores the outputs
+//       with the state of the whole row; it stores the outputs
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractRowsSm90<...>::kThreads, 1)
 //       __cluster_dims__(kCluster, 1, 1)
@@ -24,7 +24,7 @@
 // as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
 //
 // Traffic: a cluster's blocks lie side by side and hold 128 whole rows in their registers. They
-// share the rows of A, which the first of them fetches for all; what they trade about a row is a
+// share the rows of A, which the first of them fetches for all; what they exchange about a row is a
 // few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
@@ -43,26 +43,27 @@ struct ContractRowsSm90 {
   typedef typename Epilogue::Rows Rows;
   typedef typename Rows::State State;
   static constexpr int kParts = Rows::kParts;
-  // Folds of every row by every block, for two tiles in turn.
-  static constexpr u32 kTradeBytes = 2 * kCluster * kTileRows * sizeof(State);
-  static constexpr u32 kSharedBytes = kStages * kStageBytes + kTradeBytes + 256;
+  // States of every row by every block, for alternating tiles.
+  static constexpr u32 kExchangeBytes = 2 * kCluster * kTileRows * sizeof(State);
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + kExchangeBytes + 256;
 
   struct Barriers {
     Ring ring;
-    u64 trade[2][kWarps];
+    u64 exchange[2][kWarps];
   };
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
-    State* const trade = reinterpret_cast<State*>(shared + kStages * kStageBytes);
-    Barriers& barriers = *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kTradeBytes);
+    State* const exchange = reinterpret_cast<State*>(shared + kStages * kStageBytes);
+    Barriers& barriers =
+        *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kExchangeBytes);
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
       // The first block's stages are free when all blocks have read A.
       barriers.ring.init(rank == 0 ? kConsumers * kCluster : kConsumers);
       for (int i = 0; i < 2 * kWarps; ++i) {
-        barrier_init(&barriers.trade[i / kWarps][i % kWarps], 1);
+        barrier_init(&barriers.exchange[i / kWarps][i % kWarps], 1);
       }
       barrier_init_done();
     }
@@ -78,7 +79,7 @@ struct ContractRowsSm90 {
       if (threadIdx.x == 0) produce(a, b, shape, units, tiles, steps, rank, shared, barriers.ring);
     } else {
       grow_registers<232>();
-      consume(shape, units, tiles, steps, rank, shared, trade, barriers, epilogue);
+      consume(shape, units, tiles, steps, rank, shared, exchange, barriers, epilogue);
     }
     if constexpr (kCluster > 1) {
       __syncwarp();
@@ -107,7 +108,7 @@ struct ContractRowsSm90 {
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* stages, State* trade,
+                                                 int steps, u32 rank, u8* stages, State* exchange,
                                                  Barriers& barriers, const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + consumer * TileA::kBox, TileA::kBox);
@@ -132,8 +133,8 @@ struct ContractRowsSm90 {
       release(ring, before, thread, rank);
       const Piece piece{tile / units, tile % units * kTileRows + consumer * 64 + thread / 32 * 16,
                         (int)rank * kTileN, shape.m, shape.n};
-      finish(piece, turn, consumer, rank, acc, trade + turn % 2 * kCluster * kTileRows,
-             &barriers.trade[turn % 2][consumer * 4 + thread / 32], epilogue);
+      finish(piece, turn, consumer, rank, acc, exchange + turn % 2 * kCluster * kTileRows,
+             &barriers.exchange[turn % 2][consumer * 4 + thread / 32], epilogue);
     }
   }
 
@@ -145,7 +146,7 @@ struct ContractRowsSm90 {
   }
 
   static __device__ __forceinline__ void finish(const Piece& piece, int turn, int consumer,
-                                                u32 rank, float (&acc)[kTileN / 2], State* trade,
+                                                u32 rank, float (&acc)[kTileN / 2], State* exchange,
                                                 u64* barrier, const Epilogue& epilogue) {
     const bool whole = piece.row + 16 <= piece.rows && piece.column + kTileN <= piece.columns;
     State rows[2] = {Rows::none(), Rows::none()};
@@ -153,7 +154,7 @@ struct ContractRowsSm90 {
       pass_first<Eight>(epilogue, piece, acc, rows);
     else
       pass_first<int>(epilogue, piece, acc, rows);
-    // The warps that hold other columns of these rows, one in each block, get this one's folds of
+    // The warps that hold other columns of these rows, one in each block, get this one's states of
     // them. Their next are written to other places, and those after them only once this warp's next
     // have arrived, which it sends after it has used these.
     const int lane = threadIdx.x % 32;
@@ -163,7 +164,7 @@ struct ContractRowsSm90 {
     for (int half = 0; half < 2; ++half) {
       rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
       if constexpr (kCluster > 1) {
-        State* const slot = trade + rank * kTileRows + line + 8 * half;
+        State* const slot = exchange + rank * kTileRows + line + 8 * half;
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
           for (int p = 0; p < kParts; ++p) {
@@ -176,10 +177,10 @@ struct ContractRowsSm90 {
       barrier_wait(barrier, turn / 2 & 1);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        rows[half] = trade[line + 8 * half];
+        rows[half] = exchange[line + 8 * half];
 #pragma unroll
         for (int from = 1; from < kCluster; ++from) {
-          rows[half] = Rows::merge(rows[half], trade[from * kTileRows + line + 8 * half]);
+          rows[half] = Rows::merge(rows[half], exchange[from * kTileRows + line + 8 * half]);
         }
       }
     } else {

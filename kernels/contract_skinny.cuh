@@ -1,6 +1,7 @@
 // C[m][n] = sum over k of A B for at most 64 rows, B lying as [n][k] (a linear layer at decoding, a
 // matrix-vector product), with an epilogue (epilogue.cuh) in place of a plain store; sm_80 and
-// later. Needs elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh before it.
+// later. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh
+// before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256)
@@ -105,7 +106,7 @@ struct ContractSkinny {
       const int row = piece / kColumnTiles, column = piece % kColumnTiles * 8;
       const int valid = piece < kPieces ? min(8, shape.n - n - column) : 0;
       const bool inside = row < shape.m && valid > 0;
-      typename Rows::State folded = Rows::none();
+      typename Rows::State reduced = Rows::none();
       if (inside) {
         float* const at = sums + row * kTileColumns + column;
         float v[8] = {};
@@ -115,7 +116,7 @@ struct ContractSkinny {
           for (int i = 0; i < 8; ++i) v[i] += at[w * kTileRows * kTileColumns + i];
         }
         epilogue(batch, (i64)row, (i64)n + column, v, valid);
-        if constexpr (Rows::kParts > 0) folded = Rows::of_row(v, valid);
+        if constexpr (Rows::kParts > 0) reduced = Rows::of_row(v, valid);
         if constexpr (Columns::kParts > 0) {
 #pragma unroll
           for (int i = 0; i < 8; ++i) at[i] = v[i];
@@ -124,9 +125,9 @@ struct ContractSkinny {
       if constexpr (Rows::kParts > 0) {
 #pragma unroll
         for (int mask = kColumnTiles / 2; mask >= 1; mask /= 2) {
-          folded = merge_with_lane<Rows>(folded, mask);
+          reduced = merge_with_lane<Rows>(reduced, mask);
         }
-        if (inside && column == 0) epilogue.row_done(batch, row, (int)blockIdx.x, folded);
+        if (inside && column == 0) epilogue.row_done(batch, row, (int)blockIdx.x, reduced);
       }
     }
     if constexpr (Columns::kParts > 0) {

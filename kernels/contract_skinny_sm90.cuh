@@ -1,6 +1,7 @@
 // C[m][n] = sum over k of A B for at most 64 rows (a linear layer at decoding, a matrix-vector
 // product), for sm_90a, with an epilogue (epilogue.cuh) in place of a plain store. Needs
-// elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
+// elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh
+// before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSkinnySm90<...>::kThreads)
@@ -12,7 +13,7 @@
 // Element: bf16 or f16. kRows: 16, 32 or 64, m or more. kTileN: 64 or 128 columns of a block.
 // kSplit: 1, 2, 4 or 8 blocks, a cluster, share k. kAlongN: B lies as [k][n]; otherwise as [n][k].
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileN) * kSplit,
-// batches}. A row's partials count tiles of kTileN; columns are not folded.
+// batches}. A row's partials count tiles of kTileN; columns are not reduced.
 //
 // Tensor maps as contract_sm90.cuh has them, with boxes of
 //   A [m][k]: {64, kRows, 1, 1}    B [n][k]: {64, kTileN, 1, 1}    B [k][n]: {64, 64, 1, 1}
@@ -41,7 +42,7 @@ struct ContractSkinnySm90 {
   // neither the accumulators' stores nor the pieces' loads meet.
   static constexpr int kLine = kTileN + 4;
   static_assert(kRows * kLine * 4 <= kStages * kStageBytes, "the sums fit");
-  static_assert(Epilogue::Columns::kParts == 0, "columns are not folded");
+  static_assert(Epilogue::Columns::kParts == 0, "columns are not reduced");
   typedef typename Epilogue::Rows Rows;
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
@@ -135,7 +136,7 @@ struct ContractSkinnySm90 {
     for (int i = 0; i * kSplit < kRows; i += kRowsAtOnce) {
       const int row = (i + (int)threadIdx.x / kPieces) * kSplit + rank;
       const bool inside = row < shape.m && valid > 0;
-      typename Rows::State folded = Rows::none();
+      typename Rows::State reduced = Rows::none();
       if (inside) {
         float v[8] = {};
 #pragma unroll
@@ -155,14 +156,14 @@ struct ContractSkinnySm90 {
         } else {
           epilogue(batch, (i64)row, at, v, valid);
         }
-        if constexpr (Rows::kParts > 0) folded = Rows::of_row(v, valid);
+        if constexpr (Rows::kParts > 0) reduced = Rows::of_row(v, valid);
       }
       if constexpr (Rows::kParts > 0) {
 #pragma unroll
         for (int mask = kPieces / 2; mask >= 1; mask /= 2) {
-          folded = merge_with_lane<Rows>(folded, mask);
+          reduced = merge_with_lane<Rows>(reduced, mask);
         }
-        if (inside && column == 0) epilogue.row_done(batch, row, tile, folded);
+        if (inside && column == 0) epilogue.row_done(batch, row, tile, reduced);
       }
     }
   }

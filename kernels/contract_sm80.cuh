@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
-// quick.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh before it.
+// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)
@@ -171,8 +171,9 @@ struct ContractSm80 {
     const int strip = unit * (kTileRows / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;
     typedef typename Columns::State ColumnState;
-    RowState* const row_folds = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
-    ColumnState* const folds = reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
+    RowState* const row_states = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
+    ColumnState* const column_states =
+        reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
     const int n = column * kTileColumns + warp % 4 * 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -181,13 +182,13 @@ struct ContractSm80 {
 #pragma unroll
       for (int j = 0; j < 16; ++j) part[j] = acc[i][j / 4][j % 4];
       RowState rows[2] = {Rows::none(), Rows::none()};
-      run_epilogue<32>(epilogue, piece, part, rows, folds + i * 32);
+      run_epilogue<32>(epilogue, piece, part, rows, column_states + i * 32);
       if constexpr (Rows::kParts > 0) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
           if (lane % 4 == 0) {
-            row_folds[warp % 4 * kTileRows + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
+            row_states[warp % 4 * kTileRows + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
                 rows[half];
           }
         }
@@ -195,9 +196,9 @@ struct ContractSm80 {
     }
     if constexpr (Columns::kParts > 0) {
       __syncwarp();
-      ColumnState state = folds[lane];
+      ColumnState state = column_states[lane];
 #pragma unroll
-      for (int i = 1; i < 4; ++i) state = Columns::merge(state, folds[i * 32 + lane]);
+      for (int i = 1; i < 4; ++i) state = Columns::merge(state, column_states[i * 32 + lane]);
       if (strip * ContractShape::kStripRows < shape.m && n + lane < shape.n) {
         epilogue.column_done(batch, strip, n + lane, state);
       }
@@ -206,10 +207,10 @@ struct ContractSm80 {
       __syncthreads();
       const int row = unit * kTileRows + threadIdx.x;
       if (threadIdx.x < kTileRows && row < shape.m) {
-        RowState state = row_folds[threadIdx.x];
+        RowState state = row_states[threadIdx.x];
 #pragma unroll
         for (int w = 1; w < 4; ++w) {
-          state = Rows::merge(state, row_folds[w * kTileRows + threadIdx.x]);
+          state = Rows::merge(state, row_states[w * kTileRows + threadIdx.x]);
         }
         epilogue.row_done(batch, row, column, state);
       }

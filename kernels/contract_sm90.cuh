@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
-// plain store. Needs elements.cuh, quick.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and
-// stages.cuh before it.
+// plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh,
+// hopper.cuh and stages.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -72,9 +72,9 @@ struct ContractSm90 {
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
-  // Each warp's folds of its tile's columns.
-  static constexpr u32 kFoldBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
-  static constexpr u32 kSharedBytes = kStages * kStageBytes + kFoldBytes + sizeof(Ring);
+  // Each warp's states of its tile's columns.
+  static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + kStateBytes + sizeof(Ring);
   static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
                 "boxes of 64 columns");
 
@@ -85,8 +85,9 @@ struct ContractSm90 {
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
-    ColumnState* const folds = reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes);
-    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kFoldBytes);
+    ColumnState* const column_states =
+        reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes);
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kStateBytes);
     if (threadIdx.x == 0) {
       ring.init((kAlternate ? 1 : kConsumers) * kCluster);
       barrier_init_done();
@@ -107,7 +108,7 @@ struct ContractSm90 {
       if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, shared, ring);
     } else {
       grow_registers<232>();
-      consume(shape, walk, steps, rank, shared, ring, folds, epilogue);
+      consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
     }
     // No block may leave while another's copies and arrivals are on their way to it.
     if constexpr (kCluster > 1) {
@@ -171,7 +172,8 @@ struct ContractSm90 {
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, u8* stages, Ring& ring,
-                                                 ColumnState* folds, const Epilogue& epilogue) {
+                                                 ColumnState* column_states,
+                                                 const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
@@ -218,7 +220,8 @@ struct ContractSm90 {
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
-        finish(shape, batch, strip + i, column, acc[i], folds + consumer * 4 * kTileN, epilogue);
+        finish(shape, batch, strip + i, column, acc[i], column_states + consumer * 4 * kTileN,
+               epilogue);
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
     }
@@ -236,13 +239,14 @@ struct ContractSm90 {
   // The epilogue of 64 rows: a warp has 16 of them.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int strip,
                                                 int column, const float (&acc)[kTileN / 2],
-                                                ColumnState* folds, const Epilogue& epilogue) {
+                                                ColumnState* column_states,
+                                                const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
     const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
                       shape.m, shape.n};
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
-    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, folds + warp * kTileN);
+    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -257,14 +261,14 @@ struct ContractSm90 {
       group_sync(group, 128);
 #pragma unroll
       for (int i = threadIdx.x % 128; i < kTileN; i += 128) {
-        ColumnState state = folds[i];
+        ColumnState state = column_states[i];
 #pragma unroll
         for (int w = 1; w < 4; ++w) {
-          state = Epilogue::Columns::merge(state, folds[w * kTileN + i]);
+          state = Epilogue::Columns::merge(state, column_states[w * kTileN + i]);
         }
         if (piece.column + i < shape.n) epilogue.column_done(batch, strip, piece.column + i, state);
       }
-      group_sync(group, 128);  // the next tile's folds go to the same place
+      group_sync(group, 128);  // the next tile's states go to the same place
     }
   }
 };

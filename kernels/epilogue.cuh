@@ -1,168 +1,25 @@
-// What follows a contraction's main loop, for both architectures. Needs elements.cuh and quick.cuh
-// before it.
+// What follows a contraction's main loop, for both architectures. Needs elements.cuh, quick.cuh and
+// accumulators.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
-//   typedef NoReduction Rows;     // or Max, Sum, LogSumExp: folds what is left in v along a row,
-//   typedef NoReduction Columns;  // or down a column
-//   template <class Valid>
+//   typedef NoReduction Rows;     // or Largest, Sum, ExponentialSum: reduces what is left in v
+//   along a row, typedef NoReduction Columns;  // or down a column template <class Valid>
 //   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
 //       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
 //       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own
 //       operands (load8, load_input), stores its own outputs (store8), and leaves in v what Rows
-//       and Columns fold. Valid is Eight or int.
+//       and Columns reduce. Valid is Eight or int.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
-//       the fold of the row over one tile's columns: a partial, tile counts along N
+//       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
-//       the fold of a column over one strip's rows (64 of them): a partial, too
-// row_done and column_done may be left out where the fold is NoReduction. Partials are merged by
+//       a column reduced over one strip's rows (64 of them): a partial, too
+// row_done and column_done may be left out where there is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
-// Traffic: v comes straight from the accumulators. A warp's quad of lanes trades its 2-column
+// Traffic: v comes straight from the accumulators. A warp's quad of lanes exchanges its 2-column
 // pieces by shuffles until each lane holds 8 columns, so a warp's store is eight whole 64-byte runs
 // (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
 // whose bandwidth the tensor cores need for the operands of the next tile.
-
-// Folds. A State is a few floats, so that shuffles and partials treat all alike.
-
-struct NoReduction {
-  struct State {
-    float part[1];
-  };
-  static constexpr int kParts = 0;
-  static __device__ __forceinline__ State none() { return {}; }
-  static __device__ __forceinline__ State of(float) { return {}; }
-  static __device__ __forceinline__ State merge(State a, State) { return a; }
-  static __device__ __forceinline__ State of_row(const float (&)[8], int) { return {}; }
-};
-
-__device__ __forceinline__ float lowest() { return __uint_as_float(0xff800000u); }  // -infinity
-
-// The larger of two, NaN if either is.
-__device__ __forceinline__ float max_or_nan(float a, float b) {
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-
-struct Max {
-  struct State {
-    float part[1];
-  };
-  static constexpr int kParts = 1;
-  static __device__ __forceinline__ State none() { return {lowest()}; }
-  static __device__ __forceinline__ State of(float v) { return {v}; }
-  static __device__ __forceinline__ State merge(State a, State b) {
-    return {max_or_nan(a.part[0], b.part[0])};
-  }
-  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
-    float most = lowest();
-#pragma unroll
-    for (int i = 0; i < 8; ++i) most = i < valid ? max_or_nan(most, v[i]) : most;
-    return {most};
-  }
-};
-
-struct Sum {
-  struct State {
-    float part[1];
-  };
-  static constexpr int kParts = 1;
-  static __device__ __forceinline__ State none() { return {0.0f}; }
-  static __device__ __forceinline__ State of(float v) { return {v}; }
-  static __device__ __forceinline__ State merge(State a, State b) {
-    return {a.part[0] + b.part[0]};
-  }
-  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) sum += i < valid ? v[i] : 0.0f;
-    return {sum};
-  }
-};
-
-// The sum of squares.
-struct Squares {
-  typedef Sum::State State;
-  static constexpr int kParts = 1;
-  static __device__ __forceinline__ State none() { return {0.0f}; }
-  static __device__ __forceinline__ State of(float v) { return {v * v}; }
-  static __device__ __forceinline__ State merge(State a, State b) { return Sum::merge(a, b); }
-  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) sum = i < valid ? fmaf(v[i], v[i], sum) : sum;
-    return {sum};
-  }
-};
-
-// The largest value so far, and the sum of exp(value - largest).
-struct LogSumExp {
-  struct State {
-    float part[2];
-  };
-  static constexpr int kParts = 2;
-  static __device__ __forceinline__ State none() { return {lowest(), 0.0f}; }
-  static __device__ __forceinline__ State of(float v) { return {v, 1.0f}; }
-  // Of -infinity there is nothing to scale: any finite base will do.
-  static __device__ __forceinline__ float base_of(float most) {
-    return most == lowest() ? 0.0f : most * kLog2E;
-  }
-  static __device__ __forceinline__ State merge(State a, State b) {
-    const float most = max_or_nan(a.part[0], b.part[0]);
-    const float base = base_of(most);
-    return {most, a.part[1] * quick_exp2(fmaf(a.part[0], kLog2E, -base)) +
-                      b.part[1] * quick_exp2(fmaf(b.part[0], kLog2E, -base))};
-  }
-  // One exponential a value: the largest of the eight first.
-  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
-    const float most = Max::of_row(v, valid).part[0];
-    const float base = base_of(most);
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      sum += i < valid ? quick_exp2(fmaf(v[i], kLog2E, -base)) : 0.0f;
-    }
-    return {most, sum};
-  }
-  static __device__ __forceinline__ float result(State s) { return s.part[0] + logf(s.part[1]); }
-};
-
-// How many values, their mean, and the sum of their squared distances from it: merged so that no
-// large numbers cancel.
-struct Moments {
-  struct State {
-    float part[3];
-  };
-  static constexpr int kParts = 3;
-  static __device__ __forceinline__ State none() { return {0.0f, 0.0f, 0.0f}; }
-  static __device__ __forceinline__ State of(float v) { return {1.0f, v, 0.0f}; }
-  static __device__ __forceinline__ State merge(State a, State b) {
-    const float count = a.part[0] + b.part[0];
-    const float share = count > 0.0f ? __fdividef(b.part[0], count) : 0.0f;
-    const float apart = b.part[1] - a.part[1];
-    return {count, fmaf(apart, share, a.part[1]),
-            a.part[2] + b.part[2] + apart * apart * a.part[0] * share};
-  }
-  static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
-    const float mean = Sum::of_row(v, valid).part[0] * quick_reciprocal((float)valid);
-    float distances = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) distances += i < valid ? (v[i] - mean) * (v[i] - mean) : 0.0f;
-    return {(float)valid, mean, distances};
-  }
-  static __device__ __forceinline__ float mean(State s) { return s.part[1]; }
-  static __device__ __forceinline__ float variance(State s) { return s.part[2] / s.part[0]; }
-};
-
-template <class Fold>
-__device__ __forceinline__ typename Fold::State merge_with_lane(typename Fold::State s, int mask) {
-  typename Fold::State other;
-#pragma unroll
-  for (int p = 0; p < Fold::kParts; ++p) {
-    other.part[p] = __shfl_xor_sync(0xffffffffu, s.part[p], mask);
-  }
-  return Fold::merge(s, other);
-}
 
 // How many of eight columns are real: all of them, known when compiling, or an int.
 struct Eight {
@@ -292,23 +149,24 @@ __device__ __forceinline__ void columns_of_quad(const float (&x)[4][2], float (&
   }
 }
 
-// Folds 8 columns' states over the 8 lanes of equal q that hold other rows; lane i = lane / 4 ends
+// Merges 8 columns' states over the 8 lanes of equal q that hold other rows; lane i = lane / 4 ends
 // with column i of its 8. Halving what is exchanged at each step takes 7 shuffles a part, not 24.
-template <class Fold>
-__device__ __forceinline__ typename Fold::State scatter_columns(typename Fold::State (&s)[8]) {
+template <class Accumulator>
+__device__ __forceinline__ typename Accumulator::State scatter_columns(
+    typename Accumulator::State (&s)[8]) {
 #pragma unroll
   for (int half = 4; half >= 1; half /= 2) {
     const bool upper = threadIdx.x & (half * 4);
 #pragma unroll
     for (int i = 0; i < half; ++i) {
-      typename Fold::State keep, came;
+      typename Accumulator::State keep, came;
 #pragma unroll
-      for (int p = 0; p < Fold::kParts; ++p) {
+      for (int p = 0; p < Accumulator::kParts; ++p) {
         const float send = upper ? s[i].part[p] : s[i + half].part[p];
         keep.part[p] = upper ? s[i + half].part[p] : s[i].part[p];
         came.part[p] = __shfl_xor_sync(0xffffffffu, send, half * 4);
       }
-      s[i] = Fold::merge(keep, came);
+      s[i] = Accumulator::merge(keep, came);
     }
   }
   return s[0];
@@ -324,14 +182,14 @@ struct Piece {
 };
 
 // Runs the epilogue over a warp's piece: acc[(8-column group) * 4 + half * 2 + e] is row lane / 4 +
-// 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_folded are the
-// folds of the lane's two rows, to be merged over the quad; columns_folded[kColumns] is where the
-// warp leaves its columns' folds.
+// 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_reduced are the
+// states of the lane's two rows, to be merged over the quad; columns_reduced[kColumns] is where the
+// warp leaves its columns' states.
 template <int kColumns, bool kInOrder, class Valid, class Epilogue>
 __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
                                            const float (&acc)[kColumns / 2],
-                                           typename Epilogue::Rows::State (&rows_folded)[2],
-                                           typename Epilogue::Columns::State* columns_folded) {
+                                           typename Epilogue::Rows::State (&rows_reduced)[2],
+                                           typename Epilogue::Columns::State* columns_reduced) {
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
   constexpr bool kWhole = sizeof(Valid) < sizeof(int);
@@ -339,7 +197,7 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 #pragma unroll
   for (int group = 0; group < kColumns / 32; ++group) {
     const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
-    typename Columns::State folded[8];
+    typename Columns::State states[8];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = (i64)piece.row + lane / 4 + 8 * half;
@@ -358,7 +216,7 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
       if constexpr (kWhole) {
         epilogue(piece.batch, row, column, v, Eight{});
         if constexpr (Rows::kParts > 0) {
-          rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, 8));
+          rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, 8));
         }
       } else {
         const int valid = (int)min((i64)8, piece.columns - column);
@@ -366,7 +224,7 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
         if (inside) {
           epilogue(piece.batch, row, column, v, valid);
           if constexpr (Rows::kParts > 0) {
-            rows_folded[half] = Rows::merge(rows_folded[half], Rows::of_row(v, valid));
+            rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, valid));
           }
         }
       }
@@ -374,12 +232,12 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           const typename Columns::State one = inside ? Columns::of(v[i]) : Columns::none();
-          folded[i] = half == 0 ? one : Columns::merge(folded[i], one);
+          states[i] = half == 0 ? one : Columns::merge(states[i], one);
         }
       }
     }
     if constexpr (Columns::kParts > 0) {
-      columns_folded[group * 32 + lane % 4 * 8 + lane / 4] = scatter_columns<Columns>(folded);
+      columns_reduced[group * 32 + lane % 4 * 8 + lane / 4] = scatter_columns<Columns>(states);
     }
   }
 }
@@ -390,46 +248,47 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 template <int kColumns, bool kInOrder = false, class Epilogue>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
-                                             typename Epilogue::Rows::State (&rows_folded)[2],
-                                             typename Epilogue::Columns::State* columns_folded) {
+                                             typename Epilogue::Rows::State (&rows_reduced)[2],
+                                             typename Epilogue::Columns::State* columns_reduced) {
   if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
-    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_reduced, columns_reduced);
   } else {
-    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_folded, columns_folded);
+    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_reduced, columns_reduced);
   }
 }
 
 // Merges partials [outer][count][inner] to one result for each (outer, inner): finish(o, i, state).
 // One thread each: neighbours read neighbours where inner > 1, so columns' partials are read in
 // whole lines.
-template <class Fold, class Finish>
-__device__ __forceinline__ void merge_columns(const typename Fold::State* partials, int outer,
-                                              int count, int inner, const Finish& finish) {
+template <class Accumulator, class Finish>
+__device__ __forceinline__ void merge_columns(const typename Accumulator::State* partials,
+                                              int outer, int count, int inner,
+                                              const Finish& finish) {
   const i64 all = (i64)outer * inner;
   for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < all;
        at += (i64)gridDim.x * blockDim.x) {
     const i64 o = at / inner, i = at % inner;
-    typename Fold::State state = Fold::none();
+    typename Accumulator::State state = Accumulator::none();
     for (int c = 0; c < count; ++c) {
-      state = Fold::merge(state, partials[(o * count + c) * inner + i]);
+      state = Accumulator::merge(state, partials[(o * count + c) * inner + i]);
     }
     finish((int)o, (int)i, state);
   }
 }
 
 // Merges partials [rows][count] to one result for each row, a warp each: finish(row, state).
-template <class Fold, class Finish>
-__device__ __forceinline__ void merge_rows(const typename Fold::State* partials, i64 rows,
+template <class Accumulator, class Finish>
+__device__ __forceinline__ void merge_rows(const typename Accumulator::State* partials, i64 rows,
                                            int count, const Finish& finish) {
   const int lane = threadIdx.x % 32;
   const i64 warps = (i64)gridDim.x * blockDim.x / 32;
   for (i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += warps) {
-    typename Fold::State state = Fold::none();
+    typename Accumulator::State state = Accumulator::none();
     for (int c = lane; c < count; c += 32) {
-      state = Fold::merge(state, partials[row * count + c]);
+      state = Accumulator::merge(state, partials[row * count + c]);
     }
 #pragma unroll
-    for (int mask = 16; mask >= 1; mask /= 2) state = merge_with_lane<Fold>(state, mask);
+    for (int mask = 16; mask >= 1; mask /= 2) state = merge_with_lane<Accumulator>(state, mask);
     if (lane == 0) finish(row, state);
   }
 }

@@ -182,7 +182,7 @@ GeneratedKernel ContractionWriter::write() {
     write_rows_any();
   } else if (!fits_tensor_cores()) {
     write_any();
-  } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.folds()) {
+  } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
     write_vector();
   } else if (is_skinny()) {
     write_skinny();
@@ -198,7 +198,7 @@ GeneratedKernel ContractionWriter::write() {
     result_.gaps.more_reads =
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";
   }
-  if (epilogue_.folds() && !epilogue_.holds_rows()) {
+  if (epilogue_.reduces() && !epilogue_.holds_rows()) {
     result_.gaps.more_writes = "blocks leave partial results for each other in memory";
   }
   result_.storages = code_.parameters().storages();

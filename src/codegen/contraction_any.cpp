@@ -12,11 +12,13 @@ namespace fusecalc {
 // How the elements of both operands are found, by the number of their matrix, line and depth.
 std::string ContractionWriter::operands_of_any() {
   const Shape batch = batch_axes(graph_, op_);
-  // Where columns are folded, the rows of one matrix may be those of several folds.
-  const std::uint64_t folds = op_.matrix.rows / product_.m;
-  const std::string matrix = folds > 1 ? fmt::format("((idx)batch / {})", folds) : "((idx)batch)";
-  const std::string row =
-      folds > 1 ? fmt::format("((idx)batch % {} * {} + line)", folds, product_.m) : "line";
+  // Where columns are reduced, the rows of one matrix may be those of several reductions.
+  const std::uint64_t reductions = op_.matrix.rows / product_.m;
+  const std::string matrix =
+      reductions > 1 ? fmt::format("((idx)batch / {})", reductions) : "((idx)batch)";
+  const std::string row = reductions > 1
+                              ? fmt::format("((idx)batch % {} * {} + line)", reductions, product_.m)
+                              : "line";
   std::string functions;
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
     const OperandOrder order = operand_order(graph_, op_, which);
@@ -31,11 +33,11 @@ std::string ContractionWriter::operands_of_any() {
   return functions;
 }
 
-// The product as the op has it, in matrices as high as the columns that are folded.
+// The product as the op has it, in matrices as high as the columns that are reduced.
 void ContractionWriter::take_whole() {
   const MatrixShape& matrix = op_.matrix;
-  const std::uint64_t folded = epilogue_.rows_of_matrix();
-  const std::uint64_t rows = folded > 0 ? folded : matrix.rows;
+  const std::uint64_t reduced = epilogue_.rows_of_matrix();
+  const std::uint64_t rows = reduced > 0 ? reduced : matrix.rows;
   if (matrix.rows % rows != 0) cannot_generate(op_, "the columns that are folded leave its matrix");
   product_ = {.m = rows,
               .n = matrix.columns,

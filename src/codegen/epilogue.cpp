@@ -15,17 +15,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::array kFolds = {
-    Fold{"Sum", "Sum", 1, "sum", "state.part[0]"},
-    Fold{"Largest", "Max", 1, "value", "state.part[0]"},
-    Fold{"ExponentialSum", "LogSumExp", 2, "most, inverse, log",
-         "state.part[0], 1.0f / state.part[1], LogSumExp::result(state)"},
-    Fold{"SquareSum", "Squares", 1, "scale", "rsqrtf(state.part[0] / $count + $eps)", false},
-    Fold{"Moments", "Moments", 3, "mean, variance, rstd",
-         "Moments::mean(state), Moments::variance(state), rsqrtf(Moments::variance(state) + $eps)",
-         false},
-};
-
 constexpr std::uint64_t kStripRows = 64;  // ContractShape::kStripRows
 constexpr std::uint64_t kMergeThreads = 256;
 constexpr std::uint64_t kTotalThreads = 1024;
@@ -58,38 +47,38 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
     }
   }
   roots_ = find_roots(kernel_, made.elements);
-  if (!attends && !kernel_.phases().rows.empty()) find_fold();
+  if (!attends && !kernel_.phases().rows.empty()) find_reduction();
   if (!roots_.small.empty()) {
     cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");
   }
 }
 
-// The one reduction that blocks fold, each its part.
-void Epilogue::find_fold() {
+// Finds the one reduction behind the contraction; each block reduces a part of it.
+void Epilogue::find_reduction() {
   const std::uint64_t space = graph_.tensors[kernel_.op(contraction_).outputs[0]].elements;
   for (const OpId id : kernel_.ops()) {
     const Op& op = kernel_.op(id);
     const bool full = op.op_class == OpClass::kNormalise && op.row->family != OpFamily::kLoss;
     if (full || (kernel_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
     if (!kernel_.takes_rows(id)) continue;
-    if (folding_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
-    folding_ = id;
+    if (reduction_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
+    reduction_ = id;
   }
-  if (folding_ == kNone) {
+  if (reduction_ == kNone) {
     if (roots_.rows.empty() && roots_.losses.empty() && !holds_rows_) return;
     cannot_generate(kernel_.op(contraction_), "what its rows come to has no code in an epilogue");
   }
-  const Op& op = kernel_.op(folding_);
-  const auto* found = std::ranges::find(kFolds, op.row->state, &Fold::state);
-  if (found == kFolds.end() || made_type_ != ComputeType::kF32 ||
-      !accumulator_class(kernel_, op).ends_with("<f32>")) {
+  const Op& op = kernel_.op(reduction_);
+  const AccumulatorRow& accumulator = row_of(op.row->accumulator);
+  if (accumulator.tile_words == 0 || made_type_ != ComputeType::kF32 ||
+      accumulator_type(kernel_, op) != ComputeType::kF32) {
     cannot_generate(op, "an epilogue folds sums, maxima and sums of exponentials, in 32 bits");
   }
-  if (!holds_rows_ && !found->by_tiles) {
+  if (!holds_rows_ && !accumulator.merges_tiles) {
     cannot_generate(op, "it is no sum, maximum or sum of exponentials");
   }
-  fold_ = found;
+  accumulator_ = &accumulator;
   columns_ = !kernel_.phases().rows.reduces_innermost();
   if (holds_rows_ && (columns_ || !roots_.losses.empty())) {
     cannot_generate(op, "what follows needs it, and its tiles are in several blocks");
@@ -97,7 +86,7 @@ void Epilogue::find_fold() {
 }
 
 std::uint64_t Epilogue::rows_of_matrix() const {
-  if (!folds() || !columns_) return 0;
+  if (!reduces() || !columns_) return 0;
   for (const RowLayout::Run& run : kernel_.phases().rows.runs) {
     if (run.reduced) return run.extent;
   }
@@ -120,7 +109,7 @@ Loop Epilogue::loop_over(TensorId made) const {
                                .quick = quick}};
 }
 
-// Whether a result is there before the fold of its row is.
+// Whether a result is there before its row is reduced.
 bool Epilogue::stored_first(TensorId result) const {
   return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
@@ -134,15 +123,15 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
   store_full(scope, stored);
-  if (!folds()) return;
-  const Value folded = accumulator_input(scope, folding_, loop.element);
-  if (kernel_.op(folding_).row->family == OpFamily::kLoss) write_picked(scope);
-  block_.lanes += fmt::format("v[j] = {};\n", folded.text);
+  if (!reduces()) return;
+  const Value taken = accumulator_input(scope, reduction_, loop.element);
+  if (kernel_.op(reduction_).row->family == OpFamily::kLoss) write_picked(scope);
+  block_.lanes += fmt::format("v[j] = {};\n", taken.text);
 }
 
 // The target's score of each row is put aside.
 void Epilogue::write_picked(const Scope& scope) {
-  const Op& op = kernel_.op(folding_);
+  const Op& op = kernel_.op(reduction_);
   const Value target = element(scope, op.operands[1].tensor, scope.loop.row.index);
   const Value score = element(scope, op.operands[0].tensor, scope.loop.element);
   block_.lanes += fmt::format("if (j < valid && (i64){} - column == j) picked[q] = {};\n",
@@ -160,22 +149,22 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   signature_ =
       fmt::format("int batch, i64 row, i64 column, {} (&v)[8], Valid valid", name_of(made_type_));
   write_elements(product.batches() * product.m, product.n);
-  if (!folds()) return;
+  if (!reduces()) return;
   strips_ = ceil_div(product.m, kStripRows);
   merged_ = columns_ ? strips_ : ceil_div(product.n, tile_columns);
   results_ = columns_ ? product.batches() * product.n : rows_;
-  partials_ = ceil_div(results_ * merged_ * 4 * fold_->parts, 256) * 256;
+  partials_ = ceil_div(results_ * merged_ * 4 * accumulator_->tile_words, 256) * 256;
   write_merge();
 }
 
-// v holds what the fold takes in when its row is known: all else of the row is made from that.
+// v holds what the reduction takes in when its row is known: all else of the row is made from that.
 void Epilogue::write_rows(const MatrixProduct& product) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
   write_elements(product.batches() * product.m, product.n);
-  const Op& op = kernel_.op(folding_);
+  const Op& op = kernel_.op(reduction_);
   const Loop loop = loop_over(kNone);
-  state_ = code_.accumulator(folding_);
+  state_ = code_.accumulator(reduction_);
   CodeBlock of_row;
   store_row_results({code_, loop, of_row});
   CodeBlock block = block_of(8);
@@ -199,11 +188,11 @@ void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::
   write_elements(rows, columns);
 }
 
-// What is done with each result of the fold, once all its parts are there.
+// What is done with each result of the reduction, once all its parts are there.
 void Epilogue::write_merge() {
   const Loop loop{.row = {.index = row_index()},
-                  .picked = {{folding_, Value{.text = "picked[q]"}}}};
-  state_ = code_.accumulator(folding_);
+                  .picked = {{reduction_, Value{.text = "picked[q]"}}}};
+  state_ = code_.accumulator(reduction_);
   CodeBlock block;
   const Scope scope{code_, loop, block};
   store_row_results(scope);
@@ -224,7 +213,8 @@ void Epilogue::write_merge() {
 
 std::string Epilogue::preamble() const {
   std::string text;
-  for (const char* block : {"elements", "arithmetic", "quick", "epilogue", "tile_walk"}) {
+  for (const char* block :
+       {"elements", "arithmetic", "quick", "accumulators", "epilogue", "tile_walk"}) {
     text += std::string(embedded_kernel(block)) + "\n";
   }
   return text + "typedef i64 idx;\n\n";
@@ -244,10 +234,10 @@ std::string Epilogue::made() const {
   return fmt::format("Epilogue{{{}{}}}", code_.parameters().arguments(), merges() ? ", work" : "");
 }
 
-// What device expressions name of the fold's state, as a variable of the code.
+// What device expressions name of the accumulator, as a variable of the code.
 std::string Epilogue::found() const {
-  const Op& op = kernel_.op(folding_);
-  const std::string results = substitute(fold_->results, [&](std::string_view word) {
+  const Op& op = kernel_.op(reduction_);
+  const std::string results = substitute(accumulator_->tile_results, [&](std::string_view word) {
     if (word == "$count") return fmt::format("{}.0f", op.rows.row_length());
     if (word == "$eps") return literal(op.attributes->eps, ComputeType::kF32);
     return std::string();
@@ -265,8 +255,8 @@ std::string Epilogue::functions_of_rows() const {
         "column;\n{}  }}\n",
         name, signature_, parameter, row_number_, n_, body);
   };
-  return fmt::format("struct Found {{\n  float {};\n}};\n", fold_->found) +
-         fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", fold_->fold,
+  return fmt::format("struct Found {{\n  float {};\n}};\n", accumulator_->members) +
+         fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", accumulator_->name,
                      code_.parameters().members()) +
          function("first", "", block_.text("    ")) +
          function("second", ", Rows::State state", found() + second_) + "};\n";
@@ -274,27 +264,28 @@ std::string Epilogue::functions_of_rows() const {
 
 std::string Epilogue::text() const {
   if (holds_rows_) return functions_of_rows();
-  const auto fold = [&](bool here) { return here ? fold_->fold : "NoReduction"; };
-  std::string text = fmt::format(
-      "struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
-      fold(folds() && !columns_), fold(folds() && columns_), code_.parameters().members());
-  if (folds()) text += "  u8* work;\n";
+  const auto accumulator = [&](bool here) { return here ? accumulator_->name : "NoReduction"; };
+  std::string text =
+      fmt::format("struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
+                  accumulator(reduces() && !columns_), accumulator(reduces() && columns_),
+                  code_.parameters().members());
+  if (reduces()) text += "  u8* work;\n";
   text += fmt::format(
       "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, row_number_, n_);
-  if (folds()) {
+  if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);
   }
   text += block_.text("    ") + "  }\n";
-  if (folds() && columns_) {
+  if (reduces() && columns_) {
     text += fmt::format(
         "  __device__ __forceinline__ void column_done(int batch, int strip, int column, "
         "Columns::State s) const {{\n    reinterpret_cast<Columns::State*>(work)[((i64)batch * {} "
         "+ strip) * {} + column] = s;\n  }}\n",
         strips_, n_);
-  } else if (folds()) {
+  } else if (reduces()) {
     text += fmt::format(
         "  __device__ __forceinline__ void row_done(int batch, int row, int tile, Rows::State s) "
         "const {{\n    reinterpret_cast<Rows::State*>(work)[({}) * {} + tile] = s;\n  }}\n",
@@ -304,27 +295,27 @@ std::string Epilogue::text() const {
 }
 
 std::string Epilogue::merge_entry() const {
-  const std::string_view fold = fold_->fold;
-  const std::string state_size = fmt::format("sizeof({}::State)", fold);
-  std::string text = static_asserts(
-      {{"ContractShape::kStripRows", kStripRows}, {state_size, fold_->parts * sizeof(float)}});
+  const std::string_view name = accumulator_->name;
+  const std::string state_size = fmt::format("sizeof({}::State)", name);
+  std::string text = static_asserts({{"ContractShape::kStripRows", kStripRows},
+                                     {state_size, accumulator_->tile_words * sizeof(float)}});
   text += fmt::format(
       "struct Found {{\n  float {};\n}};\n"
       "extern \"C\" __global__ void __launch_bounds__({}) merge({}, u8* work) {{\n"
       "  const float* const picked = reinterpret_cast<const float*>(work + {});\n"
       "  float* const losses = reinterpret_cast<float*>(work + {});\n"
       "  const {}::State* const partials = reinterpret_cast<const {}::State*>(work);\n",
-      fold_->found, kMergeThreads, code_.parameters().declarations(), partials_,
-      partials_ + results_ * 4, fold, fold);
+      accumulator_->members, kMergeThreads, code_.parameters().declarations(), partials_,
+      partials_ + results_ * 4, name, name);
   const std::string state = found();
   if (columns_) {
     text += fmt::format(
         "  merge_columns<{}>(partials, {}, {}, {}, [=](int o, int n, {}::State state) {{\n"
         "    const i64 q = (i64)o * {} + n;\n",
-        fold, results_ / n_, strips_, n_, fold, n_);
+        name, results_ / n_, strips_, n_, name, n_);
   } else {
-    text += fmt::format("  merge_rows<{}>(partials, {}, {}, [=](i64 q, {}::State state) {{\n", fold,
-                        results_, merged_, fold);
+    text += fmt::format("  merge_rows<{}>(partials, {}, {}, [=](i64 q, {}::State state) {{\n", name,
+                        results_, merged_, name);
   }
   return text + state + merge_body_ + "  });\n}\n";
 }

@@ -9,33 +9,24 @@
 
 namespace fusecalc {
 
-// A fold of kernels/epilogue.cuh, and what the op table calls its result.
-struct Fold {
-  std::string_view state;    // in the op table
-  std::string_view fold;     // in epilogue.cuh
-  unsigned parts = 1;        // floats
-  std::string_view found;    // the state's members that device expressions name
-  std::string_view results;  // each, of the variable `state`; $count elements, $eps of the op
-  bool by_tiles = true;      // whether its parts are merged by an entry of their own, too
-};
-
 // The Epilogue struct (kernels/epilogue.cuh) for everything in a kernel that follows its
-// contraction, and the entries that merge what its blocks folded.
+// contraction, and the entries that merge what its blocks reduced.
 class Epilogue {
  public:
-  // Throws Error where building blocks do not reach: whoever needs a row's fold again, say.
+  // Throws Error for what the building blocks do not support: a second use of a row's reduction,
+  // for example.
   Epilogue(KernelCode& code, OpId contraction);
   // For attention, whose rows and first product are the building block's business.
   static Epilogue of_attention(KernelCode& code, OpId contraction) {
     return {code, contraction, true};
   }
 
-  // Where columns are folded, the rows of a matrix that each of them runs down; 0 elsewhere.
+  // Where columns are reduced, the rows of a matrix that each of them runs down; 0 elsewhere.
   std::uint64_t rows_of_matrix() const;
-  bool folds() const { return fold_ != nullptr; }
-  unsigned column_parts() const { return columns_ && folds() ? fold_->parts : 0; }
-  unsigned row_parts() const { return folds() && !columns_ ? fold_->parts : 0; }
-  // Whether what follows needs the fold of a whole row before it can store any of it.
+  bool reduces() const { return accumulator_ != nullptr; }
+  unsigned column_parts() const { return columns_ && reduces() ? accumulator_->tile_words : 0; }
+  unsigned row_parts() const { return reduces() && !columns_ ? accumulator_->tile_words : 0; }
+  // Whether what follows needs a whole row reduced before it can store any of it.
   bool holds_rows() const { return holds_rows_; }
   // The type that the contraction's sums have.
   ComputeType made_type() const { return made_type_; }
@@ -59,13 +50,13 @@ class Epilogue {
 
  private:
   Epilogue(KernelCode& code, OpId contraction, bool attends);
-  void find_fold();
+  void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   // The loop over the matrix, of which v holds `made`.
   Loop loop_over(TensorId made) const;
   bool stored_first(TensorId result) const;
-  // Whether blocks leave parts of a fold for an entry that merges them.
-  bool merges() const { return folds() && !holds_rows_; }
+  // Whether blocks leave parts of a reduction for an entry that merges them.
+  bool merges() const { return reduces() && !holds_rows_; }
   std::string found() const;
   std::string functions_of_rows() const;
   void write_picked(const Scope& scope);
@@ -80,13 +71,13 @@ class Epilogue {
   OpId contraction_;
   Roots roots_;
   ComputeType made_type_;
-  const Fold* fold_ = nullptr;
-  OpId folding_ = kNone;
+  const AccumulatorRow* accumulator_ = nullptr;
+  OpId reduction_ = kNone;
   bool columns_ = false;
   bool holds_rows_ = false;
 
   std::uint64_t rows_ = 1;     // of all matrices
-  std::uint64_t results_ = 0;  // of the fold
+  std::uint64_t results_ = 0;  // of the reduction
   std::uint64_t partials_ = 0;
   std::uint64_t merged_ = 1;    // partials of a result
   std::uint64_t reserved_ = 0;  // bytes

@@ -59,7 +59,7 @@ bool KernelView::takes_rows(OpId id) const {
 
 bool KernelView::ends_in_loss(OpId id) const {
   const Op& op = this->op(id);
-  return op.collapses && (!op.row->state.empty() || !takes_rows(id));
+  return op.collapses && (op.row->accumulator != Accumulator::kNone || !takes_rows(id));
 }
 
 }  // namespace fusecalc

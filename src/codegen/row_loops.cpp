@@ -99,7 +99,7 @@ void RowWriter::write_pivots(std::uint8_t phase) {
   const Loop loop = this->loop();
   for (const OpId id : kernel_.ops()) {
     const bool starts = kernel_.takes_rows(id) && kernel_.runs_in(id) == phase;
-    if (!starts || kernel_.op(id).row->state != "Moments") continue;
+    if (!starts || !row_of(kernel_.op(id).row->accumulator).has_pivot) continue;
     CodeBlock block = block_of(lanes());
     const Scope scope{code_, loop, block};
     const Value value = accumulator_input(scope, id, mapped(scope, row_index(), row_map(false)));

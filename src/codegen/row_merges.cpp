@@ -107,7 +107,7 @@ void RowWriter::write_picks(bool scores) {
   for (const OpId id : kernel_.ops()) {
     const Op& op = kernel_.op(id);
     if (op.row->family != OpFamily::kLoss) continue;
-    if (op.row->state.empty() && kernel_.takes_rows(id)) continue;
+    if (op.row->accumulator == Accumulator::kNone && kernel_.takes_rows(id)) continue;
     if (kernel_.tensor(op.operands[1].tensor).elements != rows_.rows()) continue;
     const TensorId tensor = op.operands[scores ? 0 : 1].tensor;
     if (kernel_.makes(kernel_.tensor(tensor).value)) continue;

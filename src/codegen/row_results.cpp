@@ -13,7 +13,7 @@ namespace {
 
 // A loss over elements, not over classes: no more than their sum.
 bool is_plain_sum(const Op& op) {
-  return op.row->family == OpFamily::kLoss && op.row->state.empty();
+  return op.row->family == OpFamily::kLoss && op.row->accumulator == Accumulator::kNone;
 }
 
 // The k-th result of an op for the row that the loop is at, computed in the block.
@@ -39,8 +39,9 @@ Value computed_row(const Scope& scope, OpId id, std::size_t k) {
 }  // namespace
 
 std::string accumulator_class(const KernelView& view, const Op& op) {
-  return fmt::format("{}<{}>", op.row->state.empty() ? "Sum" : op.row->state,
-                     name_of(accumulator_type(view, op)));
+  const bool adds = op.row->accumulator == Accumulator::kNone;
+  const Accumulator kept = adds ? Accumulator::kSum : op.row->accumulator;
+  return fmt::format("{}<{}>", row_of(kept).name, name_of(accumulator_type(view, op)));
 }
 
 ComputeType accumulator_type(const KernelView& view, const Op& op) {
@@ -57,7 +58,8 @@ Value accumulator_input(const Scope& scope, OpId id, const Index& at) {
 }
 
 bool rows_are_single(const Op& op) {
-  return op.op_class != OpClass::kPointwise && !op.row->state.empty() && op.rows.empty();
+  return op.op_class != OpClass::kPointwise && op.row->accumulator != Accumulator::kNone &&
+         op.rows.empty();
 }
 
 std::string define_accumulator(const Scope& scope, OpId id, const Value& element) {
@@ -71,7 +73,8 @@ std::string define_accumulator(const Scope& scope, OpId id, const Value& element
   const std::string taken = converted(element, accumulator_type(scope.view(), op)).text;
   std::string& code = scope.block.lanes;
   code += fmt::format("{} {}[1];\n", accumulator_class(scope.view(), op), name);
-  if (op.row->state == "Moments") code += fmt::format("{}[0].pivot = {};\n", name, taken);
+  if (row_of(op.row->accumulator).has_pivot)
+    code += fmt::format("{}[0].pivot = {};\n", name, taken);
   code += fmt::format("{0}[0].add({1}, 0);\n{0}[0].finish(1, {2:.17g});\n", name, taken,
                       op.attributes->eps);
   return name + "[0]";

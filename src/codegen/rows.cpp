@@ -69,7 +69,8 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
   }
   for (const OpId id : kernel_.ops()) {
     if (!kernel_.takes_rows(id)) continue;
-    const bool wide = accumulator_class(kernel_, kernel_.op(id)).find("64>") != std::string::npos;
+    const ComputeType type = accumulator_type(kernel_, kernel_.op(id));
+    const bool wide = type == ComputeType::kF64 || type == ComputeType::kI64;
     if (wide) work.state_bytes = kWideStateBytes;
   }
   schedule_ = schedule_rows(work, target);

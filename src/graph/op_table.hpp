@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "graph/accumulator.hpp"
 #include "graph/attributes.hpp"
 
 namespace fusecalc {
@@ -109,10 +110,8 @@ struct OpRow {
   // inputs' elements, s what a row left behind, $name an attribute or what codegen/text.cpp lists.
   std::string_view device{};
   std::array<std::string_view, 2> device_more{};
-  // What is kept of a row while it is looked at: a type of kernels/rows.cuh.
-  std::string_view state{};
-  // A reduction whose parts blocks can put together: it may hang on a contraction, tile by tile.
-  bool in_tiles = false;
+  // What is kept of a row while its elements are read; kNone for losses that only add up.
+  Accumulator accumulator = Accumulator::kNone;
   bool per_channel = false;  // the inputs after the first lie along axis 1
   LibraryStep library = LibraryStep::kNone;
   SoftmaxPart softmax = SoftmaxPart::kNone;

@@ -309,8 +309,9 @@ Verdict Check::check_epilogue(OpId contraction) const {
     const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
     // Rows of single elements have no state that an epilogue could keep.
-    const bool single = step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
-                        (!op(id).row->state.empty() || op(id).row->family == OpFamily::kLoss);
+    const bool single =
+        step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
+        (op(id).row->accumulator != Accumulator::kNone || op(id).row->family == OpFamily::kLoss);
     if (single) return {Obstacle::kEpilogueFolds, contraction, id};
   }
   return {};
@@ -337,7 +338,8 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (!step(id).reduces()) continue;
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
-    const bool folds = step(id).op_class != OpClass::kReduce || op(id).row->in_tiles;
+    const bool folds =
+        step(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
     if (!folds) return {Obstacle::kEpilogueFolds, contraction, id};
     const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
     if (picks) return {Obstacle::kEpilogueMovement, contraction, id};

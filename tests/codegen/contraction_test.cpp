@@ -243,12 +243,12 @@ TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
 TEST_CASE("columns are folded by strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
-  CHECK(contains(fused, "typedef Max Columns;"));
+  CHECK(contains(fused, "typedef Largest Columns;"));
   CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64, 0}"));
   CHECK(fused.source.entries.size() == 2);
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.
-  CHECK(contains(fused, "merge_columns<Max>(partials, 2, 1, 10,"));
+  CHECK(contains(fused, "merge_columns<Largest>(partials, 2, 1, 10,"));
 }
 
 const std::string kNorm =

@@ -40,7 +40,7 @@ struct Tail {
 const std::string kColumnMax = R"(
 struct Tail {
   typedef NoReduction Rows;
-  typedef Max Columns;
+  typedef Largest Columns;
   float* partials;
   i64 strips, line;
   template <class Valid>
@@ -48,7 +48,7 @@ struct Tail {
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = quick_log1p(fmaxf(v[i], 0.0f));
   }
-  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+  __device__ void column_done(int batch, int strip, int column, Largest::State s) const {
     partials[(batch * strips + strip) * line + column] = s.part[0];
   }
 };
@@ -56,27 +56,27 @@ struct Tail {
 
 const std::string kRowLogSumExp = R"(
 struct Tail {
-  typedef LogSumExp Rows;
+  typedef ExponentialSum Rows;
   typedef NoReduction Columns;
-  LogSumExp::State* partials;
+  ExponentialSum::State* partials;
   i64 tiles;
   template <class Valid>
   __device__ void operator()(int, i64, i64, float (&)[8], Valid) const {}
-  __device__ void row_done(int, int row, int tile, LogSumExp::State s) const {
+  __device__ void row_done(int, int row, int tile, ExponentialSum::State s) const {
     partials[row * tiles + tile] = s;
   }
 };
 )";
 
 const std::string kMergers = R"(
-extern "C" __global__ void columns(const Max::State* partials, float* out, int outer, int count,
+extern "C" __global__ void columns(const Largest::State* partials, float* out, int outer, int count,
                                    int inner) {
-  merge_columns<Max>(partials, outer, count, inner,
-                     [=](int o, int i, Max::State s) { out[(i64)o * inner + i] = s.part[0]; });
+  merge_columns<Largest>(partials, outer, count, inner,
+                     [=](int o, int i, Largest::State s) { out[(i64)o * inner + i] = s.part[0]; });
 }
-extern "C" __global__ void rows(const LogSumExp::State* partials, float* out, i64 rows, int count) {
-  merge_rows<LogSumExp>(partials, rows, count,
-                        [=](i64 row, LogSumExp::State s) { out[row] = LogSumExp::result(s); });
+extern "C" __global__ void rows(const ExponentialSum::State* partials, float* out, i64 rows, int count) {
+  merge_rows<ExponentialSum>(partials, rows, count,
+                        [=](i64 row, ExponentialSum::State s) { out[row] = ExponentialSum::result(s); });
 }
 )";
 
@@ -202,10 +202,10 @@ extern "C" __global__ void __launch_bounds__(256)
   };
   for (const char* architecture : {"sm_80", "sm_90"}) {
     for (const std::string& tail : {kPointwise, kColumnMax, kRowLogSumExp}) {
-      check_compiles(
-          source_of({"elements", "quick", "epilogue", "tile_walk", "mma", "contract_skinny"},
-                    tail + skinny("4, 4")),
-          architecture, false);
+      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "mma",
+                                "contract_skinny"},
+                               tail + skinny("4, 4")),
+                     architecture, false);
     }
   }
 }
@@ -213,8 +213,8 @@ extern "C" __global__ void __launch_bounds__(256)
 TEST_CASE("contractions of few rows for sm_90a compile and keep their accumulators in registers") {
   for (const auto& [tail, arguments] : {std::pair{kPointwise, "bf16, 16, 64, 8, false"},
                                         std::pair{kRowLogSumExp, "f16, 64, 128, 1, true"}}) {
-    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
-                              "contract_skinny_sm90"},
+    check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk",
+                              "hopper", "stages", "contract_skinny_sm90"},
                              tail + "typedef ContractSkinnySm90<" + arguments + R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
@@ -230,7 +230,7 @@ TEST_CASE("matrices times vectors compile, however their rows are shared out") {
   for (const char* arguments : {"bf16, 8, 8, 1", "f32, 1, 32, 1", "f16, 8, 512, 264"}) {
     const std::string element = std::string(arguments).substr(0, std::string(arguments).find(','));
     check_compiles(
-        source_of({"elements", "quick", "epilogue", "tile_walk", "contract_vector"},
+        source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "contract_vector"},
                   kPointwise + "typedef ContractVector<" + arguments + R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)
     k(const )" + element +
@@ -280,15 +280,15 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
   Contract::run(a, b, shape, tail);
 }
 )";
-    check_compiles(source_of({"elements", "quick", "epilogue", "tile_walk", "hopper", "stages",
-                              "contract_rows_sm90"},
+    check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk",
+                              "hopper", "stages", "contract_rows_sm90"},
                              text),
                    "sm_90", true);
   }
 }
 
 TEST_CASE("the mergers of partials compile") {
-  const std::string text = source_of({"elements", "quick", "epilogue"}, kMergers);
+  const std::string text = source_of({"elements", "quick", "accumulators", "epilogue"}, kMergers);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     const CompiledImage image =
         compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
@@ -301,10 +301,10 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
   for (const int head : {64, 96, 128, 192, 256}) {
     CAPTURE(head);
     for (const char* scores : {"PlainScores", "Mask"}) {
-      check_compiles(
-          source_of({"elements", "quick", "epilogue", "attention", "hopper", "attention_sm90"},
-                    attention_sm90(head, head != 96, scores)),
-          "sm_90", true);
+      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
+                                "hopper", "attention_sm90"},
+                               attention_sm90(head, head != 96, scores)),
+                     "sm_90", true);
     }
   }
 }
@@ -314,7 +314,8 @@ TEST_CASE("attention for sm_80 and later compiles") {
     for (const int head : {64, 128, 192}) {
       CAPTURE(head);
       check_compiles(
-          source_of({"elements", "quick", "epilogue", "attention", "mma", "attention_sm80"},
+          source_of({"elements", "quick", "accumulators", "epilogue", "attention", "mma",
+                     "attention_sm80"},
                     attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
           architecture, false);
     }

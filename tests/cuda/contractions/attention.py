@@ -48,8 +48,8 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def source(name, head, causal=False, masked=False, element="bf16", sm=90):
-    blocks = (("elements", "quick", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
-              ("elements", "quick", "epilogue", "attention", "mma", "attention_sm80"))
+    blocks = (("elements", "quick", "accumulators", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
+              ("elements", "quick", "accumulators", "epilogue", "attention", "mma", "attention_sm80"))
     return (cuda.building_blocks(*blocks) + f"typedef {element} T;\n#define HEAD {head}\n" + STORE +
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores"))

@@ -39,7 +39,7 @@ BIAS_RESIDUAL = BIAS_RELU.replace("fmaxf(v[i] + w[i], 0.0f)", "v[i] + w[i] + r[i
 SPLADE = """
 struct Store {
   typedef NoReduction Rows;
-  typedef Max Columns;
+  typedef Largest Columns;
   float* partials;
   const T* bias;
   const float* mask;
@@ -52,24 +52,24 @@ struct Store {
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = LOG1P(fmaxf(v[i] + w[i], 0.0f)) * keep;
   }
-  __device__ void column_done(int batch, int strip, int column, Max::State s) const {
+  __device__ void column_done(int batch, int strip, int column, Largest::State s) const {
     partials[((i64)batch * strips + strip) * n + column] = s.part[0];
   }
 };
 """
 MERGE_SPLADE = """
 extern "C" __global__ void __launch_bounds__(256)
-    merge_splade(const Max::State* partials, T* out, int batches, int strips, int n) {
-  merge_columns<Max>(partials, batches, strips, n, [=](int o, int i, Max::State s) {
+    merge_splade(const Largest::State* partials, T* out, int batches, int strips, int n) {
+  merge_columns<Largest>(partials, batches, strips, n, [=](int o, int i, Largest::State s) {
     store_as(out[(i64)o * n + i], s.part[0]);
   });
 }
 """
 LOSS = """
 struct Store {
-  typedef LogSumExp Rows;
+  typedef ExponentialSum Rows;
   typedef NoReduction Columns;
-  LogSumExp::State* partials;
+  ExponentialSum::State* partials;
   float* picked;
   const i64* target;
   int m, n, tiles;
@@ -81,17 +81,17 @@ struct Store {
       if (at == i && i < valid) picked[row] = v[i];
     }
   }
-  __device__ void row_done(int batch, int row, int tile, LogSumExp::State s) const {
+  __device__ void row_done(int batch, int row, int tile, ExponentialSum::State s) const {
     partials[(i64)row * tiles + tile] = s;
   }
 };
 """
 MERGE_LOSS = """
 extern "C" __global__ void __launch_bounds__(256)
-    merge_loss(const LogSumExp::State* partials, const float* picked, float* loss, int rows,
+    merge_loss(const ExponentialSum::State* partials, const float* picked, float* loss, int rows,
                int tiles) {
-  merge_rows<LogSumExp>(partials, rows, tiles, [=](i64 row, LogSumExp::State s) {
-    loss[row] = LogSumExp::result(s) - picked[row];
+  merge_rows<ExponentialSum>(partials, rows, tiles, [=](i64 row, ExponentialSum::State s) {
+    loss[row] = ExponentialSum::result(s) - picked[row];
   });
 }
 """

@@ -6,8 +6,8 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "quick", "epilogue", "tile_walk", "hopper", "stages", "contract_sm90")
-BLOCKS_80 = ("elements", "quick", "epilogue", "tile_walk", "mma", "contract_sm80")
+BLOCKS_90 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "hopper", "stages", "contract_sm90")
+BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "mma", "contract_sm80")
 ENTRY = """
 typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
@@ -129,7 +129,7 @@ class ProblemSkinny90(Problem):
                       epilogue)
 
 
-BLOCKS_VECTOR = ("elements", "quick", "epilogue", "tile_walk", "contract_vector")
+BLOCKS_VECTOR = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "contract_vector")
 ENTRY_VECTOR = """
 typedef ContractVector<T, {align}, {lanes}, {split}, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)

@@ -40,7 +40,7 @@ struct Tail {
 """
 SOFTMAX = """
 struct Tail {
-  typedef LogSumExp Rows;
+  typedef ExponentialSum Rows;
   T* out;
   int m, n;
   template <class Valid>
@@ -50,7 +50,7 @@ struct Tail {
   }
   template <class Valid>
   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
-                         LogSumExp::State all) const {
+                         ExponentialSum::State all) const {
     const float inverse = quick_reciprocal(all.part[1]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = quick_exp(v[i] - all.part[0]) * inverse;
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
   Contract::run(a, b, shape, tail);
 }}
 """
-BLOCKS = ("elements", "quick", "epilogue", "tile_walk", "hopper", "stages", "contract_rows_sm90")
+BLOCKS = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "hopper", "stages", "contract_rows_sm90")
 
 
 def source(name, tail, tile_n, cluster, along_n, align=8):
