@@ -32,11 +32,11 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
 PlanAnalysis analyze_partition(TrafficCounter& counter, PlanKind kind, const FusionPlan& plan) {
   PlanAnalysis analysis{.kind = kind};
   const Rules rules = runner_rules(counter.device());
-  const bool doubtful = kind == PlanKind::kExplicit;
+  const bool given = row_of(kind).given;
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
-    if (doubtful) {
+    if (given) {
       kernel.launch = check_kernel(counter.phases(), ops, rules);
       kernel.split = better_split(counter, ops);
     }
@@ -83,15 +83,14 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
   details.graph = std::move(graph);
   details.device = device;
   TrafficCounter counter(details.graph, device);
-  const auto add = [&](PlanKind kind, const FusionPlan& fusion) {
-    details.plans.push_back(analyze_partition(counter, kind, fusion));
-  };
-  const FusionPlan compiler = compiler_plan(counter);
-  add(PlanKind::kUnfused, unfused_plan(details.graph));
-  add(PlanKind::kCompiler, compiler);
-  add(PlanKind::kAuto, auto_plan(counter, compiler));
-  if (details.graph.fuse) add(PlanKind::kExplicit, explicit_plan(details.graph));
-  details.plans.push_back(analyze_limit(details.graph, device));
+  PlanMaker maker(counter);
+  for (const PlanRow& row : plan_table()) {
+    if (row.is_bound()) {
+      details.plans.push_back(analyze_limit(details.graph, device));
+    } else if (const FusionPlan* fusion = maker.plan(row.kind)) {
+      details.plans.push_back(analyze_partition(counter, row.kind, *fusion));
+    }
+  }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;
   analysis.fused = details.plan(headline).bytes;
   return analysis;

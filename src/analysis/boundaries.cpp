@@ -49,8 +49,7 @@ BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan
     : graph_(counter.graph()),
       plan_(plan),
       counter_(counter),
-      rules_(plan.kind == PlanKind::kCompiler ? compiler_rules(counter.device())
-                                              : runner_rules(counter.device())),
+      rules_(row_of(plan.kind).rules(counter.device())),
       kernels_(kernels_of(plan)),
       owner_(owners_of(graph_, kernels_)),
       paths_(graph_, kernels_, owner_) {}
@@ -139,9 +138,9 @@ void find_boundaries(Analysis& analysis, BoundaryScope scope) {
   for (PlanAnalysis& plan : details.plans) {
     if (plan.boundaries) continue;
     if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
-    // The limit is not a partition, so nothing of it is apart.
-    plan.boundaries = plan.kind == PlanKind::kLimit ? Boundaries{.all = {}, .first = {0, 0}}
-                                                    : BoundaryFinder(counter, plan).find();
+    // A bound is not a partition: no two kernels of it are apart.
+    plan.boundaries = row_of(plan.kind).is_bound() ? Boundaries{.all = {}, .first = {0, 0}}
+                                                   : BoundaryFinder(counter, plan).find();
   }
 }
 

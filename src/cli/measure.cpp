@@ -137,12 +137,9 @@ MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const 
 // Reports errors that can be found before a GPU is opened.
 void refuse_early(const MeasureCommand& command) {
   for (const std::string& path : command.outputs) measurement_format_for_file(path);
-  if (command.plan == PlanKind::kUnfused || command.plan == PlanKind::kLimit) {
-    throw Error(Fault::kBadInput,
-                fmt::format("--plan {}: {}", name_of(*command.plan),
-                            command.plan == PlanKind::kLimit
-                                ? "the limit is a bound and has no kernels to run"
-                                : "it is the baseline of the other plans; name one of those"));
+  if (command.plan && !row_of(*command.plan).not_measured.empty()) {
+    throw Error(Fault::kBadInput, fmt::format("--plan {}: {}", name_of(*command.plan),
+                                              row_of(*command.plan).not_measured));
   }
   for (const std::string& path : command.documents) {
     if (path == "-") continue;

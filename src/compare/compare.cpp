@@ -8,11 +8,10 @@
 
 #include "core/checked.hpp"
 #include "core/text.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc {
 namespace {
-
-constexpr std::string_view kLimit = "limit";  // the lower bound, whose kernel is not real
 
 Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling within) {
   if (before == after) return Ruling::kSame;
@@ -118,7 +117,7 @@ class DocumentComparer {
       }
     }
     for (const PlanFigures* plan : fresh) add_unpaired_plan(*plan, Change::kAdded);
-    add_headline("unfused", before_.unfused, after_.unfused);
+    add_headline(std::string(name_of(PlanKind::kUnfused)), before_.unfused, after_.unfused);
     add_headline(before_.plan == after_.plan ? after_.plan : before_.plan + " -> " + after_.plan,
                  before_.fused, after_.fused);
   }
@@ -153,8 +152,9 @@ class DocumentComparer {
       };
       add_wrong(wrong(before.verified), wrong(after.verified));
     }
+    if (before.name == name_of(PlanKind::kLimit)) return;  // the lower bound's kernel is not real
     // A baseline may contain only the totals of its plans.
-    if (before.name == kLimit || before.kernels.empty() || after.kernels.empty()) return;
+    if (before.kernels.empty() || after.kernels.empty()) return;
     for (const KernelMatch& match : matcher_.match(before, after)) {
       compare_kernels(match, before.kernels, after.kernels);
     }

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/format.hpp"
 #include "core/interrupt.hpp"
+#include "planner/plans.hpp"
 #include "traffic/chain.hpp"
 
 namespace fusecalc {
@@ -108,14 +109,15 @@ Measurement measure_chain(GpuBackend& gpu, const SizeChain& chain,
   progress("preparing tensors");
   {
     const ChainBench bench(gpu, bytes, options.seed);
-    PreparedPlan unfused{.key = "unfused", .analytic = total.unfused};
+    PreparedPlan unfused{.key = std::string(name_of(PlanKind::kUnfused)),
+                         .analytic = total.unfused};
     for (std::size_t k = 0; k < traffic.size(); ++k) {
       const std::string& name = operations[k].name;
       unfused.kernels.push_back(
           bench.kernel(name.empty() ? fmt::format("op#{}", k) : name, 1, traffic[k], k, k + 1));
       if (k > 0) unfused.largest_intermediate = std::max(unfused.largest_intermediate, bytes[k]);
     }
-    PreparedPlan fused{.key = "auto", .analytic = total.fused};
+    PreparedPlan fused{.key = std::string(name_of(PlanKind::kAuto)), .analytic = total.fused};
     fused.kernels.push_back(
         bench.kernel("fused", operations.size(), total.fused, 0, traffic.size()));
     std::vector<PlanMeasurement> plans =

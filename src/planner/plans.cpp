@@ -16,9 +16,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"unfused", "compiler", "auto", "explicit",
-                                                    "limit"};
-
 // Kernels as people would write them: "a" or "[a, b]".
 std::string shown(const OpGraph& graph, const Kernel& kernel) {
   std::vector<std::string_view> names;
@@ -41,16 +38,78 @@ FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   return plan;
 }
 
+using MaybePlan = std::optional<FusionPlan>;
+
+constexpr std::array kPlans = {
+    PlanRow{.kind = PlanKind::kUnfused,
+            .name = "unfused",
+            .rules = runner_rules,
+            .search = [](PlanMaker& maker) -> MaybePlan {
+              return unfused_plan(maker.counter().graph());
+            },
+            .not_measured = "it is the baseline of the other plans; name one of those"},
+    PlanRow{.kind = PlanKind::kCompiler,
+            .name = "compiler",
+            .rules = compiler_rules,
+            .search = [](PlanMaker& maker) -> MaybePlan { return compiler_plan(maker.counter()); }},
+    PlanRow{.kind = PlanKind::kAuto,
+            .name = "auto",
+            .rules = runner_rules,
+            .search = [](PlanMaker& maker) -> MaybePlan {
+              return auto_plan(maker.counter(), *maker.plan(PlanKind::kCompiler));
+            }},
+    PlanRow{.kind = PlanKind::kExplicit,
+            .name = "explicit",
+            .rules = runner_rules,
+            .search = [](PlanMaker& maker) -> MaybePlan {
+              const OpGraph& graph = maker.counter().graph();
+              return graph.fuse ? MaybePlan(explicit_plan(graph)) : std::nullopt;
+            },
+            .given = true},
+    PlanRow{.kind = PlanKind::kLimit,
+            .name = "limit",
+            .rules = runner_rules,
+            .search = nullptr,
+            .not_measured = "the limit is a bound and has no kernels to run"},
+};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kPlans.size(); ++i) {
+    if (kPlans[i].kind != static_cast<PlanKind>(i)) return false;
+  }
+  return true;
+}
+static_assert(in_order());
+
 }  // namespace
 
-std::string_view name_of(PlanKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+const FusionPlan* PlanMaker::plan(PlanKind kind) {
+  const PlanRow& row = row_of(kind);
+  if (row.is_bound()) return nullptr;
+  auto found = plans_.find(kind);
+  if (found == plans_.end()) found = plans_.emplace(kind, row.search(*this)).first;
+  return found->second ? &*found->second : nullptr;
+}
 
-std::span<const std::string_view> plan_names() { return kNames; }
+std::span<const PlanRow> plan_table() { return kPlans; }
+
+const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }
+
+std::string_view name_of(PlanKind kind) { return row_of(kind).name; }
+
+std::span<const std::string_view> plan_names() {
+  static const std::array names = [] {
+    std::array<std::string_view, kPlans.size()> all;
+    std::ranges::transform(kPlans, all.begin(), &PlanRow::name);
+    return all;
+  }();
+  return names;
+}
 
 PlanKind plan_named(std::string_view name) {
-  const auto* found = std::ranges::find(kNames, name);
-  assert(found != kNames.end());
-  return static_cast<PlanKind>(found - kNames.begin());
+  const auto* found = std::ranges::find(kPlans, name, &PlanRow::name);
+  assert(found != kPlans.end());
+  return found->kind;
 }
 
 Rules runner_rules(const Device& device) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,42 @@ namespace fusecalc {
 // The order is that of the output.
 enum class PlanKind : std::uint8_t { kUnfused, kCompiler, kAuto, kExplicit, kLimit };
 
+// Makes the plans of one graph, each when it is first asked for: a search may start from what
+// another one found.
+class PlanMaker {
+ public:
+  explicit PlanMaker(TrafficCounter& counter) : counter_(counter) {}
+
+  TrafficCounter& counter() { return counter_; }
+  // Null where the graph has no such plan, or where that is a bound and no partition.
+  const FusionPlan* plan(PlanKind kind);
+
+ private:
+  TrafficCounter& counter_;
+  std::map<PlanKind, std::optional<FusionPlan>> plans_;
+};
+
+// All that differs from plan to plan. Adding a kind and its row adds it to --plan, to the
+// completions, and to every report of `analyze` and `measure`.
+struct PlanRow {
+  PlanKind kind;
+  std::string_view name;
+  // What one of its kernels may hold: boundaries are explained by these rules.
+  Rules (*rules)(const Device&);
+  // Nothing where the graph has no such plan. Null for a bound: no kernels could reach it.
+  std::optional<FusionPlan> (*search)(PlanMaker&);
+  // Its kernels are the document's: our runner may be unable to launch one, or launch its parts
+  // with less traffic.
+  bool given = false;
+  // Why `measure` does not take it for --plan; empty where it does.
+  std::string_view not_measured{};
+
+  bool is_bound() const { return search == nullptr; }
+};
+
+// In the order of PlanKind.
+std::span<const PlanRow> plan_table();
+const PlanRow& row_of(PlanKind kind);
 std::string_view name_of(PlanKind kind);
 std::span<const std::string_view> plan_names();
 PlanKind plan_named(std::string_view name);

@@ -195,10 +195,9 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   if (report.analysis) {
     const GraphAnalysis& graph = *report.analysis->graph;
     for (const PlanAnalysis& plan : graph.plans) {
-      const std::string_view key = name_of(plan.kind);
       const PlanMeasurement* measured = nullptr;
-      if (measurement.unfused.key == key) measured = &measurement.unfused;
-      if (measurement.fused.key == key) measured = &measurement.fused;
+      if (plan.kind == PlanKind::kUnfused) measured = &measurement.unfused;
+      if (plan.kind == report.analysis->plan) measured = &measurement.fused;
       write_graph_plan(json, graph, plan, measured);
     }
   } else {

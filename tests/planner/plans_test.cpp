@@ -414,6 +414,24 @@ TEST_CASE("a group that cannot run, or moves more than its parts, is split") {
   CHECK_FALSE(better_split(other, {0, 1}));
 }
 
+TEST_CASE("a graph has every plan of the table but an explicit one where it names no groups") {
+  const auto plans_of = [](const std::string& rest) {
+    const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}},
+      "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "y"}])" +
+                                   rest);
+    TrafficCounter counter(graph, known_devices().front());
+    PlanMaker maker(counter);
+    std::string names;
+    for (const PlanRow& row : plan_table()) {
+      CHECK(plan_named(row.name) == row.kind);
+      if (maker.plan(row.kind) != nullptr) names += std::string(row.name) + " ";
+    }
+    return names;
+  };
+  CHECK(plans_of("}") == "unfused compiler auto ");
+  CHECK(plans_of(R"(, "fuse": [["a"]]})") == "unfused compiler auto explicit ");
+}
+
 TEST_CASE("an empty op list has empty plans") {
   const OpGraph graph = graph_of(R"({"ops": []})");
   CHECK(unfused_plan(graph).kernels.empty());
