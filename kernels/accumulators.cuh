@@ -1,8 +1,8 @@
-// What reductions behind a contraction keep: each thread, warp and block reduces the part of a row
-// or column that it has, and states are merged. A State is a few floats, so that shuffles and
-// partial results in memory treat all alike. Whole rows in other kernels have accumulators of the
-// same names (rows.cuh), over any type; src/graph/accumulator.hpp lists them. Needs quick.cuh
-// before it.
+// The accumulators of reductions in an epilogue: each thread, warp and block reduces its part of a
+// row or column, then states are merged. A State is a few floats, so that shuffles and partial
+// results in memory work the same way for all of them. rows.cuh has accumulators of the same names
+// for kernels that reduce whole rows, in any type; src/graph/accumulator.hpp lists both. Needs
+// quick.cuh before it.
 
 struct NoReduction {
   struct State {
@@ -83,7 +83,7 @@ struct ExponentialSum {
   static constexpr int kParts = 2;
   static __device__ __forceinline__ State none() { return {lowest(), 0.0f}; }
   static __device__ __forceinline__ State of(float v) { return {v, 1.0f}; }
-  // Of -infinity there is nothing to scale: any finite base will do.
+  // If the maximum is -infinity, any finite base is right: every exponential is 0.
   static __device__ __forceinline__ float base_of(float most) {
     return most == lowest() ? 0.0f : most * kLog2E;
   }
@@ -93,7 +93,7 @@ struct ExponentialSum {
     return {most, a.part[1] * quick_exp2(fmaf(a.part[0], kLog2E, -base)) +
                       b.part[1] * quick_exp2(fmaf(b.part[0], kLog2E, -base))};
   }
-  // One exponential a value: the largest of the eight first.
+  // Takes the largest of the eight first, so that each value needs one exponential only.
   static __device__ __forceinline__ State of_row(const float (&v)[8], int valid) {
     const float most = Largest::of_row(v, valid).part[0];
     const float base = base_of(most);
@@ -107,8 +107,8 @@ struct ExponentialSum {
   static __device__ __forceinline__ float result(State s) { return s.part[0] + logf(s.part[1]); }
 };
 
-// How many values, their mean, and the sum of their squared distances from it: merged so that no
-// large numbers cancel.
+// The number of values, their mean, and the sum of their squared distances from it, merged in a way
+// that avoids cancellation.
 struct Moments {
   struct State {
     float part[3];

@@ -1,5 +1,5 @@
-// What the device column of the op table calls. Every function takes the compute types: float,
-// double, and for some of them int and long long.
+// The functions that device expressions of the op table call. Every function takes the compute
+// types: float, double, and for some of them int and long long.
 
 // The ends of a type's range.
 template <typename T>

@@ -1,20 +1,20 @@
 // What both attention kernels share. Needs elements.cuh, quick.cuh, accumulators.cuh and
 // epilogue.cuh before it.
 //
-// out[b][h][i] = sum over j of softmax_j(f(scale q[b][h][i] . k[b][g][j])) v[b][g][j], the scores
-// never in memory: each block holds some queries, streams over the keys, and keeps for every row
-// the largest score so far, the sum of exponentials below it and the weighted sum of values, which
-// it rescales when a larger score comes. A row that may see no key at all is 0.
+// out[b][h][i] = sum over j of softmax_j(f(scale q[b][h][i] . k[b][g][j])) v[b][g][j]. Scores are
+// never written to memory: each block holds some queries, streams over the keys, and keeps for
+// every row the largest score so far, the sum of exponentials and the weighted sum of values, both
+// relative to it and rescaled when a larger score comes. A row without any visible key is 0.
 //
 // Scores is a struct that the generator writes for what happens between scale and softmax, and
 // between softmax and values, or PlainScores where nothing does:
 //   static constexpr bool kActive;
 //   __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const;
-//       where active: an additive mask, say; -infinity hides a key
+//       if kActive: an additive mask, for example; -infinity hides a key
 //   static constexpr bool kWeighs;
 //   __device__ float weight(int batch, int head, i64 query, i64 key, float score) const;
-//       where it weighs: a dropout, say. Of twice the weight it makes twice as much, so that it may
-//       be done before the row's sum is known.
+//       if kWeighs: a dropout, for example. It must be proportional to the weight, so that it can
+//       be applied before the row's sum is known.
 // Epilogue is a struct, too:
 //   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight)
 //   const;
@@ -133,7 +133,7 @@ __device__ __forceinline__ void prepare_scores(const AttentionShape& shape, cons
   }
 }
 
-// What happens to the weights that those scores came to.
+// Applies the generator's function to the weights of those scores.
 template <int kCount, class Scores>
 __device__ __forceinline__ void change_weights(const AttentionShape& shape, const Scores& scores,
                                                int batch, int head, int query, int key,

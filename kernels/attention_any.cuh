@@ -8,12 +8,13 @@
 //   __device__ Acc q(int matrix, int line, int k) const;
 //   __device__ Acc k(int matrix, int line, int k) const;
 //   __device__ Acc v(int matrix, int line, int k) const;
-// Scores is that of attention.cuh, of Acc, and weighs as it likes: where it is not
+// Scores is that of attention.cuh, of Acc, except that its weight() need not be proportional to the
+// weight: if
 //   static constexpr bool kInProportion
-// the weights are known before it is asked. Launch: kThreads threads, kSharedBytes of dynamic
+// is false, it is given the final weight. Launch: kThreads threads, kSharedBytes of dynamic
 // shared memory, a block for each kTile queries of each head.
 //
-// Traffic: as for sm_80. Weights that must be known first take a second look at the keys, which
+// Traffic: as for sm_80. If final weights are needed, there is a second pass over the keys, which
 // then come from the L2.
 
 template <typename Acc, int kTile, int kSize, int kValueSize, bool kCausal, class Operands,
@@ -29,7 +30,7 @@ struct AttentionAny {
   static constexpr int kSharedBytes =
       kTile * (2 * kPitch + kValuePitch + kWeightPitch) * sizeof(Acc);
 
-  static constexpr bool kTwoLooks = Scores::kWeighs && !Scores::kInProportion;
+  static constexpr bool kTwoPasses = Scores::kWeighs && !Scores::kInProportion;
 
   struct Row {
     Acc most, sum;
@@ -57,13 +58,13 @@ struct AttentionAny {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) rows[i] = {(Acc)lowest(), Acc(0)};
     Acc o[kEach][kColumns] = {};
-    for (int look = kTwoLooks ? 0 : 1; look < 2; ++look) {
+    for (int pass = kTwoPasses ? 0 : 1; pass < 2; ++pass) {
       for (int tile = 0; tile < key_tiles; ++tile) {
         const int key0 = tile * kTile;
-        __syncthreads();  // nobody reads the keys and values of before
+        __syncthreads();  // all have read the previous keys and values
         fetch<kSize, kPitch>(k, key0, shape.keys,
                              [&](int line, int d) { return operands.k(key_matrix, line, d); });
-        if (look == 1) {
+        if (pass == 1) {
           fetch<kValueSize, kValuePitch>(v, key0, shape.keys, [&](int line, int d) {
             return operands.v(key_matrix, line, d);
           });
@@ -96,7 +97,7 @@ struct AttentionAny {
             }
             s[i][j] = hidden ? (Acc)lowest() : score;
           }
-          if (look == 0 || !kTwoLooks) {
+          if (pass == 0 || !kTwoPasses) {
             const Acc factor = take_in(rows[i], s[i]);
 #pragma unroll
             for (int c = 0; c < kColumns; ++c) o[i][c] *= factor;
@@ -113,7 +114,7 @@ struct AttentionAny {
             p[(y + i * kAcross) * kWeightPitch + x + j * kAcross] = s[i][j];
           }
         }
-        if (look == 0) continue;
+        if (pass == 0) continue;
         __syncthreads();
         for (int key = 0; key < kTile; ++key) {
           Acc w[kEach];
@@ -129,11 +130,11 @@ struct AttentionAny {
         }
       }
     }
-    // Through the values' place, where eight neighbours of a row are anybody's.
+    // Staged in the values' shared memory, so that each thread gets eight neighbours of a row.
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const Acc factor = kTwoLooks ? Acc(1) : inverse(rows[i].sum);
+      const Acc factor = kTwoPasses ? Acc(1) : inverse(rows[i].sum);
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int d = x + c * kAcross;
@@ -170,7 +171,7 @@ struct AttentionAny {
     return value;
   }
 
-  // Of -infinity there is nothing to scale: any finite base will do.
+  // If the maximum is -infinity, any finite base is right: every exponential is 0.
   static __device__ __forceinline__ Acc base_of(Acc most) {
     return most == (Acc)lowest() ? Acc(0) : most;
   }
@@ -197,7 +198,7 @@ struct AttentionAny {
     return factor;
   }
 
-  // The same of a row that is known.
+  // The same for a row whose maximum and sum are final.
   static __device__ __forceinline__ void weigh(const Row& row, Acc (&s)[kEach]) {
     const Acc base = base_of(row.most), factor = inverse(row.sum);
 #pragma unroll

@@ -12,8 +12,8 @@
 // {ceil(queries / kTileRows), heads, batches}. Rows are multiples of 16 bytes apart and begin at
 // one.
 //
-// Traffic: as for sm_90. A block's values are on their way while it multiplies by the keys, and its
-// next keys while it weighs the values: one buffer each is enough.
+// Traffic: as for sm_90. A block's values are loaded while it multiplies by the keys, and its next
+// keys while it multiplies by the values: one buffer each is enough.
 
 // In elements.
 struct AttentionStrides {
@@ -26,12 +26,12 @@ template <typename Element, int kHead, bool kCausal, class Scores, class Epilogu
 struct AttentionSm80 {
   static constexpr int kWarps = kHead <= 128 ? 8 : 4;
   static constexpr int kTileRows = 16 * kWarps;
-  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // for want of registers
+  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // limited by registers
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kLineBytes = kHead * 2;
   static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * kLineBytes;
 
-  // Where 16-byte chunk `chunk` of a line lies: eight lines' equal chunks never share a bank.
+  // The offset of 16-byte chunk `chunk` of a line: eight lines' equal chunks never share a bank.
   static __device__ __forceinline__ int place(int line, int chunk) {
     const int swap = kHead % 64 == 0 ? line & 7 : (line >> 1) & 3;
     return line * kLineBytes + ((chunk ^ swap) << 4);
@@ -80,7 +80,7 @@ struct AttentionSm80 {
     for (int i = blocks - 1; i >= 0; --i) {
       const int key = i * kTileKeys;
       copies_wait<0>();
-      __syncthreads();  // the keys are here, and nobody reads the values of before
+      __syncthreads();  // the keys have arrived, and all have read the previous values
       fetch<kTileKeys>(tile_v, v, strides.v_row, key, shape.keys, shape.value_size);
       float s[kTileKeys / 2] = {};
 #pragma unroll
@@ -102,7 +102,7 @@ struct AttentionSm80 {
 #pragma unroll
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       copies_wait<0>();
-      __syncthreads();  // the values are here, and nobody reads the keys any more
+      __syncthreads();  // the values have arrived, and all have read the keys
       if (i > 0)
         fetch<kTileKeys>(tile_k, k, strides.k_row, key - kTileKeys, shape.keys, shape.size);
 #pragma unroll

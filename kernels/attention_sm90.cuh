@@ -17,16 +17,16 @@
 //
 // Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are
 // neighbours in the grid, so its keys and values (1 MiB at 4096 x 64) come from the L2 for all but
-// the first of them; grouped heads share them further. One warp copies. The warpgroups take turns
-// at the tensor cores: while one multiplies, the others are at their exponentials, of which a
-// multiprocessor does only 16 a cycle; and each has its next scores multiplied while it weighs the
-// values with the last ones.
+// the first of them; grouped heads share them further. One warp copies. The warpgroups alternate on
+// the tensor cores: while one multiplies, the others compute exponentials (a multiprocessor does
+// only 16 of them per cycle). Each also issues the product of its next scores while it multiplies
+// the values by the current weights.
 
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm90 {
   static constexpr int kConsumers = kHead == 64 && !Scores::kActive && !Scores::kWeighs ? 3 : 2;
   static constexpr int kTileRows = 64 * kConsumers;
-  // What shared memory and the accumulators have room for.
+  // Limited by shared memory and by registers for the accumulators.
   static constexpr int kTileKeys = kHead <= 128 ? 128 : kHead <= 192 ? 96 : 80;
   static constexpr int kStages = 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -60,7 +60,7 @@ struct AttentionSm90 {
       barrier_init_done();
     }
     __syncthreads();
-    // Causal: the rows that see most keys first.
+    // Causal: the rows with the most keys are scheduled first.
     const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
     const int query = block * kTileRows, head = blockIdx.y, batch = blockIdx.z;
     const int blocks =
@@ -208,7 +208,7 @@ struct AttentionSm90 {
     }
   }
 
-  // A warpgroup's turn comes when all others have handed their products in.
+  // A warpgroup waits until all others have issued their products.
   static __device__ __forceinline__ void turn_wait(int consumer) {
     group_sync(1 + consumer, 128 * kConsumers);
   }

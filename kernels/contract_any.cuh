@@ -9,7 +9,7 @@
 // The epilogue takes Acc (&v)[8] in place of float (&v)[8]. Launch: kThreads threads, a block for
 // each tile of kTile x kTile of each batch. A row's partials count tiles of kTile.
 //
-// Traffic: as for sm_80. The multiplications, by ordinary arithmetic, are what takes the time.
+// Traffic: as for sm_80. Bound by the multiplications, which do not use tensor cores.
 
 template <typename Acc, class Operands, class Epilogue>
 struct ContractAny {

@@ -7,8 +7,8 @@
 // of them), and a block for each kTileRows rows of each batch.
 //
 // Traffic: a block holds kTileRows whole rows of C on chip. It reads its rows of A again for every
-// kTileN columns, and all of B: both come from the L2. The multiplications, by ordinary
-// arithmetic, are what takes the time.
+// kTileN columns, and all of B: both come from the L2. Bound by the
+// multiplications, which do not use tensor cores.
 
 template <class Operands, class Epilogue>
 struct ContractRowsAny {
@@ -34,7 +34,7 @@ struct ContractRowsAny {
       multiply_tile(shape, operands, batch, m0, n0, columns, held);
     }
     __syncthreads();
-    // Eight threads have a row, and take eight columns each in turn.
+    // Eight threads share a row; each takes eight columns at a time.
     const int line = threadIdx.x / 8, m = m0 + line;
     float* const row = held + line * columns;
     State state = Rows::none();
@@ -66,8 +66,8 @@ struct ContractRowsAny {
     for (int i = 0; i < 8; ++i) to[i] = v[i];
   }
 
-  // A thread has four rows of eight columns, four by four so that its loads meet all banks. The
-  // next operands are on their way while it multiplies.
+  // A thread computes four rows of eight columns, four by four so that its loads use all banks. The
+  // next operands are loaded while it multiplies.
   static __device__ __forceinline__ void multiply_tile(const ContractShape& shape,
                                                        const Operands& operands, int batch, int m0,
                                                        int n0, int columns, float* held) {

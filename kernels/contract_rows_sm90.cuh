@@ -3,14 +3,14 @@
 // epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
-//   typedef ExponentialSum Rows;  // or Largest, Sum, Moments: what is needed of a row
+//   typedef ExponentialSum Rows;  // or Largest, Sum, SquareSum, Moments: reduces v along a row
 //   template <class Valid>
 //   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
-//       as operator() of epilogue.cuh; it leaves in v what Rows reduces and second() gets
+//       like operator() of epilogue.cuh; leaves in v what Rows reduces and second() receives
 //   template <class Valid>
 //   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
 //                          Rows::State all) const;
-//       with the state of the whole row; it stores the outputs
+//       given the state of the whole row; stores the outputs
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractRowsSm90<...>::kThreads, 1)
 //       __cluster_dims__(kCluster, 1, 1)
@@ -23,7 +23,7 @@
 // to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of 64, where B lies
 // as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
 //
-// Traffic: a cluster's blocks lie side by side and hold 128 whole rows in their registers. They
+// Traffic: a cluster's blocks are adjacent along n and hold 128 whole rows in their registers. They
 // share the rows of A, which the first of them fetches for all; what they exchange about a row is a
 // few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
@@ -192,7 +192,7 @@ struct ContractRowsSm90 {
       pass_second<int>(epilogue, piece, acc, rows);
   }
 
-  // Where the 8 values of a lane's row half lie once they are 8 adjacent columns: where they lay.
+  // Where the 8 values of a lane's row half are after they became 8 adjacent columns: in place.
   static __device__ __forceinline__ float& value(float (&acc)[kTileN / 2], int group, int half,
                                                  int i) {
     return acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];

@@ -15,11 +15,11 @@
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileColumns),
 // batches}. A row's partials count tiles of kTileColumns.
 //
-// Traffic: B is all there is to move, each element of it once, straight from memory to the
-// registers that the tensor cores read. A product does not mind in which order k is summed: a lane
-// loads 16 bytes of each line and takes them as whatever part of k the instruction wants from it,
-// A's lines alike. A block's eight warps share k and add up in shared memory. A is small and comes
-// from the L2.
+// Traffic: B dominates; each element of it is read once, from memory straight into the registers
+// that the tensor cores read. The order in which k is summed does not matter: a lane loads 16 bytes
+// of each line and passes them as whichever part of k the instruction expects from it, for A's
+// lines as for B's. A block's eight warps share k and add their sums in shared memory. A is small
+// and comes from the L2.
 
 template <typename Element, int kRowTiles, int kColumnTiles, class Epilogue>
 struct ContractSkinny {
@@ -97,7 +97,7 @@ struct ContractSkinny {
     finish(shape, batch, n, sums, epilogue);
   }
 
-  // A thread has eight columns of a row.
+  // A thread stores eight columns of a row.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int n,
                                                 float* sums, const Epilogue& epilogue) {
     constexpr int kPieces = kTileRows * kColumnTiles;

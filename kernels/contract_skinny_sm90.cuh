@@ -18,9 +18,9 @@
 // Tensor maps as contract_sm90.cuh has them, with boxes of
 //   A [m][k]: {64, kRows, 1, 1}    B [n][k]: {64, kTileN, 1, 1}    B [k][n]: {64, 64, 1, 1}
 //
-// Traffic: B is all there is to move, each element of it once; A comes from the L2. What counts is
-// that enough of B is on its way at any time: some 40 KiB a multiprocessor. Blocks are therefore
-// many, equal, all resident at once (two a multiprocessor), and each keeps kStages boxes on order.
+// Traffic: B dominates; each element of it is read once, and A comes from the L2. Enough of B must
+// be in flight at any time: about 40 KiB per multiprocessor. Blocks are therefore many, equal, all
+// resident at once (two per multiprocessor), and each keeps kStages boxes in flight.
 // wgmma takes 64 of its first operand's rows at a time, so B is the first operand, and a
 // warpgroup has 64 columns. The blocks of a cluster add up each other's sums in shared memory,
 // always in the same order.
@@ -38,8 +38,8 @@ struct ContractSkinnySm90 {
   static constexpr int kStages = (104 << 10) / kStageBytes;
   typedef Stages<kStages> Ring;
   static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
-  // Sums lie where the operands were. Lines are 4 words apart from the banks' period, so that
-  // neither the accumulators' stores nor the pieces' loads meet.
+  // Sums take the place of the operands. Lines are padded by 4 words, so that neither the stores of
+  // the accumulators nor the loads of the pieces have bank conflicts.
   static constexpr int kLine = kTileN + 4;
   static_assert(kRows * kLine * 4 <= kStages * kStageBytes, "the sums fit");
   static_assert(Epilogue::Columns::kParts == 0, "columns are not reduced");
@@ -73,7 +73,7 @@ struct ContractSkinnySm90 {
     else
       __syncthreads();
     finish(shape, batch, tile, rank, sums, epilogue);
-    // No block may leave while another reads its sums.
+    // No block may exit while another reads its sums.
     if constexpr (kSplit > 1) {
       __syncwarp();
       cluster_sync();
@@ -110,11 +110,11 @@ struct ContractSkinnySm90 {
       ring.wait_full(at);
       const u32 offset = (u32)at.stage * (kStageBytes >> 4);
       multiply_stage<TileB, TileA>(acc, b0 + offset, a0 + offset, true);
-      wgmma_wait<0>();  // the memory takes longer: nothing is gained by running ahead
+      wgmma_wait<0>();  // memory-bound: issuing further ahead gains nothing
       pin(acc[0]);
       if (thread == 0) barrier_arrive(&ring.empty[at.stage]);
     }
-    group_sync(1, 128 * kConsumers);  // nobody reads the operands any more
+    group_sync(1, 128 * kConsumers);  // all have read the operands
     const int lane = thread % 32;
     const int column = consumer * 64 + thread / 32 * 16 + lane / 4;
 #pragma unroll
@@ -124,7 +124,7 @@ struct ContractSkinnySm90 {
     }
   }
 
-  // A block of the cluster has every kSplit-th row; a thread has eight columns of one.
+  // Each block of the cluster stores every kSplit-th row, each thread eight columns of one.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int tile,
                                                 int rank, const float* sums,
                                                 const Epilogue& epilogue) {

@@ -26,7 +26,8 @@ struct ContractSm80 {
   static constexpr int kSize = sizeof(Element);
   static constexpr int kTileDepth = kLineBytes / kSize;
   static constexpr int kThreads = 256;
-  // Narrow copies keep many addresses, exact products many halves: those need the registers.
+  // Narrow copies need many addresses, and exact products many split operands: one block per
+  // multiprocessor leaves the registers for them.
   static constexpr int kBlocksPerSm =
       kAlignA * kSize < 8 || kAlignB * kSize < 8 || sizeof(Product) > kSize ? 1 : 2;
   static constexpr int kStages = 4;
@@ -68,7 +69,7 @@ struct ContractSm80 {
       if constexpr (kPiece >= 4) {
         copy_async<kPiece>(to, source, max(0, min(kPiece, left * kSize)));
       } else {
-        // No asynchronous copy is this narrow.
+        // There is no asynchronous copy of so few bytes.
         *reinterpret_cast<unsigned short*>(to) =
             left > 0 ? *reinterpret_cast<const unsigned short*>(source) : (unsigned short)0;
       }
@@ -163,7 +164,7 @@ struct ContractSm80 {
     finish(shape, batch, unit, column, acc, shared, epilogue);
   }
 
-  // A warp has 64 rows, a strip, of 32 columns.
+  // A warp computes 64 rows (a strip) by 32 columns.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int unit,
                                                 int column, const float (&acc)[4][4][4], u8* shared,
                                                 const Epilogue& epilogue) {

@@ -28,15 +28,15 @@
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
-// multiply, accumulators in registers. Tiles of 128 x 256 they share, 64 rows each, the second some
-// steps behind the first; narrower ones they take in turns, so that one's epilogue runs while the
-// other multiplies: better where k is small or the epilogue long. Even then it is not for nothing:
+// multiply, accumulators in registers. They share tiles of 128 x 256, 64 rows each, the second some
+// steps behind the first; with narrower tiles they alternate, so that one's epilogue runs while the
+// other multiplies: better if k is small or the epilogue long. Even then the epilogue is not free:
 // each instruction on the FMA pipe costs the tensor cores about a cycle, those on the ALU's and the
 // special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
 // cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
 // leaves a lane two of eight columns, and shuffling eight neighbours together takes five
-// instructions an element; but which line of B is which column is the copy engine's to decide. Of
-// 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and e.
+// instructions per element; instead the copy engine permutes the lines of B. Of 32 lines, it puts
+// line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and e.
 //
 // Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
 // fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
@@ -45,8 +45,8 @@
 // runs at the power limit, and these bytes take their part of it: plain products of 8192^3, with
 // pauses between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
-// How B's lines lie: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that the
-// accumulators of a lane are neighbours.
+// The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
+// the accumulators of a lane are adjacent columns.
 enum class LinesOfB { kAlong, kAcross, kInOrder };
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
@@ -64,7 +64,7 @@ struct ContractSm90 {
   // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
   static constexpr bool kAlternate = kTileN < 256;
   static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
-  // Steps by which the first warpgroup is ahead: half of the stages, the others being on their way.
+  // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
   static constexpr int kStages = kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
@@ -110,7 +110,7 @@ struct ContractSm90 {
       grow_registers<232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
     }
-    // No block may leave while another's copies and arrivals are on their way to it.
+    // No block may exit while another's copies and arrivals are still addressed to it.
     if constexpr (kCluster > 1) {
       __syncwarp();
       cluster_sync();
@@ -206,7 +206,7 @@ struct ContractSm90 {
           group_arrive(kStaggerBarrier, 256);
           first = false;
         }
-        // The products of the step before are done: its stage may be filled again.
+        // The products of the previous step are done: its stage may be filled again.
         wgmma_wait<1>();
         if (step > 0) release(&ring.empty[before], thread);
         before = at.stage;
@@ -227,7 +227,7 @@ struct ContractSm90 {
     }
   }
 
-  // A thread for each block that copies into this stage.
+  // One thread for each block that copies into this stage.
   static __device__ __forceinline__ void release(u64* barrier, int thread) {
     if constexpr (kCluster > 1) {
       if (thread < kCluster) barrier_arrive_at(barrier, thread);
@@ -236,7 +236,7 @@ struct ContractSm90 {
     }
   }
 
-  // The epilogue of 64 rows: a warp has 16 of them.
+  // The epilogue of 64 rows, 16 per warp.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int strip,
                                                 int column, const float (&acc)[kTileN / 2],
                                                 ColumnState* column_states,

@@ -3,11 +3,10 @@
 // epilogue.cuh and tile_walk.cuh before it.
 //
 // kAlign: every line of A, and b, begins at a multiple of that many elements (8, 4, 2 or 1), and of
-// as many bytes in memory. kLanes: threads that have a row together: 8 or 32 where there are rows
-// enough, else kThreads. kSplit: blocks that share a row, for few and long ones; more than 1 wants
-// kLanes to be kThreads and `work`: 4 * kSplit + 4 bytes for each row, all zero before the first
-// launch. Launch: kThreads threads; ceil(rows / kTileRows) * kSplit blocks, rows those of all
-// batches.
+// as many bytes in memory. kLanes: threads that share a row: 8 or 32 if there are enough rows, else
+// kThreads. kSplit: blocks that share a row, for few and long ones; more than 1 requires kLanes to
+// be kThreads, and `work`: 4 * kSplit + 4 bytes for each row, all zero before the first launch.
+// Launch: kThreads threads; ceil(rows / kTileRows) * kSplit blocks, rows those of all batches.
 //
 // Traffic: A once; b stays in the L2. All threads have several loads of 16 bytes in flight.
 
@@ -62,8 +61,8 @@ struct ContractVector {
     return sum;
   }
 
-  // Whether this block is the last of its row's; then its first warp has the sum of all parts,
-  // added up in their own order, whichever came first.
+  // Whether this block is the last of its row to finish; if so its first warp has the sum of all
+  // parts, added in a fixed order.
   static __device__ __forceinline__ bool sum_over_blocks(float& sum, i64 row, i64 rows, int part,
                                                          u8* work) {
     float* const parts = reinterpret_cast<float*>(work) + row * kSplit;
@@ -92,7 +91,7 @@ struct ContractVector {
     const int batches = shape.inner * shape.outer;
     const i64 rows = (i64)shape.m * batches;
     const i64 found = (i64)(blockIdx.x / kSplit) * kTileRows + threadIdx.x / kLanes;
-    const i64 row = found < rows ? found : 0;  // shuffles want whole warps
+    const i64 row = found < rows ? found : 0;  // shuffles need whole warps
     const int part = blockIdx.x % kSplit;
     const int batch = batches == 1 ? 0 : (int)(row / shape.m);
     const int m = (int)(row - (i64)batch * shape.m);

@@ -2,8 +2,9 @@
 // accumulators.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
-//   typedef NoReduction Rows;     // or Largest, Sum, ExponentialSum: reduces what is left in v
-//   along a row, typedef NoReduction Columns;  // or down a column template <class Valid>
+//   typedef NoReduction Rows;     // or Largest, Sum, ExponentialSum: reduces v along a row
+//   typedef NoReduction Columns;  // or down a column
+//   template <class Valid>
 //   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
 //       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
 //       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own
@@ -21,7 +22,7 @@
 // (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
 // whose bandwidth the tensor cores need for the operands of the next tile.
 
-// How many of eight columns are real: all of them, known when compiling, or an int.
+// How many of eight columns exist: all of them, known at compile time, or an int.
 struct Eight {
   __device__ __forceinline__ constexpr operator int() const { return 8; }
 };
@@ -61,9 +62,9 @@ __device__ __forceinline__ constexpr bool is_bf16(T) {
 }
 __device__ __forceinline__ constexpr bool is_bf16(bf16) { return true; }
 
-// Two bf16 of a word, by what the ALU does: the compiler would have half of it multiplied, and each
-// instruction on the FMA pipe takes a cycle from the tensor cores of the next tile
-// (contract_sm90.cuh).
+// The two bf16 of a word, with ALU instructions only: the compiler would use a multiplication for
+// half of it, and each instruction on the FMA pipe takes a cycle from the tensor cores of the next
+// tile (contract_sm90.cuh).
 __device__ __forceinline__ void split(u32 word, float& first, float& second) {
   u32 low;
   asm("prmt.b32 %0, %1, 0, 0x1044;" : "=r"(low) : "r"(word));
@@ -172,7 +173,7 @@ __device__ __forceinline__ typename Accumulator::State scatter_columns(
   return s[0];
 }
 
-// Where a warp's 16 x kColumns piece of C lies, and how large C is.
+// The position of a warp's 16 x kColumns piece of C, and the size of C.
 struct Piece {
   int batch;
   int row;     // its first
@@ -242,7 +243,7 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
   }
 }
 
-// A piece that lies wholly inside takes a path without a branch: only there can the compiler
+// A piece that is wholly inside C takes a path without branches: only there can the compiler
 // overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
 // latency alone.
 template <int kColumns, bool kInOrder = false, class Epilogue>

@@ -6,7 +6,7 @@ constexpr unsigned kThreads = 256;  // of a block, but for hold()
 
 // Loads a buffer and stores nothing, so that it pushes everything else out of the L2 and leaves no
 // dirty line behind. (A memset would leave the L2 full of lines that the next kernel's range pays
-// for.) What it loads must be used: ptxas drops loads that are not, asm volatile or no. One thread
+// for.) What it loads must be used: ptxas drops unused loads, even asm volatile ones. One thread
 // in four thousand million writes four bytes to the sink.
 extern "C" __global__ void __launch_bounds__(kThreads)
     sweep(const uint4* buffer, u64 vectors, unsigned* sink) {
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 }
 
 // Holds the stream until the host raises the flag, so that the launches behind it are all queued
-// before the first one starts. It gives up after a while: a host that died must not hang the GPU.
+// before the first one starts. It times out: a host process that died must not block the GPU.
 extern "C" __global__ void hold(const volatile unsigned* flag, u64 most_ns) {
   u64 begin, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -179,7 +179,7 @@ __device__ void join(Differences& into, const Differences& other) {
   into.magnitude = fmax(into.magnitude, other.magnitude);
 }
 
-// Infinities and what is no number are equal to their own kind only.
+// Infinities and NaN are equal to their own kind only.
 extern "C" __global__ void __launch_bounds__(kThreads)
     compare(const void* a, const void* b, u64 elements, int kind, double absolute, double relative,
             Differences* results) {

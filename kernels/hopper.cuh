@@ -53,8 +53,9 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
       : "memory");
 }
 
-// To the same place in block `rank` of the cluster, counted as bytes on that block's `barrier`: who
-// waits there may read it. No fence: a release of plain stores would wait for those to memory, too.
+// To the same place in block `rank` of the cluster, counted as bytes on that block's `barrier`: a
+// thread that waits there may read it. No fence: a release of plain stores would also wait for
+// stores to memory.
 __device__ __forceinline__ void store_async_at(float* to, u64* barrier, u32 rank, float value) {
   asm volatile(
       "{\n.reg .b32 remote, counted;\n"

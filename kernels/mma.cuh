@@ -90,8 +90,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
     low[i] = tf32_rest(a[i], high[i]);
   }
   const u32 c0 = to_tf32(b0), c1 = to_tf32(b1);
-  // The tensor cores cut off what does not fit into a sum; the sum over k is therefore made
-  // outside.
+  // The tensor cores truncate when they add; the sum over k is therefore computed outside of them.
   float part[4] = {};
   multiply_tf32(part, low, c0, c1);
   multiply_tf32(part, high, tf32_rest(b0, c0), tf32_rest(b1, c1));

@@ -1,6 +1,6 @@
-// What is kept of a row while it is looked at, and how the threads that share a row put their parts
-// together. A state takes elements one by one (add), takes in another state (merge), and works out
-// what is asked of it (finish) once the whole row was seen.
+// The accumulators of reductions over whole rows, and how the threads that share a row merge them.
+// An accumulator adds elements one by one (add), adds another accumulator of the same row (merge),
+// and computes its results once the whole row was added (finish).
 
 // Bytes that the largest of several uses takes.
 template <int n>
@@ -20,7 +20,7 @@ struct Sum {
   __device__ __forceinline__ void finish(u64, double) {}
 };
 
-// One value out of all: the one to begin with, and which of two is kept.
+// Keeps one value of all: which one it starts with, and which of two it keeps.
 template <typename T, T (*kFirst)(), T (*kKept)(T, T)>
 struct alignas(sizeof(T) < 4 ? 4 : sizeof(T)) Extreme {
   T value = kFirst();
@@ -110,7 +110,7 @@ struct Moments {
   }
 };
 
-// Sum of exponentials in one look: whenever a larger element comes, what was summed is scaled down.
+// Sum of exponentials in one pass: whenever a larger element comes, the sum so far is scaled down.
 template <typename T>
 struct ExponentialSum {
   T most = lowest<T>();
@@ -128,7 +128,7 @@ struct ExponentialSum {
     sum = sum * below(most, top) + below(x, top);
     most = top;
   }
-  // One look for the largest and one rescaling for all of a group.
+  // One search for the largest and one rescaling for a whole group.
   template <int n>
   __device__ __forceinline__ void add_group(const T (&x)[n], u64) {
     T top = most;
@@ -155,7 +155,7 @@ struct ExponentialSum {
   }
 };
 
-// A group of elements, one by one unless the state knows better.
+// Adds a group of elements, one by one unless the accumulator has a faster way.
 template <typename S, typename T, int n>
 __device__ __forceinline__ void take(S& state, const T (&x)[n], u64 first) {
 #pragma unroll
@@ -166,9 +166,9 @@ __device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], 
   state.add_group(x, first);
 }
 
-// Threads put their states together.
+// Threads merge their states.
 
-// What merge() looks at of another lane's state.
+// The part of another lane's state that merge() reads.
 template <typename S>
 __device__ __forceinline__ S shuffled(const S& state, int mask) {
   S other;
@@ -232,8 +232,8 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
 }
 
-// What is held for another look, in shared memory or in registers. There the compiler would give
-// each byte one of its own: behind the asm it knows of nothing but whole words.
+// Values that are held for another pass, in shared memory or in registers. The compiler would give
+// each byte a register of its own: the asm makes it keep whole words.
 template <typename P>
 __device__ __forceinline__ void hold_at(P& to, const P& value) {
   to = value;
@@ -247,9 +247,9 @@ __device__ __forceinline__ void hold_packed(P& to, const P& value) {
   for (int i = 0; i < (int)sizeof(P) / 4; ++i) asm("" : "+r"(words[i]));
 }
 
-// Copies from memory to shared memory that pass by the registers, so that all of a row's can be
-// under way at once. A thread waits for its own alone, until no more than the last kLeft groups of
-// them are missing.
+// Copies from memory to shared memory that bypass the registers, so that all of a row's can be in
+// flight at once. A thread waits for its own copies only, until at most the last kLeft groups of
+// them are unfinished.
 template <typename P, typename T>
 __device__ __forceinline__ void copy_async(P& to, const T* from) {
 #if __CUDA_ARCH__ >= 800
@@ -280,10 +280,10 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
-// Several blocks share a row.
+// For rows that several blocks share.
 
 // All blocks of the grid wait for each other; they must be resident together. The top bit of `gate`
-// flips with every wait, and the rest adds up to nothing: it serves one launch after another.
+// flips with every wait, and the other bits return to 0: later launches need not reset it.
 __device__ __forceinline__ void wait_for_grid(u32* gate) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void wait_for_grid(u32* gate) {
   __syncthreads();
 }
 
-// Whether this block is the last of `blocks` to come here; the ticket is left as it was found.
+// Whether this block is the last of `blocks` to call this; the last one resets the ticket.
 __device__ __forceinline__ bool last_of(u32* ticket, u32 blocks) {
   __shared__ bool last;
   __syncthreads();

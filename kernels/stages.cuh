@@ -1,13 +1,13 @@
 // How the operands of a product go from memory to wgmma: what contract_sm90, contract_rows_sm90 and
 // contract_skinny_sm90 have in common. Needs elements.cuh and hopper.cuh before it.
 
-// The stages through which operands go from the copy engine to wgmma, round and round. One is full
-// when all that was announced for it has landed, and empty again when its readers have arrived.
+// The ring of stages through which operands go from the copy engine to wgmma. A stage is full when
+// all bytes announced for it have arrived, and empty when its readers have arrived.
 template <int kCount>
 struct Stages {
   u64 full[kCount], empty[kCount];
 
-  // Where a thread is on its way round, and the parity of the phase that it waits for there.
+  // A thread's current stage, and the parity of the phase that it waits for there.
   struct Place {
     int stage;
     u32 parity;
@@ -31,7 +31,7 @@ struct Stages {
     }
   }
   __device__ __forceinline__ void wait_full(Place at) { barrier_wait(&full[at.stage], at.parity); }
-  // The barrier that counts what lands there, once there is room.
+  // Waits until the stage is empty; returns the barrier that counts the bytes copied to it.
   __device__ __forceinline__ u64* wait_empty(Place at) {
     barrier_wait(&empty[at.stage], at.parity);
     return &full[at.stage];

@@ -1,4 +1,4 @@
-// Stands in for an operation of which only sizes are known: reads `input_bytes`, writes
+// Replaces an operation of which only sizes are known: reads `input_bytes`, writes
 // `output_bytes`, computes next to nothing.
 //
 // Traffic: every block takes one slice of the input and the matching slice of the output, so reads

@@ -14,14 +14,15 @@ struct ContractShape {
   int a_piece;
 };
 
-// Of operands that are read by their address. In elements; a batch's is 0 where it is broadcast.
+// The strides of operands that are read through pointers, in elements; 0 for a batch dimension that
+// is broadcast.
 struct ContractStrides {
   i64 a_line, a_inner, a_outer;
   i64 b_line, b_inner, b_outer;
 };
 
-// Deals tiles out to clusters. Batches that share B are rows like any other, so that B is fetched
-// once for all of them.
+// Assigns tiles to clusters. The rows of batches that share B are treated as rows of one matrix, so
+// that B is fetched once for all of them.
 struct TileWalk {
   int row_units;  // of all batches that share one B
   int units;      // of one batch

@@ -1,5 +1,5 @@
-// Attention, as one op or as two products around a softmax: kernels/attention_*.cuh, with what
-// happens to the scores, the weights and the result written op by op.
+// Attention, as one op or as two products around a softmax: one of kernels/attention_*.cuh, with
+// generated code for what is applied to the scores, the weights and the result.
 
 #include <fmt/format.h>
 
@@ -71,11 +71,11 @@ class AttentionWriter {
   Epilogue epilogue_;
   AttentionParts parts_;
   OperandStrides q_, k_, v_;
-  std::uint64_t head_ = 0;  // the size that the tensor cores' building blocks are made for
+  std::uint64_t head_ = 0;  // the head size that the tensor cores' building blocks are compiled for
   GeneratedKernel result_;
 };
 
-// Nothing where views or broadcasts leave no rows of neighbours at one distance from each other.
+// Nothing if views or broadcasts leave no contiguous rows at a constant stride.
 std::optional<OperandStrides> AttentionWriter::strides_of_operand(const Matrices& operand) const {
   const TensorId tensor = operand.tensor;
   const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
@@ -107,7 +107,7 @@ bool AttentionWriter::find_strides() {
   return true;
 }
 
-// The struct of attention.cuh for what happens to scores and weights.
+// The Scores struct of attention.cuh.
 std::string AttentionWriter::scores_struct() const {
   if (plain()) return {};
   const std::string_view type = name_of(epilogue_.made_type());
@@ -186,7 +186,7 @@ void AttentionWriter::write_sm90() {
                                "q, k, v, kShape");
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
-  result_.schedule = fmt::format("attention by wgmma, {} queries a block", rows);
+  result_.schedule = fmt::format("attention with wgmma, {} queries per block", rows);
 }
 
 void AttentionWriter::write_sm80() {
@@ -206,10 +206,10 @@ void AttentionWriter::write_sm80() {
                         code_.parameters().input(k_.tensor), code_.parameters().input(v_.tensor)));
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
-  result_.schedule = fmt::format("attention by mma, {} queries a block", rows);
+  result_.schedule = fmt::format("attention with mma, {} queries per block", rows);
 }
 
-// What the tensor cores' building blocks take.
+// Whether a building block for tensor cores takes the operands.
 bool AttentionWriter::fits_tensor_cores() {
   if (parts_.apart || !find_strides()) return false;
   const DType type = graph_.tensors[q_.tensor].type.dtype;
@@ -217,7 +217,7 @@ bool AttentionWriter::fits_tensor_cores() {
     const bool aligned = (strides.row | strides.head | strides.batch) % 8 == 0;
     if (!aligned || graph_.tensors[strides.tensor].type.dtype != type) return false;
   }
-  // Shorter lines are filled up with zeros.
+  // Shorter lines are padded with zeros.
   constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
   const auto* head = std::ranges::find_if(
       kHeads, [&](std::uint64_t size) { return size >= std::max(parts_.size, parts_.value_size); });
@@ -256,7 +256,7 @@ void AttentionWriter::write_tensor_cores() {
   result_.blocks_z = static_cast<unsigned>(parts_.batches);
 }
 
-// How the elements of the operands are found, by the number of their matrix, line and place there.
+// Functions that load an operand's element, given its matrix, line and index in the line.
 std::string AttentionWriter::operands_of_any() {
   std::string functions;
   for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
@@ -274,7 +274,7 @@ std::string AttentionWriter::operands_of_any() {
   return functions;
 }
 
-// Ordinary arithmetic over operands of any type and order.
+// Without tensor cores: operands of any type and order.
 void AttentionWriter::write_any() {
   const ComputeType type = epilogue_.made_type();
   if (!is_float(type)) cannot_generate(op_, "attention is computed in floating point");
@@ -313,11 +313,11 @@ void AttentionWriter::write_any() {
       made_scores(), epilogue_.made());
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, tile) * parts_.heads * parts_.batches;
-  result_.schedule = fmt::format("attention by ordinary arithmetic, {} queries a block", tile);
+  result_.schedule = fmt::format("attention without tensor cores, {} queries per block", tile);
 }
 
 GeneratedKernel AttentionWriter::write() {
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
+  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "its result is empty");
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
   if (parts_.batches * parts_.heads > kMost || parts_.queries > kMost || parts_.keys > kMost) {
     cannot_generate(op_, "it has too many heads or rows");

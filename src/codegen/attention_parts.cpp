@@ -1,5 +1,5 @@
-// Finds the operands of an attention kernel among its ops, and writes what happens to scores and
-// weights.
+// Finds the operands of an attention kernel among its ops, and writes what is applied to scores
+// and weights.
 
 #include "codegen/attention_parts.hpp"
 
@@ -40,7 +40,7 @@ class AttentionFinder {
       return block && !block->row_results.empty();
     };
     if (by_rows(parts_.scores) || by_rows(parts_.weights)) {
-      cannot_generate(op_, "more than one softmax looks at the rows of its scores");
+      cannot_generate(op_, "more than one softmax reduces its scores");
     }
     return std::move(parts_);
   }
@@ -167,7 +167,7 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   return true;
 }
 
-// From an element of one tensor, which the block is given, to the same of another.
+// Writes code from an element of one tensor, which the block is given, to the same of another.
 void AttentionFinder::write_variant(CodeBlock& block, TensorId from, TensorId to) {
   const Loop loop{.element = score_index()};
   const Index& s = loop.element;

@@ -31,12 +31,12 @@ struct AttentionParts {
   std::uint64_t keys = 1;
   std::uint64_t size = 1;  // of queries and keys
   std::uint64_t value_size = 1;
-  bool apart = false;  // the values' batch axes are not those of the scores
+  bool apart = false;  // the values' batch axes differ from those of the scores
   double scale = 1;
   bool causal = false;
-  std::optional<CodeBlock> scores;   // where something happens between the scale and the softmax
-  std::optional<CodeBlock> weights;  // or between the softmax and the values
-  bool in_proportion = true;         // twice the weight comes to twice as much there
+  std::optional<CodeBlock> scores;   // if there are ops between the scale and the softmax
+  std::optional<CodeBlock> weights;  // if there are ops between the softmax and the values
+  bool in_proportion = true;         // `weights` is proportional to the weight
 };
 
 // Of an attention op, or of two products around a softmax; `type` is what they are computed in.

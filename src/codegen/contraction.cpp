@@ -1,5 +1,5 @@
-// Products of matrices and what hangs on them: one of kernels/contract_*.cuh with an epilogue
-// for what follows, or the vendor's library. Which one, and what all of them share.
+// Products of matrices with an epilogue: selects one of kernels/contract_*.cuh, and a call of the
+// vendor's library where one does the same; writes what all of them share.
 
 #include <fmt/format.h>
 
@@ -83,7 +83,7 @@ std::string ContractionWriter::strided_entry(std::string_view contract, const Ke
 MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64_t lines,
                                        std::uint32_t box_lines) const {
   const std::uint64_t size = bytes_of(operand_type(), 1);
-  // Dimensions of one element are not stepped along; the engine wants some multiple of 16 there.
+  // The stride of a dimension of extent 1 is never used, but must be a multiple of 16.
   const auto bytes = [&](std::uint64_t distance) { return distance > 0 ? distance * size : 16; };
   const auto extent = [](std::uint64_t distance, std::uint64_t count) {
     return distance > 0 ? count : 1;
@@ -124,7 +124,7 @@ void ContractionWriter::reserve_packed() {
   code_.parameters().input(tensor);
 }
 
-// The entry that puts a in its own order, as frameworks do, where its views leave no strides.
+// The entry that copies `a` to contiguous memory, as frameworks do, if its views leave no strides.
 void ContractionWriter::write_packing() {
   if (product_.a.tensor != kNone) return;
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
@@ -150,7 +150,7 @@ void ContractionWriter::write_packing() {
       "an operand's views leave no strides, so it is copied first, as frameworks do";
 }
 
-// Lines in pieces are the copy engine's to put together.
+// The copy engine can assemble lines that are in pieces.
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   const auto product = product_of_pieces(graph_, op_, kBoxElements);
   constexpr std::uint64_t kMostSkinnyRows = 64;
@@ -160,9 +160,9 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
 }
 
 GeneratedKernel ContractionWriter::write() {
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "it writes nothing");
+  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "its result is empty");
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
-  // Alone it is the library's, which has no use for pieces; nor have other building blocks.
+  // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
   if (!strided_ && kernel_.ops().size() > 1) strided_ = in_pieces();
   if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
   if (strided_) {
@@ -172,7 +172,7 @@ GeneratedKernel ContractionWriter::write() {
   }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
-    if (extent > kMost) cannot_generate(op_, "one of its extents is beyond 2^31");
+    if (extent > kMost) cannot_generate(op_, "one of its extents exceeds 2^31");
   }
   if (strided_) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();

@@ -1,4 +1,4 @@
-// Products by ordinary arithmetic, over operands of any type and order: in tiles, or in whole rows.
+// Products without tensor cores, over operands of any type and order: in tiles, or in whole rows.
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 
 namespace fusecalc {
 
-// How the elements of both operands are found, by the number of their matrix, line and depth.
+// Functions that load an element of each operand, given its matrix, line and depth.
 std::string ContractionWriter::operands_of_any() {
   const Shape batch = batch_axes(graph_, op_);
-  // Where columns are reduced, the rows of one matrix may be those of several reductions.
+  // If columns are reduced, one matrix of the op may hold the rows of several reductions.
   const std::uint64_t reductions = op_.matrix.rows / product_.m;
   const std::string matrix =
       reductions > 1 ? fmt::format("((idx)batch / {})", reductions) : "((idx)batch)";
@@ -33,12 +33,14 @@ std::string ContractionWriter::operands_of_any() {
   return functions;
 }
 
-// The product as the op has it, in matrices as high as the columns that are reduced.
+// The product in the op's own order, in matrices as high as the columns that are reduced.
 void ContractionWriter::take_whole() {
   const MatrixShape& matrix = op_.matrix;
   const std::uint64_t reduced = epilogue_.rows_of_matrix();
   const std::uint64_t rows = reduced > 0 ? reduced : matrix.rows;
-  if (matrix.rows % rows != 0) cannot_generate(op_, "the columns that are folded leave its matrix");
+  if (matrix.rows % rows != 0) {
+    cannot_generate(op_, "the columns that are reduced extend over several of its matrices");
+  }
   product_ = {.m = rows,
               .n = matrix.columns,
               .k = matrix.depth,
@@ -70,7 +72,7 @@ void ContractionWriter::write_any() {
           facts.asserted_of("Contract"));
   facts.launch(result_);
   result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = fmt::format("ordinary arithmetic, tiles of {0} x {0}", kTile);
+  result_.schedule = fmt::format("without tensor cores, tiles of {0} x {0}", kTile);
 }
 
 void ContractionWriter::write_rows_any() {
@@ -86,7 +88,7 @@ void ContractionWriter::write_rows_any() {
   }
   const std::string functions = operands_of_any();
   epilogue_.write_rows(product_);
-  // How much it holds depends on the product: its facts are not those of other blocks.
+  // The shared memory that it needs depends on the product, so that no constant has it.
   const std::string shared = fmt::format("Contract::shared_bytes({})", product_.n);
   add_any("contract_rows_any", functions, "ContractRowsAny<Operands, Epilogue>",
           static_asserts({{"Contract::kThreads", kThreads},
@@ -96,7 +98,7 @@ void ContractionWriter::write_rows_any() {
   result_.threads = kThreads;
   result_.shared_bytes = static_cast<std::uint32_t>(held);
   result_.blocks = ceil_div(product_.m, kRows) * product_.batches();
-  result_.schedule = fmt::format("ordinary arithmetic, {} whole rows a block", kRows);
+  result_.schedule = fmt::format("without tensor cores, {} whole rows per block", kRows);
 }
 
 }  // namespace fusecalc

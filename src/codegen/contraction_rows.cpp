@@ -1,4 +1,4 @@
-// Products whose rows are needed whole before anything is stored: softmax or a norm of each.
+// Products whose rows must be reduced before anything is stored: a softmax or a norm of each row.
 
 #include <fmt/format.h>
 

@@ -36,14 +36,14 @@ void ContractionWriter::write_vector() {
   if (shares.split > 1) {
     result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
   }
-  result_.schedule = shares.split > 1      ? fmt::format("{} blocks a row", shares.split)
+  result_.schedule = shares.split > 1      ? fmt::format("{} blocks per row", shares.split)
                      : shares.lanes == 512 ? "a row a block"
                                            : fmt::format("{} threads a row", shares.lanes);
 }
 
 constexpr std::uint64_t kManyColumns = 16384;
 
-// So few rows that B is all there is to move.
+// So few rows that reading B takes the time.
 bool ContractionWriter::is_skinny() const {
   const DType type = operand_type();
   const std::uint64_t most_rows = fits_copy_engine(product_)  ? 64

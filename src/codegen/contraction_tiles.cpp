@@ -1,4 +1,4 @@
-// Products in tiles, of as many rows as columns or about that: tensor cores bound them.
+// Products in tiles, about as many rows as columns: bound by the tensor cores.
 
 #include <fmt/format.h>
 

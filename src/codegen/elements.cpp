@@ -82,7 +82,7 @@ Value reduced_element(const Scope& scope, OpId id, std::size_t k, const Index& a
   return evaluate(scope, expression);
 }
 
-// Of a tensor that is no view, at an index that the block has no value for yet.
+// The element of a tensor that is no view, at an index that the block has no value for yet.
 Value new_element(const Scope& scope, TensorId tensor, const Index& at) {
   if (scope.loop.matrix && tensor == scope.loop.matrix->made) {
     return contraction_result(scope, at);

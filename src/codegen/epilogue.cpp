@@ -24,7 +24,7 @@ unsigned alignment_of(std::uint64_t columns) {
   return static_cast<unsigned>(bits & (~bits + 1));
 }
 
-// The first of eight neighbours in a row of so many.
+// The first of eight neighbours in a row of `columns` elements.
 Index element_index(std::uint64_t columns) {
   return {
       .name = "i", .pattern = LanePattern::kUnit, .aligned = false, .align = alignment_of(columns)};
@@ -43,7 +43,8 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
   for (const Operand& operand : kernel_.op(contraction).operands) {
     const OpId producer = graph_.value_of(operand.tensor).producer;
     if (!attends && producer != kNone && kernel_.contains(producer)) {
-      cannot_generate(kernel_.op(contraction), "an operand of it is made in the same kernel");
+      cannot_generate(kernel_.op(contraction),
+                      "one of its operands is computed in the same kernel");
     }
   }
   roots_ = find_roots(kernel_, made.elements);
@@ -67,21 +68,22 @@ void Epilogue::find_reduction() {
   }
   if (reduction_ == kNone) {
     if (roots_.rows.empty() && roots_.losses.empty() && !holds_rows_) return;
-    cannot_generate(kernel_.op(contraction_), "what its rows come to has no code in an epilogue");
+    cannot_generate(kernel_.op(contraction_),
+                    "an epilogue has no code for the results of its rows");
   }
   const Op& op = kernel_.op(reduction_);
   const AccumulatorRow& accumulator = row_of(op.row->accumulator);
   if (accumulator.tile_words == 0 || made_type_ != ComputeType::kF32 ||
       accumulator_type(kernel_, op) != ComputeType::kF32) {
-    cannot_generate(op, "an epilogue folds sums, maxima and sums of exponentials, in 32 bits");
+    cannot_generate(op, "an epilogue has no accumulator for it, or not in its type (f32 only)");
   }
   if (!holds_rows_ && !accumulator.merges_tiles) {
-    cannot_generate(op, "it is no sum, maximum or sum of exponentials");
+    cannot_generate(op, "only sums, maxima and sums of exponentials of tiles can be merged");
   }
   accumulator_ = &accumulator;
   columns_ = !kernel_.phases().rows.reduces_innermost();
   if (holds_rows_ && (columns_ || !roots_.losses.empty())) {
-    cannot_generate(op, "what follows needs it, and its tiles are in several blocks");
+    cannot_generate(op, "an op after it needs its result, and its tiles are in several blocks");
   }
 }
 
@@ -109,7 +111,7 @@ Loop Epilogue::loop_over(TensorId made) const {
                                .quick = quick}};
 }
 
-// Whether a result is there before its row is reduced.
+// Whether a result is known before its row is reduced.
 bool Epilogue::stored_first(TensorId result) const {
   return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
@@ -129,7 +131,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   block_.lanes += fmt::format("v[j] = {};\n", taken.text);
 }
 
-// The target's score of each row is put aside.
+// Stores the score of each row's target class for write_merge().
 void Epilogue::write_picked(const Scope& scope) {
   const Op& op = kernel_.op(reduction_);
   const Value target = element(scope, op.operands[1].tensor, scope.loop.row.index);
@@ -157,7 +159,8 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   write_merge();
 }
 
-// v holds what the reduction takes in when its row is known: all else of the row is made from that.
+// In the second function v holds what the first left in it, the elements that were reduced: all
+// other values of the row are computed from those.
 void Epilogue::write_rows(const MatrixProduct& product) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
@@ -188,7 +191,7 @@ void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::
   write_elements(rows, columns);
 }
 
-// What is done with each result of the reduction, once all its parts are there.
+// Writes what the merging entry computes from each merged state.
 void Epilogue::write_merge() {
   const Loop loop{.row = {.index = row_index()},
                   .picked = {{reduction_, Value{.text = "picked[q]"}}}};
@@ -224,7 +227,7 @@ std::string Epilogue::workspace_parameter() const {
   return merges() || reserved_ > 0 ? ", u8* work" : "";
 }
 
-// Behind partials, picked scores and losses.
+// The reserved memory comes after partials, picked scores and losses.
 std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
   reserved_ = bytes;
   return merges() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
@@ -234,7 +237,7 @@ std::string Epilogue::made() const {
   return fmt::format("Epilogue{{{}{}}}", code_.parameters().arguments(), merges() ? ", work" : "");
 }
 
-// What device expressions name of the accumulator, as a variable of the code.
+// Declares the variable with the accumulator's members that device expressions refer to.
 std::string Epilogue::found() const {
   const Op& op = kernel_.op(reduction_);
   const std::string results = substitute(accumulator_->tile_results, [&](std::string_view word) {
@@ -245,7 +248,7 @@ std::string Epilogue::found() const {
   return fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_, results);
 }
 
-// The members that contract_rows_sm90.cuh asks for.
+// The struct with the two functions that contract_rows_sm90.cuh calls.
 std::string Epilogue::functions_of_rows() const {
   const auto function = [&](std::string_view name, std::string_view parameter,
                             const std::string& body) {
@@ -320,7 +323,7 @@ std::string Epilogue::merge_entry() const {
   return text + state + merge_body_ + "  });\n}\n";
 }
 
-// One block adds up what the rows came to.
+// One block sums the losses of all rows.
 std::string Epilogue::total_entry() const {
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({4}) total({0}, u8* work) {{\n"
@@ -347,7 +350,7 @@ void Epilogue::finish(GeneratedKernel& kernel) const {
   kernel.following.push_back(
       {.blocks = std::clamp<std::uint64_t>(ceil_div(threads, kMergeThreads), 1, 4096),
        .threads = kMergeThreads});
-  kernel.schedule += columns_ ? ", columns folded by strips" : ", rows folded by tiles";
+  kernel.schedule += columns_ ? ", columns reduced in strips" : ", rows reduced in tiles";
   if (total_body_.empty()) return;
   kernel.source.text += total_entry();
   kernel.source.entries.emplace_back("total");

@@ -16,36 +16,36 @@ class Epilogue {
   // Throws Error for what the building blocks do not support: a second use of a row's reduction,
   // for example.
   Epilogue(KernelCode& code, OpId contraction);
-  // For attention, whose rows and first product are the building block's business.
+  // For attention: the building block itself computes the first product and the softmax.
   static Epilogue of_attention(KernelCode& code, OpId contraction) {
     return {code, contraction, true};
   }
 
-  // Where columns are reduced, the rows of a matrix that each of them runs down; 0 elsewhere.
+  // If columns are reduced, their length, which becomes the number of rows of a matrix; else 0.
   std::uint64_t rows_of_matrix() const;
   bool reduces() const { return accumulator_ != nullptr; }
   unsigned column_parts() const { return columns_ && reduces() ? accumulator_->tile_words : 0; }
   unsigned row_parts() const { return reduces() && !columns_ ? accumulator_->tile_words : 0; }
-  // Whether what follows needs a whole row reduced before it can store any of it.
+  // Whether a whole row must be reduced before any result that depends on it can be stored.
   bool holds_rows() const { return holds_rows_; }
-  // The type that the contraction's sums have.
+  // The type of the contraction's sums.
   ComputeType made_type() const { return made_type_; }
 
-  // Writes it for a product whose partials of rows cover `tile_columns` each. What follows is valid
-  // afterwards, once all of the kernel's pointers were asked for.
+  // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
+  // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns);
-  // The same for contract_rows_*.cuh, where rows are held.
+  // The same for contract_rows_*.cuh, which hold whole rows.
   void write_rows(const MatrixProduct& product);
-  // The same for attention: (batch, head, query) counts rows, whose columns are all in one tile.
+  // The same for attention: a row is a (batch, head, query), and all its columns are in one tile.
   void write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
                        std::uint64_t columns);
   std::string text() const;                 // the struct
-  std::string made() const;                 // one of it, in an entry
+  std::string made() const;                 // an instance of it, in an entry
   std::string workspace_parameter() const;  // an entry's last parameter, with its comma
-  // Has the workspace hold an operand, too; where it begins.
+  // Reserves room for an operand in the workspace; returns its offset.
   std::uint64_t reserve(std::uint64_t bytes);
   std::string preamble() const;
-  // Adds the entries that come after the kernel's, and the memory between them.
+  // Adds the entries that run after the kernel's, and the workspace between them.
   void finish(GeneratedKernel& kernel) const;
 
  private:
@@ -86,7 +86,7 @@ class Epilogue {
   std::string row_number_;  // of an element
   std::string signature_;
   CodeBlock block_;
-  std::string second_;  // what is done with a row that is known
+  std::string second_;  // the body of the second function (write_rows)
   std::string merge_body_;
   std::string state_;
   std::string total_body_;

@@ -12,7 +12,7 @@
 namespace fusecalc {
 namespace {
 
-// The device column of an op in the functions of quick.cuh, where they have it.
+// The op's device expression with the functions of quick.cuh, if they cover it.
 std::string in_quick_functions(std::string_view device, const Op& op) {
   if (device == "a * $sigmoid(a)") return "quick_silu(a)";
   if (device == "$gelu(a)") {
@@ -94,7 +94,7 @@ std::string Words::of_normalisation(std::string_view word) const {
   return fmt::format("rsqrt({} + {})", input(4, 1), literal(attributes_.eps, expression_.computed));
 }
 
-// What is stored in 16 bits or less need not be computed to more.
+// A result that is stored in 16 bits or less may be computed by the faster, less exact functions.
 std::string Words::function(std::string_view word) const {
   const bool narrow = bytes_of(scope_.tensor(op_.outputs[0]).type.dtype, 1) <= 2;
   if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";

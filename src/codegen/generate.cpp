@@ -16,7 +16,7 @@ namespace fusecalc {
 std::string preamble(const OpGraph& graph, std::uint64_t space) {
   std::uint64_t most = space;
   for (const Tensor& tensor : graph.tensors) most = std::max(most, tensor.elements);
-  // Room for the last block's threads beyond the end.
+  // Leaves room for the last block's threads beyond the end.
   constexpr std::uint64_t kMostIn32Bits = std::uint64_t{1} << 31U;
   std::string text;
   for (const std::string_view part : {"elements", "arithmetic", "rows"}) {
@@ -159,8 +159,10 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
   std::vector<OpId> contractions;
   for (const OpId id : kernel) {
     const Op& op = graph.ops[id];
-    if (op.op_class == OpClass::kOpaque) cannot_generate(op, "nothing is known of what it does");
-    if (touches_empty(graph, op)) cannot_generate(op, "a tensor that it takes or makes is empty");
+    if (op.op_class == OpClass::kOpaque) {
+      cannot_generate(op, "it is opaque: only its sizes are known");
+    }
+    if (touches_empty(graph, op)) cannot_generate(op, "one of its tensors is empty");
     if (op.op_class != OpClass::kContract) continue;
     if (op.row->family == OpFamily::kConv2d) {
       cannot_generate(op, "convolutions are analysed, not measured");
@@ -169,7 +171,9 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
   }
   const KernelView view(graph, counter.phases(), kernel);
   const Phases& phases = view.phases();
-  if (phases.mixed_rows) cannot_generate(graph.ops[kernel.front()], "its rows differ");
+  if (phases.mixed_rows) {
+    cannot_generate(graph.ops[kernel.front()], "its reductions have different rows");
+  }
   if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
     return generate_contraction(view, contractions[0], target);
   }

@@ -16,8 +16,8 @@ struct Target {
   unsigned capability = 90;  // 10 major + minor
 };
 
-// The code of one kernel. Throws Error (unavailable) where this version has
-// none for one of its ops.
+// The code of one kernel. Throws Error (unavailable) if code cannot be generated for one of its
+// ops.
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target);
 
 }  // namespace fusecalc

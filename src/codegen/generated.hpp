@@ -44,8 +44,8 @@ struct FollowingEntry {
   unsigned threads = 0;
 };
 
-// Why a kernel may move other bytes than were counted for it, where its code tells; empty parts say
-// that it should not.
+// Why a kernel may move more bytes than were counted for it, if its code is the reason; empty: it
+// should not.
 struct KnownGaps {
   std::string more_reads{};
   std::string fewer_reads{};
@@ -57,7 +57,7 @@ struct GeneratedKernel {
   KernelSource source;
   // The same as a call of the vendor's library.
   std::optional<LibraryProduct> library{};
-  // The same in other variants; which is fastest, only running them tells.
+  // The same in other variants; only measuring tells which is fastest.
   std::vector<GeneratedKernel> others{};
   std::vector<MappedTensor> maps{};  // the first entry's first parameters
   // The memory that it takes a pointer to, in order: that of these tensors (OpGraph::storage_of).
@@ -78,7 +78,7 @@ struct GeneratedKernel {
   // The source's last entry, which runs before all others: it copies an operand into the workspace.
   std::optional<FollowingEntry> packing{};
   std::uint64_t packed_at = 0;
-  std::string schedule;  // for people: how the work is spread
+  std::string schedule;  // how the work is distributed, for users
 };
 
 }  // namespace fusecalc

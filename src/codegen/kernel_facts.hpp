@@ -9,17 +9,17 @@
 
 namespace fusecalc {
 
-// A constant of device code, and what host code takes it for.
+// A constant of device code, and the value that host code assumes for it.
 struct Fact {
   std::string_view name;  // an expression of constants
   std::uint64_t value = 0;
 };
 
-// Refuses to compile a source in which a fact is not what host code takes it for, and names it.
+// Code that fails to compile, naming the constant, if a value differs.
 std::string static_asserts(std::initializer_list<Fact> facts);
 
-// What host code takes a struct of kernels/*.cuh for, in order to launch it. Each member is the
-// constant of that name there; where a struct has no such constant the member is 0.
+// What host code assumes of a struct of kernels/*.cuh in order to launch it. Each member is the
+// constant of that name there; 0 if the struct has no such constant.
 struct KernelFacts {
   std::uint64_t threads = 0;             // kThreads, of a block
   std::uint64_t shared_bytes = 0;        // kSharedBytes, dynamic ones

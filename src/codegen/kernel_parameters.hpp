@@ -9,8 +9,7 @@
 namespace fusecalc {
 
 // The pointers that a kernel takes: one for each memory that its code touches, in the order in
-// which it is first asked for. Written memory is known as such after the last pointer was asked
-// for.
+// which they are first requested. Which of them are written is known once the last was requested.
 class KernelParameters {
  public:
   explicit KernelParameters(const OpGraph& graph) : graph_(graph) {}

@@ -10,8 +10,7 @@ namespace fusecalc {
 
 // The kernel as one call of the vendor's library: a product that is `product`, a bias for
 // its columns, and relu or the gelu of tanh, in that order and each if at all. Nothing where the
-// kernel does more, hands out more than its last result, or rounds anything on the way to another
-// type.
+// kernel does more, has more results than its last one, or rounds an intermediate to another type.
 std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op& contraction,
                                               const MatrixProduct& product);
 

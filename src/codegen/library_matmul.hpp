@@ -7,7 +7,7 @@
 
 namespace fusecalc {
 
-// What the vendor's library may do to a product before it stores it. Its gelu is the one with tanh.
+// Activations that the vendor's library can apply to a product. Its gelu is the tanh form.
 enum class MatmulEpilogue : std::uint8_t { kPlain, kBias, kRelu, kReluBias, kGelu, kGeluBias };
 
 // Products side by side: how many, and how many elements lie between them (0: all use the same).

@@ -54,7 +54,7 @@ Index gathered(const Scope& scope, TensorId table, TensorId ids, std::size_t axi
   return looked_up(scope, base, id, inner, mapped(scope, at, map(0, 0, 1)));
 }
 
-// Every part is read, with its index held in range; the part that the element lies in is chosen.
+// Every part is read, with its index clamped; then the part that has the element is selected.
 Value concatenated(const Scope& scope, const Op& op, const Index& at) {
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
   const std::size_t axis = axis_of(op, shape.size());

@@ -8,8 +8,8 @@
 namespace fusecalc {
 namespace {
 
-// The one value of full size that a value is computed from, where keeping that takes less room:
-// computing it again is cheaper than the registers.
+// The one full-size value that a value is computed from, if holding that takes less room: computing
+// the value again is cheaper than the registers.
 std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t space,
                                         TensorId id) {
   const OpGraph& graph = kernel.graph();

@@ -94,7 +94,7 @@ std::string RowWriter::small_results(const Index& base, const Index& offset) {
   return text;
 }
 
-// Moments are sums of distances from the first element of the row.
+// Accumulators with a pivot sum distances from the first element of the row.
 void RowWriter::write_pivots(std::uint8_t phase) {
   const Loop loop = this->loop();
   for (const OpId id : kernel_.ops()) {

@@ -1,5 +1,5 @@
-// How the threads and the blocks that share rows put their states together, and what is stored of
-// them: one for each row, or one out of all.
+// How the threads and blocks that share rows merge their accumulators, and store the results: one
+// for each row, or one for all rows.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostStateBytes = 112;
 
 }  // namespace
 
-// How the threads of a team put a state together.
+// How the threads of a team merge their accumulators.
 std::string RowWriter::team_merge(const std::string& state) const {
   if (schedule_.team == 1) return {};
   if (schedule_.columns) {
@@ -56,9 +56,8 @@ void RowWriter::merge_states(std::uint8_t phase) {
   }
 }
 
-// The blocks of a row leave their states in the workspace. Where another pass
-// follows they all wait and go on with the merged state; else the last block to arrive goes on
-// alone.
+// The blocks of a row leave their states in the workspace. If another pass follows, they all wait
+// and continue with the merged state; else only the last block to arrive continues.
 void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   const bool wait = more_loops || !roots_.losses.empty();
   struct Place {

@@ -20,7 +20,7 @@ bool is_plain_sum(const Op& op) {
 Value computed_row(const Scope& scope, OpId id, std::size_t k) {
   const Op& op = scope.op(id);
   const Index& row = scope.loop.row.index;
-  // Only what keeps an accumulator takes rows in; others may begin with a literal.
+  // Only ops with an accumulator take rows as input; others may have a literal as first operand.
   if (op.rows.empty()) return computed_element(scope, id, k, row);
   Expression expression{.op = id,
                         .device = device_expression(op, k),
@@ -64,10 +64,10 @@ bool rows_are_single(const Op& op) {
 
 std::string define_accumulator(const Scope& scope, OpId id, const Value& element) {
   const Op& op = scope.op(id);
-  // The building blocks of contractions know no accumulators of rows.
+  // Kernels with a contraction do not include rows.cuh, which has the accumulators.
   const auto contracts = [&](OpId other) { return scope.op(other).op_class == OpClass::kContract; };
   if (std::ranges::any_of(scope.view().ops(), contracts)) {
-    cannot_generate(op, "its rows are single elements, behind a contraction");
+    cannot_generate(op, "its rows are single elements, and it follows a contraction");
   }
   const std::string name = scope.fresh("s");
   const std::string taken = converted(element, accumulator_type(scope.view(), op)).text;

@@ -19,9 +19,9 @@ constexpr unsigned kThreads = 256;
 constexpr std::uint64_t kFlightBytes = 64;
 // What the hardware copies to shared memory at once, at least.
 constexpr std::uint64_t kLeastCopy = 4;
-// Of a state in 32 bits; wider ones come with wider arithmetic.
+// Of a state in 32 bits; wider states are passed in.
 constexpr std::uint64_t kNarrowStateBytes = 28;
-// Static shared memory, that states pass through.
+// Static shared memory through which states are merged.
 constexpr std::uint64_t kScratchBytes = std::uint64_t{48} << 10U;
 
 std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {

@@ -48,7 +48,7 @@ struct RowWork {
 
 RowSchedule schedule_rows(const RowWork& work, const Target& target);
 
-// For people.
+// For users.
 std::string describe(const RowSchedule& schedule);
 
 }  // namespace fusecalc

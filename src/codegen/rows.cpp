@@ -1,8 +1,8 @@
 // Kernels with reductions: teams of threads pass over rows, once for every phase.
 //
 // Traffic: a row that is needed again stays on chip where the schedule found room for it; else each
-// phase reads it from memory again. States cross threads through shuffles and shared memory, and
-// blocks through the workspace, which is small beside the rows.
+// phase reads it from memory again. States are exchanged between threads through shuffles and
+// shared memory, and between blocks through the workspace, which is small compared to the rows.
 
 #include "codegen/rows.hpp"
 
@@ -17,7 +17,7 @@
 namespace fusecalc {
 namespace {
 
-// The bytes of a state, all members counted: no more than seven of the widest.
+// The bytes of the largest state: up to seven members of the widest type.
 constexpr std::uint64_t kStateBytes = 28;
 constexpr std::uint64_t kWideStateBytes = 56;
 constexpr std::uint64_t kSharedAlignment = 16;
@@ -185,7 +185,7 @@ std::string RowWriter::scratch_declaration() const {
                      fmt::join(scratch_users_, ", "));
 }
 
-// Blocks that stay go on with other rows.
+// Blocks that stay resident continue with other rows.
 std::string RowWriter::row_loop(const std::string& inside) const {
   if (schedule_.stays == 0) return inside;
   std::string text = fmt::format("  for (u32 block = blockIdx.x; block < {}; block += {}) {{\n",
@@ -212,7 +212,7 @@ GeneratedKernel RowWriter::write() {
     result.workspace_bytes = gate_bytes + partial_bytes_;
     parameters += ", u32* gates";
   }
-  // Where the compiler must limit registers, so that enough blocks fit a multiprocessor.
+  // The compiler must limit registers so that enough blocks fit on a multiprocessor.
   const bool tight = schedule_.stays > 0 || (schedule_.in_shared > 0 && schedule_.in_registers > 0);
   const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;

@@ -52,7 +52,7 @@ SkinnySplit skinny_split(const MatrixProduct& product, std::uint64_t multiproces
   return shares;
 }
 
-// Enough threads have to be at work that memory is kept busy, and each should have a few packs.
+// Enough threads must be active to saturate memory, and each should have a few packs.
 VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
   if (packs <= 64) return {.threads = 256, .lanes = 8};
   if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};

@@ -7,7 +7,7 @@
 
 namespace fusecalc {
 
-// How products are shared out among blocks and threads of kernels/contract_*.cuh: pure arithmetic,
+// How products are distributed over blocks and threads of kernels/contract_*.cuh: pure arithmetic,
 // with figures measured on an H200.
 
 constexpr std::uint64_t kTileRows = 128;    // of contract_sm90's tiles
@@ -17,8 +17,8 @@ constexpr std::uint64_t kBoxElements = 64;  // of k, in a box that the copy engi
 struct TileWidth {
   std::uint64_t columns;
   std::uint64_t stages;
-  // For 64 of k, in hundredths of cycles a column: the tensor cores' 400, and more where narrow
-  // tiles fetch more bytes, which are paid for with the clock.
+  // Per 64 of k and column, in hundredths of cycles: the tensor cores' 400, and more for narrow
+  // tiles, which fetch more bytes and so lower the clock.
   std::uint64_t step;
   // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
   // epilogue reads a tensor as large as the result.

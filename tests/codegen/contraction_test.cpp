@@ -240,7 +240,7 @@ TEST_CASE("long rows are shared by blocks, short ones by a few threads") {
   CHECK(product_with_relu("1000", "1", "64").blocks == 32);
 }
 
-TEST_CASE("columns are folded by strips of a matrix, and merged") {
+TEST_CASE("columns are reduced in strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
   CHECK(contains(fused, "typedef Largest Columns;"));
@@ -301,9 +301,9 @@ std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capabil
   return {};
 }
 
-TEST_CASE("whole rows are held by ordinary arithmetic where there are no clusters") {
+TEST_CASE("whole rows are held without tensor cores where there are no clusters") {
   const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, 80);
-  CHECK(code.schedule == "ordinary arithmetic, 32 whole rows a block");
+  CHECK(code.schedule == "without tensor cores, 32 whole rows per block");
   CHECK_FALSE(code.source.architecture_bound);
 }
 

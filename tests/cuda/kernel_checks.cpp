@@ -29,7 +29,7 @@ constexpr std::array kKnownSpills = {
         "rows of 128 x 256", 640,
         "128 sums a thread beside what is done with them, and no narrower tile holds the row"},
     KnownSpills{"wgmma", 128, "what the copying warps park; accumulators would be kilobytes"},
-    KnownSpills{"16 elements a thread", 256, "the places of 16 single bytes, worked out at once"},
+    KnownSpills{"16 elements per thread", 256, "the places of 16 single bytes, worked out at once"},
     KnownSpills{"", 128, "ptxas gives up some words for one more block on the multiprocessor"},
 };
 
