@@ -37,8 +37,8 @@ void ContractionWriter::write_vector() {
     result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
   }
   result_.schedule = shares.split > 1      ? fmt::format("{} blocks per row", shares.split)
-                     : shares.lanes == 512 ? "a row a block"
-                                           : fmt::format("{} threads a row", shares.lanes);
+                     : shares.lanes == 512 ? "one row per block"
+                                           : fmt::format("{} threads per row", shares.lanes);
 }
 
 constexpr std::uint64_t kManyColumns = 16384;
