@@ -1,4 +1,4 @@
-// Attention (attention.cuh) without tensor cores, for whatever the other paths do not take: any type,
+// Attention (attention.cuh) without tensor cores, for what the other kernels do not take: any type,
 // any head size that fits on chip, values of another size than keys, any order of the operands'
 // elements. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh and attention.cuh before
 // it.

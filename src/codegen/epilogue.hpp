@@ -49,6 +49,9 @@ class Epilogue {
   void finish(GeneratedKernel& kernel) const;
 
  private:
+  // Rows that one partial of a column covers: ContractShape::kStripRows.
+  static constexpr std::uint64_t kStripRows = 64;
+
   Epilogue(KernelCode& code, OpId contraction, bool attends);
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
@@ -57,11 +60,12 @@ class Epilogue {
   bool stored_first(TensorId result) const;
   // Whether blocks leave parts of a reduction for an entry that merges them.
   bool merges() const { return reduces() && !holds_rows_; }
-  std::string found() const;
-  std::string functions_of_rows() const;
   void write_picked(const Scope& scope);
   void store_row_results(const Scope& scope) const;
   void write_merge();
+  // epilogue_text.cpp:
+  std::string found() const;
+  std::string functions_of_rows() const;
   std::string merge_entry() const;
   std::string total_entry() const;
 
