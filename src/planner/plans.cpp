@@ -136,7 +136,7 @@ FusionPlan explicit_plan(const OpGraph& graph) {
   for (const Kernel& kernel : plan.kernels) circle += shown(graph, kernel) + " -> ";
   circle += shown(graph, plan.kernels.front());
   throw Error(Fault::kBadInput,
-              fmt::format("{}: /fuse: the groups wait for each other: {}; take one of them apart",
+              fmt::format("{}: /fuse: the groups form a cycle: {}; split one of them",
                           graph.document, printable(circle, 400)));
 }
 

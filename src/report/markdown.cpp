@@ -50,7 +50,7 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnal
                              markdown_text(full_reason_of(analysis, boundary)));
     }
   }
-  if (!reasons.empty()) output.write("\nWhy they are apart:\n\n" + reasons);
+  if (!reasons.empty()) output.write("\nWhy they are not fused:\n\n" + reasons);
 }
 
 }  // namespace

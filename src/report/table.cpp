@@ -164,7 +164,7 @@ class Table {
     line("    reads   {}", entries_in_words(kernel.traffic.reads));
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
     for (const Boundary& boundary : boundaries) {
-      line("    {} {} through {}: {}", coloured("apart from", kBefore, look_),
+      line("    {} {} (shares {}): {}", coloured("not fused with", kBefore, look_),
            short_name(headline().kernels[boundary.with].name),
            short_name(details.graph.tensors[boundary.tensor].name),
            full_reason_of(details, boundary));
@@ -179,7 +179,7 @@ class Table {
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {}", short_name(analysis_.graph->graph.tensors[entry.tensor].name),
                           human_bytes(entry.bytes));
-      if (entry.looks > 1) text += fmt::format(" ({} looks)", entry.looks);
+      if (entry.looks > 1) text += fmt::format(" ({} passes)", entry.looks);
     }
     return text.empty() ? "nothing" : text;
   }

@@ -57,7 +57,7 @@ TEST_CASE("a value that feeds a matmul and a pointwise op is written once and re
   CHECK(auto_of(graph) == "[exp neg] [mm]");
   CHECK(compiler_of(graph) == "[exp neg] [mm]");
   CHECK(obstacle(graph, {"exp", "mm"}) ==
-        "matmul loads its operands from memory as they are; exp would have to run inside its main "
+        "matmul loads its operands directly from memory; exp would have to run inside its main "
         "loop");
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a diamond of pointwise ops is one kernel") {
   CHECK(auto_of(graph) == "[a b c d]");
 }
 
-TEST_CASE("a diamond with a matmul on one side does not close a circle") {
+TEST_CASE("a diamond with a matmul on one side does not create a cycle") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [64, 64]}, "w": {"shape": [64, 64]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
@@ -198,7 +198,8 @@ TEST_CASE("scores that are handed out keep the attention pattern apart") {
   const OpGraph graph = attention_of_primitives(4096, R"(, "outputs": ["o", "s"])");
   CHECK(auto_of(graph) == "[qk] [scale max sub exp sum div] [pv]");
   CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
-        "the scores between the two contractions are needed elsewhere, so they must be written");
+        "the scores between the two contractions are used elsewhere, so they must be written to "
+        "memory");
 }
 
 TEST_CASE("the attention pattern is found inside of a graph too large for an exact search") {
@@ -253,7 +254,7 @@ TEST_CASE("row sums without keepdim line up with the columns of a square matrix"
             {"name": "div", "op": "div", "inputs": ["x", "s"], "output": "y"}]})");
   CHECK(auto_of(graph) == "[sum] [div]");
   CHECK(obstacle(graph, {"sum", "div"}) ==
-        "div lines the result of sum up with another axis than the reduced one");
+        "div aligns the result of sum with an axis other than the reduced one");
   const OpGraph kept = graph_of(R"({"tensors": {"x": {"shape": [64, 64]}},
     "ops": [{"name": "sum", "op": "sum", "inputs": ["x"], "output": "s", "axis": -1, "keepdim": true},
             {"name": "div", "op": "div", "inputs": ["x", "s"], "output": "y"}]})");
@@ -266,7 +267,7 @@ TEST_CASE("reductions over different axes do not share a kernel") {
             {"name": "columns", "op": "sum", "inputs": ["x"], "output": "b", "axis": 0}]})");
   CHECK(auto_of(graph) == "[rows] [columns]");
   CHECK(obstacle(graph, {"rows", "columns"}) ==
-        "sum and sum do not work on the same rows, so no block has all that both need");
+        "sum and sum work on different rows, so no block holds the data that both need");
 }
 
 TEST_CASE("where rows do not fit on chip fusing costs a second look, and still pays or ties") {
@@ -309,7 +310,7 @@ TEST_CASE("an epilogue reduces what can be put together from tiles") {
     CHECK(auto_of(graph(whole)) == "[linear] [reduce]");
   }
   CHECK(obstacle(graph("argmax"), {"linear", "reduce"}) ==
-        "argmax cannot be put together from the tiles of linear; sum, mean, max and logsumexp can");
+        "argmax cannot be combined across the tiles of linear; sum, mean, max and logsumexp can");
 }
 
 TEST_CASE("an epilogue makes one reduction, of 32-bit floats") {
@@ -321,10 +322,10 @@ TEST_CASE("an epilogue makes one reduction, of 32-bit floats") {
               {"name": "softmax", "op": "softmax", "inputs": ["n"], "output": "y"}]})");
   };
   CHECK(obstacle(graph("f16"), {"linear", "norm", "softmax"}) ==
-        "an epilogue makes one reduction of the result of linear; softmax would be the second");
+        "the epilogue of linear can perform only one reduction; softmax would be the second");
   CHECK(obstacle(graph("f32"), {"linear", "norm"}).empty());
   CHECK(obstacle(graph("f64"), {"linear", "norm"}) ==
-        "the epilogue of linear folds 32-bit floats; rms_norm needs another type");
+        "the epilogue of linear accumulates 32-bit floats; rms_norm needs another type");
 }
 
 TEST_CASE("a loss streams over the rows of any length that a linear makes") {
@@ -348,7 +349,7 @@ TEST_CASE("nobody fuses a custom op, of whatever class, but a plan of the docume
     CHECK(auto_of(graph) == "[neg] [own] [relu]");
     CHECK(compiler_of(graph) == "[neg] [own] [relu]");
     CHECK(obstacle(graph, {"own", "relu"}) ==
-          "the code of a custom op is not known, so it stays a kernel of its own");
+          "the code of a custom op is unknown, so it stays a separate kernel");
     TrafficCounter counter(graph, known_devices().front());
     REQUIRE(explicit_plan(graph).kernels == std::vector<Kernel>{{0, 1, 2}});
     // x in, y out: 64 elements of 4 bytes each.
@@ -382,15 +383,15 @@ TEST_CASE("an explicit plan is taken as it is, the ops that it leaves out stay a
   CHECK(shown(graph, explicit_plan(graph).kernels) == "[a] [op#1] [c d]");
 }
 
-TEST_CASE("groups of an explicit plan that wait for each other are refused, and the circle named") {
+TEST_CASE("groups of an explicit plan that form a cycle are refused, and the cycle is named") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "b", "op": "neg", "inputs": ["e"], "output": "n"},
             {"name": "c", "op": "abs", "inputs": ["n"], "output": "y"}],
     "fuse": [["a", "c"]]})");
   CHECK_THROWS_WITH_AS(explicit_plan(graph),
-                       "t: /fuse: the groups wait for each other: [a, c] -> b -> [a, c]; take one "
-                       "of them apart",
+                       "t: /fuse: the groups form a cycle: [a, c] -> b -> [a, c]; split one "
+                       "of them",
                        Error);
 }
 
