@@ -40,7 +40,7 @@ KernelSource source_of(const char* list, const Architecture& architecture) {
       .source;
 }
 
-// The source with one of its constants changed is refused, in words that begin with the fact.
+// With one of its constants changed, the source does not compile, and the message names the fact.
 void check_refused(KernelSource source, const char* architecture, const std::string& constant,
                    const std::string& changed, const std::string& fact) {
   CAPTURE(constant);
@@ -51,15 +51,15 @@ void check_refused(KernelSource source, const char* architecture, const std::str
                        doctest::Contains((fact + " is not ").c_str()), Error);
 }
 
-TEST_CASE("a kernel that is launched in another way than it is written for does not compile") {
-  // What the host takes it for drifts,
+TEST_CASE("a kernel that differs from how it is launched does not compile") {
+  // The fact that the host assumes changes,
   const KernelSource sm90 = source_of(kLinear, kArchitectures[1]);
   check_refused(sm90, "sm_90", "Contract::kThreads == 384", "Contract::kThreads == 256",
                 "Contract::kThreads");
   const KernelSource sm80 = source_of(kLinear, kArchitectures[0]);
   check_refused(sm80, "sm_80", "Contract::kSharedBytes == 65536", "Contract::kSharedBytes == 32768",
                 "Contract::kSharedBytes");
-  // or the kernel.
+  // or the kernel does.
   check_refused(sm90, "sm_90", "kStages = kAlternate ? 6 : 4", "kStages = kAlternate ? 5 : 3",
                 "Contract::kSharedBytes");
   check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
@@ -67,10 +67,10 @@ TEST_CASE("a kernel that is launched in another way than it is written for does 
                 "kTileKeys = kHead <= 128 ? 64", "Attention::kTileKeys");
 }
 
-TEST_CASE("the kernels of measuring hold what the host knows of them") {
+TEST_CASE("a harness kernel that differs from what the host assumes does not compile") {
   check_refused(stream_source(), "sm_80", "kThreads = 256", "kThreads = 512", "kThreads");
   check_refused(harness_source(), "sm_80", "kThreads = 256", "kThreads = 128", "kThreads");
-  check_refused(harness_source(), "sm_80", "  u64 beyond;", "  u64 more, beyond;",
+  check_refused(harness_source(), "sm_80", "  double magnitude;", "  double magnitude, more;",
                 "sizeof(Differences)");
   check_refused(harness_source(), "sm_80", "  kInt16,\n  kInt8,\n", "  kInt8,\n  kInt16,\n",
                 "kInt16");
