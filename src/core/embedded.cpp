@@ -24,7 +24,7 @@ std::string_view embedded_op_list(std::string_view name) {
   std::vector<std::string_view> names;
   for (const EmbeddedFile& file : files) names.push_back(file.name);
   throw Error(Fault::kBadInput, "unknown spec " + in_quotes(name) + did_you_mean(name, names) +
-                                    "; fusecalc specs lists them all");
+                                    "; run fusecalc specs for a list");
 }
 
 }  // namespace fusecalc

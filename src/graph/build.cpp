@@ -119,10 +119,11 @@ void GraphBuilder::mark_output(TensorId id, const std::optional<WrittenPlace>& p
     const auto heir = std::ranges::find_if(op.outputs, [&](TensorId output) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
-    fail(place.value_or(WrittenPlace{Part::kOp, op.position}),
-         fmt::format("{} overwrites {}, which is an output of the graph; hand out {} instead",
-                     in_quotes(op.name), in_quotes(graph_.tensors[id].name),
-                     in_quotes(graph_.tensors[*heir].name)));
+    fail(
+        place.value_or(WrittenPlace{Part::kOp, op.position}),
+        fmt::format("{} overwrites {}, which is an output of the graph; make {} the output instead",
+                    in_quotes(op.name), in_quotes(graph_.tensors[id].name),
+                    in_quotes(graph_.tensors[*heir].name)));
   }
   graph_.tensors[value].output = true;
 }

@@ -22,7 +22,7 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
       std::vector<std::string_view> names;
       for (const auto& [name, extent] : written_.dims) names.push_back(name);
       std::string hint = did_you_mean(override.name, names);
-      if (hint.empty() && names.empty()) hint = " (the list names no dims)";
+      if (hint.empty() && names.empty()) hint = " (the op list defines no dims)";
       if (hint.empty()) hint = " (known: " + listed(names) + ")";
       fail({Part::kGraph}, fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
     }
@@ -39,7 +39,7 @@ std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& nam
   std::string hint = did_you_mean(name, names);
   if (hint.empty()) hint = "; give it an extent in \"dims\"";
   const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-  if (number) hint = "; a number stands without quotes";
+  if (number) hint = "; write numbers without quotes";
   fail(place, fmt::format("unknown dim {}{}", in_quotes(name), hint));
 }
 
@@ -75,7 +75,7 @@ void GraphBuilder::declare_tensors() {
       const auto* name = std::get_if<std::string>(&extent);
       const std::int64_t value =
           name != nullptr ? dim(place, *name) : std::get<std::int64_t>(extent);
-      if (value < 0) fail(place, fmt::format("must not be negative, and is {}", value));
+      if (value < 0) fail(place, fmt::format("must not be negative, but is {}", value));
       type.shape.push_back(static_cast<std::uint64_t>(value));
     }
     set_type(id, std::move(type), {Part::kShape, id});
@@ -88,7 +88,7 @@ void GraphBuilder::declare_ops() {
     const WrittenOp& written = written_.ops[position];
     if (op_named(written.op) == nullptr) {
       fail({Part::kOpKind, position},
-           fmt::format("unknown op {}{}; fusecalc ops lists them all", in_quotes(written.op),
+           fmt::format("unknown op {}{}; run fusecalc ops for a list", in_quotes(written.op),
                        did_you_mean(written.op, op_names())));
     }
     if (written.name) {
@@ -131,8 +131,8 @@ void GraphBuilder::refuse_taken_defaults() const {
     const auto taken = op_positions_.find(fmt::format("op#{}", position));
     if (taken == op_positions_.end()) continue;
     fail({Part::kOpName, taken->second},
-         fmt::format("{} is already what {} is called, which has no name of its own",
-                     in_quotes(taken->first), named({Part::kOp, position})));
+         fmt::format("{} is already the default name of {}", in_quotes(taken->first),
+                     named({Part::kOp, position})));
   }
 }
 

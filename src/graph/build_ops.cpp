@@ -46,7 +46,7 @@ Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op)
       fail(place, fmt::format("unknown attribute {} of {}{}", in_quotes(key), written.op, hint));
     }
     if ((seen & only(*attribute)) != 0) {
-      fail(place, fmt::format("gives {} a second time; keep one", in_quotes(name_of(*attribute))));
+      fail(place, fmt::format("sets {} a second time; keep one", in_quotes(name_of(*attribute))));
     }
     seen = seen | *attribute;
     const AttributeScope scope{.dim = [&](const std::string& name) { return dim(place, name); },
@@ -108,8 +108,8 @@ void GraphBuilder::build_op(std::uint32_t position) {
   if (row.family == OpFamily::kCustom) {
     build_custom(written, op);
   } else {
-    if (written.flops) fail({Part::kFlops, position}, "only a custom op states its FLOPs");
-    if (written.op_class) fail({Part::kClass, position}, "only a custom op states its class");
+    if (written.flops) fail({Part::kFlops, position}, "only a custom op may specify its FLOPs");
+    if (written.op_class) fail({Part::kClass, position}, "only a custom op may specify its class");
     infer(written, op, inference);
   }
   if (op.op_class == OpClass::kView) {
@@ -181,7 +181,7 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
     if (found == names.end() || op_class == OpClass::kView || op_class == OpClass::kNormalise) {
       fail({Part::kClass, op.position},
            in_quotes(*written.op_class) +
-               " is none of pointwise, reduce, movement, contract or opaque");
+               " is not one of pointwise, reduce, movement, contract or opaque");
     }
     op.op_class = op_class;
   }
@@ -189,7 +189,7 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
     const TensorId id = tensor_ids_.at(written.outputs[i]);
     if (declared_[id] == nullptr || !declared_[id]->shape) {
       fail({Part::kOutput, op.position, i},
-           fmt::format("{} comes from a custom op; declare its shape in \"tensors\"",
+           fmt::format("{} is an output of a custom op; declare its shape in \"tensors\"",
                        in_quotes(written.outputs[i])));
     }
     add_output(written, op, i, graph_.tensors[id].type);
@@ -207,7 +207,7 @@ void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, T
     const Tensor& declared = graph_.tensors[id];
     if (declared_[id]->shape && declared.type.shape != type.shape) {
       fail(place,
-           fmt::format("{} has the shape {}, and \"tensors\" declares {}", in_quotes(declared.name),
+           fmt::format("{} has shape {}, but \"tensors\" declares {}", in_quotes(declared.name),
                        to_string(type.shape), to_string(declared.type.shape)));
     }
     if (declared_[id]->dtype) {
@@ -227,7 +227,7 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   const TensorId base = op.operands[0].tensor;
   const Tensor& viewed = graph_.tensors[base];
   if (view.type.dtype != viewed.type.dtype) {
-    fail({Part::kOutput, op.position, 0}, "a view keeps the dtype; cast copies");
+    fail({Part::kOutput, op.position, 0}, "a view cannot change the dtype; use cast, which copies");
   }
   view.view_of = base;
   view.value = viewed.value;
@@ -245,7 +245,8 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
 // What names an input or output of an op, and none of its own.
 std::string GraphBuilder::not_of_op(const std::string& name, std::string_view what,
                                     const std::vector<std::string_view>& own) {
-  return fmt::format("{} is no {} of this op{}", in_quotes(name), what, did_you_mean(name, own));
+  return fmt::format("{} is not an {} of this op{}", in_quotes(name), what,
+                     did_you_mean(name, own));
 }
 
 std::vector<std::string_view> GraphBuilder::input_names(const Op& op) const {
@@ -304,7 +305,7 @@ void GraphBuilder::live_in(const WrittenPlace& place, TensorId output, TensorId 
   Tensor& tensor = graph_.tensors[output];
   const TensorId value = graph_.tensors[home].value;
   if (tensor.bytes != graph_.tensors[value].bytes) {
-    fail(place, fmt::format("{} has {} bytes and cannot live in the {} of {}",
+    fail(place, fmt::format("{} has {} bytes and cannot be stored in the {} bytes of {}",
                             in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
                             in_quotes(graph_.tensors[home].name)));
   }

@@ -46,7 +46,7 @@ void infer_matmul(Inference& op) {
   const std::uint64_t depth = a.back();
   const std::uint64_t columns = b.back();
   if (b[b.size() - 2] != depth) {
-    op.fail_input(1, fmt::format("{} does not match {}: {} products on one side, {} on the other",
+    op.fail_input(1, fmt::format("{} does not match {}: the inner dimensions are {} and {}",
                                  op.describe(1), op.describe(0), b[b.size() - 2], depth));
   }
   const std::optional<Shape> batch = broadcast(leading(a), leading(b));
@@ -70,7 +70,7 @@ void infer_linear(Inference& op) {
   if (shape.empty()) op.fail_input(0, op.describe(0) + " needs at least 1 axis");
   if (weight.size() != 2) op.fail_input(1, op.describe(1) + " must be a matrix [out, in]");
   if (weight[1] != shape.back()) {
-    op.fail_input(1, fmt::format("{} is [out, in]; its {} does not match the last axis of {}",
+    op.fail_input(1, fmt::format("{} is [out, in], and in = {} does not match the last axis of {}",
                                  op.describe(1), weight[1], op.describe(0)));
   }
   if (op.input_count() == 3 && op.shape(2) != Shape{weight[0]}) {
@@ -154,8 +154,8 @@ void infer_attention(Inference& op) {
   const std::uint64_t heads = q[rank - 3];
   const std::uint64_t kv_heads = k[rank - 3];
   if (kv_heads == 0 || heads % kv_heads != 0) {
-    op.fail_input(1,
-                  fmt::format("{} query heads are no multiple of {} key heads", heads, kv_heads));
+    op.fail_input(
+        1, fmt::format("{} query heads are not a multiple of {} key heads", heads, kv_heads));
   }
   if (k[rank - 1] != q[rank - 1]) {
     op.fail_input(1, fmt::format("{} must have the head size {} of the queries", op.describe(1),

@@ -25,7 +25,7 @@ Shape broadcast_inputs(const Inference& op, std::size_t first = 0) {
     shape = *joined;
   }
   if (widest == op.input_count()) {
-    op.fail(std::string(op.row().name) + " needs at least one tensor among its inputs");
+    op.fail(std::string(op.row().name) + " needs at least one tensor input");
   };
   return shape;
 }
@@ -67,11 +67,10 @@ void infer_cast(Inference& op) {
 void infer_dropout(Inference& op) {
   op.require_tensors();
   const double p = op.attributes().p;
-  if (!(p >= 0 && p < 1)) op.fail_attribute(Attribute::kP, "must lie in [0, 1)");
+  if (!(p >= 0 && p < 1)) op.fail_attribute(Attribute::kP, "must be in [0, 1)");
   op.outputs.push_back({op.shape(0), op.dtype(0)});
   if (op.attributes().save_mask != (op.output_count() == 2)) {
-    op.fail(
-        "dropout writes two outputs, the second being its mask, exactly where save_mask is true");
+    op.fail("dropout has a second output, its mask, if and only if save_mask is true");
   }
   if (op.output_count() == 2) op.outputs.push_back({op.shape(0), DType::kBool});
 }
@@ -109,7 +108,7 @@ void infer_concat(Inference& op) {
     const bool same_rank = op.shape(i).size() == shape.size();
     if (same_rank) expected[axis] = op.shape(i)[axis];
     if (expected != op.shape(i)) {
-      op.fail_input(i, fmt::format("{} does not continue {} along axis {}", op.describe(i),
+      op.fail_input(i, fmt::format("{} cannot be concatenated to {} along axis {}", op.describe(i),
                                    op.describe(0), axis));
     }
     if (!checked_add(shape[axis], op.shape(i)[axis])) op.fail("the result is too large");
@@ -132,7 +131,7 @@ void infer_slice(Inference& op) {
   }
   const auto check_count = [&](Attribute attribute, std::size_t size) {
     if (size != 0 && size != count) {
-      op.fail_attribute(attribute, fmt::format("has {} entries where there are {}", size, count));
+      op.fail_attribute(attribute, fmt::format("has {} entries, expected {}", size, count));
     }
   };
   check_count(Attribute::kAxes, axes.size());
@@ -169,7 +168,7 @@ namespace {
 
 void require_indices(const Inference& op, std::size_t i) {
   if (is_float(op.dtype(i)) || op.dtype(i) == DType::kBool) {
-    op.fail_input(i, fmt::format("indices must be integers, and {} is {}", op.describe(i),
+    op.fail_input(i, fmt::format("indices must be integers, but {} is {}", op.describe(i),
                                  name_of(op.dtype(i))));
   }
 }
@@ -227,7 +226,7 @@ void infer_broadcast_to(Inference& op) {
   op.require_tensors();
   Shape target;
   for (const std::int64_t extent : op.attributes().shape) {
-    if (extent < 0) op.fail_attribute(Attribute::kShape, "must hold no negative extent");
+    if (extent < 0) op.fail_attribute(Attribute::kShape, "must not contain negative extents");
     target.push_back(static_cast<std::uint64_t>(extent));
   }
   const std::optional<Shape> joined = broadcast(op.shape(0), target);
@@ -244,7 +243,7 @@ void infer_reshape(Inference& op) {
   std::optional<std::size_t> open;
   for (const std::int64_t extent : op.attributes().shape) {
     if (extent < -1 || (extent == -1 && open)) {
-      op.fail_attribute(Attribute::kShape, "may hold a single -1 and no other negative extent");
+      op.fail_attribute(Attribute::kShape, "may contain one -1 and no other negative extent");
     }
     if (extent == -1) open = shape.size();
     shape.push_back(extent == -1 ? 1 : static_cast<std::uint64_t>(extent));
@@ -253,7 +252,7 @@ void infer_reshape(Inference& op) {
   if (open && known && *known != 0) shape[*open] = op.elements(0) / *known;
   if (!known || checked_elements(shape) != op.elements(0)) {
     op.fail_attribute(Attribute::kShape,
-                      fmt::format("{} has {} elements, which do not fill {}", op.describe(0),
+                      fmt::format("{} has {} elements and cannot be reshaped to {}", op.describe(0),
                                   op.elements(0), to_string(shape)));
   }
   op.outputs.push_back({shape, op.dtype(0)});

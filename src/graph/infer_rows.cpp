@@ -78,7 +78,7 @@ void infer_row_norm(Inference& op) {
   }
   const Shape normalised(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end());
   for (std::size_t i = 1; i < op.input_count(); ++i) {
-    require_shape(op, i, normalised, "of the axes that are normalised");
+    require_shape(op, i, normalised, "of the normalised axes");
   }
   std::vector<bool> reduced(rank, false);
   std::fill(reduced.begin() + static_cast<std::ptrdiff_t>(first), reduced.end(), true);
@@ -91,19 +91,19 @@ void infer_batch_norm(Inference& op) {
   require_rank(op, 0, 2);
   const Shape& shape = op.shape(0);
   for (std::size_t i = 1; i < op.input_count(); ++i) {
-    require_shape(op, i, {shape[1]}, "of the channels, axis 1");
+    require_shape(op, i, {shape[1]}, "of the channels (axis 1)");
   }
   op.outputs.push_back({shape, float_of(op.dtype(0))});
   if (op.attributes().mode == BatchNormMode::kInference) {
     if (op.input_count() != 5)
-      op.fail("batch_norm takes x, weight, bias, mean and variance to infer");
-    if (op.output_count() != 1) op.fail("batch_norm has one output where it infers");
+      op.fail("batch_norm takes x, weight, bias, mean and variance in inference mode");
+    if (op.output_count() != 1) op.fail("batch_norm has one output in inference mode");
     op.op_class = OpClass::kPointwise;
     op.passes = 1;
     return;
   }
-  if (op.input_count() != 3) op.fail("batch_norm takes x, weight and bias to train");
-  if (op.output_count() == 2) op.fail("batch_norm writes y alone, or y, mean and variance");
+  if (op.input_count() != 3) op.fail("batch_norm takes x, weight and bias in training mode");
+  if (op.output_count() == 2) op.fail("batch_norm writes either y alone or y, mean and variance");
   std::vector<bool> reduced(shape.size(), true);
   reduced[1] = false;
   op.rows = row_layout(shape, reduced);
@@ -122,7 +122,7 @@ void infer_group_norm(Inference& op) {
                       fmt::format("{} groups do not divide {} channels", groups, shape[1]));
   }
   for (std::size_t i = 1; i < op.input_count(); ++i) {
-    require_shape(op, i, {shape[1]}, "of the channels, axis 1");
+    require_shape(op, i, {shape[1]}, "of the channels (axis 1)");
   }
   const auto count = static_cast<std::uint64_t>(groups);
   op.rows.append(shape[0] * count, false);
@@ -135,9 +135,9 @@ void infer_loss(Inference& op) {
   require_rank(op, 0, 1);
   const Shape& scores = op.shape(0);
   const Shape samples(scores.begin(), scores.end() - 1);
-  require_shape(op, 1, samples, "of the scores without their last axis, the classes");
+  require_shape(op, 1, samples, "of the scores without their last axis (the classes)");
   if (is_float(op.dtype(1))) {
-    op.fail_input(1, "class indices must be integers, and " + op.describe(1) + " is " +
+    op.fail_input(1, "class indices must be integers, but " + op.describe(1) + " is " +
                          std::string(name_of(op.dtype(1))));
   }
   const bool whole_rows = op.row().access == Access::kSame;

@@ -9,8 +9,7 @@
 namespace fusecalc {
 
 Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
-                     std::size_t output_count,
-                     std::function<void(RefusedPart, std::string)> fail)
+                     std::size_t output_count, std::function<void(RefusedPart, std::string)> fail)
     : op_class(op.op_class),
       passes(op.passes),
       row_(op),
@@ -31,7 +30,7 @@ std::size_t Inference::normalised_axis(std::int64_t axis, std::size_t rank) cons
   const auto extent = static_cast<std::int64_t>(rank);
   if (axis < -extent || axis >= extent) {
     fail_attribute(Attribute::kAxes,
-                   fmt::format("axis {} is outside of a shape with {} axes", axis, rank));
+                   fmt::format("axis {} is out of range for a shape with {} axes", axis, rank));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + extent : axis);
 }
@@ -53,9 +52,7 @@ std::vector<bool> Inference::axes(std::size_t rank) const {
   return chosen;
 }
 
-void Inference::fail_input(std::size_t i, const std::string& message) const {
-  fail_at(i, message);
-}
+void Inference::fail_input(std::size_t i, const std::string& message) const { fail_at(i, message); }
 
 void Inference::fail_attribute(Attribute attribute, const std::string& message) const {
   fail_at(attribute, message);

@@ -110,7 +110,7 @@ OpList read_object(JsonReader& reader, std::vector<SizedOperation>* operations) 
     if (form == Form::kEither) form = member.form;
     if (member.form != Form::kEither && member.form != form) {
       reader.fail(
-          R"(mixes two forms: "operations" and "dtype_bytes" list sizes, the rest a graph)");
+          R"(mixes two forms: "operations" and "dtype_bytes" describe sizes, the other keys a graph)");
     }
     member.read(reader, list);
   });

@@ -40,7 +40,7 @@ WrittenDim read_dim(JsonReader& reader) {
   }
   if (!number.fits) {
     reader.fail(
-        fmt::format("{} is too large (the most is {})", printable(number.text, 40), kMaxCount));
+        fmt::format("{} is too large (the maximum is {})", printable(number.text, 40), kMaxCount));
   }
   return whole_of(number);
 }

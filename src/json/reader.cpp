@@ -394,10 +394,10 @@ std::uint64_t JsonReader::read_count(std::string_view what) {
   }
   const bool zero = number.fits && number.magnitude == 0;
   if (number.negative && !zero) {
-    fail(fmt::format("must not be negative, and is {}", printable(number.text, 40)));
+    fail(fmt::format("must not be negative, but is {}", printable(number.text, 40)));
   }
   if (!number.fits) {
-    fail(fmt::format("{} is too large (the most is {})", printable(number.text, 40), kMaxCount));
+    fail(fmt::format("{} is too large (the maximum is {})", printable(number.text, 40), kMaxCount));
   }
   return number.magnitude;
 }

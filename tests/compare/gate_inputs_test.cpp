@@ -64,7 +64,7 @@ TEST_CASE("compare: documents that are not results are refused, with the locatio
           "line 1, column 50: not JSON: expected a value, found \"NaN\" (NaN and Infinity are not "
           "JSON)");
   refused(R"({"schema": "fusecalc.analysis/1", "fused_bytes": -1})",
-          "/fused_bytes: must not be negative, and is -1");
+          "/fused_bytes: must not be negative, but is -1");
   refused(R"({"schema": "fusecalc.analysis/1", "plans": {"auto": {"kernels": [{"read": "x"}]}}})",
           "/plans/auto/kernels/0/read: must be a number of bytes, not a string");
   refused(

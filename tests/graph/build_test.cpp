@@ -106,7 +106,7 @@ TEST_CASE("a custom op takes its shapes from the declarations and its class from
   CHECK(graph.ops[0].writes == std::vector<std::uint64_t>{4, 1});
   CHECK(fault_of(R"({"tensors": {"x": {"shape": [4]}},
     "ops": [{"op": "custom", "inputs": ["x"], "output": "h"}]})") ==
-        "/ops/0/output: \"h\" comes from a custom op; declare its shape in \"tensors\"");
+        "/ops/0/output: \"h\" is an output of a custom op; declare its shape in \"tensors\"");
 }
 
 TEST_CASE("a group of an explicit plan forgets views, and unnamed ops go by their place") {

@@ -77,7 +77,7 @@ TEST_CASE("a fault of an op is at the node that its reader took it from") {
   WrittenOp sum = op("sum", "x", "y", 1);
   sum.attributes.push_back({.name = "axes", .value = std::int64_t{2}});
   CHECK(fault(model_of({tensor("x", {2, 3})}, {sum})) ==
-        "m.onnx: node 'head': axis 2 is outside of a shape with 2 axes");
+        "m.onnx: node 'head': axis 2 is out of range for a shape with 2 axes");
 }
 
 TEST_CASE("a message that names a second place does so in the reader's words") {
@@ -87,8 +87,8 @@ TEST_CASE("a message that names a second place does so in the reader's words") {
 
 TEST_CASE("a fault of a tensor is at the parameter, and one of the whole graph at none") {
   CHECK(fault(model_of({tensor("w", {2, -1})}, {op("relu", "w", "y", 0)})) ==
-        "m.onnx: parameter 'w': must not be negative, and is -1");
+        "m.onnx: parameter 'w': must not be negative, but is -1");
   const WrittenGraph graph = model_of({tensor("w", {2})}, {op("relu", "w", "y", 0)});
   CHECK_THROWS_WITH_AS(build_graph(graph, {{"T", 4}}),
-                       "m.onnx: --dim: unknown dim \"T\" (the list names no dims)", Error);
+                       "m.onnx: --dim: unknown dim \"T\" (the op list defines no dims)", Error);
 }

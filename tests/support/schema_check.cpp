@@ -54,7 +54,7 @@ class Checker {
     if (schema.contains("const") && value != schema["const"]) return "is another constant";
     if (schema.contains("enum") &&
         std::ranges::find(schema["enum"], value) == schema["enum"].end()) {
-      return "is none of the enum";
+      return "is not one of the enum";
     }
     if (!value.is_number()) return {};
     if (schema.contains("minimum") && value < schema["minimum"]) return "is too small";
