@@ -22,20 +22,19 @@ struct KernelAnalysis {
   std::string name;
   Kernel ops;
   KernelTraffic traffic;
-  Verdict launch;  // why our runner could not launch it
+  Verdict launch;  // why our runner cannot launch it, if so
   std::optional<Split> split;
 };
 
-// Two kernels of a plan that share a tensor, and why they are two.
+// Two kernels of a plan that share a tensor, and why they are not fused.
 struct Boundary {
-  KernelId with = 0;  // the other kernel's place in the plan
+  KernelId with = 0;  // the other kernel's index in the plan
   TensorId tensor = kNone;
   Verdict verdict;               // the obstacle to fusing them
-  std::int64_t bytes_saved = 0;  // by fusing them, where there is no obstacle
+  std::int64_t bytes_saved = 0;  // by fusing them, if there is no obstacle
 };
 
-// The boundaries of a plan, those of one kernel after those of another: there may be several
-// hundred thousand.
+// The boundaries of a plan, grouped by kernel: there may be several hundred thousand.
 struct Boundaries {
   std::vector<Boundary> all;
   std::vector<std::size_t> first;  // of each kernel, and the end
@@ -50,7 +49,7 @@ struct PlanAnalysis {
   Bytes bytes{};
   std::uint64_t flops = 0;
   std::vector<KernelAnalysis> kernels{};
-  std::optional<Boundaries> boundaries{};  // once find_boundaries() was asked for them
+  std::optional<Boundaries> boundaries{};  // set by find_boundaries()
 };
 
 struct GraphAnalysis {
@@ -61,7 +60,7 @@ struct GraphAnalysis {
   const PlanAnalysis& plan(PlanKind kind) const;
 };
 
-// What `analyze` found out: the one model behind every output format.
+// The result of `analyze`: the one model behind every output format.
 struct Analysis {
   std::string name;
   PlanKind plan = PlanKind::kAuto;  // the headline: its bytes are compared with the unfused ones
@@ -74,7 +73,7 @@ struct Analysis {
   Savings savings() const { return {unfused.total(), fused.total()}; }
 };
 
-// What a kernel is called: its ops, the first three by name.
+// The name of a kernel: the names of its first three ops, and how many more there are.
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
 
 // A tensor of which a plan moves fewer bytes than the unfused plan.

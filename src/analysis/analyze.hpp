@@ -10,7 +10,7 @@ namespace fusecalc {
 
 Analysis analyze_chain(const SizeChain& chain, std::string name, const std::string& document);
 
-// `plan` is the headline's; by default the graph's own where it has one, else auto.
+// `plan` is the headline plan; default: explicit if the graph has "fuse", else auto.
 Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
                        std::optional<PlanKind> plan);
 

@@ -11,8 +11,8 @@
 namespace fusecalc {
 namespace {
 
-// Finds the boundaries of one plan, kernel by kernel: towards the readers of what a kernel writes,
-// and towards the next reader of what it reads.
+// Finds the boundaries of one plan, kernel by kernel: to the readers of each tensor that a kernel
+// writes, and to the next reader of each tensor that it reads.
 class BoundaryFinder {
  public:
   BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan);
@@ -93,7 +93,7 @@ OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
   return kNone;
 }
 
-// Of the kernels that read the value, in the order of their first ops that do: the one after this.
+// The next kernel that reads the value, ordered by each kernel's first op that reads it.
 KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
   const std::span<const OpId> readers = graph_.readers[value];
   auto reader = std::upper_bound(readers.begin(), readers.end(), first_reader(kernel, value));
@@ -105,7 +105,7 @@ KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
 }
 
 void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
-  // Two kernels that share several tensors are apart for one reason.
+  // The reason is the same for all tensors that two kernels share.
   const auto of_a = std::span(found_.all).subspan(found_.first.back());
   const auto known = std::ranges::find(of_a, b, &Boundary::with);
   Boundary boundary = known == of_a.end() ? judge(a, b) : *known;

@@ -6,11 +6,11 @@
 
 namespace fusecalc {
 
-// The plans of which a report tells boundaries, from none to all.
+// The plans whose boundaries a report shows, from none to all.
 enum class BoundaryScope : std::uint8_t { kNoPlan, kHeadline, kEveryPlan };
 
-// Finds the boundaries of those plans that have none yet. It takes as long as making the plans, so
-// that only what a report tells should be asked for.
+// Finds the boundaries of those plans that have none yet. It takes as long as planning, so ask only
+// for what a report shows.
 void find_boundaries(Analysis& analysis, BoundaryScope scope);
 
 }  // namespace fusecalc

@@ -1,4 +1,5 @@
-// The graph as a whole: who overwrites whom, the final order, outputs and the explicit plan.
+// The graph as a whole: which ops overwrite which tensors, the final order, outputs and the
+// explicit plan.
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@
 
 namespace fusecalc {
 
-// A tensor that is declared without a shape pins what an operation writes: one must.
+// A tensor declared without a shape only constrains an output, so an operation must write it.
 void GraphBuilder::refuse_stray_pins() const {
   for (TensorId id = 0; id < written_.tensors.size(); ++id) {
     if (declared_[id]->shape || writer_[id] != kNone) continue;
@@ -28,8 +29,8 @@ void GraphBuilder::refuse_stray_pins() const {
   }
 }
 
-// Who reads what, and who must run before whom: producers before readers, and whoever reads a value
-// before the op that overwrites it.
+// The readers of each value and the order constraints: producers run before readers, and readers of
+// a value before the op that overwrites it.
 void GraphBuilder::link_ops() {
   std::vector<IdLists::Pair> reads;
   std::vector<IdLists::Pair> orders;
@@ -53,7 +54,7 @@ void GraphBuilder::link_ops() {
   graph_.after = IdLists(graph_.ops.size(), orders);
 }
 
-// The ops in an order in which they can run, the document's as far as possible: their new ids.
+// The new ids of the ops in a valid execution order that follows the document where possible.
 std::vector<OpId> GraphBuilder::sorted_ids() const {
   const auto count = static_cast<OpId>(graph_.ops.size());
   std::vector<std::size_t> missing(count);
@@ -72,7 +73,7 @@ std::vector<OpId> GraphBuilder::sorted_ids() const {
       if (--missing[later] == 0) ready.push(later);
     }
   }
-  TensorId stuck = kNone;  // the value whose overwriting comes first in the document
+  TensorId stuck = kNone;  // the value that is overwritten first in the document
   for (const auto& [value, writer] : overwritten_by_) {
     if (new_id[writer] != kNone) continue;
     if (stuck == kNone || writer < overwritten_by_.at(stuck)) stuck = value;
@@ -86,7 +87,7 @@ std::vector<OpId> GraphBuilder::sorted_ids() const {
   return new_id;
 }
 
-// Overwriting adds orders that run_order did not know; renumbers the ops where it must.
+// In-place ops add order constraints that run_order did not know; renumbers the ops if needed.
 void GraphBuilder::sort_ops() {
   const auto count = static_cast<OpId>(graph_.ops.size());
   bool in_order = true;
@@ -110,27 +111,27 @@ void GraphBuilder::sort_ops() {
   link_ops();
 }
 
-// What was overwritten in place can no longer be handed out.
+// A tensor that was overwritten in place cannot be an output of the graph.
 void GraphBuilder::mark_output(TensorId id, const std::optional<WrittenPlace>& place) {
   const TensorId value = graph_.tensors[id].value;
   const auto overwritten = overwritten_by_.find(value);
   if (overwritten != overwritten_by_.end()) {
     const Op& op = graph_.ops[overwritten->second];
-    const auto heir = std::ranges::find_if(op.outputs, [&](TensorId output) {
+    const auto successor = std::ranges::find_if(op.outputs, [&](TensorId output) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
     fail(
         place.value_or(WrittenPlace{Part::kOp, op.position}),
         fmt::format("{} overwrites {}, which is an output of the graph; make {} the output instead",
                     in_quotes(op.name), in_quotes(graph_.tensors[id].name),
-                    in_quotes(graph_.tensors[*heir].name)));
+                    in_quotes(graph_.tensors[*successor].name)));
   }
   graph_.tensors[value].output = true;
 }
 
 void GraphBuilder::mark_outputs() {
   if (!written_.outputs) {
-    // What no op takes as an input, views included.
+    // The tensors, views included, that no op reads.
     std::vector<bool> consumed(graph_.tensors.size(), false);
     for (const TensorId input : input_ids_) {
       if (input != kNone) consumed[input] = true;
@@ -182,7 +183,7 @@ void GraphBuilder::resolve_fuse() {
              fmt::format("{} is already in {}", in_quotes(name), named({Part::kFuseGroup, owner})));
       }
       owner = g;
-      // A view runs nowhere.
+      // A view is not executed.
       if (op_at_position_[found->second] != kNone) group.push_back(op_at_position_[found->second]);
     }
     std::ranges::sort(group);

@@ -1,4 +1,4 @@
-// What the document calls things: dims, tensors, ops and the order in which ops can run.
+// Names in the document (dims, tensors, ops), and the order in which ops can run.
 
 #include <fmt/format.h>
 
@@ -82,7 +82,7 @@ void GraphBuilder::declare_tensors() {
   }
 }
 
-// Finds every op's row, name and outputs, so that ops may stand in any order.
+// Records every op's name and outputs first, so that the document may list ops in any order.
 void GraphBuilder::declare_ops() {
   for (std::size_t position = 0; position < written_.ops.size(); ++position) {
     const WrittenOp& written = written_.ops[position];
@@ -124,7 +124,7 @@ void GraphBuilder::declare_ops() {
   op_at_position_.assign(written_.ops.size(), kNone);
 }
 
-// A name may not be the one by which an unnamed op goes.
+// A name must not equal the default name of an unnamed op.
 void GraphBuilder::refuse_taken_defaults() const {
   for (std::size_t position = 0; position < written_.ops.size(); ++position) {
     if (written_.ops[position].name) continue;
@@ -159,7 +159,7 @@ void GraphBuilder::resolve_inputs() {
   }
 }
 
-// Positions in an order in which every op comes after those that it needs; the earliest first.
+// Positions in topological order; among ops that are ready, the earliest in the document first.
 std::vector<std::uint32_t> GraphBuilder::run_order() const {
   const std::size_t count = written_.ops.size();
   std::vector<std::uint32_t> missing(count, 0);
@@ -191,7 +191,7 @@ std::vector<std::uint32_t> GraphBuilder::run_order() const {
 }
 
 void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
-  // Every op that still waits has an input whose writer waits too: walking back must close a loop.
+  // Every op left over has an input whose writer is left over too, so walking back finds a cycle.
   auto position = static_cast<std::uint32_t>(
       std::ranges::find_if(waiting, [](std::uint32_t n) { return n > 0; }) - waiting.begin());
   std::vector<std::uint32_t> path;

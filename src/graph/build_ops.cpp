@@ -1,4 +1,4 @@
-// One op at a time: its row, attributes, shapes, and what it does to memory.
+// Builds one op at a time: its row, attributes, shapes, and the memory it reads and writes.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -160,7 +160,7 @@ void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
     for (const std::uint64_t factor : {m.batch, m.rows, m.columns, m.depth}) {
       fits = fits && checked_multiply(flops, factor);
     }
-    // A causal mask leaves the pairs in which the key is not younger than the query.
+    // A causal mask keeps the pairs whose key does not come after the query.
     if (op.attributes->causal && m.columns >= m.rows && m.rows > 0) {
       const double pairs = static_cast<double>(m.columns) - (static_cast<double>(m.rows) - 1) / 2;
       flops = static_cast<std::uint64_t>(static_cast<double>(flops) *
@@ -203,7 +203,7 @@ void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, T
   const TensorId id = tensor_ids_.at(written.outputs[i]);
   const WrittenPlace place{Part::kOutput, op.position, i};
   if (declared_[id] != nullptr) {
-    // The document pins what it states; the rest is inferred.
+    // A declared shape must match the inferred one; a declared dtype replaces it.
     const Tensor& declared = graph_.tensors[id];
     if (declared_[id]->shape && declared.type.shape != type.shape) {
       fail(place,
@@ -242,7 +242,7 @@ void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType t
   }
 }
 
-// What names an input or output of an op, and none of its own.
+// The error for a name that is not an input (or output) of the op.
 std::string GraphBuilder::not_of_op(const std::string& name, std::string_view what,
                                     const std::vector<std::string_view>& own) {
   return fmt::format("{} is not an {} of this op{}", in_quotes(name), what,

@@ -23,8 +23,8 @@ namespace fusecalc {
 
 using NameIndex = std::unordered_map<std::string_view, std::uint32_t>;
 
-// Makes a valid graph of a written one, in the order of build(). The names are resolved in
-// build_names.cpp, each op is understood in build_ops.cpp, and the graph as a whole in build.cpp.
+// Builds a valid OpGraph from a WrittenGraph, in the order of build(). build_names.cpp resolves the
+// names, build_ops.cpp builds each op, and build.cpp handles the graph as a whole.
 class GraphBuilder {
  public:
   GraphBuilder(const WrittenGraph& written, const std::vector<DimOverride>& overrides)
@@ -61,7 +61,7 @@ class GraphBuilder {
     throw Error(Fault::kBadInput, fmt::format("{}: {}{}{}", written_.document, name,
                                               name.empty() ? "" : ": ", message));
   }
-  // An attribute is placed at the op itself where the op does not state it.
+  // The place of an attribute that the op does not state is the op itself.
   WrittenPlace place_of(const RefusedPart& part, std::size_t position) const;
 
   // "unknown WHAT "x" (did you mean "y"?)".
@@ -109,7 +109,7 @@ class GraphBuilder {
   void link_ops();
   std::vector<OpId> sorted_ids() const;
   void sort_ops();
-  // Fails at `place`, or at the op to blame where the document names no outputs.
+  // Fails at `place`, or at the op that overwrites the tensor if the document names no outputs.
   void mark_output(TensorId id, const std::optional<WrittenPlace>& place);
   void mark_outputs();
   void resolve_fuse();
@@ -124,7 +124,7 @@ class GraphBuilder {
   // Per tensor: the position of the op that writes it, and what the document declares of it.
   std::vector<std::uint32_t> writer_;
   std::vector<const WrittenTensor*> declared_;
-  // The tensors that the ops take, kNone for an inline number; and where each op's begin.
+  // The input tensors of all ops (kNone for an inline number), and where each op's inputs begin.
   std::vector<TensorId> input_ids_;
   std::vector<std::size_t> first_input_;
   // Per value: the op that overwrites it in place.

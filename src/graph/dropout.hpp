@@ -13,9 +13,9 @@ namespace fusecalc {
 // that is, where a draw from [0, 1) with 24 bits is at least p. What is kept is scaled by 1 / (1 -
 // p).
 
-// A draw from [0, 2^24): steps of the golden ratio from where the seed says, mixed by two products,
-// in 32 bits throughout, which is what a GPU can do beside a matrix product without slowing it
-// much.
+// A draw from [0, 2^24): a golden-ratio sequence offset by the seed, mixed by two multiplications.
+// All arithmetic is 32-bit, so that a GPU can run it in the epilogue of a matrix product at little
+// cost.
 constexpr std::uint32_t dropout_draw(std::uint64_t seed, std::uint64_t i) {
   const std::uint64_t key = random_bits(seed, 0);
   const auto low = static_cast<std::uint32_t>(i);
@@ -26,8 +26,8 @@ constexpr std::uint32_t dropout_draw(std::uint64_t seed, std::uint64_t i) {
   return (x ^ x >> 15U) >> 8U;
 }
 
-// The op's own seed, moved by its position in the document, so that two dropouts that name no seed
-// drop different elements.
+// The op's seed, offset by its position in the document, so that two dropouts without a seed drop
+// different elements.
 inline std::uint64_t dropout_seed(const Op& op) {
   constexpr std::uint64_t kPerOp = 0xd1342543de82ef95U;
   return static_cast<std::uint64_t>(op.attributes->seed) + (op.position + 1) * kPerOp;

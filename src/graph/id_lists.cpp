@@ -13,7 +13,7 @@ IdLists::IdLists(std::size_t count, const std::vector<Pair>& pairs)
   for (std::size_t i = 0; i < count; ++i) starts_[i + 1] += starts_[i];
   std::vector<std::uint32_t> next(starts_.begin(), starts_.end() - 1);
   for (const auto& [list, item] : pairs) items_[next[list]++] = item;
-  // Lists shrink towards the front as repetitions go.
+  // Removing duplicates moves the lists towards the front.
   const auto at = [&](std::uint32_t i) { return items_.begin() + i; };
   std::uint32_t first = 0;
   std::uint32_t end = 0;

@@ -8,14 +8,14 @@
 
 namespace fusecalc {
 
-// One list of ids for each of a row of things, kept side by side: walks over graphs with many ops
-// spend their time on fetching memory.
+// Lists of ids, one per index, stored contiguously: traversals of large graphs are bound by memory
+// latency.
 class IdLists {
  public:
-  using Pair = std::pair<std::uint32_t, std::uint32_t>;  // whose list, what is in it
+  using Pair = std::pair<std::uint32_t, std::uint32_t>;  // index of the list, its item
 
   IdLists() = default;
-  // `count` lists out of the pairs, each in ascending order and without repetitions.
+  // `count` lists out of the pairs, each in ascending order and without duplicates.
   IdLists(std::size_t count, const std::vector<Pair>& pairs);
 
   std::size_t size() const { return starts_.empty() ? 0 : starts_.size() - 1; }

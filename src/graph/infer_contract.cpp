@@ -1,4 +1,4 @@
-// Shapes and types of sums of products.
+// Shapes and types of contractions.
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace fusecalc {
 namespace {
 
-// What tensor cores make of a product: integers are summed as i32, 8-bit and 4-bit floats as bf16.
+// The result type of a contraction: i32 for integers, bf16 for 8-bit and 4-bit floats.
 DType product_type(DType a, DType b) {
   const DType dtype = promote(a, b);
   if (!is_float(dtype)) return DType::kI32;

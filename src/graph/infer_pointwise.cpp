@@ -1,4 +1,4 @@
-// Shapes and types of ops that work element by element, and of those that move elements.
+// Shapes and types of pointwise ops and of data movement.
 
 #include <fmt/format.h>
 
@@ -153,7 +153,7 @@ void infer_slice(Inference& op) {
     const std::int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
     if (step < 1) op.fail_attribute(Attribute::kSteps, "must be at least 1");
     if (start < 0 || start > end || end > size) {
-      // As written: an index from the end is not what the author reads in the document.
+      // Indices are printed as written: one from the end is negative in the document.
       op.fail(fmt::format("slice takes [{}, {}) of axis {}, whose extent is {}",
                           attributes.starts.empty() ? 0 : attributes.starts[i],
                           attributes.ends.empty() ? size : attributes.ends[i], axes[i], size));

@@ -10,7 +10,7 @@
 namespace fusecalc {
 namespace {
 
-// The shape that is left after reducing the flagged axes.
+// The shape after reducing the flagged axes.
 Shape reduced_shape(const Shape& shape, const std::vector<bool>& reduced, bool keepdim) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -148,7 +148,7 @@ void infer_loss(Inference& op) {
     op.work = op.elements(0);
     op.rows = row_layout(scores, reduced);
   } else {
-    // One score of each row is looked at.
+    // One score of each row is read.
     op.work = op.elements(1);
     op.reads[0] = std::min(op.elements(0), op.elements(1));
     if (op.collapses) op.rows = row_layout(samples, std::vector<bool>(samples.size(), true));

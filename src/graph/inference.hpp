@@ -30,8 +30,8 @@ struct MatrixShape {
 // What a rule refuses: the op as a whole, one of its inputs or one of its attributes.
 using RefusedPart = std::variant<std::monostate, std::size_t, Attribute>;
 
-// One op being understood: inputs and attributes in, everything else about it out. A rule of the op
-// table fills the results or fails at the input or attribute that does not fit.
+// Inference for one op: takes inputs and attributes, yields everything else. The rule of the op's
+// family fills the results, or fails at the input or attribute that does not fit.
 class Inference {
  public:
   // An inline number has no type.
@@ -61,11 +61,11 @@ class Inference {
   std::vector<TensorType> outputs;
   std::vector<std::uint64_t> reads;            // elements touched of each input
   std::optional<std::uint64_t> partial_write;  // elements written of output 0, if not all
-  std::optional<std::size_t> inplace_input;    // output 0 lives in this input's storage
+  std::optional<std::size_t> inplace_input;    // output 0 is stored in this input's memory
   std::optional<std::uint64_t> work;           // elements it loops over; default: output 0's
   RowLayout rows;                              // reductions and normalisations
   std::optional<MatrixShape> matrix;           // contractions
-  bool collapses = false;  // the rows' results end in one value, known when all rows are done
+  bool collapses = false;  // the rows' results are reduced to one value, known after all rows
 
   // For the rules.
   void require_tensors() const;

@@ -23,13 +23,13 @@ struct Tensor {
   // output are kept at the value, never at its views.
   TensorId view_of = kNone;
   std::vector<std::int64_t> view_perm;  // a reordering view's axes; empty for a reshape
-  TensorId value = kNone;               // the tensor at the end of the views, or itself
+  TensorId value = kNone;               // the tensor below all views, or itself
   TensorId storage = kNone;  // whose memory holds it: in-place results share their input's
   OpId producer = kNone;     // none for a graph input
-  // The op that overwrites a part of it in place: whoever needs that result needs the rest of this
-  // one in memory.
+  // The op that overwrites a part of it in place: a reader of that result needs the rest of this
+  // tensor in memory.
   OpId patched_by = kNone;
-  bool output = false;  // the graph hands it to the outside
+  bool output = false;  // an output of the graph
 };
 
 // What an op reads: a tensor, or an inline number.
@@ -45,19 +45,19 @@ struct Op {
   const OpRow* row = nullptr;
   OpClass op_class = OpClass::kPointwise;
   std::uint8_t passes = 1;
-  std::unique_ptr<const Attributes> attributes;  // never null; apart, as few look at them
+  std::unique_ptr<const Attributes> attributes;  // never null; out of line, as they are rarely read
   std::vector<Operand> operands;
   std::vector<TensorId> outputs;
   std::vector<std::uint64_t> writes;  // elements, per output
-  std::uint64_t work = 0;             // elements of the space that it loops over
+  std::uint64_t work = 0;             // elements of the iteration space
   std::uint64_t flops = 0;
   RowLayout rows;
   MatrixShape matrix;
   bool collapses = false;
 };
 
-// An op list understood: every name resolved, every shape and type known, no cycle, ops in an order
-// in which they can run (the document's, where that is one). Views are tensors, not ops.
+// A valid op graph: every name resolved, every shape and type known, no cycle, ops in a valid
+// execution order (the document's, if it is valid). Views are tensors, not ops.
 struct OpGraph {
   std::string document;
   std::optional<std::string> name;
@@ -67,13 +67,13 @@ struct OpGraph {
   IdLists readers;  // per tensor: the ops that read its value, in order
   IdLists before;   // per op: what must run first, producers and readers of what this overwrites
   IdLists after;    // the inverse
-  Outline outline;  // the same ops, for those who visit them often
-  // The document's own plan: groups of two or more ops and lone ones alike, in its order.
+  Outline outline;  // the same ops, laid out for fast traversal
+  // The explicit plan: its groups, of one or more ops, in the document's order.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 
   const Tensor& tensor(TensorId id) const { return tensors[id]; }
   const Tensor& value_of(TensorId id) const { return tensors[tensors[id].value]; }
-  // Where an input or output shares memory, this is the tensor that stands for it.
+  // The tensor that represents the memory of an input or output.
   TensorId storage_of(TensorId id) const { return tensors[tensors[id].value].storage; }
 };
 
@@ -84,7 +84,7 @@ struct DimOverride {
   std::uint64_t extent = 0;
 };
 
-// Throws Error at whatever does not hold together, with the place as the graph's reader names it.
+// Throws an Error if the graph is invalid; the graph's reader names the place.
 OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides);
 
 }  // namespace fusecalc

@@ -9,7 +9,7 @@
 namespace fusecalc {
 namespace {
 
-// Gives equal layouts of rows one id, and no rows 0.
+// Assigns one id to equal row layouts, and 0 to an empty one.
 class RowIds {
  public:
   std::uint32_t id_of(const RowLayout& rows) {

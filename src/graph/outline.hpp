@@ -17,8 +17,8 @@ using TensorId = std::uint32_t;
 using OpId = std::uint32_t;
 inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-// A graph as planners see it: what they look at again and again, side by side. Searches visit ops
-// in no order that memory likes, so what they fetch for each decides how long they take.
+// A compact copy of the fields of a graph that planners read most. Searches visit ops in an
+// irregular order, so the memory fetched for each op determines their run time.
 class Outline {
  public:
   // A tensor that an op reads; inline numbers are left out.
@@ -31,8 +31,8 @@ class Outline {
     std::uint64_t elements = 0;  // of the value
     std::uint64_t bytes = 0;     // of the value
     DType dtype = DType::kF32;
-    bool output = false;     // the graph hands the value to the outside
-    bool reordered = false;  // a view shows the value in another order
+    bool output = false;     // the value is an output of the graph
+    bool reordered = false;  // a view permutes the value's axes
   };
 
   struct Result {
@@ -40,7 +40,7 @@ class Outline {
     TensorId storage = kNone;
     OpId patched_by = kNone;
     DType dtype = DType::kF32;
-    // Seen by the outside of any kernel: the graph hands it out, or it lands in an input's memory.
+    // Must be written by any kernel: an output of the graph, or stored in an input's memory.
     bool always_needed = false;
     bool output = false;
     std::uint64_t elements = 0;
@@ -51,12 +51,12 @@ class Outline {
   struct Step {
     std::uint32_t first_input = 0;
     std::uint32_t first_result = 0;
-    std::uint32_t rows = 0;  // ops with equal layouts of rows have equal ones; 0: it has none
+    std::uint32_t rows = 0;  // id of the row layout, equal for equal layouts; 0: none
     OpClass op_class = OpClass::kPointwise;
     Access access = Access::kSame;
     std::uint8_t passes = 1;
     bool holds_rows = true;
-    bool custom = false;  // the document knows its bytes; nobody has its code
+    bool custom = false;  // its bytes are declared, its code is unknown
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }
@@ -78,7 +78,7 @@ class Outline {
   }
 
  private:
-  std::vector<Step> steps_;  // and one that ends the last one's inputs and results
+  std::vector<Step> steps_;  // and a sentinel that ends the last one's inputs and results
   std::vector<Input> inputs_;
   std::vector<Result> results_;
 };

@@ -4,7 +4,7 @@
 
 #include "graph/attributes.hpp"
 
-// What the `reference` column of the op table calls where a function takes more than a line.
+// Functions that the `reference` column of the op table calls, where one line is not enough.
 namespace fusecalc::reference {
 
 double sigmoid(double x);

@@ -15,17 +15,17 @@ std::optional<std::uint64_t> checked_elements(const Shape& shape);
 // The product of extents [first, last), for shapes that were checked when their tensor was made.
 std::uint64_t elements_between(const Shape& shape, std::size_t first, std::size_t last);
 
-// NumPy's rule: aligned at the last axis, equal or 1. Nothing where they do not agree.
+// NumPy's rule: aligned at the last axis, equal or 1. Nothing if they do not broadcast.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-// The strides of a tensor whose elements lie one after the other.
+// The strides of a contiguous tensor.
 std::vector<std::uint64_t> strides_of(const Shape& shape);
 
 // "[8, 2048, 4096]".
 std::string to_string(const Shape& shape);
 
-// How a reduction sees its input: runs of neighbouring axes, merged where they are alike and
-// without axes of extent 1, in memory order. A row-wise reduction is {kept, reduced}.
+// The input of a reduction as runs of adjacent axes that are all kept or all reduced, in memory
+// order and without axes of extent 1. A row-wise reduction is {kept, reduced}.
 struct RowLayout {
   struct Run {
     std::uint64_t extent = 1;
@@ -38,7 +38,7 @@ struct RowLayout {
 
   void append(std::uint64_t extent, bool reduced);
   bool empty() const { return runs.empty(); }
-  // Whether the reduced elements of a row lie side by side in memory.
+  // Whether the reduced elements of a row are contiguous in memory.
   bool reduces_innermost() const { return !runs.empty() && runs.back().reduced; }
   std::uint64_t rows() const;        // how many results
   std::uint64_t row_length() const;  // elements that make one result

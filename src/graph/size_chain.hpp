@@ -13,8 +13,8 @@ struct SizedOperation {
   std::uint64_t output_elements = 0;
 };
 
-// The sizes form of an op list, already added up: a chain of operations of which only the number of
-// elements is known. It holds no operation, so a list may be of any length.
+// The totals of an op list in the sizes form: a chain of operations of which only the number of
+// elements is known. It stores no operations, so a list may be of any length.
 struct SizeChain {
   std::optional<std::string> name;
   std::uint64_t operations = 0;

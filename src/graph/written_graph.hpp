@@ -14,7 +14,7 @@ namespace fusecalc {
 // A whole number or a dim's name.
 using WrittenDim = std::variant<std::int64_t, std::string>;
 
-// An attribute's value. A whole number stays one, so that what counts can refuse 1.5.
+// An attribute's value. Integers and reals are kept apart, so that counts can refuse 1.5.
 using WrittenValue = std::variant<bool, std::int64_t, double, std::string, std::vector<WrittenDim>>;
 
 struct WrittenTensor {
@@ -82,14 +82,15 @@ struct WrittenPlace {
 
 struct WrittenGraph;
 
-// How messages call a place, in the words of the document's format: "/ops/3/inputs/1" of an op
-// list. Empty where the document's name says it all. Every reader sets one.
+// The name of a place in messages, in terms of the document's format: "/ops/3/inputs/1" in an op
+// list. Empty for the document as a whole. Every reader sets one.
 using PlaceNamer = std::function<std::string(const WrittenGraph&, const WrittenPlace&)>;
 
-// A graph as a document states it: names are not resolved and nothing is checked but the types of
-// values. Readers (src/input) fill it, in the document's order; build_graph understands it.
+// A graph as a document states it: names are not resolved, and only the types of values are
+// checked. Readers (src/input) fill it in the document's order; build_graph turns it into an
+// OpGraph.
 struct WrittenGraph {
-  std::string document;  // how messages call it
+  std::string document;  // its name in messages
   PlaceNamer name_of_place;
   std::optional<std::string> name;
   std::optional<std::string> dtype;

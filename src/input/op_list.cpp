@@ -17,7 +17,7 @@ namespace {
 
 enum class Form { kEither, kSizes, kGraph };
 
-// What either form fills.
+// The contents of either form.
 struct Contents {
   SizeChain chain{};
   std::vector<SizedOperation>* operations = nullptr;
@@ -110,7 +110,7 @@ OpList read_object(JsonReader& reader, std::vector<SizedOperation>* operations) 
     if (form == Form::kEither) form = member.form;
     if (member.form != Form::kEither && member.form != form) {
       reader.fail(
-          R"(mixes two forms: "operations" and "dtype_bytes" describe sizes, the other keys a graph)");
+          R"(mixes two forms: "operations" and "dtype_bytes" describe sizes, the rest a graph)");
     }
     member.read(reader, list);
   });

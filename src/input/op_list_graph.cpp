@@ -99,7 +99,7 @@ struct OpMember {
   ReadOpMember read;
 };
 
-// What an operation may hold beside its attributes.
+// The keys of an operation other than its attributes.
 constexpr std::array kOpMembers = {
     OpMember{"name", [](JsonReader& reader, WrittenOp& op) { op.name = reader.read_string(); }},
     OpMember{"op", [](JsonReader& reader, WrittenOp& op) { op.op = reader.read_string(); }},
@@ -168,7 +168,8 @@ WrittenOp read_op(JsonReader& reader) {
     for (const OpMember& member : kOpMembers) {
       if (member.key == key) return member.read(reader, op);
     }
-    // What is no attribute of any op, and near to one of the above, is that one misspelt.
+    // A key that is not an attribute of any op but close to one of the above is a misspelling of
+    // it.
     const std::string meant = attribute_named(key) ? "" : did_you_mean(key, kOpMemberKeys);
     if (!meant.empty()) reader.fail("unknown key " + in_quotes(key) + meant);
     op.attributes.push_back({.name = key, .value = read_value(reader)});

@@ -11,7 +11,7 @@
 
 namespace fusecalc {
 
-// The parts of an op list's graph form, each read where the reader stands.
+// Read the parts of an op list's graph form, each from the reader's current position.
 WrittenTensor read_tensor(JsonReader& reader, const std::string& name);
 WrittenOp read_op(JsonReader& reader);
 std::vector<std::string> read_names(JsonReader& reader);

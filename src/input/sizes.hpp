@@ -7,8 +7,8 @@
 
 namespace fusecalc {
 
-// Reads the array of operations of the sizes form and adds it up. Memory is O(1), but for
-// `operations`: where each of them goes as well, if not null.
+// Reads and sums the array of operations of the sizes form in O(1) memory. If `operations` is not
+// null, each operation is also appended to it.
 void read_sizes(JsonReader& reader, SizeChain& chain, std::vector<SizedOperation>* operations);
 
 }  // namespace fusecalc

@@ -7,11 +7,11 @@
 namespace fusecalc {
 namespace {
 
-// Ops between the two contractions that are worth a look.
+// The most ops between the two contractions that are considered.
 constexpr std::size_t kMostBetween = 24;
 
-// What the first operand of `weighted` is made of, back to contractions; empty where that is more
-// than an attention pattern holds.
+// The ops that compute the first operand of `weighted`, back to contractions; empty if there are
+// more than an attention pattern has.
 Kernel made_of(const OpGraph& graph, OpId weighted) {
   Kernel found = {weighted};
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -28,7 +28,7 @@ Kernel made_of(const OpGraph& graph, OpId weighted) {
   return found;
 }
 
-// Of those, what depends on `scores`.
+// The ops among them that depend on `scores`.
 Kernel between(const OpGraph& graph, OpId scores, Kernel ops) {
   std::ranges::sort(ops);
   Kernel found;

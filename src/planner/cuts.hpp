@@ -8,14 +8,14 @@
 
 namespace fusecalc {
 
-// What of a kernel may be cut off: everything that must run after, or before, one of its ops, and
-// what that leaves. Bits are places in the kernel.
+// A set of ops that can be split off a kernel: all that must run after (or before) one of its ops,
+// or the complement of such a set. Bits are positions in the kernel.
 struct Part {
   std::uint32_t mask = 0;
-  bool last = false;  // runs after what it leaves
+  bool last = false;  // runs after the remaining ops
 };
 
-// Of a kernel of up to 31 ops.
+// For a kernel of up to 31 ops.
 std::vector<Part> parts_of(const OpGraph& graph, const Kernel& kernel);
 
 // The ops of a mask, and the others.

@@ -8,7 +8,7 @@
 namespace fusecalc {
 namespace {
 
-using Mask = std::uint32_t;  // a set of ops, by their place in the scope
+using Mask = std::uint32_t;  // a set of ops, by their position in the scope
 
 class ExactSearch {
  public:
@@ -25,7 +25,7 @@ class ExactSearch {
     std::vector<std::optional<PlanCost>> best(std::size_t{all} + 1);
     std::vector<Mask> last_kernel(std::size_t{all} + 1, 0);
     best[0] = PlanCost{};
-    // Ops are numbered in running order, so a set comes after all that it contains.
+    // Ops are numbered in execution order, so a set comes after all its subsets.
     for (Mask done = 0; done < all; ++done) {
       if (!best[done]) continue;
       const Mask rest = all & ~done;
@@ -43,7 +43,7 @@ class ExactSearch {
   }
 
  private:
-  // The sets of ops that hold everything their members need.
+  // The sets of ops that contain the producers of all their members.
   void find_prefixes(Mask all) {
     std::vector<Mask> needs(count_, 0);
     for (std::size_t i = 0; i < count_; ++i) {
@@ -56,7 +56,7 @@ class ExactSearch {
     can_run_.assign(std::size_t{all} + 1, false);
     can_run_[0] = true;
     for (Mask set = 1; set <= all; ++set) {
-      // The last op of a set may be taken out: nothing in it needs that one.
+      // The last op of a set can be removed: no other op in it depends on it.
       const auto last = static_cast<std::size_t>(std::bit_width(set)) - 1;
       const Mask without = set & ~(Mask{1} << last);
       can_run_[set] = can_run_[without] && (needs[last] & ~without) == 0;
@@ -76,7 +76,7 @@ class ExactSearch {
     last_kernel[done | kernel] = kernel;
   }
 
-  // Bytes of a set of ops as one kernel; nothing where it cannot be one.
+  // Bytes of a set of ops as one kernel; nothing if that kernel is not legal.
   const std::optional<std::uint64_t>& cost(Mask mask) {
     if (!kernel_known_[mask]) {
       kernel_known_[mask] = true;

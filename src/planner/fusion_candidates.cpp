@@ -7,9 +7,9 @@
 namespace fusecalc {
 namespace {
 
-// Readers of one tensor that are considered next to each other.
+// How many neighbouring readers of the same tensor are considered, in each direction.
 constexpr std::ptrdiff_t kSiblingReach = 2;
-// Readers of a tensor that are considered with the op that makes it.
+// How many readers of a tensor are considered with the op that produces it.
 constexpr std::size_t kMostReaders = 16;
 
 std::uint64_t twice(std::uint64_t bytes) { return std::min(2 * bytes, kMaxCount); }

@@ -7,15 +7,15 @@
 
 namespace fusecalc {
 
-// A kernel that another might be one with.
+// A kernel that another kernel might be fused with.
 struct FusionCandidate {
   KernelId kernel = 0;
-  std::uint64_t saving = 0;  // what one kernel in place of two moves less, estimated
-  bool feeds = false;        // one of the two reads what the other makes
+  std::uint64_t saving = 0;  // estimated bytes that fusing the two saves
+  bool feeds = false;        // one of the two reads what the other produces
   bool contracts = false;    // as an operand of a contraction
 };
 
-// The kernels that share tensors. What it refers to may change between calls.
+// Finds kernels that share tensors. The kernels may change between calls.
 class CandidateFinder {
  public:
   // `owner` tells the kernel of each op.
@@ -23,12 +23,12 @@ class CandidateFinder {
                   const std::vector<KernelId>& owner)
       : graph_(graph), outline_(graph.outline), kernels_(kernels), owner_(owner) {}
 
-  // The kernels that share a tensor with this one: makers and readers of what it touches, and the
-  // next readers of the same tensor. In the kernels' order.
+  // The kernels that share a tensor with this one: producers and readers of its tensors, and
+  // neighbouring readers of the same tensor. In the kernels' order.
   std::vector<FusionCandidate> of(KernelId k);
 
  private:
-  // Something that two kernels share.
+  // A value that two kernels share.
   struct Shared {
     KernelId kernel = 0;
     TensorId value = 0;

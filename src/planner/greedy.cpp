@@ -11,16 +11,16 @@
 namespace fusecalc {
 namespace {
 
-// Kernels that are taken apart to find a better cut, and the work that one search puts into that,
-// in ops looked at.
+// The largest kernel that is split to find a better cut, and the limit on the work that one search
+// spends on cuts, in ops visited.
 constexpr std::size_t kMostCutOps = 24;
 constexpr std::size_t kMostCutWork = 2'000'000;
 
-// Two kernels that might be one. The larger saving goes first, then the smaller kernel (so that
+// Two kernels that might be fused. The larger saving goes first, then the smaller kernel (so that
 // long chains grow evenly), then the earlier ops.
 struct Candidate {
-  std::uint64_t saving = 0;  // estimated from the bytes of what they share, until it is counted
-  KernelId by = 0;           // whose offer it is
+  std::uint64_t saving = 0;  // estimated from the bytes of shared values, until it is counted
+  KernelId by = 0;           // the kernel that made the offer
   KernelId to = 0;
   std::uint32_t version_by = 0;
   std::uint32_t version_to = 0;
@@ -82,7 +82,7 @@ class GreedySearch {
     }
   }
 
-  // Returns false where the two cannot be one, or would move more.
+  // Returns false if fusing the two is not legal or would move more bytes.
   bool count_saving(Candidate& pair) {
     const std::optional<std::uint64_t> together =
         bytes_if_legal(joined(kernels_[pair.by], kernels_[pair.to]));
@@ -93,7 +93,7 @@ class GreedySearch {
     return true;
   }
 
-  // A candidate that waits; what is not here its kernels still know.
+  // A queued candidate; the rest of its data is in the facts of its kernels.
   struct Offer {
     std::uint64_t saving = 0;
     KernelId to = 0;
@@ -102,12 +102,12 @@ class GreedySearch {
 
   struct Facts {
     std::uint64_t bytes = 0;
-    std::uint32_t version = 0;  // of the kernel, one more with every change
+    std::uint32_t version = 0;  // incremented whenever the kernel changes
     std::uint16_t size = 0;
     std::uint16_t contractions = 0;
   };
 
-  // Offers a kernel with its candidates, the most promising first: the others wait for their turn.
+  // Queues the most promising candidate of a kernel; the others are kept in `offers_`.
   void offer_pairs_of(KernelId k, bool later_only) {
     pairs_.clear();
     for (const FusionCandidate& candidate : candidates_.of(k)) {
@@ -132,7 +132,7 @@ class GreedySearch {
     offer_next(k);
   }
 
-  // What waits was offered by the kernel as it is now: a change offers anew.
+  // Offers always belong to the current version of kernel k: a change recomputes them.
   void offer_next(KernelId k) {
     std::vector<Offer>& offers = offers_[k];
     while (!offers.empty() && facts_[offers.back().to].version != offers.back().version_to) {
@@ -154,8 +154,8 @@ class GreedySearch {
         kernel, OpClass::kContract, [&](OpId op) { return outline_[op].op_class; }));
   }
 
-  // Whether a kernel with so many contractions may be legal; saves checking those that never are. A
-  // contraction alone reads its operands from memory, and all else in its kernel works on its
+  // Whether a kernel with this many contractions may be legal; saves checking those that never are.
+  // A contraction reads its operands from memory, and all other ops of its kernel work on its
   // result.
   bool may_be_one(const FusionCandidate& candidate, std::size_t contractions) const {
     if (contractions == 0) return true;
@@ -186,7 +186,7 @@ class GreedySearch {
     facts.contractions = static_cast<std::uint16_t>(contractions);
   }
 
-  // Moves parts of kernels over to their neighbours while that saves bytes.
+  // Moves parts of kernels to neighbouring kernels while that saves bytes.
   void improve() {
     std::vector<bool> waiting(kernels_.size(), true);
     std::queue<KernelId> open;
@@ -235,12 +235,12 @@ class GreedySearch {
     return best && move(source, target, best->part, best->left, best->grown, true);
   }
 
-  // Does the move, or only says whether it closes no circle.
+  // Returns whether the move creates no cycle; if so and `really` is set, makes it.
   bool move(KernelId source, KernelId target, const Part& part, std::uint64_t left_bytes,
             std::uint64_t grown_bytes, bool really) {
     const Kernel whole = kernels_[source];
     auto [moved, left] = split(whole, part.mask);
-    // As if the part had been a kernel and were merged.
+    // The part becomes a temporary kernel that is then merged.
     const auto alone = static_cast<KernelId>(kernels_.size());
     for (const OpId op : moved) owner_[op] = alone;
     kernels_[source] = std::move(left);
@@ -272,8 +272,8 @@ class GreedySearch {
   std::vector<Facts> facts_;  // parallel
   PathFinder paths_{graph_, kernels_, owner_};
   CandidateFinder candidates_{graph_, kernels_, owner_};
-  std::vector<std::vector<Offer>> offers_;  // of each kernel, those that wait: the best last
-  std::vector<Candidate> pairs_;            // of the kernel that makes its offers
+  std::vector<std::vector<Offer>> offers_;  // of each kernel, those not yet queued, the best last
+  std::vector<Candidate> pairs_;            // scratch space of offer_pairs_of
   std::priority_queue<Candidate> queue_;
   std::size_t cut_work_ = 0;
 };

@@ -16,7 +16,7 @@
 namespace fusecalc {
 namespace {
 
-// Kernels as people would write them: "a" or "[a, b]".
+// A kernel as a document would list it: "a" or "[a, b]".
 std::string shown(const OpGraph& graph, const Kernel& kernel) {
   std::vector<std::string_view> names;
   for (const OpId op : kernel) names.push_back(graph.ops[op].name);
@@ -132,12 +132,12 @@ FusionPlan explicit_plan(const OpGraph& graph) {
     if (!grouped[op]) plan.kernels.push_back({op});
   }
   if (sort_kernels(graph, plan.kernels)) return plan;
-  std::string circle;
-  for (const Kernel& kernel : plan.kernels) circle += shown(graph, kernel) + " -> ";
-  circle += shown(graph, plan.kernels.front());
+  std::string cycle;
+  for (const Kernel& kernel : plan.kernels) cycle += shown(graph, kernel) + " -> ";
+  cycle += shown(graph, plan.kernels.front());
   throw Error(Fault::kBadInput,
               fmt::format("{}: /fuse: the groups form a cycle: {}; split one of them",
-                          graph.document, printable(circle, 400)));
+                          graph.document, printable(cycle, 400)));
 }
 
 FusionPlan compiler_plan(TrafficCounter& counter) {
@@ -148,12 +148,12 @@ FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
   const OpGraph& graph = counter.graph();
   const bool contracts = std::ranges::any_of(
       graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
-  // All that our runner does and a compiler does not hangs on contractions.
+  // Our runner's rules differ from a compiler's only for contractions.
   if (!contracts) return compiler;
   const Rules rules = runner_rules(counter.device());
   FusionPlan plan = searched_plan(counter, rules);
-  // A greedy search may end in a worse place than the same search under stricter rules: then the
-  // better place is the one to start from.
+  // A greedy search may end in a worse plan than the same search under stricter rules; if so,
+  // restart from the better plan.
   if (cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels)) {
     plan.kernels = search_greedily(counter, rules, compiler.kernels);
     [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);

@@ -64,18 +64,18 @@ Rules compiler_rules(const Device& device);
 FusionPlan compiler_plan(TrafficCounter& counter);
 // The fewest bytes that our own runner can launch; never worse than the compiler's plan.
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
-// The document's own groups, the other ops alone. The graph must have some. Throws Error where they
-// wait for each other.
+// The groups of the document, which must have some, and the other ops as single kernels. Throws an
+// Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);
 
-// How else the ops of one kernel could run.
+// A partition of one kernel's ops into several kernels.
 struct Split {
   std::vector<Kernel> kernels;
   std::uint64_t bytes = 0;
 };
 
-// The best legal partition of a kernel's ops, where it moves fewer bytes than the kernel or the
-// kernel itself cannot be launched.
+// The best legal partition of a kernel's ops, if it moves fewer bytes than the kernel or the kernel
+// itself cannot be launched.
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel);
 
 }  // namespace fusecalc

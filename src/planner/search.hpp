@@ -20,21 +20,21 @@ struct PlanCost {
 inline constexpr std::size_t kMostExactOps = 12;
 
 // The legal partition of `scope` with the fewest bytes, then the fewest kernels, then the earliest
-// ops together. Every partition without a circle is an order of kernels, so the search walks over
-// the sets of ops that can have run so far. The scope has at most kMostExactOps ops, in ascending
-// order, and no way leads from one of them to another through ops outside.
+// ops together. Every acyclic partition corresponds to an order of kernels, so the search goes
+// over the sets of ops that can have run so far. The scope has at most kMostExactOps ops, in
+// ascending order, and no path leads from one of them to another through other ops.
 std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
                                    const Kernel& scope);
 
 // For graphs of any size, starting from `kernels` (a legal partition of the graph, or of some ops
-// between which no way leads through others, in an order in which they can run): merges the pair of
-// kernels that saves most, again and again, then cuts kernels elsewhere while that saves bytes.
+// with no path between them through other ops, in execution order): merges the pair of
+// kernels that saves most until none is left, then moves cuts while that saves bytes.
 // Near-linear in the number of ops.
 std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
                                     std::vector<Kernel> kernels);
 
-// One kernel per op, but for the attention patterns, which no merging of two kernels after another
-// would find: scores and softmax alone need not be legal. In an order in which they can run.
+// One kernel per op, except for attention patterns, which pairwise merging would not find, as
+// scores and softmax alone need not be legal. In execution order.
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
 // Bytes and kernels of a partition.

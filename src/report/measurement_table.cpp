@@ -63,7 +63,7 @@ void write_one(const Measurement& measurement, const Look& look, Output& output)
   }
 }
 
-// A line for each op list: what a suite comes to.
+// The summary of a suite, one line per op list.
 void write_summary(std::span<const MeasurementReport> reports, const Look& look, Output& output) {
   std::size_t label = kLabelWidth;
   for (const MeasurementReport& report : reports) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kBarCells = 30;
 constexpr std::size_t kLongestName = 32;
-constexpr std::size_t kMostRows = 12;  // of a section, unless everything is to be explained
+constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows all
 
 constexpr std::string_view kBold = "1";
 constexpr std::string_view kBefore = "33";
@@ -140,7 +140,7 @@ class Table {
     const auto bytes = [&](KernelId k) { return reports[k].traffic.bytes.total(); };
     std::uint64_t most = 0;
     for (const KernelId k : kernels) most = std::max(most, bytes(k));
-    // Explained in running order; otherwise the largest first.
+    // In execution order with --explain; otherwise the largest first.
     if (!look_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
     line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
     for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
@@ -184,7 +184,7 @@ class Table {
     return text.empty() ? "nothing" : text;
   }
 
-  // What a plan of the document's own cannot do, or would better do otherwise.
+  // Warnings about an explicit plan: kernels that cannot be launched or are better split.
   void write_doubts() {
     const GraphAnalysis& details = *analysis_.graph;
     for (const KernelAnalysis& kernel : headline().kernels) {

@@ -12,10 +12,10 @@ struct ChainTraffic {
   Bytes fused;    // only the first input and the last output touch memory
 };
 
-// Throws an Error that starts with `document` where the bytes pass kMaxCount.
+// Throws an Error that starts with `document` if the bytes exceed kMaxCount.
 ChainTraffic count_bytes(const SizeChain& chain, const std::string& document);
 
-// What one operation of such a chain moves by itself: a part of what count_bytes checked.
+// The bytes of one operation of such a chain. Cannot overflow after count_bytes.
 Bytes bytes_of(const SizedOperation& operation, std::uint64_t dtype_bytes);
 
 }  // namespace fusecalc

@@ -67,7 +67,7 @@ void TrafficCounter::count_writes(const Kernel& kernel) {
     for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
       if (!phases_.needed_outside(i, result)) continue;
       const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
-      // Several versions of one memory: the last one stays, the largest share counts.
+      // Several versions of the same memory: the last one is kept, the largest write counts.
       KernelTraffic::Entry* earlier = nullptr;
       if (result.storage != result.tensor) {
         for (KernelTraffic::Entry& entry : traffic_.writes) {
@@ -90,7 +90,7 @@ void TrafficCounter::count_writes(const Kernel& kernel) {
 KernelTraffic count_limit(const OpGraph& graph, const Device& device) {
   Kernel all(graph.ops.size());
   std::iota(all.begin(), all.end(), OpId{0});
-  // Everything on chip: no second look.
+  // Everything stays on chip, so nothing is read twice.
   const Device boundless{.name = device.name, .on_chip_bytes = kMaxCount};
   if (all.empty()) return {};
   TrafficCounter counter(graph, boundless);

@@ -13,7 +13,7 @@ namespace fusecalc {
 struct KernelTraffic {
   struct Entry {
     TensorId tensor = kNone;
-    std::uint64_t bytes = 0;  // over all looks
+    std::uint64_t bytes = 0;  // over all passes
     std::uint32_t looks = 1;
   };
 
@@ -23,9 +23,9 @@ struct KernelTraffic {
   std::vector<Entry> writes;
 };
 
-// Counts the bytes of kernels of one graph: each outside value once, at what is touched of it,
-// times the looks that it needs where its rows do not fit on chip; each result that the outside
-// needs once. Memory that several tensors share counts once.
+// Counts the bytes of kernels of one graph: the elements touched of each external value, once per
+// pass if its rows do not fit on chip, else once; and each result that is needed outside, once.
+// Memory that several tensors share counts once.
 class TrafficCounter {
  public:
   TrafficCounter(const OpGraph& graph, const Device& device);
@@ -39,7 +39,7 @@ class TrafficCounter {
   // The bytes alone, for comparing plans.
   Bytes bytes(const Kernel& kernel);
 
-  // Whether the rows that the kernel looks at more than once stay on chip.
+  // Whether the rows that the kernel reads in more than one pass stay on chip.
   bool rows_fit(const Phases& phases) const;
 
  private:
@@ -52,7 +52,7 @@ class TrafficCounter {
   KernelTraffic traffic_;
 };
 
-// Graph inputs once and graph outputs once: what no plan can undercut.
+// Graph inputs once and graph outputs once: the lower bound for any plan.
 KernelTraffic count_limit(const OpGraph& graph, const Device& device);
 
 }  // namespace fusecalc
