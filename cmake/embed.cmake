@@ -1,4 +1,4 @@
-# Writes a C++ source that carries files as text:
+# Generates a C++ source that embeds files as text:
 #   cmake -DOUTPUT=... -DFUNCTION=... -DFILES="a;b" -P embed.cmake
 # A raw string literal holds at most 64 KiB in some compilers, so each file is cut into pieces.
 set(pieces "")

@@ -4,7 +4,7 @@
 option(FUSECALC_GPU "Build the GPU module where a CUDA toolkit is found" ON)
 set(FUSECALC_CUDA_DIR "" CACHE PATH "Folder with the include and lib of NVRTC and CUPTI")
 
-# The folder that holds the module, seen from the executable's, once installed.
+# The installed folder of the module, relative to that of the executable.
 include(GNUInstallDirs)
 set(module_folder ${CMAKE_INSTALL_LIBDIR}/fusecalc)
 file(RELATIVE_PATH module_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${module_folder})
@@ -57,7 +57,7 @@ endif()
 file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cpp)
 list(REMOVE_ITEM gpu_sources ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
 
-# Apart from the module, so that the tests can link what needs no GPU.
+# Separate from the module, so that the tests can link the parts that need no GPU.
 add_library(fusecalc_gpu_parts STATIC ${gpu_sources})
 set_target_properties(fusecalc_gpu_parts PROPERTIES POSITION_INDEPENDENT_CODE ON
                                                     CXX_VISIBILITY_PRESET hidden)
@@ -66,7 +66,7 @@ target_include_directories(fusecalc_gpu_parts SYSTEM PUBLIC
 target_link_libraries(fusecalc_gpu_parts
   PUBLIC fusecalc_core ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
 
-# NVRTC opens its built-ins by name, and only the older DT_RPATH of the module counts for that.
+# NVRTC opens its built-ins by name; the loader searches only the module's older DT_RPATH for them.
 target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
 
 add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
@@ -84,7 +84,7 @@ set_target_properties(fusecalc_gpu PROPERTIES
   BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
 install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})
 if(FUSECALC_CUDA_DIR)
-  # A folder that came with the build goes with the installation.
+  # A toolkit folder given to the build is installed with the module.
   set_target_properties(fusecalc_gpu PROPERTIES INSTALL_RPATH "$ORIGIN")
   file(GLOB runtime ${nvrtc_folder}/libnvrtc.so* ${nvrtc_folder}/libnvrtc-builtins.so*
        ${cupti_folder}/libcupti.so* ${cupti_folder}/libnvperf_host.so*

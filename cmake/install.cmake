@@ -1,4 +1,4 @@
-# What `cmake --install` and the packages hold: a tree that works wherever it is moved to. The GPU
+# The contents of `cmake --install` and the packages: a relocatable tree. The GPU
 # module's own rules are in gpu.cmake.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # fusecalc_written is all that is installed, and no test
 install(TARGETS fusecalc)
@@ -39,6 +39,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# What came with the build from elsewhere is no Debian package's.
+# Libraries of a toolkit given to the build belong to no Debian package.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${FUSECALC_CUDA_FOLDERS})
 include(CPack)

@@ -1,4 +1,4 @@
-# Writes the manual page out of what the program says of itself:
+# Generates the manual page from the program's own help:
 #   cmake -DPROGRAM=... -DVERSION=... -DOUTPUT=... -P man.cmake
 function(help_of variable)
   execute_process(COMMAND ${PROGRAM} ${ARGN} --help OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)

@@ -74,7 +74,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
     kernels = std::move(sorted);
     return true;
   }
-  // Walking back among those that still wait must close a circle.
+  // Walking back among those that still wait must find a cycle.
   auto k = static_cast<std::uint32_t>(
       std::ranges::find_if(waits_for, [](std::size_t n) { return n > 0; }) - waits_for.begin());
   std::vector<std::uint32_t> path;

@@ -45,7 +45,7 @@ TEST_CASE("a tensor that fusion keeps on chip is saved whole, one that it still 
   CHECK(saved_tensors(*gone.graph, gone.graph->plan(PlanKind::kUnfused)).empty());
 }
 
-TEST_CASE("boundaries are found for the plans that a report tells them of, and no others") {
+TEST_CASE("boundaries are found only for the plans whose boundaries a report shows") {
   Analysis analysis = analysis_of("}");
   const auto known = [&](PlanKind kind) {
     return analysis.graph->plan(kind).boundaries.has_value();

@@ -32,7 +32,7 @@ std::string script_for(const std::string& shell) {
   return outcome.out;
 }
 
-// What bash offers where the cursor stands behind the last of `words`.
+// The completions that bash offers with the cursor after the last of `words`.
 Words bash_offers(const Words& words, const std::filesystem::path& folder = ".") {
   static const std::string kComplete =
       "\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n_fusecalc\n"

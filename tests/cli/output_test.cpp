@@ -120,7 +120,7 @@ TEST_CASE("a place that cannot be written is an error, and standard output stays
   };
   check("missing/out.json", "No such file or directory");
   check("folder.json", "Is a directory");
-  check("/proc/out.json", "No such file or directory");  // nobody may create a file there
+  check("/proc/out.json", "No such file or directory");  // no user may create a file there
   CHECK(names_in(folder.path()).size() == 1);
 }
 

@@ -124,12 +124,12 @@ TEST_CASE("an element size is a whole number from 1 to 2^63 - 1") {
 }
 
 TEST_CASE("an output file with an unknown extension is refused before anything is read") {
-  const std::string mend =
+  const std::string hint =
       ": the format follows from the extension; end the name in .txt, .json, .csv, .md, .dot or "
       ".mmd";
   check_answers({
-      {{"analyze", "missing.json", "-o", "out.xml"}, "-o out.xml" + mend},
-      {{"analyze", "missing.json", "-o", "out"}, "-o out" + mend},
-      {{"analyze", "ops.json", "-o", "first.json", "-o", "-"}, "-o -" + mend},
+      {{"analyze", "missing.json", "-o", "out.xml"}, "-o out.xml" + hint},
+      {{"analyze", "missing.json", "-o", "out"}, "-o out" + hint},
+      {{"analyze", "ops.json", "-o", "first.json", "-o", "-"}, "-o -" + hint},
   });
 }

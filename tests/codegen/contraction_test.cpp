@@ -169,7 +169,7 @@ TEST_CASE("the lines of the second operand are fetched in the order in which lan
 }
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
-TEST_CASE("epilogues on tensor cores use the quick functions of whatever has one") {
+TEST_CASE("epilogues on tensor cores use quick functions where an op has one") {
   for (const auto& [op, quick] : {std::pair{"exp", "quick_exp("},
                                   {"log", "quick_log("},
                                   {"log1p", "quick_log1p("},
@@ -190,7 +190,7 @@ TEST_CASE("epilogues on tensor cores use the quick functions of whatever has one
   }
 }
 
-TEST_CASE("lines in pieces are put together by the copy engine, where something is fused") {
+TEST_CASE("rows in pieces are assembled by the copy engine if an epilogue is fused") {
   const OpGraph graph = graph_of(list(
       R"("c": {"shape": [2, 3, 100, 64]}, "w": {"shape": [72, 192]})",
       R"({"name": "vc", "op": "permute_view", "inputs": ["c"], "output": "ct", "perm": [0, 2, 1, 3]},
@@ -276,9 +276,9 @@ TEST_CASE("whole rows stay in the registers of a cluster, in the tilings that wa
   CHECK(kernel.others[0].storages == kernel.storages);
 }
 
-TEST_CASE("what is there before a row is known is stored before") {
+TEST_CASE("results that do not depend on the row's reduction are stored before it") {
   const OpGraph graph = graph_of(kNorm);
-  // h + r is somebody else's, too.
+  // h + r is an output of the graph as well.
   const OpGraph more = graph_of(kNorm.substr(0, kNorm.size() - 1) + R"(, "outputs": ["s", "y"]})");
   for (const auto& [of, stores] : {std::pair{&graph, 1}, std::pair{&more, 2}}) {
     const GeneratedKernel kernel = generated(*of, {0, 1, 2});
@@ -307,7 +307,7 @@ TEST_CASE("whole rows are held without tensor cores where there are no clusters"
   CHECK_FALSE(code.source.architecture_bound);
 }
 
-TEST_CASE("whole rows that no kernel holds say why") {
+TEST_CASE("rows that no kernel can hold are refused with the reason") {
   const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
                                      R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));

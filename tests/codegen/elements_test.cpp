@@ -61,7 +61,7 @@ TEST_CASE("a block loads and computes an element once, however often it is used"
   CHECK(kernel.code.parameters().storages() == std::vector{kernel.input(0)});
 }
 
-TEST_CASE("a block tells what it holds, and what an earlier pass held is not read again") {
+TEST_CASE("a block records the values that it holds, and a later pass does not read them again") {
   Written kernel(kChain);
   const TensorId x = kernel.input(0);
   Loop loop{.element = element_index()};

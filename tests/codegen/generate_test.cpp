@@ -44,7 +44,7 @@ TEST_CASE("no name of the op list reaches the source") {
   CHECK(!contains(generated(graph), "zz"));
 }
 
-TEST_CASE("a row that is needed again stays on chip where it fits, and is read again where not") {
+TEST_CASE("a row that is needed again stays on chip if it fits, and is read again if not") {
   const auto softmax = [](const std::string& length) {
     return graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
         "tensors": {"x": {"shape": [512, )" +
@@ -69,7 +69,7 @@ TEST_CASE("one long row is shared by many blocks, which leave room for partial r
   CHECK(!kernel.gaps.more_writes.empty());
 }
 
-TEST_CASE("a long row is copied on chip whole before any of it is looked at") {
+TEST_CASE("a long row is copied on chip whole before any of it is read") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [4096, 32768]}},
       "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})");
@@ -86,7 +86,7 @@ TEST_CASE("a long row is copied on chip whole before any of it is looked at") {
   CHECK(!contains(kernel, "@"));  // every place was filled in
 }
 
-TEST_CASE("a sum of losses keeps few blocks at work, and asks for what it picks ahead of it") {
+TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it picks") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [8192, 32000]}, "t": {"shape": [8192], "dtype": "i64"}},
       "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"}]})");
@@ -136,7 +136,7 @@ TEST_CASE("a transposition goes through tiles on chip") {
   CHECK(kernel.blocks == 4 * 8);
 }
 
-TEST_CASE("what has no code says so") {
+TEST_CASE("ops without generated code are refused with the reason") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [8]}, "y": {"shape": [8]}},
       "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "outputs": ["y"]}]})");

@@ -8,7 +8,7 @@
 namespace fusecalc {
 namespace {
 
-// What the text comes to as the device works it out: products and sums from left to right.
+// Evaluates the text as the device does: products and sums from left to right.
 std::uint64_t evaluated(const std::string& text, std::uint64_t i) {
   std::istringstream words(text + " +");
   std::uint64_t sum = 0;

@@ -65,7 +65,7 @@ TEST_CASE("the exact gelu is never the library's, which knows the one of tanh") 
   CHECK(!call(kBias + then("gelu", R"("h")", "y", R"(, "approximate": "none")")));
 }
 
-TEST_CASE("what the library does not do is not its call") {
+TEST_CASE("groups that the library does not support are not library calls") {
   CHECK(!call(kBare + then("add", R"("h", "r")", "y")));  // a residual
   CHECK(!call(kBare + then("add", R"("h", 1)", "y")));
   CHECK(!call(kBare + then("add", R"("h", "h")", "y")));
@@ -77,7 +77,7 @@ TEST_CASE("what the library does not do is not its call") {
   CHECK(!call(kBare + then("silu", R"("h")", "y")));
 }
 
-TEST_CASE("a result on the way that somebody else needs keeps the group from the library") {
+TEST_CASE("an intermediate that is needed outside keeps the group from the library") {
   CHECK(!call(kBare + then("relu", R"("h")", "y"), "", R"(, "outputs": ["h", "y"])"));
   CHECK(!call(kBare + then("relu", R"("h")", "g") + then("mul", R"("g", "h")", "y")));
 }

@@ -91,7 +91,7 @@ bool has_code(TrafficCounter& counter, const Kernel& kernel, unsigned capability
 
 // Auto is the best of what our runner can launch: it never makes one kernel without code out of ops
 // that have some.
-TEST_CASE("what auto fuses has code wherever its ops have") {
+TEST_CASE("every group of auto has code if each of its ops has") {
   std::size_t contractions = 0;
   for (std::uint64_t seed = 5000; seed < 8000; ++seed) {
     const RandomOps list = random_ops(seed, 2 + seed % 9);

@@ -12,7 +12,7 @@ RowLayout rows_of(std::uint64_t rows, std::uint64_t length) {
   return {{{.extent = rows, .reduced = false}, {.extent = length, .reduced = true}}};
 }
 
-// bf16 rows that are read, looked at again and written.
+// bf16 rows that are read in two passes and written.
 RowWork normalisation(const RowLayout& rows) {
   return {.rows = rows,
           .widest_bytes = 2,
@@ -60,7 +60,7 @@ TEST_CASE("a copy past the registers takes at least four bytes of each value") {
   CHECK(schedule_rows(work, kTarget).copies);
 }
 
-TEST_CASE("what is too much for half of the shared memory stays in registers") {
+TEST_CASE("rows too large for half of the shared memory stay in registers") {
   // 128 KiB: 16 rounds of 8 KiB. Of the half of 228 KiB, 116736 bytes, a block takes 1024 of its
   // own and 1024 + 16 * 28 for states; 114240 are left, or 13 rounds.
   const RowLayout rows = rows_of(2048, 65536);

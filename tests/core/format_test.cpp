@@ -24,7 +24,7 @@ TEST_CASE("a number has four digits at any size") {
   CHECK(human_bytes(99996) == "100.0 kB");
 }
 
-TEST_CASE("what would round to a thousand takes the next unit") {
+TEST_CASE("a value that would round to a thousand takes the next unit") {
   CHECK(human_bytes(999949) == "999.9 kB");
   CHECK(human_bytes(999950) == "1.000 MB");
   CHECK(human_bytes(999999) == "1.000 MB");
@@ -41,7 +41,7 @@ TEST_CASE("digits are grouped by three") {
   CHECK(grouped_digits(9223372036854775807) == "9,223,372,036,854,775,807");
 }
 
-TEST_CASE("a double is as short as it can be and always looks like one") {
+TEST_CASE("a double is printed as short as possible and always recognisable as one") {
   CHECK(shortest_decimal(0.0) == "0.0");
   CHECK(shortest_decimal(-0.0) == "-0.0");
   CHECK(shortest_decimal(88.89) == "88.89");

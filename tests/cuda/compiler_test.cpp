@@ -68,7 +68,7 @@ TEST_CASE("a source that does not compile is refused with the compiler's reason"
   }
 }
 
-TEST_CASE("what comes from the cache says how long compiling it took then") {
+TEST_CASE("a cached kernel reports how long compiling it took") {
   std::string folder = (std::filesystem::temp_directory_path() / "fusecalc-test.XXXXXX").string();
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const KernelCache cache(folder + "/kernels");
@@ -107,7 +107,7 @@ TEST_CASE("several sources compile side by side, in their order, and tell how fa
                        doctest::Contains("nonsense"), Error);
 }
 
-TEST_CASE("whoever is told how far the compiler is may end it") {
+TEST_CASE("a progress callback may cancel the compiler") {
   std::vector<KernelSource> sources(64);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     sources[i].text =

@@ -35,9 +35,7 @@ std::vector<Value> values(GpuBackend& gpu, const Buffer& buffer) {
   return result;
 }
 
-CompiledKernel stream_kernel(GpuBackend& gpu) {
-  return gpu.compile(stream_source()).front();
-}
+CompiledKernel stream_kernel(GpuBackend& gpu) { return gpu.compile(stream_source()).front(); }
 
 TEST_CASE("bytes go up and come back") {
   GpuBackend& gpu = timing_gpu();
@@ -243,7 +241,7 @@ TEST_CASE("more launches than the queue holds end, too" * doctest::test_suite("u
   CHECK(run.seconds < 0.9);  // the hold kernel did not have to give up
 }
 
-TEST_CASE("compiled kernels report what they need, and the second time come from the cache") {
+TEST_CASE("compiled kernels report their resources, and come from the cache the second time") {
   GpuBackend& gpu = timing_gpu();
   stream_kernel(gpu);
   const CompiledKernel kernel = stream_kernel(gpu);

@@ -41,7 +41,7 @@ std::uint64_t spills_known_of(std::string_view schedule) {
       ->bytes;
 }
 
-// A build with sanitizers looks at our code, not at NVRTC, and compiles one kernel in so many.
+// A build with sanitizers tests our code, not NVRTC, and compiles only one kernel in so many.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::size_t kOneIn = 16;
 #else

@@ -11,7 +11,7 @@
 
 namespace fusecalc::cuda {
 
-// What every kernel is compiled for: the newest of each generation with machine code of its own.
+// The targets of every kernel: the newest architecture of each generation.
 struct Architecture {
   const char* name;
   unsigned capability;

@@ -113,7 +113,7 @@ constexpr std::array kOnceBroken = {
         "ops": [{"op": "attention", "inputs": ["q", "q", "q"], "output": "a"},
                 {"op": "clamp", "inputs": ["a"], "output": "y", "min": 0}],
         "fuse": [["op#0", "op#1"]]})",
-    // Four bits, needed in two looks at a row.
+    // Four bits, needed in two passes over a row.
     R"({"tensors": {"x": {"shape": [192, 7], "dtype": "i4"}},
         "ops": [{"op": "neg", "inputs": ["x"], "output": "n"},
                 {"op": "logsumexp", "inputs": ["n"], "output": "l", "axes": [0], "keepdim": true},
@@ -149,7 +149,7 @@ TEST_CASE("a reduction of single elements behind a contraction is left out") {
   CHECK(checks.left_out() == 1);
 }
 
-TEST_CASE("what random lists found stays mended") {
+TEST_CASE("bugs that random lists found stay fixed") {
   for (const Architecture& architecture : kArchitectures) {
     KernelChecks checks(architecture);
     for (const char* text : kOnceBroken) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command of README.md and docs/, and holds what is written against what happens.
+"""Runs every command of README.md and docs/, and compares the written output with the real one.
 
     docs_test.py BINARY SOURCE_FOLDER [--update]
 
@@ -12,7 +12,7 @@ The pages' fenced blocks say by their info strings what they are:
     yaml run           a workflow whose "run" steps are run (but for those that install)
     sh                 commands of the source tree: what they name must be there
     mermaid, text      a picture
---update writes the console blocks' outputs anew.
+--update replaces the console blocks' outputs with the real ones.
 """
 
 import os
@@ -42,13 +42,13 @@ def blocks_of(lines):
 
 
 class Shell:
-    """A bash on a terminal of its own, 100 columns wide, without colour."""
+    """A bash in a pseudoterminal, 100 columns wide, without colour."""
 
     def __init__(self, folder, path):
         self.master, slave = pty.openpty()
         subprocess.run(["stty", "raw", "-echo", "cols", "100"], stdin=slave, check=True)
-        # On a terminal of its own the leak checker of the sanitizers' build trips over what doctor
-        # has loaded; leaks are looked for by the other tests.
+        # In a pseudoterminal LeakSanitizer fails on libraries that doctor has loaded; the other
+        # tests check for leaks.
         environment = {"ASAN_OPTIONS": "detect_leaks=0", "PATH": path, "HOME": folder,
                        "TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8",
                        "GITHUB_STEP_SUMMARY": f"{folder}/step-summary"}
@@ -127,7 +127,7 @@ class Page:
         return self.faults
 
     def block(self, info, start, end, shell, folder):
-        """Checks a block; what must stand there instead, where it is to be written anew."""
+        """Checks a block; returns its replacement if it is to be updated."""
         kind, _, rest = info.partition(" ")
         lines = self.lines[start:end]
         if info == "console":
@@ -150,7 +150,7 @@ class Page:
         return None
 
     def console(self, lines, start, shell):
-        anew = []
+        updated = []
         for command, written in commands_of(lines):
             output, _ = shell.run(command)
             real = output.split("\n")[:-1] if output.endswith("\n") else output.split("\n")
@@ -160,8 +160,8 @@ class Page:
             if not same and not self.update:
                 self.fault(start, f"$ {command}\n--- written\n" + "\n".join(written) +
                            "\n--- real\n" + "\n".join(real))
-            anew += ["$ " + command] + (written if same else real)
-        return anew
+            updated += ["$ " + command] + (written if same else real)
+        return updated
 
     def needs_gpu(self, lines, start, shell):
         for command, _ in commands_of(lines):

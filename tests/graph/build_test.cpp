@@ -40,7 +40,7 @@ TEST_CASE("dims stand for extents, and an override replaces one") {
   CHECK(tensor_named(graph_of(list, {{"D", 0}}), "x").elements == 0);
 }
 
-TEST_CASE("ops may stand in any order and keep theirs where it is one") {
+TEST_CASE("ops may be listed in any order, and keep it if it is a valid execution order") {
   const OpGraph turned = graph_of(R"({"tensors": {"x": {"shape": [4]}},
     "ops": [{"name": "last", "op": "add", "inputs": ["b", "a"], "output": "y"},
             {"name": "second", "op": "neg", "inputs": ["a"], "output": "b"},
@@ -85,7 +85,7 @@ TEST_CASE("two ops that each read what the other overwrites are refused") {
         "/ops/0: \"p\" overwrites \"x\", which a later op still reads");
 }
 
-TEST_CASE("results are what nothing consumes, unless the list names them") {
+TEST_CASE("outputs are the tensors that no op reads, unless the list names them") {
   const std::string_view ops = R"("tensors": {"x": {"shape": [4]}, "idle": {"shape": [9]}},
     "ops": [{"op": "exp", "inputs": ["x"], "output": "e"},
             {"op": "neg", "inputs": ["e"], "output": "n"},

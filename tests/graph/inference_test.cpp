@@ -13,7 +13,7 @@ using namespace fusecalc::testing;
 
 namespace {
 
-// An op on inputs a, b, c, d of the given shapes; `rest` is what else stands in the op.
+// An op on inputs a, b, c, d of the given shapes; `rest` is the rest of the op.
 std::string list_of(std::string_view op, std::string_view inputs, std::string_view tensors,
                     std::string_view rest = "", std::string_view outputs = R"("output": "y")") {
   return fmt::format(R"({{"tensors": {{{}}}, "ops": [{{"op": "{}", "inputs": [{}], {}{}{}}}]}})",

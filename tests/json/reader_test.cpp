@@ -89,7 +89,7 @@ TEST_CASE("a count is a number without a sign, a fraction or an exponent") {
   CHECK_THROWS_WITH_AS(read("-1"), "x.json: must not be negative, but is -1", Error);
 }
 
-TEST_CASE("an object hands out its known keys in any order and says which it saw") {
+TEST_CASE("an object yields its known keys in any order and reports which it saw") {
   JsonReader reader = reader_of(R"( { "second" : "b" , "first":"a"})");
   Words read;
   const std::uint64_t seen = reader.read_object(kFields, [&](std::size_t field) {
@@ -102,7 +102,7 @@ TEST_CASE("an object hands out its known keys in any order and says which it saw
   CHECK(other.read_object(kFields, [&](std::size_t) { other.skip_string(); }) == 0b10U);
 }
 
-TEST_CASE("free keys are handed out as they come, escapes resolved, and only once") {
+TEST_CASE("free keys are yielded in order, escapes resolved, and only once") {
   JsonReader reader = reader_of(R"({"B": 8, "T\u00e9": 2048, "": 1})");
   Words read;
   reader.read_members([&](const std::string& key) {
@@ -136,7 +136,7 @@ TEST_CASE("the pointer follows the reader through the document") {
                         "/first/1", "/second", ""});
 }
 
-TEST_CASE("what a caller finds wrong is reported with document and pointer") {
+TEST_CASE("an error raised by a caller is reported with document and pointer") {
   JsonReader reader = reader_of(R"([{"first": "x"}])");
   const auto read = [&] {
     reader.read_array([&](std::size_t) {

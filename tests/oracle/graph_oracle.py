@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Random op lists in the graph form: the real binary against a byte model of its own.
+"""Random op lists in the graph form: the real binary against an independent byte model.
 
     graph_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model is the design's text and nothing else: every distinct input of a kernel counts once, at
-what is touched of it, with its own element size; every result that somebody outside of the kernel
-needs counts once as written; views and in-place results share their tensor's memory; constants are
+what is touched of it, with its own element size; every result that is needed outside of the
+kernel counts once as written; views and in-place results share their tensor's memory; constants are
 free. All rows fit on chip, so nothing is read twice. Compared are the unfused plan, the limit, and an
 explicit plan of random groups, kernel by kernel.
 
@@ -282,12 +282,12 @@ class RandomList:
             self.takes_part(op, x)
 
     def finish(self):
-        """The document, and what the graph hands out."""
+        """The document, its outputs and its groups."""
         document = {"dtype": self.dtype, "tensors": self.declared, "ops": self.lines}
         handed = []
         if self.rng.random() < 0.4 and self.written:
             handed = self.rng.sample(self.written, self.rng.randint(1, len(self.written)))
-            # What was overwritten is no longer there to be handed out.
+            # A tensor that was overwritten cannot be an output.
             handed = [t for t in handed if t.value in self.tensors]
         if handed:
             document["outputs"] = [t.name for t in handed]
@@ -307,8 +307,8 @@ class RandomList:
 
 
 def needed(result, inside, handed):
-    """Whether somebody outside of the kernel needs it."""
-    # What lands in a graph input's memory is seen from outside.
+    """Whether the result is needed outside of the kernel."""
+    # A result in a graph input's memory is visible outside.
     lands_in_input = result.memory is not result and result.memory.maker is None
     return result in handed or lands_in_input or any(op not in inside for op in result.readers)
 

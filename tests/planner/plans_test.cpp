@@ -61,7 +61,7 @@ TEST_CASE("a value that feeds a matmul and a pointwise op is written once and re
         "loop");
 }
 
-TEST_CASE("the result of a matmul that meets its own input again ends in the matmul's kernel") {
+TEST_CASE("an op that reads the result and the input of a matmul joins the matmul's kernel") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},
     "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
@@ -91,7 +91,7 @@ TEST_CASE("siblings that share an input run together, whatever they do with it")
   CHECK(compiler_of(graph) == "[a b c d]");
 }
 
-TEST_CASE("ops that share nothing stay apart") {
+TEST_CASE("ops that share no tensor are not fused") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}, "z": {"shape": [64]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "b", "op": "exp", "inputs": ["z"], "output": "f"}]})");
@@ -171,7 +171,7 @@ TEST_CASE("the attention pattern from primitives is one kernel, for compilers to
   }
 }
 
-TEST_CASE("attention looks at the rows of its scores for its softmax alone") {
+TEST_CASE("attention reduces the rows of its scores only for its softmax") {
   const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
       "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
     "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
@@ -194,7 +194,7 @@ TEST_CASE("a dropout of its weights stays within attention") {
   CHECK(auto_of(graph) == "[qk softmax drop pv]");
 }
 
-TEST_CASE("scores that are handed out keep the attention pattern apart") {
+TEST_CASE("scores that are an output of the graph prevent fused attention") {
   const OpGraph graph = attention_of_primitives(4096, R"(, "outputs": ["o", "s"])");
   CHECK(auto_of(graph) == "[qk] [scale max sub exp sum div] [pv]");
   CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
@@ -270,7 +270,7 @@ TEST_CASE("reductions over different axes do not share a kernel") {
         "sum and sum work on different rows, so no block holds the data that both need");
 }
 
-TEST_CASE("where rows do not fit on chip fusing costs a second look, and still pays or ties") {
+TEST_CASE("if rows do not fit on chip, fusing costs a second pass, and still saves bytes or ties") {
   // x is read twice and the sums are neither written nor read.
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [4, 100000]}},
     "ops": [{"name": "sum", "op": "sum", "inputs": ["x"], "output": "s", "axis": 1, "keepdim": true},
@@ -293,7 +293,7 @@ TEST_CASE("an epilogue that reduces rows must find them in one tile") {
         "softmax needs whole rows of the result of linear, more than one tile holds");
 }
 
-TEST_CASE("an epilogue reduces what can be put together from tiles") {
+TEST_CASE("an epilogue performs reductions that can be combined across tiles") {
   const auto graph = [](const std::string& reduction) {
     return graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
         "w": {"shape": [5000, 64]}},
@@ -313,7 +313,7 @@ TEST_CASE("an epilogue reduces what can be put together from tiles") {
         "argmax cannot be combined across the tiles of linear; sum, mean, max and logsumexp can");
 }
 
-TEST_CASE("an epilogue makes one reduction, of 32-bit floats") {
+TEST_CASE("an epilogue performs one reduction, in 32-bit floats") {
   const auto graph = [](const std::string& dtype) {
     return graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [512, 64]},
         "w": {"shape": [256, 64]}},
@@ -337,7 +337,7 @@ TEST_CASE("a loss streams over the rows of any length that a linear makes") {
   CHECK(compiler_of(graph) == "[linear] [loss]");
 }
 
-TEST_CASE("nobody fuses a custom op, of whatever class, but a plan of the document's own") {
+TEST_CASE("only an explicit plan fuses a custom op, whatever its class") {
   for (const std::string op_class : {"opaque", "pointwise", "reduce", "movement", "contract"}) {
     CAPTURE(op_class);
     const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}, "h": {"shape": [64]}},
@@ -365,7 +365,7 @@ TEST_CASE("nothing is fused behind a scatter") {
   CHECK(auto_of(scatter) == "[put] [relu]");
 }
 
-TEST_CASE("plans that move the same bytes are told apart by their kernels") {
+TEST_CASE("among plans that move the same bytes the one with fewer kernels wins") {
   // The mask costs nothing either way: one kernel wins over two.
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": []}, "y": {"shape": [64, 64]}},
     "ops": [{"name": "a", "op": "neg", "inputs": ["x"], "output": "n"},
@@ -415,7 +415,7 @@ TEST_CASE("a group that cannot run, or moves more than its parts, is split") {
   CHECK_FALSE(better_split(other, {0, 1}));
 }
 
-TEST_CASE("a graph has every plan of the table but an explicit one where it names no groups") {
+TEST_CASE("a graph without groups has every plan of the table except the explicit one") {
   const auto plans_of = [](const std::string& rest) {
     const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}},
       "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "y"}])" +

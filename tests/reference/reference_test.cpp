@@ -358,7 +358,7 @@ TEST_CASE(
     CHECK(std::abs(error) < 3 * some.elements[0].rounding_error);
     CHECK(some.elements[0].rounding_error < 0.1 * all.elements[0].value);
   }
-  // A maximum says nothing about what was not looked at.
+  // A maximum of a sample says nothing about the other elements.
   CHECK(answer("most", kLittle).reason.starts_with("too much work"));
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("GitHub's annotations escape what would end them, and are ten of a kin
   CHECK(annotations == 10);
 }
 
-TEST_CASE("GitHub's summary leaves out what stayed the same") {
+TEST_CASE("GitHub's summary omits unchanged figures") {
   Finding same = worse("net");
   same.ruling = Ruling::kSame;
   same.failed = false;
@@ -121,7 +121,7 @@ TEST_CASE("the CSV of a comparison has every column in every row") {
         "written (500 B)\n");
 }
 
-TEST_CASE("the table of a comparison holds its columns together and hostile names apart") {
+TEST_CASE("the table of a comparison aligns its columns and escapes hostile names") {
   const std::string text = report("table", with({worse("net\x1b[2J"), worse("other")}));
   CHECK_FALSE(contains(text, "\x1b"));
   CHECK(contains(text, "  failed: 2 worse\n"));

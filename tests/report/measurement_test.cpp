@@ -121,7 +121,7 @@ TEST_CASE("the table sets measured beside analytic and explains what is off") {
   }
 }
 
-TEST_CASE("how kernels came to run as they do is told, and once for all that share it") {
+TEST_CASE("the choice of variant is reported, once for all kernels that share it") {
   Measurement measurement = example();
   measurement.synthetic = false;
   for (KernelMeasurement& kernel : measurement.unfused.kernels) {
@@ -137,7 +137,7 @@ TEST_CASE("how kernels came to run as they do is told, and once for all that sha
   CHECK(schema_violation(document, schema()) == "");
 }
 
-TEST_CASE("what was not checked is told beside what was") {
+TEST_CASE("unchecked outputs are reported beside checked ones") {
   Measurement measurement = example();
   measurement.synthetic = false;
   measurement.fused.verified =
@@ -150,7 +150,7 @@ TEST_CASE("what was not checked is told beside what was") {
   CHECK(schema_violation(document, schema()) == "");
 }
 
-TEST_CASE("the price of compiling is told, also where it was paid long ago") {
+TEST_CASE("compile time is reported, also for cached kernels") {
   Measurement measurement = example();
   measurement.synthetic = false;
   // Half a millisecond saved a run; compiling took 2 s.

@@ -27,7 +27,7 @@ class Invocation {
   // Where its standard output goes, instead of into Outcome::out.
   Invocation& output_to(const std::string& path);
   Invocation& output_closed();
-  Invocation& reader_gone();  // a pipe that nobody reads
+  Invocation& reader_gone();  // a pipe whose read end is closed
   // A terminal; what appears on it is in Outcome::out.
   Invocation& on_terminal();
 

@@ -147,7 +147,8 @@ TEST_CASE("a broadcast operand counts at its own size") {
   const std::uint64_t x = 8 * 10 * 100 * 4;
   CHECK(unfused_bytes(graph) == Bytes{3 * x + 400 + 40 + 4, 3 * x});
   CHECK(kernel_bytes(graph) == Bytes{x + 400 + 40 + 4, x});
-  // broadcast_to writes the repetitions when it stands alone, and vanishes inside a kernel.
+  // broadcast_to writes the repetitions as a kernel by itself, and moves nothing inside a fused
+  // one.
   const OpGraph wide = graph_of(R"({"tensors": {"x": {"shape": [100]}},
     "ops": [{"name": "b", "op": "broadcast_to", "inputs": ["x"], "output": "w", "shape": [10, 100]},
             {"name": "r", "op": "relu", "inputs": ["w"], "output": "y"}]})");
@@ -177,7 +178,7 @@ TEST_CASE("a scatter reads updates and indices, and writes the touched rows") {
   CHECK(kernel_bytes(graph) == Bytes{4 * 16 * 4 + 4 * 4, 4 * 16 * 4});
 }
 
-TEST_CASE("what a scatter leaves alone is still written by the op that made it") {
+TEST_CASE("the part that a scatter does not overwrite is still written by its producer") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [50, 16]},
       "i": {"shape": [4], "dtype": "i32"}, "rows": {"shape": [4, 16]}},
     "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "t"},
@@ -305,7 +306,7 @@ TEST_CASE("dropout writes its mask as bytes of bool") {
   CHECK(kernel_bytes(graph) == Bytes{2000, 2000 + 1000});
 }
 
-TEST_CASE("a result that is both consumed and handed out is written and not read again") {
+TEST_CASE("a result that is both consumed and an output is written and not read again") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "b", "op": "neg", "inputs": ["e"], "output": "y"}],

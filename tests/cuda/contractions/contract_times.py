@@ -20,7 +20,7 @@ def group_of(k):
 
 
 def time_plain(pause_cycles=3000000):
-    """By turns, with pauses: a product alone meets a cooler GPU than one among many."""
+    """Alternating, with pauses: a single product runs on a cooler GPU than one among many."""
     specs = {f"{name} {tile_n}": dict(epilogue=epilogue, tile_n=tile_n, tb=2)
              for name, epilogue in (("store", STORE), ("relu", BIAS_RELU), ("gelu tanh", BIAS_GELU),
                                     ("gelu", BIAS_GELU_EXACT), ("residual", BIAS_RESIDUAL))
