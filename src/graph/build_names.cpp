@@ -92,9 +92,9 @@ void GraphBuilder::declare_ops() {
                        did_you_mean(written.op, op_names())));
     }
     if (written.name) {
-      const auto [first, fresh] =
+      const auto [first, inserted] =
           op_positions_.emplace(*written.name, static_cast<std::uint32_t>(position));
-      if (!fresh) {
+      if (!inserted) {
         fail({Part::kOpName, position},
              fmt::format("{} is already the name of {}", in_quotes(*written.name),
                          named({Part::kOp, first->second})));
@@ -103,8 +103,8 @@ void GraphBuilder::declare_ops() {
     for (std::size_t i = 0; i < written.outputs.size(); ++i) {
       const std::string& name = written.outputs[i];
       const auto next = static_cast<TensorId>(graph_.tensors.size());
-      const auto [entry, fresh] = tensor_ids_.emplace(name, next);
-      if (fresh) {
+      const auto [entry, inserted] = tensor_ids_.emplace(name, next);
+      if (inserted) {
         Tensor& tensor = graph_.tensors.emplace_back();
         tensor.name = name;
         tensor.value = tensor.storage = next;

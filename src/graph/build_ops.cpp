@@ -124,8 +124,8 @@ void GraphBuilder::build_op(std::uint32_t position) {
   apply_inplace(written, graph_.ops.back());
   if (inference.inplace_input && written.inplace.empty()) {
     const Op& stored = graph_.ops.back();
-    live_in({Part::kOutput, position, 0}, stored.outputs[0],
-            stored.operands[*inference.inplace_input].tensor, id);
+    store_in({Part::kOutput, position, 0}, stored.outputs[0],
+             stored.operands[*inference.inplace_input].tensor, id);
   }
 }
 
@@ -296,12 +296,13 @@ void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
       return operand.tensor != kNone && graph_.tensors[operand.tensor].name == home;
     });
     if (input == op.operands.end()) fail(place, not_of_op(home, "input", input_names(op)));
-    live_in(place, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
-            input->tensor, id);
+    store_in(place, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
+             input->tensor, id);
   }
 }
 
-void GraphBuilder::live_in(const WrittenPlace& place, TensorId output, TensorId home, OpId writer) {
+void GraphBuilder::store_in(const WrittenPlace& place, TensorId output, TensorId home,
+                            OpId writer) {
   Tensor& tensor = graph_.tensors[output];
   const TensorId value = graph_.tensors[home].value;
   if (tensor.bytes != graph_.tensors[value].bytes) {
@@ -309,8 +310,8 @@ void GraphBuilder::live_in(const WrittenPlace& place, TensorId output, TensorId 
                             in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
                             in_quotes(graph_.tensors[home].name)));
   }
-  const auto [entry, fresh] = overwritten_by_.emplace(value, writer);
-  if (!fresh) {
+  const auto [entry, inserted] = overwritten_by_.emplace(value, writer);
+  if (!inserted) {
     fail(place, fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
                             in_quotes(graph_.ops[entry->second].name)));
   }

@@ -103,7 +103,7 @@ class GraphBuilder {
   std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
-  void live_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
+  void store_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
   void link_ops();

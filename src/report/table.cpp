@@ -179,7 +179,7 @@ class Table {
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {}", short_name(analysis_.graph->graph.tensors[entry.tensor].name),
                           human_bytes(entry.bytes));
-      if (entry.looks > 1) text += fmt::format(" ({} passes)", entry.looks);
+      if (entry.passes > 1) text += fmt::format(" ({} passes)", entry.passes);
     }
     return text.empty() ? "nothing" : text;
   }

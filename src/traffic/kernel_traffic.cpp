@@ -51,11 +51,11 @@ void TrafficCounter::count_reads(const Kernel& kernel) {
   const Phases& phases = phases_.find(kernel);
   const bool once = rows_fit(phases);
   for (const Phases::Use& use : phases.reads) {
-    const std::uint32_t looks = once ? 1 : use.looks;
+    const std::uint32_t passes = once ? 1 : use.looks;
     std::uint64_t bytes = bytes_of(use.dtype, use.elements);
-    if (!checked_multiply(bytes, looks)) bytes = kMaxCount;
+    if (!checked_multiply(bytes, passes)) bytes = kMaxCount;
     add(traffic_.bytes.read, bytes, kernel);
-    traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .looks = looks});
+    traffic_.reads.push_back({.tensor = use.value, .bytes = bytes, .passes = passes});
   }
 }
 
@@ -96,9 +96,9 @@ KernelTraffic count_limit(const OpGraph& graph, const Device& device) {
   TrafficCounter counter(graph, boundless);
   KernelTraffic traffic = counter.count(all);
   for (KernelTraffic::Entry& entry : traffic.reads) {
-    entry.bytes /= entry.looks;
-    traffic.bytes.read -= entry.bytes * (entry.looks - 1);
-    entry.looks = 1;
+    entry.bytes /= entry.passes;
+    traffic.bytes.read -= entry.bytes * (entry.passes - 1);
+    entry.passes = 1;
   }
   return traffic;
 }

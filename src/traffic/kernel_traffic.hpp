@@ -14,7 +14,7 @@ struct KernelTraffic {
   struct Entry {
     TensorId tensor = kNone;
     std::uint64_t bytes = 0;  // over all passes
-    std::uint32_t looks = 1;
+    std::uint32_t passes = 1;
   };
 
   Bytes bytes;

@@ -222,7 +222,8 @@ TEST_CASE("shapes that do not fit are refused with the location") {
   CHECK(fault("sum", R"("a")", R"("a": {"shape": [2, 3]})", R"("attrs": {"axis": 2})") ==
         "/ops/0/attrs/axis: axis 2 is out of range for a shape with 2 axes");
   CHECK(fault("linear", R"("a", "b")", R"("a": {"shape": [2, 3]}, "b": {"shape": [3, 4]})") ==
-        "/ops/0/inputs/1: \"b\" of shape [3, 4] is [out, in]; its 4 does not match the last axis "
+        "/ops/0/inputs/1: \"b\" of shape [3, 4] is [out, in], and in = 4 does not match the last "
+        "axis "
         "of \"a\" of shape [2, 3]");
 }
 
