@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/attention_parts.hpp"
+#include "codegen/epilogue.hpp"
+#include "codegen/schedule.hpp"
+
+namespace fusecalc {
+
+// An operand in memory: distances, in elements, between its rows, heads and batches.
+struct OperandStrides {
+  TensorId tensor = kNone;
+  std::uint64_t row = 0;
+  std::uint64_t head = 0;
+  std::uint64_t batch = 0;
+};
+
+// Writes one attention kernel.
+class AttentionWriter {
+ public:
+  AttentionWriter(const KernelView& kernel, const std::vector<OpId>& contractions,
+                  const Target& target)
+      : kernel_(kernel),
+        code_(kernel),
+        graph_(kernel.graph()),
+        op_(kernel.op(contractions.back())),
+        target_(target),
+        epilogue_(Epilogue::of_attention(code_, contractions.back())),
+        parts_(attention_parts(code_, contractions.front(), contractions.back(),
+                               epilogue_.made_type())) {}
+
+  GeneratedKernel write();
+
+ private:
+  // attention_tensor_cores.cpp:
+  std::optional<OperandStrides> strides_of_operand(const Matrices& operand) const;
+  bool find_strides();
+  // Whether a building block for tensor cores takes the operands.
+  bool fits_tensor_cores();
+  bool fits_copy_engine() const;
+  void write_tensor_cores();
+  void write_sm90();
+  void write_sm80();
+  MappedTensor map_of(const OperandStrides& strides, const Matrices& operand, std::uint64_t heads,
+                      std::uint32_t box) const;
+  std::string entry(std::string_view bounds, std::string_view parameters,
+                    std::string_view operands) const;
+
+  void write_any();
+  std::string operands_of_any();
+  bool plain() const { return !parts_.scores && !parts_.weights; }
+  std::string_view name_of_scores() const { return plain() ? "PlainScores" : "Scores"; }
+  std::string scores_struct() const;
+  std::string made_scores() const;
+  std::string shape() const;
+
+  const KernelView& kernel_;
+  KernelCode code_;
+  const OpGraph& graph_;
+  const Op& op_;
+  const Target& target_;
+  Epilogue epilogue_;
+  AttentionParts parts_;
+  OperandStrides q_, k_, v_;
+  std::uint64_t head_ = 0;  // the head size that the tensor cores' building blocks are compiled for
+  GeneratedKernel result_;
+};
+
+}  // namespace fusecalc
