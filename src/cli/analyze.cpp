@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "analysis/boundaries.hpp"
 #include "cli/commands.hpp"
+#include "cli/outputs.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
@@ -52,6 +54,7 @@ Analysis analyze(const AnalyzeOptions& options) {
 
 void run(const AnalyzeOptions& options) {
   for (const std::string& path : options.outputs) format_for_file(path);  // refuse early
+  refuse_overwriting_inputs(options.outputs, std::array{options.document});
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   const Format& format = format_named(options.format.value_or(std::string(fallback)));
   const Look look{.explain = options.explain};

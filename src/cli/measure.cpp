@@ -15,6 +15,7 @@
 #include "analysis/boundaries.hpp"
 #include "backend/module.hpp"
 #include "cli/commands.hpp"
+#include "cli/outputs.hpp"
 #include "cli/terminal.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
@@ -137,6 +138,7 @@ MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const 
 // Reports errors that can be found before a GPU is opened.
 void refuse_early(const MeasureCommand& command) {
   for (const std::string& path : command.outputs) measurement_format_for_file(path);
+  refuse_overwriting_inputs(command.outputs, command.documents);
   if (command.plan && !row_of(*command.plan).not_measured.empty()) {
     throw Error(Fault::kBadInput, fmt::format("--plan {}: {}", name_of(*command.plan),
                                               row_of(*command.plan).not_measured));

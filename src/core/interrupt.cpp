@@ -1,27 +1,111 @@
 #include "core/interrupt.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
 #include <csignal>
+#include <cstring>
 
 #include "core/error.hpp"
 
 namespace fusecalc {
 namespace {
 
+constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+volatile std::sig_atomic_t noting = 0;
 volatile std::sig_atomic_t noted = 0;
+
+// Files to remove. The handler may run at any moment and in any thread, so the paths lie in static
+// memory, and `used` says whether one is complete.
+struct Slot {
+  std::atomic<bool> claimed{false};
+  std::atomic<bool> used{false};
+  std::array<char, PATH_MAX> path{};
+};
+constexpr std::size_t kSlots = 8;
+std::array<Slot, kSlots> slots;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// Only calls that are safe in a signal handler.
+void handle_signal(int signal) {
+  if (signal == SIGINT && noting != 0 && noted == 0) {
+    noted = 1;
+    return;
+  }
+  for (const Slot& slot : slots) {
+    if (slot.used.load(std::memory_order_acquire)) ::unlink(slot.path.data());
+  }
+  // Ends the program as the signal would have, so that its parent sees which one it was.
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void install_handler(int signal) {
+  struct sigaction action {};
+  action.sa_handler = handle_signal;
+  ::sigaction(signal, &action, nullptr);
+}
+
+void install_handlers() {
+  static const bool installed = [] {
+    for (const int signal : kEndingSignals) {
+      struct sigaction present {};
+      ::sigaction(signal, nullptr, &present);
+      if (present.sa_handler == SIG_DFL) install_handler(signal);
+    }
+    return true;
+  }();
+  static_cast<void>(installed);
+}
+
+sigset_t ending_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : kEndingSignals) ::sigaddset(&set, signal);
+  return set;
+}
 
 }  // namespace
 
 void note_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { noted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
+  noting = 1;
+  install_handler(SIGINT);
 }
 
 bool interrupted() { return noted != 0; }
 
 void stop_if_interrupted() {
   if (interrupted()) throw Error(Fault::kInterrupted, "interrupted");
+}
+
+RemoveOnSignal::RemoveOnSignal(const std::string& path) : slot_(kSlots) {
+  install_handlers();
+  if (path.size() >= PATH_MAX) return;  // no file can have this path
+  for (slot_ = 0; slot_ < kSlots && slots[slot_].claimed.exchange(true); ++slot_) {
+  }
+  if (slot_ == kSlots) return;
+  std::memcpy(slots[slot_].path.data(), path.c_str(), path.size() + 1);
+  slots[slot_].used.store(true, std::memory_order_release);
+}
+
+RemoveOnSignal::~RemoveOnSignal() {
+  if (slot_ == kSlots) return;
+  slots[slot_].used = false;
+  slots[slot_].claimed = false;
+}
+
+DelaySignals::DelaySignals() {
+  const sigset_t set = ending_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+DelaySignals::~DelaySignals() {
+  const sigset_t set = ending_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace fusecalc

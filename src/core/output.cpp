@@ -1,12 +1,15 @@
 #include "core/output.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -33,6 +36,30 @@ mode_t creation_mask() {
   return mask;
 }
 
+// A file that nobody may write is refused to root, too: its owner has said so.
+bool is_writable(const std::string& path, const struct stat& status) {
+  constexpr mode_t kAnyWriter = S_IWUSR | S_IWGRP | S_IWOTH;
+  if ((status.st_mode & kAnyWriter) == 0) {
+    errno = EACCES;
+    return false;
+  }
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
 }  // namespace
 
 Output Output::standard() { return {STDOUT_FILENO, "standard output"}; }
@@ -46,25 +73,58 @@ Output Output::file(const std::string& path) {
   if (exists && !S_ISREG(status.st_mode)) {
     // A device or a pipe is written directly: it must not be replaced by a file.
     output.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  } else {
-    output.target_ = resolve_links(path);
-    output.temporary_ = output.target_ + ".XXXXXX";
-    output.descriptor_ = ::mkostemp(output.temporary_.data(), O_CLOEXEC);
-    if (output.descriptor_ < 0) output.temporary_.clear();
+    if (output.descriptor_ < 0) output.fail();
+    return output;
+  }
+  output.target_ = resolve_links(path);
+  if (exists && !is_writable(path, status)) output.fail();
+  if (exists && status.st_nlink > 1) {
+    output.open_in_memory();
+    return output;
+  }
+  output.open_beside();
+  const bool closed_folder = errno == EACCES || errno == EPERM || errno == EROFS;
+  if (output.descriptor_ < 0 && exists && closed_folder) {
+    output.open_in_memory();
+    return output;
   }
   if (output.descriptor_ < 0) output.fail();
-  if (!output.temporary_.empty()) {
-    const mode_t mode = exists ? status.st_mode & 07777U : 0666U & ~creation_mask();
-    if (::fchmod(output.descriptor_, mode) != 0) output.fail();
-  }
+  const mode_t mode = exists ? status.st_mode & 07777U : 0666U & ~creation_mask();
+  if (::fchmod(output.descriptor_, mode) != 0) output.fail();
   return output;
+}
+
+// The name is known before the file exists, so that no signal finds a file without its name.
+void Output::open_beside() {
+  constexpr int kAttempts = 100;
+  std::random_device random;
+  for (int i = 0; i < kAttempts; ++i) {
+    const std::string name = target_ + fmt::format(".{:08x}", random());
+    auto removal = std::make_unique<RemoveOnSignal>(name);
+    descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (descriptor_ >= 0) {
+      temporary_ = name;
+      removal_ = std::move(removal);
+      finish_ = Finish::kRename;
+      return;
+    }
+    if (errno != EEXIST) return;
+  }
+}
+
+void Output::open_in_memory() {
+  descriptor_ = ::memfd_create("fusecalc", MFD_CLOEXEC);
+  if (descriptor_ < 0) fail();
+  finish_ = Finish::kCopy;
 }
 
 Output::Output(Output&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       name_(std::move(other.name_)),
       target_(std::move(other.target_)),
+      finish_(other.finish_),
       temporary_(std::exchange(other.temporary_, {})),
+      removal_(std::move(other.removal_)),
       buffer_(std::move(other.buffer_)),
       reader_gone_(other.reader_gone_) {}
 
@@ -74,28 +134,61 @@ Output::~Output() {
 }
 
 void Output::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty() && !reader_gone_) {
-    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
+  if (!reader_gone_) write_all(descriptor_, buffer_);
+  buffer_.clear();
+}
+
+void Output::write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
     if (count >= 0) {
-      rest.remove_prefix(static_cast<std::size_t>(count));
+      text.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EPIPE && target_.empty()) {
       reader_gone_ = true;
+      return;
     } else if (errno != EINTR) {
       fail();
     }
   }
-  buffer_.clear();
 }
 
 void Output::finish() {
   flush();
+  if (finish_ == Finish::kRename) {
+    // Some file systems report a full disk only when a descriptor is closed.
+    if (::close(::dup(descriptor_)) != 0) fail();
+    if (::rename(temporary_.c_str(), target_.c_str()) == 0) {
+      temporary_.clear();
+    } else if (errno == EBUSY || errno == EXDEV) {
+      finish_ = Finish::kCopy;  // the target is a mount point
+    } else {
+      fail();
+    }
+  }
+  if (finish_ == Finish::kCopy) copy_over_target();
   if (target_.empty()) return;
-  // Some file systems report a full disk only here.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail();
-  if (temporary_.empty()) return;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
-  temporary_.clear();
+}
+
+// Signals wait, and the space is reserved before the first byte is replaced, so that the target is
+// the old text or the new one.
+void Output::copy_over_target() {
+  const DelaySignals delay;
+  const Descriptor target(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
+  struct stat status {};
+  if (target.get() < 0 || ::fstat(descriptor_, &status) != 0) fail();
+  const bool reserved =
+      status.st_size == 0 || ::fallocate(target.get(), FALLOC_FL_KEEP_SIZE, 0, status.st_size) == 0;
+  if (!reserved && errno != EOPNOTSUPP) fail();
+  if (::lseek(descriptor_, 0, SEEK_SET) != 0) fail();
+  std::string block(kBufferBytes, '\0');
+  for (;;) {
+    const ssize_t count = ::read(descriptor_, block.data(), block.size());
+    if (count < 0 && errno != EINTR) fail();
+    if (count == 0) break;
+    if (count > 0) write_all(target.get(), {block.data(), static_cast<std::size_t>(count)});
+  }
+  if (::ftruncate(target.get(), status.st_size) != 0) fail();
 }
 
 void Output::fail() const {

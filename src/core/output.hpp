@@ -1,14 +1,19 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/interrupt.hpp"
+
 namespace fusecalc {
 
-// Writes results to standard output, or to a file, atomically (to a temporary file next to it that
-// is renamed on finish). Faults are Errors, except that if standard output is a closed pipe, the
-// rest of the output is dropped.
+// Writes results to standard output, or to a file, atomically: to a temporary file next to it that
+// is renamed on finish(). Where a rename is not possible (a read-only folder, a mount point) or
+// would break a hard link, the finished text is copied over the old one. A file that is not
+// writable is refused, even where a rename would replace it. Faults are Errors, except that if
+// standard output is a closed pipe, the rest of the output is dropped.
 class Output {
  public:
   static Output standard();
@@ -30,15 +35,24 @@ class Output {
  private:
   static constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
 
+  // What becomes of the text on finish().
+  enum class Finish { kNothing, kRename, kCopy };
+
   Output(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
 
+  void open_beside();
+  void open_in_memory();
   void flush();
+  void write_all(int descriptor, std::string_view text);
+  void copy_over_target();
   [[noreturn]] void fail() const;
 
   int descriptor_;
-  std::string name_;       // for messages
-  std::string target_;     // the file's final path; empty for standard output
-  std::string temporary_;  // the temporary file; empty if target_ is not a regular file
+  std::string name_;    // for messages
+  std::string target_;  // the file's final path; empty for standard output
+  Finish finish_ = Finish::kNothing;
+  std::string temporary_;  // the temporary file's path, if there is one
+  std::unique_ptr<RemoveOnSignal> removal_{};
   std::string buffer_;
   bool reader_gone_ = false;
 };

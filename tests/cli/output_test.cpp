@@ -87,13 +87,85 @@ TEST_CASE("each output file has the format of its extension") {
   CHECK(read_file(folder / "a.txt") == analyze({"-f", "table"}).out);
 }
 
-TEST_CASE("a document may be replaced by its own result") {
+TEST_CASE("an output file that is the input is refused, whatever path leads to it") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
-  const Outcome outcome =
-      invoke({"analyze", "ops.json", "-o", "ops.json"}).in(folder.path()).outcome();
+  fs::create_symlink("ops.json", folder / "link.json");
+  fs::create_hard_link(folder / "ops.json", folder / "hard.json");
+  for (const std::string path : {"ops.json", "./ops.json", "link.json", "hard.json"}) {
+    CAPTURE(path);
+    const std::string line = "fusecalc: -o " + path +
+                             ": this file is an input of the command and would be lost; write to "
+                             "another file\n";
+    const Outcome named = invoke({"analyze", "ops.json", "-o", path}).in(folder.path()).outcome();
+    CHECK(named.exit_code == 2);
+    CHECK(named.out == "");
+    CHECK(named.err == line);
+    const Outcome piped = shell(folder.path(), R"(exec "$0" analyze - -o )" + path + " <ops.json");
+    CHECK(piped.exit_code == 2);
+    CHECK(piped.err == line);
+    CHECK(read_file(folder / "ops.json") == kOps);
+  }
+  // The other commands.
+  write_file(folder / "result.json", invoke({"analyze", "-"}).input(kOps).outcome().out);
+  const Outcome compared = invoke({"compare", "result.json", "result.json", "-o", "result.json"})
+                               .in(folder.path())
+                               .outcome();
+  CHECK(compared.exit_code == 2);
+  CHECK(compared.err.find("-o result.json: this file is an input") != std::string::npos);
+  const Outcome measured =
+      invoke({"measure", "ops.json", "-o", "ops.json"}).in(folder.path()).outcome();
+  CHECK(measured.exit_code == 2);
+  CHECK(read_file(folder / "ops.json") == kOps);
+}
+
+TEST_CASE("a mounted file and a read-only folder take an output file") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  write_file(folder / "real.json", "old");
+  write_file(folder / "place.json", "");
+  fs::create_directory(folder / "closed");
+  write_file(folder / "closed/out.json",
+             "a text that is longer than the new one " + std::string(2000, 'x'));
+  const Outcome outcome = shell(folder.path(), R"(
+    unshare --mount true 2> probe || exit 77
+    unshare --mount sh -c '
+      mount --bind real.json place.json && mount --bind closed closed || exit 77
+      mount -o remount,bind,ro closed && mount --bind real.json closed/out.json || exit 77
+      "$0" analyze ops.json -f table -o place.json || exit 1
+      "$0" analyze ops.json -f table -o closed/out.json || exit 2' "$0")");
+  if (outcome.exit_code == 77) {
+    MESSAGE("skipped: nothing may be mounted here");
+    return;
+  }
   CHECK(outcome.exit_code == 0);
-  CHECK(read_file(folder / "ops.json") == outcome.out);
+  CHECK(outcome.err == "");
+  CHECK(read_file(folder / "real.json") == invoke({"analyze", "-"}).input(kOps).outcome().out);
+  CHECK(names_in(folder.path()) == Words{"closed", "ops.json", "place.json", "probe", "real.json"});
+}
+
+// Sends each of the signals that end a program while it writes, at many moments.
+TEST_CASE("a signal during a write leaves the old file and nothing beside it") {
+  const TempDir folder;
+  std::string ops = "[";
+  for (int i = 0; i < 3000; ++i) {
+    ops += std::string(i > 0 ? "," : "") + R"({"input_size": 8, "output_size": 8})";
+  }
+  write_file(folder / "ops.json", ops + "]");
+  // The program waits in the middle of a write: its other output is a pipe that nobody reads yet.
+  const Outcome outcome = shell(folder.path(), R"(
+    for signal in INT TERM HUP QUIT; do
+      for delay in 0 0.001 0.002 0.003 0.005 0.008; do
+        printf old > out.json
+        env --default-signal=INT,TERM,HUP,QUIT "$0" analyze ops.json -o out.json >shown & id=$!
+        sleep $delay
+        kill -$signal $id 2> none
+        wait $id
+        ls | grep -v -x -e ops.json -e out.json -e shown -e none
+        head -c 3 out.json | grep -q -e old -e '{"s' -e '^{$' || head -c 20 out.json
+      done
+    done)");
+  CHECK(outcome.out == "");
 }
 
 TEST_CASE("an error leaves an output file as it was") {

@@ -70,6 +70,32 @@ TEST_CASE("a file that is replaced keeps its permissions") {
   CHECK(mode_of(folder / "out.json") == 0604);
 }
 
+TEST_CASE("a file that is not writable is refused, though a rename would replace it") {
+  const TempDir folder;
+  write_file(folder / "out.json", "old");
+  REQUIRE(::chmod((folder / "out.json").c_str(), 0444) == 0);
+  const std::string path = (folder / "out.json").string();
+  CHECK_THROWS_WITH_AS(Output::file(path), ("cannot write " + path + ": Permission denied").c_str(),
+                       Error);
+  CHECK(read_file(folder / "out.json") == "old");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("hard links of a file that is written stay links") {
+  const TempDir folder;
+  write_file(folder / "out.json", "a longer old text");
+  fs::create_hard_link(folder / "out.json", folder / "other.json");
+  {
+    Output unfinished = Output::file((folder / "out.json").string());
+    unfinished.write("lost");
+  }
+  CHECK(read_file(folder / "other.json") == "a longer old text");
+  write_through(folder / "out.json", "new");
+  CHECK(read_file(folder / "other.json") == "new");
+  CHECK(fs::hard_link_count(folder / "out.json") == 2);
+  CHECK(names_in(folder.path()).size() == 2);
+}
+
 TEST_CASE("a new file has the permissions that any new file has") {
   const TempDir folder;
   const mode_t before = ::umask(027);

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace fusecalc {
+
+// Refuses an output file that is also an input, by whatever path: the input would be lost. `-`
+// among the inputs is standard input.
+void refuse_overwriting_inputs(std::span<const std::string> outputs,
+                               std::span<const std::string> inputs);
+
+}  // namespace fusecalc
