@@ -172,13 +172,14 @@ void Definition::define_compare() {
           ->type_name("KEY"),
       Words(sort_names().begin(), sort_names().end()));
   app->add_flag("--strict", command.strict, "fail on any change, even on improvements");
+  app->add_flag("--allow-missing", command.allow_missing,
+                "accept figures, plans and results that only BASE has");
   app->add_flag("--no-fail", command.no_fail,
                 "report only: exit code 0 even if something is worse");
   app->add_flag("--force", command.force, "even if devices, schemas, dims or dtypes differ");
   add_output_options(app, command.format, command.outputs, comparison_format_names());
   app->footer(
-      "Examples:\n"
-      "  fusecalc analyze ops.json -o new.json && fusecalc compare base.json new.json\n"
+      "Example:\n"
       "  fusecalc compare baseline/ results/ --only-changed -f github -o gate.xml");
 }
 

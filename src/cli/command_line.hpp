@@ -45,6 +45,7 @@ struct CompareCommand {
   SortKey sort = SortKey::kWorst;
   bool only_changed = false;
   bool strict = false;
+  bool allow_missing = false;
   bool no_fail = false;
   bool force = false;
   std::optional<std::string> format;

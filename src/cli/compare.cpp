@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -13,6 +15,7 @@
 #include <utility>
 
 #include "cli/commands.hpp"
+#include "cli/outputs.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
@@ -52,19 +55,28 @@ void read_file(const std::string& path, const std::string& name, bool any_versio
   }
 }
 
-// The .json files of a folder.
+bool is_json(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension == ".json";
+}
+
+// The .json files of a folder and of the folders in it, by their paths from there.
 Results read_folder(const std::string& folder, bool any_version) {
+  constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
   std::vector<fs::path> paths;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+  for (fs::recursive_directory_iterator entry(folder, kFollow, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == ".json") paths.push_back(entry->path());
+    std::error_code unknown;  // a link to nothing is read, and refused there
+    if (is_json(entry->path()) && !entry->is_directory(unknown)) paths.push_back(entry->path());
   }
   if (error) throw Error(Fault::kBadInput, printable(folder) + ": " + error.message());
   std::ranges::sort(paths);
   Results results;
   for (const fs::path& path : paths) {
-    read_file(path.string(), path.stem().string(), any_version, results);
+    const std::string name = path.lexically_relative(folder).replace_extension().string();
+    read_file(path.string(), name, any_version, results);
   }
   return results;
 }
@@ -138,7 +150,10 @@ void compare_files(const CompareCommand& command, Comparison& comparison) {
 }
 
 Comparison compare(const CompareCommand& command) {
-  Comparison comparison{.base = command.base, .fresh = command.fresh, .strict = command.strict};
+  Comparison comparison{.base = command.base,
+                        .fresh = command.fresh,
+                        .strict = command.strict,
+                        .allow_missing = command.allow_missing};
   if (command.tolerance_file) {
     JsonReader reader(ByteSource::open(*command.tolerance_file));
     for (ToleranceRule& rule : read_tolerances(reader)) comparison.tolerances.add(std::move(rule));
@@ -192,6 +207,8 @@ Error failure_of(Comparison comparison) {
 
 void run(const CompareCommand& command) {
   for (const std::string& path : command.outputs) comparison_format_for_file(path);  // refuse early
+  refuse_overwriting_inputs(command.outputs, std::array{command.base, command.fresh,
+                                                        command.tolerance_file.value_or("")});
   Comparison comparison = compare(command);
   const bool failed = comparison.failed();
   if (command.only_changed) comparison.leave_out_same();

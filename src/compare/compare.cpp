@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -56,6 +58,7 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
     add_to(sum.measured.write, kernel.measured.write);
     add_to(sum.measured.time, kernel.measured.time);
     if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
+    if (!sum.cannot_launch) sum.cannot_launch = kernel.cannot_launch;
   }
   return sum;
 }
@@ -63,11 +66,11 @@ KernelFigures summed(const std::vector<KernelFigures>& kernels,
 // "not fused at h: the second contraction needs whole rows of the first": why a kernel was split.
 std::string why_not_fused(const std::vector<KernelFigures>& kernels,
                           const std::vector<std::size_t>& chosen) {
+  std::unordered_set<std::string_view> names;
+  for (const std::size_t k : chosen) names.insert(kernels[k].name);
   for (const std::size_t k : chosen) {
     for (const BoundaryReason& boundary : kernels[k].boundaries) {
-      const bool inside = std::ranges::any_of(
-          chosen, [&](std::size_t other) { return kernels[other].name == boundary.with; });
-      if (inside) {
+      if (names.contains(boundary.with)) {
         return fmt::format("not fused at {}: {}", printable(boundary.tensor),
                            printable(boundary.reason));
       }
@@ -90,6 +93,7 @@ class DocumentComparer {
         after_(after),
         spec_(std::move(spec)),
         comparison_(comparison),
+        first_finding_(comparison.findings.size()),
         matcher_(before, after) {}
 
   void compare() {
@@ -120,6 +124,10 @@ class DocumentComparer {
     add_headline(std::string(name_of(PlanKind::kUnfused)), before_.unfused, after_.unfused);
     add_headline(before_.plan == after_.plan ? after_.plan : before_.plan + " -> " + after_.plan,
                  before_.fused, after_.fused);
+    if (!before_.plan.empty() && after_.plan.empty()) {
+      start_plan("", "", Change::kSame);
+      add_missing(Figure::kSpec, "the plan that the result is about is not named");
+    }
   }
 
  private:
@@ -136,11 +144,9 @@ class DocumentComparer {
   }
 
   void compare_plans(const PlanFigures& before, const PlanFigures& after, Change change) {
-    plan_ = change == Change::kSame ? after.name : before.name + " -> " + after.name;
-    plan_pattern_ = after.name;
-    change_ = change;
-    kernel_.clear();
-    kernel_names_.clear();
+    start_plan(change == Change::kSame ? after.name : before.name + " -> " + after.name, after.name,
+               change);
+    lists_all_kernels_ = adds_up(after);
     const KernelFigures old_sum = summed(before.kernels, all_of(before.kernels));
     const KernelFigures new_sum = summed(after.kernels, all_of(after.kernels));
     add_bytes(before.bytes, after.bytes, tensors_in_words(old_sum, new_sum));
@@ -154,7 +160,11 @@ class DocumentComparer {
     }
     if (before.name == name_of(PlanKind::kLimit)) return;  // the lower bound's kernel is not real
     // A baseline may contain only the totals of its plans.
-    if (before.kernels.empty() || after.kernels.empty()) return;
+    if (before.kernels.empty()) return;
+    if (after.kernels.empty()) {
+      add_missing(Figure::kBytes, "its kernels are no longer listed");
+      return;
+    }
     for (const KernelMatch& match : matcher_.match(before, after)) {
       compare_kernels(match, before.kernels, after.kernels);
     }
@@ -183,6 +193,7 @@ class DocumentComparer {
     if (!note.empty() && !why.empty()) note += "; ";
     add_bytes(then.bytes, now.bytes, note + why);
     add_measured(then.measured, now.measured, Figure::kDramRead);
+    add_unlaunchable(then.cannot_launch, now.cannot_launch);
     // An unchanged kernel adds nothing to the figures of its plan.
     auto& findings = comparison_.findings;
     const auto same = [](const Finding& finding) { return !finding.changed(); };
@@ -205,9 +216,37 @@ class DocumentComparer {
     finding.after = after;
     finding.ruling = ruling;
     const bool differs = finding.changed() && ruling != Ruling::kNoise;
-    finding.failed = ruling == Ruling::kWorse || (comparison_.strict && differs);
+    finding.failed = ruling == Ruling::kWorse || (comparison_.strict && differs) ||
+                     (!comparison_.allow_missing && is_missing(finding));
     comparison_.findings.push_back(std::move(finding));
     return comparison_.findings.back();
+  }
+
+  // What was compared before and cannot be now. A kernel that is gone together with its ops and its
+  // bytes is a change of the op list.
+  bool is_missing(const Finding& finding) const {
+    if (finding.ruling == Ruling::kRemoved) return finding.kernel.empty() || !lists_all_kernels_;
+    return finding.ruling == Ruling::kUnknown && !finding.after;
+  }
+
+  void add_missing(Figure figure, std::string note) {
+    add(figure, std::nullopt, std::nullopt, Ruling::kUnknown).note = std::move(note);
+  }
+
+  void start_plan(std::string plan, std::string pattern, Change change) {
+    plan_ = std::move(plan);
+    plan_pattern_ = std::move(pattern);
+    change_ = change;
+    kernel_.clear();
+    kernel_names_.clear();
+    lists_all_kernels_ = true;
+  }
+
+  // Whether a plan's kernels move all of its bytes, so that none is left out of its list.
+  static bool adds_up(const PlanFigures& plan) {
+    std::optional<std::uint64_t> sum = 0;
+    for (const KernelFigures& kernel : plan.kernels) add_to(sum, kernel.bytes);
+    return !sum || !plan.bytes || *sum >= *plan.bytes;
   }
 
   // True if both sides have the figure; if only one has, it is recorded as unknown.
@@ -251,6 +290,14 @@ class DocumentComparer {
     if (wrong) finding.note = "its results do not match the reference";
   }
 
+  void add_unlaunchable(const std::optional<std::string>& before,
+                        const std::optional<std::string>& after) {
+    if (!before && !after) return;
+    const Ruling ruling = !before ? Ruling::kWorse : !after ? Ruling::kBetter : Ruling::kSame;
+    Finding& finding = add(Figure::kUnlaunchable, before ? 1 : 0, after ? 1 : 0, ruling);
+    if (after) finding.note = printable(*after);
+  }
+
   // `first` is the figure of the bytes read; those written and the time follow it.
   void add_measured(const MeasuredFigures& before, const MeasuredFigures& after, Figure first) {
     const auto figure = [&](int i) { return static_cast<Figure>(static_cast<int>(first) + i); };
@@ -277,26 +324,21 @@ class DocumentComparer {
   }
 
   void add_unpaired_plan(const PlanFigures& plan, Change change) {
-    plan_ = plan.name;
-    plan_pattern_ = plan.name;
-    kernel_.clear();
-    change_ = change;
+    start_plan(plan.name, plan.name, change);
     add_unpaired(plan.bytes);
   }
 
   // The document's headline, unless the finding of its plan has the same figures.
   void add_headline(const std::string& plan, const std::optional<std::uint64_t>& before,
                     const std::optional<std::uint64_t>& after) {
-    for (const Finding& finding : comparison_.findings) {
-      const bool whole_plan = finding.spec == spec_ && finding.plan == plan &&
-                              finding.kernel.empty() && finding.figure == Figure::kBytes;
+    for (std::size_t i = first_finding_; i < comparison_.findings.size(); ++i) {
+      const Finding& finding = comparison_.findings[i];
+      const bool whole_plan = finding.plan == plan && finding.kernel.empty() &&
+                              finding.figure == Figure::kBytes &&
+                              finding.ruling != Ruling::kUnknown;
       if (whole_plan && finding.before == before && finding.after == after) return;
     }
-    plan_ = plan;
-    plan_pattern_ = plan;
-    change_ = Change::kSame;
-    kernel_.clear();
-    kernel_names_.clear();
+    start_plan(plan, plan, Change::kSame);
     add_bytes(before, after, "");
   }
 
@@ -304,6 +346,7 @@ class DocumentComparer {
   const ResultDocument& after_;
   const std::string spec_;
   Comparison& comparison_;
+  const std::size_t first_finding_;  // of this document
   const OpMatcher matcher_;
   // Where the next finding belongs.
   std::string plan_;
@@ -311,6 +354,7 @@ class DocumentComparer {
   std::string kernel_;
   std::vector<std::string> kernel_names_;
   Change change_ = Change::kSame;
+  bool lists_all_kernels_ = true;  // of the new plan
 };
 
 }  // namespace
@@ -333,9 +377,53 @@ Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
                   const Tolerance& tolerance) {
   const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
   const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);
-  const bool overlap = before.p10 <= after.p90 && after.p10 <= before.p90;
+  // The p10 to p90 ranges overlap where the medians are no further apart than the halves of the
+  // ranges between them. A range excuses no more than a quarter of the earlier median: results that
+  // scatter more than that say nothing about a regression, and must not hide it.
+  const bool grew = after.median > before.median;
+  const std::uint64_t most = before.median / 4;
+  const std::uint64_t earlier = distance(before.median, grew ? before.p90 : before.p10);
+  const std::uint64_t later = distance(after.median, grew ? after.p10 : after.p90);
+  const std::uint64_t excused = std::min(earlier, most) + std::min(later, most);
+  const bool overlap = distance(before.median, after.median) <= excused;
   return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;
 }
+
+namespace {
+
+// Inputs are matched by name, and those whose names differ by their types.
+void check_inputs(const ResultDocument& before, const ResultDocument& after,
+                  std::vector<std::string>& found) {
+  const auto differ = [&](const char* what, const std::string& name, const std::string& now,
+                          const std::string& then) {
+    if (now == then) return;
+    found.push_back(fmt::format("{} of {} is {}, but {} in {}", what, printable(name),
+                                now.empty() ? "not recorded" : printable(now), printable(then),
+                                before.path));
+  };
+  std::multiset<InputType> renamed;
+  for (const auto& [name, type] : after.inputs) {
+    const auto then = before.inputs.find(name);
+    if (then == before.inputs.end()) {
+      renamed.insert(type);
+    } else {
+      differ("dtype", name, type.dtype, then->second.dtype);
+      differ("shape", name, type.shape, then->second.shape);
+    }
+  }
+  for (const auto& [name, type] : before.inputs) {
+    if (after.inputs.contains(name)) continue;
+    const auto same = renamed.find(type);
+    if (same == renamed.end()) {
+      found.push_back(fmt::format("it has no input {} ({} {}), which {} has", printable(name),
+                                  printable(type.dtype), printable(type.shape), before.path));
+    } else {
+      renamed.erase(same);
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> mismatches(const ResultDocument& before, const ResultDocument& after) {
   std::vector<std::string> found;
@@ -343,12 +431,15 @@ std::vector<std::string> mismatches(const ResultDocument& before, const ResultDo
     found.push_back(fmt::format("the schema is {}, but {} has {}", in_quotes(after.schema),
                                 before.path, in_quotes(before.schema)));
   }
-  for (const auto& [what, now] : after.conditions) {
-    const auto then = before.conditions.find(what);
-    if (then == before.conditions.end() || then->second == now) continue;
-    found.push_back(fmt::format("{} is {}, but {} in {}", printable(what), printable(now),
-                                printable(then->second), before.path));
+  for (const auto& [what, then] : before.conditions) {
+    const auto now = after.conditions.find(what);
+    if (now != after.conditions.end() && now->second == then) continue;
+    found.push_back(
+        fmt::format("{} is {}, but {} in {}", printable(what),
+                    now == after.conditions.end() ? "not recorded" : printable(now->second),
+                    printable(then), before.path));
   }
+  check_inputs(before, after, found);
   return found;
 }
 
@@ -386,7 +477,7 @@ void note_unpaired_document(const std::string& spec, Change change, Comparison& 
   finding.change = change;
   finding.figure = Figure::kSpec;
   finding.ruling = removed ? Ruling::kRemoved : Ruling::kAdded;
-  finding.failed = removed || comparison.strict;
+  finding.failed = (removed && !comparison.allow_missing) || comparison.strict;
   finding.note = (removed ? comparison.fresh : comparison.base) + " has no result of that name";
   comparison.findings.push_back(std::move(finding));
 }

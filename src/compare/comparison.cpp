@@ -21,6 +21,7 @@ constexpr FigureRow kFigures[] = {
     {"pipeline_dram_write", "DRAM written, back to back", Unit::kBytes, Quantity::kDram},
     {"pipeline_time", "time, back to back", Unit::kPicoseconds, Quantity::kTime},
     {"wrong", "wrong results", Unit::kCount, Quantity::kBytes},
+    {"unlaunchable", "kernels that cannot be launched", Unit::kCount, Quantity::kBytes},
 };
 
 constexpr std::string_view kRulings[] = {"worse",  "removed", "unknown", "noise",

@@ -24,7 +24,8 @@ enum class Figure : std::uint8_t {
   kPipelineDramRead,
   kPipelineDramWrite,
   kPipelineTime,
-  kWrong,  // 1 if the results were wrong
+  kWrong,         // 1 if the results were wrong
+  kUnlaunchable,  // 1 if our runner has no kernel for it
 };
 
 enum class Unit : std::uint8_t { kCount, kBytes, kPicoseconds };
@@ -78,6 +79,7 @@ struct Comparison {
   std::string base;   // paths
   std::string fresh;  // the new one
   bool strict = false;
+  bool allow_missing = false;  // what only BASE has is no failure
   Tolerances tolerances{};
   std::vector<std::string> specs{};  // compared, or missing on one side
   std::vector<Finding> findings{};

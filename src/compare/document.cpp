@@ -134,9 +134,9 @@ class ResultReader {
   void read_inputs() {
     document_.says_inputs = true;
     reader_.read_members([&](const std::string& name) {
-      read_fields(
-          {{"dtype", [&] { document_.conditions["dtype of " + name] = reader_.read_string(); }},
-           {"shape", [&] { document_.conditions["shape of " + name] = read_shape(); }}});
+      InputType& input = document_.inputs[name];
+      read_fields({{"dtype", [&] { input.dtype = reader_.read_string(); }},
+                   {"shape", [&] { input.shape = read_shape(); }}});
     });
   }
 
@@ -179,6 +179,7 @@ class ResultReader {
                    {"reads", [&] { read_tensors(kernel, kernel.reads); }},
                    {"writes", [&] { read_tensors(kernel, kernel.writes); }},
                    {"boundary", [&] { read_boundaries(kernel); }},
+                   {"cannot_launch", [&] { kernel.cannot_launch = reader_.read_string(); }},
                    {"measured", [&] { kernel.measured = read_measured(); }}});
       if (kernel.name.empty()) kernel.name = fmt::format("kernel {}", i);
       if (kernel.ops.empty()) {

@@ -40,6 +40,7 @@ struct KernelFigures {
   std::vector<std::string> ops;  // never empty: a kernel that lists none is its own op
   std::optional<std::uint64_t> bytes;
   bool lists_tensors = false;
+  std::optional<std::string> cannot_launch;  // why our runner has no kernel for it
   TensorBytes reads;
   TensorBytes writes;
   std::vector<BoundaryReason> boundaries;
@@ -55,6 +56,14 @@ struct PlanFigures {
   std::optional<bool> verified;
 };
 
+// A graph's input as it was declared.
+struct InputType {
+  std::string dtype;
+  std::string shape;  // "[2, 3]"
+
+  auto operator<=>(const InputType&) const = default;
+};
+
 // The content of a document of `analyze` or `measure` that `compare` uses.
 struct ResultDocument {
   std::string path;  // for messages
@@ -64,7 +73,8 @@ struct ResultDocument {
   std::optional<std::uint64_t> unfused;
   std::optional<std::uint64_t> fused;
   std::vector<PlanFigures> plans;
-  bool says_inputs = false;  // the document records its dims and dtypes; they are in `conditions`
+  bool says_inputs = false;  // the document records dims, inputs or dtype_bytes
+  std::map<std::string, InputType> inputs;
   // What must be equal for a meaningful comparison, by name: "dim T" is "4096".
   std::map<std::string, std::string> conditions;
   // What may differ and is then noted: "driver" is "580.159".

@@ -77,6 +77,7 @@ void write_json(const Comparison& comparison, const Look& /*look*/, Output& outp
   json.member("new", comparison.fresh);
   json.member("verdict", comparison.failed() ? "fail" : "pass");
   json.member("strict", comparison.strict);
+  json.member("allow_missing", comparison.allow_missing);
   write_tolerances(json, comparison.tolerances);
   json.key("counts").begin_object(Layout::kInline);
   for (std::size_t i = 0; i < ruling_names().size(); ++i) {

@@ -109,6 +109,18 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
   write_file(folder / "new/a.json", result);
   write_file(folder / "new/b.json", result);
   CHECK(run({"base", "new"}).exit_code == 0);
+  // Folders in the folder, and other spellings of the extension.
+  std::filesystem::create_directories(folder / "base/deep/er");
+  write_file(folder / "base/deep/er/d.JSON", result);
+  const Outcome deep = run({"base", "new"});
+  CHECK(deep.exit_code == 1);
+  CHECK(contains(deep.err, "deep/er/d: removed: new has no result of that name"));
+  CHECK(run({"base", "new", "--allow-missing"}).exit_code == 0);
+  std::filesystem::create_directories(folder / "new/deep/er");
+  write_file(folder / "new/deep/er/d.json", result);
+  CHECK(run({"base", "new"}).exit_code == 0);
+  std::filesystem::remove_all(folder / "base/deep");
+  std::filesystem::remove_all(folder / "new/deep");
   write_file(folder / "new/c.json", result);
   const Outcome added = run({"base", "new", "-f", "table"});
   CHECK(added.exit_code == 0);

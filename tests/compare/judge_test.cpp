@@ -61,7 +61,12 @@ TEST_CASE("times: beyond the percentage, and only if the p10 to p90 ranges do no
   CHECK(judge_time(base, time(106, 103, 108), kFive) == Ruling::kNoise);  // they touch
   CHECK(judge_time(base, time(94, 92, 97), kFive) == Ruling::kBetter);
   CHECK(judge_time(base, time(94, 92, 98), kFive) == Ruling::kNoise);
-  CHECK(judge_time(base, time(200, 90, 300), kFive) == Ruling::kNoise);
+  // A range excuses a quarter of the earlier median, whichever side is wide.
+  CHECK(judge_time(base, time(200, 90, 300), kFive) == Ruling::kWorse);
+  CHECK(judge_time(base, time(1000, 10, 9000), kFive) == Ruling::kWorse);
+  CHECK(judge_time(time(100, 1, 9000), time(1000, 10, 9000), kFive) == Ruling::kWorse);
+  CHECK(judge_time(base, time(128, 50, 300), kFive) == Ruling::kNoise);  // 3 and 25
+  CHECK(judge_time(base, time(129, 50, 300), kFive) == Ruling::kWorse);
 }
 
 TEST_CASE("tolerances are percentages, bytes, microseconds or 0") {

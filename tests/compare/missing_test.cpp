@@ -1,0 +1,281 @@
+// A gate passes only what it compared: what the earlier result has and the new one lacks fails.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compare/compare.hpp"
+#include "compare/gate.hpp"
+#include "core/error.hpp"
+
+namespace fusecalc::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether `fusecalc compare` would pass, without the cost of a process.
+bool passes(const std::vector<ResultDocument>& base, const json& fresh) {
+  try {
+    const std::string text = fresh.dump();
+    JsonReader reader(ByteSource::from_memory(text, "new.json"));
+    const std::vector<ResultDocument> results = read_results(reader, false);
+    REQUIRE(base.size() == 1);
+    REQUIRE(results.size() == 1);
+    if (!mismatches(base.front(), results.front()).empty()) return false;
+    Comparison comparison;
+    compare_documents(base.front(), results.front(), "spec", comparison);
+    return !comparison.findings.empty() && !comparison.failed();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// A place in a document with names of plans, tensors, dims and positions replaced by *.
+std::string pattern_of(const json::json_pointer& place) {
+  std::vector<std::string> tokens;
+  for (json::json_pointer rest = place; !rest.empty(); rest.pop_back()) {
+    tokens.push_back(rest.back());
+  }
+  std::ranges::reverse(tokens);
+  std::string pattern;
+  std::string parent;
+  for (const std::string& token : tokens) {
+    const bool is_name = parent == "plans" || parent == "dims" || parent == "inputs" ||
+                         parent == "reads" || parent == "writes";
+    const bool is_position = !token.empty() && token.find_first_not_of("0123456789") == token.npos;
+    pattern += is_name || is_position ? "/*" : "/" + token;
+    parent = is_name || is_position ? "" : token;
+  }
+  return pattern;
+}
+
+void collect(const json& value, const json::json_pointer& place,
+             std::map<std::string, std::vector<json::json_pointer>>& places) {
+  if (!place.empty()) places[pattern_of(place)].push_back(place);
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items()) collect(member, place / key, places);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) collect(value[i], place / i, places);
+  }
+}
+
+// What `compare` does not judge, so that its absence hides nothing. Everything else must be missed.
+bool is_judged(const std::string& pattern) {
+  constexpr std::string_view kNotJudged[] = {
+      // Derived from what is judged, or words about it.
+      "/name", "/savings_bytes", "/savings_pct", "/speedup_estimate", "/speedup_measured",
+      "/synthetic", "/interrupted", "/notes", "/payback_runs", "/seed",
+      // What may differ is noted.
+      "/device/",
+      // The total is the sum of the two parts: one of both ways to say it is enough.
+      "/plans/*/total", "/plans/*/read", "/plans/*/write", "/plans/*/flops", "/plans/*/notes",
+      "/plans/*/choice", "/plans/*/verified_reason", "/plans/*/saved",
+      // A kernel is what its ops are, and its bytes.
+      "/plans/*/kernels/*/"};
+  constexpr std::string_view kJudged[] = {"/device/name",
+                                          "/device/compute_capability",
+                                          "/plans/*/kernels/*/read",
+                                          "/plans/*/kernels/*/write",
+                                          "/plans/*/kernels/*/measured",
+                                          "/plans/*/kernels/*/measured/dram_read",
+                                          "/plans/*/kernels/*/measured/dram_write",
+                                          "/plans/*/kernels/*/measured/time_us",
+                                          "/plans/*/kernels/*/measured/time_us/median"};
+  if (std::ranges::find(kJudged, pattern) != std::end(kJudged)) return true;
+  for (const std::string_view part :
+       {"/gbps", "/error_pct", "/reason", "/min", "/p10", "/p90", "/samples", "/throttled",
+        "/max_rel_err", "/tolerance", "/worst", "/unchecked"}) {
+    if (pattern.find(part) != std::string::npos && pattern.find("/measured") != pattern.npos) {
+      return false;
+    }
+    if (pattern.find(part) != std::string::npos && pattern.find("/verified") != pattern.npos) {
+      return false;
+    }
+  }
+  return std::ranges::none_of(kNotJudged, [&](std::string_view part) {
+    return part.ends_with('/') ? pattern.starts_with(part)
+                               : pattern == part || pattern.starts_with(std::string(part) + "/");
+  });
+}
+
+// What was not measured, or is empty; the limit's kernel is a bound.
+bool has_nothing_to_lose(const json& value, const std::string& place) {
+  if (value.is_null() || place.starts_with("/plans/limit/kernels")) return true;
+  if (!value.is_object()) return value.is_array() && value.empty();
+  return std::ranges::all_of(value.items(), [](const auto& member) {
+    return member.key() == "reason" || member.value().is_null();
+  });
+}
+
+// Deletes the first, the middle and the last place of every pattern in turn.
+void delete_everything(const fs::path& path) {
+  CAPTURE(path);
+  const std::string text = read_file(path);
+  const json document = json::parse(text);
+  JsonReader reader(ByteSource::from_memory(text, "base.json"));
+  const std::vector<ResultDocument> base = read_results(reader, false);
+  REQUIRE(passes(base, document));
+  std::map<std::string, std::vector<json::json_pointer>> places;
+  collect(document, json::json_pointer(), places);
+  for (const auto& [pattern, found] : places) {
+    if (!is_judged(pattern)) continue;
+    for (const std::size_t i : {std::size_t{0}, found.size() / 2, found.size() - 1}) {
+      if (has_nothing_to_lose(document.at(found[i]), found[i].to_string())) continue;
+      CAPTURE(found[i].to_string());
+      json fresh = document;
+      json& parent = fresh.at(found[i].parent_pointer());
+      if (parent.is_array()) {
+        parent.erase(std::stoul(found[i].back()));
+      } else {
+        parent.erase(found[i].back());
+      }
+      CHECK_FALSE(passes(base, fresh));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("compare: no key of a recorded result may vanish, where it was judged") {
+  std::size_t results = 0;
+  for (const char* folder : {"../specs/baseline", "../specs/results"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(tests_folder(folder))) {
+      if (entry.path().extension() != ".json") continue;
+      const json document = json::parse(read_file(entry.path()));
+      const bool is_result = document.is_object() && document.contains("schema");
+      if (!is_result || document["schema"] == "fusecalc.ops/1") continue;
+      // Every third of the large ones, which are alike.
+      if (++results % 3 == 0 || fs::file_size(entry.path()) < 16384) {
+        delete_everything(entry.path());
+      }
+    }
+  }
+  CHECK(results > 90);
+}
+
+TEST_CASE("compare: a result that has nothing to compare fails") {
+  const json base = analysis_of(json::parse(kOps));
+  const auto fails = [&](const json& fresh, const Words& options = {}) {
+    Gate gate(base, fresh);
+    const int code = gate.run(options);
+    CAPTURE(gate.out);
+    CHECK((code == 1 || code == 2));
+    return gate.err;
+  };
+  fails({{"schema", "fusecalc.analysis/1"}});
+  CHECK(contains(fails({{"schema", "fusecalc.analysis/1"}}, {"--force"}), "(and "));
+  json fresh = base;
+  fresh["plans"].erase("auto");
+  CHECK(contains(fails(fresh), "auto of stdin: bytes 12.00 kB -> -"));
+  for (const char* key : {"fused_bytes", "unfused_bytes"}) {
+    fresh = base;
+    fresh[key] = nullptr;
+    CHECK(contains(fails(fresh), "no longer available"));
+    fresh.erase(key);
+    CHECK(contains(fails(fresh), "no longer available"));
+  }
+  fresh = base;
+  fresh.erase("plan");
+  fails(fresh);
+  fresh = base;
+  fresh["plans"]["auto"].erase("kernels");
+  CHECK(contains(fails(fresh), "its kernels are no longer listed"));
+  fresh = base;
+  fresh["plans"]["unfused"]["kernels"].erase(1);
+  CHECK(contains(fails(fresh), "unfused of stdin, kernel act: bytes 8.000 kB -> -"));
+  // Without its bytes, too, it is another op list.
+  fresh["plans"]["unfused"]["total"] = 12000;
+  Gate shorter(base, fresh);
+  CHECK(shorter.run() == 0);
+  CHECK(shorter.finding("unfused", "bytes", "act")["change"] == "removed");
+}
+
+TEST_CASE("compare: a list of sizes and a graph are not compared") {
+  const json graph = analysis_of(json::parse(kOps));
+  const json sizes = analysis_of(json::parse(R"([{"input_size": 1, "output_size": 1}])"));
+  Gate one(graph, sizes);
+  CHECK(one.run() == 2);
+  CHECK(contains(one.err, "is not recorded, but "));
+  Gate other(sizes, graph);
+  CHECK(other.run() == 2);
+  CHECK(contains(other.err, "dtype_bytes is not recorded, but 2 in base.json"));
+}
+
+TEST_CASE("compare: a kernel that can no longer be launched is worse, whatever it saves") {
+  json apart = json::parse(R"({"dtype": "bf16",
+    "tensors": {"x": {"shape": [512, 256]}, "a": {"shape": [256, 256]}, "b": {"shape": [256, 256]}},
+    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "a"], "output": "h"},
+            {"name": "down", "op": "linear", "inputs": ["h", "b"], "output": "y"}],
+    "fuse": []})");
+  json together = apart;
+  together["fuse"] = json::parse(R"([["up", "down"]])");
+  Gate gate(analysis_of(apart), analysis_of(together));
+  CHECK(gate.run() == 1);
+  CHECK(gate.verdict("explicit", "bytes") == "better");
+  const json finding = gate.finding("explicit", "unlaunchable", "up, down -> up+down");
+  CHECK(finding["verdict"] == "worse");
+  CHECK(contains(finding["note"], "second contraction"));
+  Gate back(analysis_of(together), analysis_of(apart));
+  CHECK(back.run() == 1);  // more bytes
+  CHECK(back.verdict("explicit", "unlaunchable", "up+down -> up, down") == "better");
+}
+
+TEST_CASE("compare: other inputs are refused, and renamed ones are matched by their types") {
+  const json base = analysis_of(json::parse(kOps));
+  const auto with_inputs = [&](const char* inputs) {
+    json fresh = base;
+    fresh["inputs"] = json::parse(inputs);
+    return fresh;
+  };
+  const auto refused = [&](const json& fresh, const std::string& why) {
+    Gate gate(base, fresh);
+    CHECK(gate.run() == 2);
+    CHECK_MESSAGE(contains(gate.err, why), gate.err);
+  };
+  refused(with_inputs(
+              R"({"p": {"dtype": "f32", "shape": [10]}, "q": {"dtype": "f32", "shape": [10]}})"),
+          "it has no input r (f32 [1000]), which base.json has (and 1 more)");
+  refused(with_inputs(R"({"x": {"dtype": "f32", "shape": [1000]}})"), "it has no input r");
+  refused(with_inputs(R"({"x": {"shape": [1000]}, "r": {"dtype": "f32", "shape": [1000]}})"),
+          "dtype of x is not recorded, but f32 in base.json");
+  Gate renamed(base, with_inputs(R"({"x": {"dtype": "f32", "shape": [1000]},
+                                     "s": {"dtype": "f32", "shape": [1000]}})"));
+  CHECK(renamed.run() == 0);
+  json fresh = base;
+  fresh.erase("dims");
+  refused(fresh, "dim N is not recorded, but 1000 in base.json");
+  fresh = base;
+  fresh.erase("device");
+  refused(fresh, "device is not recorded, but h200 in base.json");
+}
+
+TEST_CASE("compare: measured figures that are gone fail") {
+  const auto fails = [](const json& fresh, const std::string& why) {
+    Gate gate(measurement(), fresh);
+    CHECK(gate.run() == 1);
+    CHECK_MESSAGE(contains(gate.out, why), gate.out);
+    CHECK(gate.run({"--allow-missing"}) == 0);
+  };
+  fails(measured([](json& figures) { figures["time_us"] = nullptr; }), "no longer available");
+  fails(measured([](json& figures) { figures = nullptr; }), "no longer available");
+  json base = measurement();
+  base["plans"]["auto"]["verified"] = {{"max_rel_err", 0.0}, {"tolerance", 0.01}, {"ok", true}};
+  for (const char* edit : {"null", "gone"}) {
+    json fresh = base;
+    if (edit == std::string("null")) {
+      fresh["plans"]["auto"]["verified"] = nullptr;
+    } else {
+      fresh["plans"]["auto"].erase("verified");
+    }
+    Gate gate(base, fresh);
+    CHECK(gate.run() == 1);
+    CHECK(gate.verdict("auto", "wrong") == "unknown");
+  }
+}
+
+}  // namespace fusecalc::testing
