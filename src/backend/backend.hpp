@@ -15,25 +15,21 @@
 #include "codegen/library_matmul.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
+#include "device/device.hpp"
 #include "reference/random.hpp"
 
 namespace fusecalc {
 
-// Properties of a GPU, in SI units.
-struct DeviceInfo {
+// A GPU of this machine: the device, and what only its driver can tell. SI units.
+struct PresentGpu {
+  Device device{};
   int index = 0;
-  std::string name{};
   std::string uuid{};
-  std::string compute_capability{};  // "9.0"
-  std::string driver{};              // the driver's own version, empty without NVML
-  std::string driver_cuda{};         // the newest CUDA that the driver runs: "13.0"
-  std::string toolkit{};             // the CUDA that compiles here
-  double sm_clock_hz = 0;            // at its highest
+  std::string driver{};       // the driver's own version, empty without NVML
+  std::string driver_cuda{};  // the newest CUDA that the driver runs: "13.0"
+  std::string toolkit{};      // the CUDA that compiles here
+  double sm_clock_hz = 0;     // at its highest
   double memory_clock_hz = 0;
-  std::uint64_t l2_bytes = 0;
-  std::uint64_t memory_bytes = 0;
-  std::uint64_t shared_bytes_per_block = 0;  // what a block may opt in to
-  unsigned sm_count = 0;
   bool ecc = false;
 };
 
@@ -135,7 +131,8 @@ class GpuBackend {
   GpuBackend& operator=(const GpuBackend&) = delete;
   virtual ~GpuBackend() = default;
 
-  virtual const DeviceInfo& device() const = 0;
+  virtual const PresentGpu& description() const = 0;
+  const Device& device() const { return description().device; }
   virtual std::uint64_t free_bytes() = 0;
 
   std::vector<CompiledKernel> compile(const KernelSource& source) {

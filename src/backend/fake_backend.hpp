@@ -20,18 +20,13 @@ class FakeBackend final : public GpuBackend {
  public:
   using Launches = std::vector<Launch>;
 
-  DeviceInfo info{.name = "Fake GPU",
+  PresentGpu info{.device = fake_device(),
                   .uuid = "GPU-0",
-                  .compute_capability = "9.0",
                   .driver = "1.2.3",
                   .driver_cuda = "13.0",
                   .toolkit = "13.0",
                   .sm_clock_hz = 2e9,
                   .memory_clock_hz = 3e9,
-                  .l2_bytes = 1U << 20U,
-                  .memory_bytes = std::uint64_t{8} << 30U,
-                  .shared_bytes_per_block = 232448,
-                  .sm_count = 132,
                   .ecc = true};
   std::uint64_t memory_left = std::uint64_t{4} << 30U;
   std::function<Bytes(const Launches&)> counted = [](const Launches&) { return Bytes{}; };
@@ -46,7 +41,7 @@ class FakeBackend final : public GpuBackend {
   double compile_seconds = 0;  // of every source
   std::size_t live_buffers = 0;
 
-  const DeviceInfo& device() const override { return info; }
+  const PresentGpu& description() const override { return info; }
   std::uint64_t free_bytes() override { return memory_left; }
   std::vector<std::vector<CompiledKernel>> compile_all(
       std::span<const KernelSource> wanted, const std::function<void(std::size_t)>& done) override {
@@ -68,7 +63,7 @@ class FakeBackend final : public GpuBackend {
   }
   double occupancy(const Launch& /*launch*/) override { return 0.5; }
   unsigned resident_clusters(const Launch& /*launch*/, unsigned blocks) override {
-    return info.sm_count / blocks;
+    return info.device.multiprocessors / blocks;
   }
   Buffer allocate(std::uint64_t bytes) override {
     log.push_back("allocate " + std::to_string(bytes));
@@ -151,6 +146,15 @@ class FakeBackend final : public GpuBackend {
   }
 
  private:
+  static Device fake_device() {
+    return {.name = "Fake GPU",
+            .capability = kHopper,
+            .on_chip_bytes = 232448,
+            .multiprocessors = 132,
+            .l2_bytes = 1U << 20U,
+            .memory_bytes = std::uint64_t{8} << 30U};
+  }
+
   Launches run(const Work& work) {
     queued_.clear();
     work();

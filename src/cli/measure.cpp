@@ -107,9 +107,8 @@ MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
   check_size(graph.document, graph.ops.size());
   const std::string name = graph.name.value_or(name_of_document(path));
   // The on-chip memory of the GPU that is measured.
-  const Device device{.name = "this GPU", .on_chip_bytes = gpu.device().shared_bytes_per_block};
   MeasurementReport report{.measurement = {}};
-  report.analysis = analyze_graph(std::move(graph), name, device, command.plan);
+  report.analysis = analyze_graph(std::move(graph), name, gpu.device(), command.plan);
   const GraphAnalysis& analysis = *report.analysis->graph;
   TrafficCounter counter(analysis.graph, analysis.device);
   std::optional<std::string> sources = command.sources;

@@ -71,8 +71,8 @@ void AttentionWriter::write_any() {
     return tile * (2 * (parts_.size | 1U) + (parts_.value_size | 1U) + (tile | 1U)) * element;
   };
   std::uint64_t tile = 64;
-  while (tile > 32 && shared_bytes(tile) > target_.shared_bytes_per_block) tile /= 2;
-  if (shared_bytes(tile) > target_.shared_bytes_per_block) {
+  while (tile > 32 && shared_bytes(tile) > device_.on_chip_bytes) tile /= 2;
+  if (shared_bytes(tile) > device_.on_chip_bytes) {
     cannot_generate(op_, fmt::format("heads of {} and {} elements do not fit on chip", parts_.size,
                                      parts_.value_size));
   }
@@ -121,11 +121,11 @@ GeneratedKernel AttentionWriter::write() {
 }
 
 GeneratedKernel generate_attention(const KernelView& kernel, const std::vector<OpId>& contractions,
-                                   const Target& target) {
+                                   const Device& device) {
   if (contractions.size() > 2) {
     cannot_generate(kernel.op(contractions[2]), "a third contraction in one kernel");
   }
-  return AttentionWriter(kernel, contractions, target).write();
+  return AttentionWriter(kernel, contractions, device).write();
 }
 
 }  // namespace fusecalc

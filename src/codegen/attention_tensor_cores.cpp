@@ -45,7 +45,7 @@ bool AttentionWriter::find_strides() {
 }
 
 bool AttentionWriter::fits_copy_engine() const {
-  if (target_.capability != 90 || head_ < 64) return false;
+  if (device_.capability != kHopper || head_ < 64) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const OperandStrides& strides) {
     const bool repeats = (parts_.batches > 1 && strides.batch == 0) ||
                          (parts_.heads > 1 && strides.head == 0 && parts_.key_heads > 1);

@@ -24,12 +24,12 @@ struct OperandStrides {
 class AttentionWriter {
  public:
   AttentionWriter(const KernelView& kernel, const std::vector<OpId>& contractions,
-                  const Target& target)
+                  const Device& device)
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
         op_(kernel.op(contractions.back())),
-        target_(target),
+        device_(device),
         epilogue_(Epilogue::of_attention(code_, contractions.back())),
         parts_(attention_parts(code_, contractions.front(), contractions.back(),
                                epilogue_.made_type())) {}
@@ -63,7 +63,7 @@ class AttentionWriter {
   KernelCode code_;
   const OpGraph& graph_;
   const Op& op_;
-  const Target& target_;
+  const Device& device_;
   Epilogue epilogue_;
   AttentionParts parts_;
   OperandStrides q_, k_, v_;

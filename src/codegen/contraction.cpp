@@ -32,7 +32,7 @@ bool ContractionWriter::fits_tensor_cores() const {
 
 bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const DType type = operand_type();
-  if (target_.capability != 90 || (type != DType::kBf16 && type != DType::kF16)) return false;
+  if (device_.capability != kHopper || (type != DType::kBf16 && type != DType::kF16)) return false;
   return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
          alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
 }
@@ -207,8 +207,8 @@ GeneratedKernel ContractionWriter::write() {
 }
 
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
-                                     const Target& target) {
-  return ContractionWriter(kernel, contraction, target).write();
+                                     const Device& device) {
+  return ContractionWriter(kernel, contraction, device).write();
 }
 
 }  // namespace fusecalc

@@ -81,7 +81,7 @@ void ContractionWriter::write_rows_any() {
   constexpr std::uint64_t kRows = 32;
   constexpr std::uint64_t kOperandBytes = std::uint64_t{20} * 1024;
   const std::uint64_t held = kRows * ceil_div(product_.n, 8) * 8 * sizeof(float);
-  if (held + kOperandBytes > target_.shared_bytes_per_block) {
+  if (held + kOperandBytes > device_.on_chip_bytes) {
     cannot_generate(op_, fmt::format("what follows needs whole rows of it, and those of {} columns "
                                      "do not fit on chip",
                                      product_.n));

@@ -21,7 +21,7 @@ void ContractionWriter::write_vector() {
                alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}));
   const std::uint64_t pack = std::min(align, 16 / bytes_of(operand_type(), 1));
   const std::uint64_t rows = product_.m * product_.batches();
-  VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, target_.multiprocessors));
+  VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, device_.multiprocessors));
   if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
   if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
   const KernelFacts facts{
@@ -64,7 +64,7 @@ void ContractionWriter::write_skinny() {
 }
 
 void ContractionWriter::write_skinny_sm90() {
-  const std::uint64_t multiprocessors = std::max(1U, target_.multiprocessors);
+  const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
   const auto [tile_n, split] = skinny_split(product_, multiprocessors);
   const std::uint64_t tiles = ceil_div(product_.n, tile_n);

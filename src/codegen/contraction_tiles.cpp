@@ -39,7 +39,7 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
   const TileWidth& width =
-      width_of_tiles(product_, cluster, std::max(1U, target_.multiprocessors), reads_elsewhere());
+      width_of_tiles(product_, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
@@ -73,7 +73,7 @@ void ContractionWriter::write_sm90() {
   const std::uint64_t clusters =
       ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
   result_.blocks =
-      cluster * std::min(std::max<std::uint64_t>(1, target_.multiprocessors / cluster), clusters);
+      cluster * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
 }
 

@@ -19,12 +19,12 @@ std::uint64_t alignment_of(const MatrixOperand& operand);
 // Writes one kernel around a product.
 class ContractionWriter {
  public:
-  ContractionWriter(const KernelView& kernel, OpId id, const Target& target)
+  ContractionWriter(const KernelView& kernel, OpId id, const Device& device)
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
         op_(kernel.op(id)),
-        target_(target),
+        device_(device),
         epilogue_(code_, id) {}
 
   GeneratedKernel write();
@@ -77,7 +77,7 @@ class ContractionWriter {
   KernelCode code_;
   const OpGraph& graph_;
   const Op& op_;
-  const Target& target_;
+  const Device& device_;
   Epilogue epilogue_;
   MatrixProduct product_;
   std::optional<MatrixProduct> strided_;

@@ -154,7 +154,7 @@ std::string more_reads(const KernelView& kernel) {
 
 }  // namespace
 
-GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Target& target) {
+GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Device& device) {
   const OpGraph& graph = counter.graph();
   std::vector<OpId> contractions;
   for (const OpId id : kernel) {
@@ -175,12 +175,12 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Ta
     cannot_generate(graph.ops[kernel.front()], "its reductions have different rows");
   }
   if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
-    return generate_contraction(view, contractions[0], target);
+    return generate_contraction(view, contractions[0], device);
   }
-  if (!contractions.empty()) return generate_attention(view, contractions, target);
+  if (!contractions.empty()) return generate_attention(view, contractions, device);
   GeneratedKernel result = phases.rows.empty()
                                ? generate_map(view)
-                               : generate_rows(view, counter.rows_fit(phases), target);
+                               : generate_rows(view, counter.rows_fit(phases), device);
   if (result.blocks > 0x7fffffffU) {
     cannot_generate(graph.ops[kernel.front()], "it needs more than 2^31 blocks");
   }

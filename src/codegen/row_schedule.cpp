@@ -42,11 +42,11 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
 }
 
 // Holds where there is room for it.
-void place_held(RowSchedule& schedule, const RowWork& work, const Target& target) {
+void place_held(RowSchedule& schedule, const RowWork& work, const Device& device) {
   if (hold_in_registers(schedule, work)) return;
   const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
-      target.shared_bytes_per_block) {
+      device.on_chip_bytes) {
     return;
   }
   schedule.in_shared = schedule.rounds;
@@ -56,7 +56,7 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Target& target
 // Rows too long for the registers of a small block: as many blocks per multiprocessor as possible,
 // so that one reads while another reduces or writes. What exceeds a block's share of the shared
 // memory stays in registers.
-void place_long(RowSchedule& schedule, const RowWork& work, const Target& target) {
+void place_long(RowSchedule& schedule, const RowWork& work, const Device& device) {
   struct Choice {
     unsigned resident;
     unsigned threads;
@@ -74,7 +74,7 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Target& target
     schedule.team = schedule.threads = std::min(choice.threads, wanted);
     schedule.resident = choice.resident * choice.threads / schedule.threads;
     schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.threads));
-    const std::uint64_t share = (target.shared_bytes_per_block + kReserved) / schedule.resident;
+    const std::uint64_t share = (device.on_chip_bytes + kReserved) / schedule.resident;
     const std::uint64_t taken = kReserved + scratch_bytes(schedule, work);
     if (share < taken) continue;
     const std::uint64_t room = (share - taken) / (schedule.threads * group_bytes);
@@ -92,9 +92,9 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Target& target
 
 // Few long rows: several blocks for each. Blocks that wait for each other must be resident
 // together, two on each multiprocessor.
-void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, const Target& target) {
+void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, const Device& device) {
   constexpr unsigned kLeastRounds = 8;
-  const std::uint64_t resident = std::uint64_t{2} * target.multiprocessors;
+  const std::uint64_t resident = std::uint64_t{2} * device.multiprocessors;
   const std::uint64_t wanted = work.waits ? resident / blocks : ceil_div(2 * resident, blocks);
   const std::uint64_t most = schedule.rounds / kLeastRounds;
   if (wanted < 2 || most < 2) return;
@@ -103,18 +103,18 @@ void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, con
 }
 
 // Blocks that sum over all rows merge their sums in the end: the fewer there are, the better.
-void stay(RowSchedule& schedule, const RowWork& work, const Target& target) {
+void stay(RowSchedule& schedule, const RowWork& work, const Device& device) {
   constexpr unsigned kResidentThreads = 1536;
   constexpr unsigned kHeavyThreads = 1024;  // that hold much of their own in registers
   if (schedule.resident == 0) {
     const bool heavy = schedule.holds() || work.state_bytes > kNarrowStateBytes;
     schedule.resident = (heavy ? kHeavyThreads : kResidentThreads) / schedule.threads;
   }
-  const std::uint64_t blocks = std::uint64_t{schedule.resident} * target.multiprocessors;
+  const std::uint64_t blocks = std::uint64_t{schedule.resident} * device.multiprocessors;
   if (blocks < ceil_div(work.rows.rows(), schedule.teams())) schedule.stays = blocks;
 }
 
-RowSchedule along_memory(const RowWork& work, unsigned width, const Target& target) {
+RowSchedule along_memory(const RowWork& work, unsigned width, const Device& device) {
   RowSchedule schedule{.columns = false, .width = width};
   const std::uint64_t groups = work.rows.row_length() / width;
   const std::uint64_t group_bytes =
@@ -132,9 +132,9 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
     // Asynchronous copies to shared memory need no registers while they are in flight.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
     if (schedule.team <= kWarp) {
-      place_held(schedule, work, target);
+      place_held(schedule, work, device);
     } else if (copied || !hold_in_registers(schedule, work)) {
-      place_long(schedule, work, target);
+      place_long(schedule, work, device);
     }
   }
   if (!schedule.holds()) {
@@ -146,13 +146,13 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Target& targ
       const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kLooks));
       pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
     }
-    if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), target);
+    if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), device);
   }
-  if (work.adds_up && schedule.splits == 1) stay(schedule, work, target);
+  if (work.adds_up && schedule.splits == 1) stay(schedule, work, device);
   return schedule;
 }
 
-RowSchedule across_memory(const RowWork& work, unsigned width, const Target& target) {
+RowSchedule across_memory(const RowWork& work, unsigned width, const Device& device) {
   RowSchedule schedule{.columns = true, .width = width};
   const std::uint64_t length = work.rows.row_length();
   const std::uint64_t column_groups = work.rows.rows() / width;
@@ -161,7 +161,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
     schedule.team = threads / wide;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
-    place_held(schedule, work, target);
+    place_held(schedule, work, device);
     return schedule.holds();
   };
   if (work.holds) {
@@ -181,17 +181,17 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Target& tar
   schedule.rounds =
       static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
   const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
-  split(schedule, work, blocks, target);
+  split(schedule, work, blocks, device);
   return schedule;
 }
 
 }  // namespace
 
-RowSchedule schedule_rows(const RowWork& work, const Target& target) {
+RowSchedule schedule_rows(const RowWork& work, const Device& device) {
   const RowLayout::Run inner = work.rows.runs.back();
   unsigned width = kAccessBytes / work.widest_bytes;
   while (inner.extent % width != 0) width /= 2;
-  return inner.reduced ? along_memory(work, width, target) : across_memory(work, width, target);
+  return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);
 }
 
 std::string describe(const RowSchedule& schedule) {

@@ -46,7 +46,7 @@ struct RowWork {
   bool adds_up = false;            // a loss: one result over all rows
 };
 
-RowSchedule schedule_rows(const RowWork& work, const Target& target);
+RowSchedule schedule_rows(const RowWork& work, const Device& device);
 
 // For users.
 std::string describe(const RowSchedule& schedule);

@@ -24,14 +24,14 @@ constexpr std::uint64_t kSharedAlignment = 16;
 
 }  // namespace
 
-RowWriter::RowWriter(const KernelView& kernel, bool rows_fit, const Target& target)
+RowWriter::RowWriter(const KernelView& kernel, bool rows_fit, const Device& device)
     : kernel_(kernel),
       code_(kernel),
       rows_(kernel.phases().rows),
       space_(rows_.rows() * rows_.row_length()),
       roots_(find_roots(kernel, space_)) {
   for (const OpId id : kernel_.ops()) last_ = std::max(last_, kernel_.ready_in(id));
-  plan(rows_fit, target);
+  plan(rows_fit, device);
 }
 
 bool RowWriter::works_in(std::uint8_t phase) const {
@@ -51,7 +51,7 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
   return false;
 }
 
-void RowWriter::plan(bool rows_fit, const Target& target) {
+void RowWriter::plan(bool rows_fit, const Device& device) {
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   RowWork work{.rows = rows_,
                .widest_bytes = 16 / group_width(kernel_, roots_, space_),
@@ -73,7 +73,7 @@ void RowWriter::plan(bool rows_fit, const Target& target) {
     const bool wide = type == ComputeType::kF64 || type == ComputeType::kI64;
     if (wide) work.state_bytes = kWideStateBytes;
   }
-  schedule_ = schedule_rows(work, target);
+  schedule_ = schedule_rows(work, device);
   if (!schedule_.holds()) return;
   for (const TensorId id : held) {
     const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);
@@ -248,8 +248,8 @@ GeneratedKernel RowWriter::write() {
   return result;
 }
 
-GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Target& target) {
-  return RowWriter(kernel, rows_fit, target).write();
+GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device) {
+  return RowWriter(kernel, rows_fit, device).write();
 }
 
 }  // namespace fusecalc

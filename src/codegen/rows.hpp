@@ -14,7 +14,7 @@ namespace fusecalc {
 // merge accumulators and store results of rows (row_merges.cpp), and the kernel around them.
 class RowWriter {
  public:
-  RowWriter(const KernelView& kernel, bool rows_fit, const Target& target);
+  RowWriter(const KernelView& kernel, bool rows_fit, const Device& device);
 
   GeneratedKernel write();
 
@@ -33,7 +33,7 @@ class RowWriter {
     std::string copies;  // the text of a round that copies held values on chip
   };
 
-  void plan(bool rows_fit, const Target& target);
+  void plan(bool rows_fit, const Device& device);
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
   unsigned lanes() const { return schedule_.columns ? schedule_.width : 1; }

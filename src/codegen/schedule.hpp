@@ -39,12 +39,12 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 
 GeneratedKernel generate_map(const KernelView& kernel);
 // `rows_fit`: what later passes over the rows need again may be held on chip.
-GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Target& target);
+GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device);
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
-                                     const Target& target);
+                                     const Device& device);
 // Its contractions are an attention op, or the two products of the pattern that the planner fuses.
 GeneratedKernel generate_attention(const KernelView& kernel, const std::vector<OpId>& contractions,
-                                   const Target& target);
+                                   const Device& device);
 
 }  // namespace fusecalc

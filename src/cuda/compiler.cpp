@@ -133,17 +133,18 @@ std::string compiler_version() {
   return fmt::format("{}.{}", major, minor);
 }
 
-std::string architecture_for(int capability) {
+std::string architecture_for(ComputeCapability capability) {
+  const auto wanted = static_cast<int>(10 * capability.major + capability.minor);  // 90 for 9.0
   int count = 0;
   check(nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
   std::vector<int> known(static_cast<std::size_t>(count));
   check(nvrtcGetSupportedArchs(known.data()), "nvrtcGetSupportedArchs");
-  if (std::ranges::find(known, capability) != known.end()) return fmt::format("sm_{}", capability);
-  std::erase_if(known, [&](int architecture) { return architecture > capability; });
+  if (std::ranges::find(known, wanted) != known.end()) return fmt::format("sm_{}", wanted);
+  std::erase_if(known, [&](int architecture) { return architecture > wanted; });
   if (known.empty()) {
-    throw gpu_error(GpuFault::kDeviceUnknown,
-                    fmt::format("compute capability {}.{}, NVRTC {}", capability / 10,
-                                capability % 10, compiler_version()));
+    throw gpu_error(
+        GpuFault::kDeviceUnknown,
+        fmt::format("compute capability {}, NVRTC {}", to_string(capability), compiler_version()));
   }
   return fmt::format("compute_{}", std::ranges::max(known));
 }

@@ -24,9 +24,9 @@ struct CompiledImage {
 // "13.0", of the NVRTC in use.
 std::string compiler_version();
 
-// The --gpu-architecture for a device of this compute capability (90 for 9.0): its own machine code
+// The --gpu-architecture for a device of this compute capability: its own machine code
 // where NVRTC knows it, or the newest PTX below it, which the driver then translates.
-std::string architecture_for(int capability);
+std::string architecture_for(ComputeCapability capability);
 
 // Throws Error with NVRTC's log if the source does not compile.
 CompiledImage compile_image(const KernelSource& source, const std::string& architecture,

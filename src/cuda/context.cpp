@@ -46,12 +46,15 @@ int attribute(CUdevice device, CUdevice_attribute which) {
   return value;
 }
 
-int capability_of(CUdevice device) {
-  return 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-         attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+ComputeCapability capability_of(CUdevice device) {
+  const auto part = [&](CUdevice_attribute which) {
+    return static_cast<unsigned>(attribute(device, which));
+  };
+  return {.major = part(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+          .minor = part(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)};
 }
 
-DeviceInfo describe(CUdevice device, int index) {
+PresentGpu describe(CUdevice device, int index) {
   constexpr double kKilohertz = 1e3;
   std::array<char, 256> name{};
   check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), device),
@@ -63,21 +66,20 @@ DeviceInfo describe(CUdevice device, int index) {
   const auto count = [&](CUdevice_attribute which) {
     return static_cast<std::uint64_t>(attribute(device, which));
   };
-  const int capability = capability_of(device);
-  return {.index = index,
-          .name = name.data(),
+  return {.device = {.name = name.data(),
+                     .capability = capability_of(device),
+                     .on_chip_bytes = count(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+                     .multiprocessors =
+                         static_cast<unsigned>(count(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
+                     .l2_bytes = count(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+                     .memory_bytes = memory},
+          .index = index,
           .uuid = uuid_text(uuid),
-          .compute_capability = fmt::format("{}.{}", capability / 10, capability % 10),
           .driver = {},
           .driver_cuda = cuda_version_text(driver().version),
           .toolkit = compiler_version(),
           .sm_clock_hz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * kKilohertz,
           .memory_clock_hz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * kKilohertz,
-          .l2_bytes = count(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
-          .memory_bytes = memory,
-          .shared_bytes_per_block = count(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-          .sm_count =
-              static_cast<unsigned>(attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
           .ecc = attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED) != 0};
 }
 

@@ -11,10 +11,9 @@ int device_count();
 CUdevice device_at(int index);
 
 int attribute(CUdevice device, CUdevice_attribute which);
-// 90 for compute capability 9.0.
-int capability_of(CUdevice device);
+ComputeCapability capability_of(CUdevice device);
 
-DeviceInfo describe(CUdevice device, int index);
+PresentGpu describe(CUdevice device, int index);
 
 // A device's primary context, current on this thread, and one stream in it.
 class Context {

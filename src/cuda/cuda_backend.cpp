@@ -80,7 +80,7 @@ std::uint64_t CudaBackend::free_bytes() {
 std::vector<std::vector<CompiledKernel>> CudaBackend::compile_all(
     std::span<const KernelSource> sources, const std::function<void(std::size_t)>& done) {
   const std::vector<CompiledImage> images =
-      compile_images(sources, architecture_for(capability_of(device_)), cache_, done);
+      compile_images(sources, architecture_for(device().capability), cache_, done);
   std::vector<std::vector<CompiledKernel>> kernels;
   for (std::size_t i = 0; i < sources.size(); ++i) kernels.push_back(load(sources[i], images[i]));
   return kernels;

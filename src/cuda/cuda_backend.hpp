@@ -22,7 +22,7 @@ class CudaBackend final : public GpuBackend {
   explicit CudaBackend(const GpuOptions& options);
   ~CudaBackend() override;
 
-  const DeviceInfo& device() const override { return info_; }
+  const PresentGpu& description() const override { return info_; }
   std::uint64_t free_bytes() override;
 
   std::vector<std::vector<CompiledKernel>> compile_all(
@@ -67,7 +67,7 @@ class CudaBackend final : public GpuBackend {
 
   CUdevice device_;
   Context context_;
-  DeviceInfo info_;
+  PresentGpu info_;
   Nvml nvml_;
   KernelCache cache_;
   std::vector<CUmodule> modules_;

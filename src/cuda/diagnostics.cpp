@@ -46,10 +46,11 @@ class Diagnosis {
 };
 
 std::string find_device(int index) {
-  const DeviceInfo info = describe(device_at(index), index);
+  const PresentGpu gpu = describe(device_at(index), index);
+  const Device& device = gpu.device;
   return fmt::format("{} of {}: {}, compute capability {}, {}, L2 {}, {}", index, device_count(),
-                     info.name, info.compute_capability, human_bytes(info.memory_bytes),
-                     human_bytes(info.l2_bytes), info.uuid);
+                     device.name, to_string(device.capability), human_bytes(device.memory_bytes),
+                     human_bytes(device.l2_bytes), gpu.uuid);
 }
 
 void diagnose_management(Diagnosis& diagnosis, int index) {

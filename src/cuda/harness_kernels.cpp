@@ -32,7 +32,7 @@ void CudaBackend::load_harness_kernels() {
   flag_ = static_cast<unsigned*>(flag);
   check(driver().cuMemHostGetDevicePointer(&flag_on_device_, flag, 0), "cuMemHostGetDevicePointer");
   // Twice the L2 would suffice for strict LRU replacement; this has a margin.
-  const std::uint64_t bytes = std::max(8 * info_.l2_bytes, 64 * kMebibyte);
+  const std::uint64_t bytes = std::max(8 * device().l2_bytes, 64 * kMebibyte);
   for (Buffer* buffer : {&before_, &after_}) {
     *buffer = allocate(bytes);
     fill(*buffer, {.dtype = {}, .seed = bytes});
@@ -48,8 +48,9 @@ void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
   const ElementKind element = fill.dtype ? kind_of(*fill.dtype) : bits;
   const std::uint64_t elements = buffer.bytes / element.bytes;
   if (elements == 0) return;
-  const std::uint64_t blocks = std::min<std::uint64_t>(
-      (elements + kHarnessThreads - 1) / kHarnessThreads, std::uint64_t{32} * info_.sm_count);
+  const std::uint64_t blocks =
+      std::min<std::uint64_t>((elements + kHarnessThreads - 1) / kHarnessThreads,
+                              std::uint64_t{32} * device().multiprocessors);
   launch(
       {.kernel = fill_kernel_,
        .grid = {static_cast<unsigned>(blocks)},
@@ -60,7 +61,7 @@ void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
 
 Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtype,
                                 std::uint64_t elements, const Allowance& allowed) {
-  const unsigned blocks = 8 * info_.sm_count;
+  const unsigned blocks = 8 * device().multiprocessors;
   std::vector<Differences> found(blocks);
   const DeviceBuffer results(*this, blocks * sizeof(Differences));
   launch({.kernel = compare_kernel_,
@@ -86,7 +87,7 @@ Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtyp
 
 void CudaBackend::sweep(const Buffer& buffer) {
   launch({.kernel = sweep_kernel_,
-          .grid = {8 * info_.sm_count},
+          .grid = {8 * device().multiprocessors},
           .block = {kHarnessThreads},
           .shared_bytes = 0,
           .arguments = {BufferAt{buffer}, buffer.bytes / 16, BufferAt{sink_}}});

@@ -1,38 +1,58 @@
 #include "device/device.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <vector>
 
 namespace fusecalc {
 namespace {
 
 constexpr std::uint64_t kKiB = 1024;
-
-// Shared memory per block after opting in, from the CUDA programming guide's table of compute
-// capabilities.
-constexpr std::array kDevices = {
-    Device{"h200", 227 * kKiB},   Device{"h100", 227 * kKiB},   Device{"b200", 227 * kKiB},
-    Device{"a100", 163 * kKiB},   Device{"l40s", 99 * kKiB},    Device{"l4", 99 * kKiB},
-    Device{"rtx5090", 99 * kKiB}, Device{"rtx4090", 99 * kKiB}, Device{"rtx3090", 99 * kKiB},
-    Device{"a10", 99 * kKiB},     Device{"v100", 96 * kKiB},    Device{"t4", 64 * kKiB},
-};
-
-constexpr auto kNames = [] {
-  std::array<std::string_view, kDevices.size()> names{};
-  for (std::size_t i = 0; i < kDevices.size(); ++i) names[i] = kDevices[i].name;
-  return names;
-}();
+constexpr std::uint64_t kMiB = 1024 * kKiB;
+constexpr std::uint64_t kGB = 1'000'000'000;
 
 }  // namespace
 
-std::span<const Device> known_devices() { return kDevices; }
+std::string to_string(ComputeCapability capability) {
+  return fmt::format("{}.{}", capability.major, capability.minor);
+}
 
-std::span<const std::string_view> device_names() { return kNames; }
+std::span<const Device> known_devices() {
+  // Shared memory per block after opting in, from the CUDA programming guide's table of compute
+  // capabilities; the rest is public product data, the memory of the largest version.
+  static const std::array devices = {
+      Device{"h200", {9, 0}, 227 * kKiB, 132, 60 * kMiB, 141 * kGB},
+      Device{"h100", {9, 0}, 227 * kKiB, 132, 50 * kMiB, 80 * kGB},
+      Device{"b200", {10, 0}, 227 * kKiB, 148, 126 * kMiB, 180 * kGB},
+      Device{"a100", {8, 0}, 163 * kKiB, 108, 40 * kMiB, 80 * kGB},
+      Device{"l40s", {8, 9}, 99 * kKiB, 142, 96 * kMiB, 48 * kGB},
+      Device{"l4", {8, 9}, 99 * kKiB, 58, 48 * kMiB, 24 * kGB},
+      Device{"rtx5090", {12, 0}, 99 * kKiB, 170, 96 * kMiB, 32 * kGB},
+      Device{"rtx4090", {8, 9}, 99 * kKiB, 128, 72 * kMiB, 24 * kGB},
+      Device{"rtx3090", {8, 6}, 99 * kKiB, 82, 6 * kMiB, 24 * kGB},
+      Device{"a10", {8, 6}, 99 * kKiB, 72, 6 * kMiB, 24 * kGB},
+      Device{"v100", {7, 0}, 96 * kKiB, 80, 6 * kMiB, 32 * kGB},
+      Device{"t4", {7, 5}, 64 * kKiB, 40, 4 * kMiB, 16 * kGB},
+  };
+  return devices;
+}
+
+std::span<const std::string_view> device_names() {
+  static const auto names = [] {
+    std::vector<std::string_view> all;
+    for (const Device& device : known_devices()) all.push_back(device.name);
+    return all;
+  }();
+  return names;
+}
 
 const Device& device_named(std::string_view name) {
-  const auto* found = std::ranges::find(kDevices, name, &Device::name);
-  assert(found != kDevices.end());
+  const std::span<const Device> devices = known_devices();
+  const auto found = std::ranges::find(devices, name, &Device::name);
+  assert(found != devices.end());
   return *found;
 }
 

@@ -105,7 +105,7 @@ Measurement measure_chain(GpuBackend& gpu, const SizeChain& chain,
   Measurement result{.operations = operations.size(),
                      .dtype_bytes = chain.dtype_bytes,
                      .seed = options.seed,
-                     .device = gpu.device()};
+                     .gpu = gpu.description()};
   progress("preparing tensors");
   {
     const ChainBench bench(gpu, bytes, options.seed);

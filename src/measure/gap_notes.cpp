@@ -69,7 +69,7 @@ constexpr std::string_view kNoise =
 }  // namespace
 
 std::vector<std::string> gap_notes(const PlanMeasurement& plan, std::uint64_t largest_intermediate,
-                                   const DeviceInfo& device) {
+                                   const Device& device) {
   std::vector<std::string> notes;
   if (plan.isolated.dram) {
     for (const KernelMeasurement& kernel : plan.kernels) {

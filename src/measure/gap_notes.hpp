@@ -13,6 +13,6 @@ namespace fusecalc {
 // `largest_intermediate` is the largest tensor that one of the plan's kernels writes and another
 // reads.
 std::vector<std::string> gap_notes(const PlanMeasurement& plan, std::uint64_t largest_intermediate,
-                                   const DeviceInfo& device);
+                                   const Device& device);
 
 }  // namespace fusecalc

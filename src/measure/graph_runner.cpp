@@ -31,25 +31,13 @@ struct DraftedPlan {
   std::vector<Draft> drafts;
 };
 
-// 90 for "9.0".
-unsigned capability_of(const DeviceInfo& device) {
-  unsigned digits = 0;
-  for (const char c : device.compute_capability) {
-    if (c >= '0' && c <= '9') digits = digits * 10 + static_cast<unsigned>(c - '0');
-  }
-  return digits;
-}
-
-DraftedPlan drafted(const DeviceInfo& device, TrafficCounter& counter, const NamedPlan& plan) {
+DraftedPlan drafted(TrafficCounter& counter, const NamedPlan& plan) {
   DraftedPlan result{.plan = plan, .drafts = {}};
-  const Target target{.multiprocessors = device.sm_count,
-                      .shared_bytes_per_block = device.shared_bytes_per_block,
-                      .capability = capability_of(device)};
   for (const Kernel& ops : plan.kernels) {
     Draft& draft = result.drafts.emplace_back();
     draft.ops = &ops;
     try {
-      draft.code = generate(counter, ops, target);
+      draft.code = generate(counter, ops, counter.device());
     } catch (const Error& error) {
       if (error.fault() != Fault::kUnavailable) throw;
       draft.reason = error.what();
@@ -156,11 +144,10 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
   Measurement result{.operations = graph.ops.size(),
                      .seed = options.seed,
                      .synthetic = false,
-                     .device = gpu.device()};
+                     .gpu = gpu.description()};
   {
     progress("generating kernels");
-    const std::vector<DraftedPlan> drafts = {drafted(gpu.device(), counter, unfused),
-                                             drafted(gpu.device(), counter, fused)};
+    const std::vector<DraftedPlan> drafts = {drafted(counter, unfused), drafted(counter, fused)};
     if (sources) {
       for (const DraftedPlan& plan : drafts) keep_sources(plan, *sources);
     }

@@ -65,7 +65,7 @@ struct Measurement {
   std::uint64_t seed = 0;
   bool synthetic = true;     // only sizes are known: the kernels compute nothing
   bool interrupted = false;  // by the user; contains what was measured until then
-  DeviceInfo device;
+  PresentGpu gpu;
   std::optional<double> copy_bytes_per_s{};  // read + written by the device's own copy, in this run
   PlanMeasurement unfused{};
   PlanMeasurement fused{};

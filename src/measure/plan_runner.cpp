@@ -187,7 +187,7 @@ std::string reason_for(const PreparedPlan& plan, const MeasureOptions& options) 
 
 // Sums up the figures of a plan and records why others are missing.
 void complete(PlanMeasurement& result, const PreparedPlan& plan, const MeasureOptions& options,
-              const DeviceInfo& device) {
+              const Device& device) {
   const std::string missing = reason_for(plan, options);
   const auto say = [](Observed& observed, const std::string& reason) {
     if (!observed.dram || !observed.time) observed.reason = reason;

@@ -38,7 +38,7 @@ std::vector<std::optional<TimeSpread>> time_alternating(
   for (const Timed& one : timed) {
     spreads.push_back(one.runs.empty()
                           ? std::nullopt
-                          : std::optional(summarize(one.runs, gpu.device().sm_clock_hz)));
+                          : std::optional(summarize(one.runs, gpu.description().sm_clock_hz)));
   }
   return spreads;
 }

@@ -22,21 +22,22 @@ void member_or_null(JsonWriter& json, std::string_view name, const std::optional
 
 void write_device(JsonWriter& json, const Measurement& measurement) {
   constexpr double kMegahertz = 1e6;
-  const DeviceInfo& device = measurement.device;
+  const PresentGpu& gpu = measurement.gpu;
+  const Device& device = gpu.device;
   json.key("device").begin_object();
   json.member("name", device.name);
-  json.member("uuid", device.uuid);
-  json.member("compute_capability", device.compute_capability);
-  json.member("driver", device.driver);
-  json.member("driver_cuda", device.driver_cuda);
-  json.member("toolkit", device.toolkit);
-  json.member("sm_clock_mhz", device.sm_clock_hz / kMegahertz);
-  json.member("memory_clock_mhz", device.memory_clock_hz / kMegahertz);
-  json.member("sm_count", std::uint64_t{device.sm_count});
-  json.member("shared_bytes_per_block", device.shared_bytes_per_block);
+  json.member("uuid", gpu.uuid);
+  json.member("compute_capability", to_string(device.capability));
+  json.member("driver", gpu.driver);
+  json.member("driver_cuda", gpu.driver_cuda);
+  json.member("toolkit", gpu.toolkit);
+  json.member("sm_clock_mhz", gpu.sm_clock_hz / kMegahertz);
+  json.member("memory_clock_mhz", gpu.memory_clock_hz / kMegahertz);
+  json.member("sm_count", std::uint64_t{device.multiprocessors});
+  json.member("shared_bytes_per_block", device.on_chip_bytes);
   json.member("l2_bytes", device.l2_bytes);
   json.member("memory_bytes", device.memory_bytes);
-  json.member("ecc", device.ecc);
+  json.member("ecc", gpu.ecc);
   std::optional<double> copy = measurement.copy_bytes_per_s;
   if (copy) copy = *copy / kGigabyte;
   member_or_null(json, "copy_gbps", copy);

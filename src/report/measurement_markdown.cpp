@@ -27,7 +27,7 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
 
 void write_one(const Measurement& measurement, Output& output) {
   output.write(fmt::format("### {} on {}\n", markdown_text(measurement.name),
-                           markdown_text(measurement.device.name)));
+                           markdown_text(measurement.gpu.device.name)));
   write_rows(output, "each kernel alone", isolated_rows(measurement));
   write_rows(output, "back to back", pipeline_rows(measurement));
   output.write("\n" + speedup_sentence(measurement) + "\n");

@@ -42,7 +42,6 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
 }
 
 void write_one(const Measurement& measurement, const Look& look, Output& output) {
-  const DeviceInfo& device = measurement.device;
   output.write(fmt::format("{}: {} operation{}", coloured(printable(measurement.name), "1", look),
                            grouped_digits(measurement.operations),
                            measurement.operations == 1 ? "" : "s"));
@@ -50,7 +49,7 @@ void write_one(const Measurement& measurement, const Look& look, Output& output)
     output.write(fmt::format(", {} byte{} an element", measurement.dtype_bytes,
                              measurement.dtype_bytes == 1 ? "" : "s"));
   }
-  output.write(", on " + device.name);
+  output.write(", on " + measurement.gpu.device.name);
   if (measurement.copy_bytes_per_s) {
     output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
   }

@@ -8,6 +8,7 @@
 #include "codegen/matrix_product.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "support/devices.hpp"
 
 namespace fusecalc {
 namespace {
@@ -26,9 +27,10 @@ const std::string kLinear =
        {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
        {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
 
-GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel, unsigned capability = 90) {
+GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel,
+                          ComputeCapability capability = kHopper) {
   TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, kernel, {.capability = capability});
+  return generate(counter, kernel, testing::device_of(capability));
 }
 
 bool contains(const GeneratedKernel& kernel, std::string_view text) {
@@ -110,7 +112,7 @@ TEST_CASE("a fused product has code of ours, for the architecture at hand") {
   CHECK(fused.maps.size() == 2);
   // Rows of 10 elements begin at multiples of 2.
   CHECK(contains(fused, "store8<2>("));
-  const GeneratedKernel older = generated(graph, {0, 1}, 80);
+  const GeneratedKernel older = generated(graph, {0, 1}, {8, 0});
   CHECK(!older.source.architecture_bound);
   CHECK(older.maps.empty());
   CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
@@ -125,7 +127,7 @@ GeneratedKernel product_with_relu(const std::string& m, const std::string& n, co
            R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
   TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, {0, 1}, {.multiprocessors = 132, .capability = 90});
+  return generate(counter, {0, 1}, counter.device());
 }
 
 // 66 clusters of two blocks. 16384 x 4096 x 1024: 2048 pairs of 128 columns are 32 rounds of 16
@@ -151,8 +153,7 @@ TEST_CASE("tiles are narrower where the epilogue reads as much as it writes") {
       R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "add", "op": "add", "inputs": ["u", "r"], "output": "y"})"));
   TrafficCounter counter(graph, known_devices().front());
-  const Target target{.multiprocessors = 132, .capability = 90};
-  CHECK(contains(generate(counter, {0, 1}, target), "ContractSm90<bf16, 128, 2,"));
+  CHECK(contains(generate(counter, {0, 1}, counter.device()), "ContractSm90<bf16, 128, 2,"));
   CHECK(contains(product_with_relu("16384", "2048", "2048"), "ContractSm90<bf16, 160, 2,"));
 }
 
@@ -292,7 +293,7 @@ TEST_CASE("results that do not depend on the row's reduction are stored before i
   }
 }
 
-std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capability) {
+std::string refusal(const OpGraph& graph, const Kernel& kernel, ComputeCapability capability) {
   try {
     generated(graph, kernel, capability);
   } catch (const Error& error) {
@@ -302,7 +303,7 @@ std::string refusal(const OpGraph& graph, const Kernel& kernel, unsigned capabil
 }
 
 TEST_CASE("whole rows are held without tensor cores where there are no clusters") {
-  const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, 80);
+  const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, {8, 0});
   CHECK(code.schedule == "without tensor cores, 32 whole rows per block");
   CHECK_FALSE(code.source.architecture_bound);
 }
@@ -311,13 +312,13 @@ TEST_CASE("rows that no kernel can hold are refused with the reason") {
   const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
                                      R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));
-  CHECK(refusal(wide, {0, 1}, 90).find("4096 columns do not fit on chip") != std::string::npos);
+  CHECK(refusal(wide, {0, 1}, {9, 0}).find("4096 columns do not fit on chip") != std::string::npos);
   const OpGraph twice =
       graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
                     R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
               {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
-  CHECK(refusal(twice, {0, 1, 2}, 90).find("a second reduction") != std::string::npos);
+  CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("a second reduction") != std::string::npos);
 }
 
 TEST_CASE("convolutions say why they are left out") {

@@ -16,7 +16,7 @@ GeneratedKernel generated(const OpGraph& graph) {
   TrafficCounter counter(graph, known_devices().front());
   Kernel all;
   for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
-  return generate(counter, all, {});
+  return generate(counter, all, counter.device());
 }
 
 bool contains(const GeneratedKernel& kernel, std::string_view text) {

@@ -18,6 +18,7 @@
 #include "core/random_bits.hpp"
 #include "graph/inference.hpp"
 #include "planner/plans.hpp"
+#include "support/devices.hpp"
 
 namespace fusecalc::testing {
 namespace {
@@ -30,12 +31,13 @@ struct Seen {
   std::uint64_t hash = 0;  // of all their text: a refactoring leaves it as it is
 };
 
-void generate_one(TrafficCounter& counter, const Kernel& kernel, unsigned capability, Seen& seen) {
+void generate_one(TrafficCounter& counter, const Kernel& kernel, ComputeCapability capability,
+                  Seen& seen) {
   const OpGraph& graph = counter.graph();
   try {
-    const GeneratedKernel code = generate(counter, kernel, {.capability = capability});
+    const GeneratedKernel code = generate(counter, kernel, testing::device_of(capability));
     CHECK(code.source.text.find(kNameMark) == std::string::npos);
-    CHECK((capability == 90 || !code.source.architecture_bound));
+    CHECK((capability == kHopper || !code.source.architecture_bound));
     ++seen.sources;
     seen.hash = random_bits(seen.hash, std::hash<std::string>{}(code.source.text));
     for (const OpId id : kernel) seen.ops.insert(graph.ops[id].row->name);
@@ -60,7 +62,7 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
     TrafficCounter counter(list.graph, known_devices().front());
     for (const std::vector<Kernel>& plan : random_plans(counter, seed)) {
       for (const Kernel& kernel : plan) {
-        for (const unsigned capability : {80U, 90U, 100U}) {
+        for (const ComputeCapability capability : testing::kCapabilities) {
           generate_one(counter, kernel, capability, seen);
         }
       }
@@ -79,9 +81,9 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
   for (const auto& [reason, count] : seen.reasons) fmt::print("{:6} {}\n", count, reason);
 }
 
-bool has_code(TrafficCounter& counter, const Kernel& kernel, unsigned capability) {
+bool has_code(TrafficCounter& counter, const Kernel& kernel, ComputeCapability capability) {
   try {
-    generate(counter, kernel, {.capability = capability});
+    generate(counter, kernel, testing::device_of(capability));
     return true;
   } catch (const Error& error) {
     if (error.fault() != Fault::kUnavailable) throw;
@@ -101,11 +103,11 @@ TEST_CASE("every group of auto has code if each of its ops has") {
     const FusionPlan plan = auto_plan(counter, compiler_plan(counter));
     for (const Kernel& kernel : plan.kernels) {
       if (kernel.size() < 2) continue;
-      for (const unsigned capability : {80U, 90U, 100U}) {
+      for (const ComputeCapability capability : testing::kCapabilities) {
         const bool each = std::ranges::all_of(
             kernel, [&](OpId id) { return has_code(counter, Kernel{id}, capability); });
         if (!each) continue;
-        CAPTURE(capability);
+        CAPTURE(to_string(capability));
         CHECK(has_code(counter, kernel, capability));
         const bool contracts = std::ranges::any_of(
             kernel, [&](OpId id) { return list.graph.ops[id].op_class == OpClass::kContract; });

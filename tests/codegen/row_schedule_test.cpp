@@ -6,7 +6,7 @@ namespace fusecalc {
 namespace {
 
 // An H200: 132 multiprocessors, 227 KiB of shared memory for a block.
-constexpr Target kTarget;
+const Device kDevice = device_named("h200");
 
 RowLayout rows_of(std::uint64_t rows, std::uint64_t length) {
   return {{{.extent = rows, .reduced = false}, {.extent = length, .reduced = true}}};
@@ -28,7 +28,7 @@ RowWork normalisation(const RowLayout& rows) {
 
 TEST_CASE("a short row stays in the registers of its threads") {
   const RowLayout rows = rows_of(65536, 4096);
-  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);
   CHECK(schedule.team == 128);  // 512 groups of 16 bytes, four a thread
   CHECK(schedule.in_registers == 4);
   CHECK(schedule.in_shared == 0);
@@ -38,7 +38,7 @@ TEST_CASE("a short row stays in the registers of its threads") {
 
 TEST_CASE("a row of 64 KiB is copied on chip, by three blocks to a multiprocessor") {
   const RowLayout rows = rows_of(4096, 32768);
-  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);
   CHECK(schedule.threads == 512);
   CHECK(schedule.rounds == 8);  // 4096 groups
   CHECK(schedule.in_shared == 8);
@@ -54,17 +54,17 @@ TEST_CASE("a copy past the registers takes at least four bytes of each value") {
   RowWork work = normalisation(rows);
   work.held_bytes = work.stored_bytes = 4;
   work.least_bytes = 2;
-  CHECK(schedule_rows(work, kTarget).in_shared > 0);
-  CHECK(!schedule_rows(work, kTarget).copies);
+  CHECK(schedule_rows(work, kDevice).in_shared > 0);
+  CHECK(!schedule_rows(work, kDevice).copies);
   work.least_bytes = 4;  // a single one of f32
-  CHECK(schedule_rows(work, kTarget).copies);
+  CHECK(schedule_rows(work, kDevice).copies);
 }
 
 TEST_CASE("rows too large for half of the shared memory stay in registers") {
   // 128 KiB: 16 rounds of 8 KiB. Of the half of 228 KiB, 116736 bytes, a block takes 1024 of its
   // own and 1024 + 16 * 28 for states; 114240 are left, or 13 rounds.
   const RowLayout rows = rows_of(2048, 65536);
-  const RowSchedule schedule = schedule_rows(normalisation(rows), kTarget);
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);
   CHECK(schedule.threads == 512);
   CHECK(schedule.resident == 2);
   CHECK(schedule.in_shared == 13);
@@ -74,14 +74,14 @@ TEST_CASE("rows too large for half of the shared memory stay in registers") {
 
 TEST_CASE("the longest rows take a multiprocessor each, longer ones are read again") {
   const RowLayout longest = rows_of(1000, 114688);  // 224 KiB
-  const RowSchedule alone = schedule_rows(normalisation(longest), kTarget);
+  const RowSchedule alone = schedule_rows(normalisation(longest), kDevice);
   CHECK(alone.threads == 1024);
   CHECK(alone.resident == 1);
   CHECK(alone.in_shared + alone.in_registers == 14);
   const RowLayout longer = rows_of(1000, 262144);  // 512 KiB
   RowWork work = normalisation(longer);
   work.holds = false;
-  const RowSchedule schedule = schedule_rows(work, kTarget);
+  const RowSchedule schedule = schedule_rows(work, kDevice);
   CHECK(!schedule.holds());
   CHECK(schedule.threads == 512);
 }
@@ -91,7 +91,7 @@ TEST_CASE("values that are computed stay in registers as long as their rounded f
   RowWork work = normalisation(rows);
   work.plain = false;
   work.held_bytes = 4;  // 128 bytes a thread, of which 1024 threads spare 64
-  const RowSchedule schedule = schedule_rows(work, kTarget);
+  const RowSchedule schedule = schedule_rows(work, kDevice);
   CHECK(schedule.threads == 1024);
   CHECK(schedule.in_registers == 4);
   CHECK(schedule.as_stored);
@@ -105,7 +105,7 @@ TEST_CASE("values that are computed stay in registers as long as their rounded f
                                            .holds = true,
                                            .state_bytes = half.state_bytes,
                                            .writes = true},
-                                          kTarget);
+                                          kDevice);
   CHECK(exact.threads == 512);
   CHECK(exact.in_registers == 4);
   CHECK(!exact.as_stored);
@@ -115,23 +115,20 @@ TEST_CASE("rows that add up to a number are left to few blocks, which go on with
   const RowLayout rows = rows_of(8192, 32000);
   const RowWork work{
       .rows = rows, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true};
-  const RowSchedule schedule = schedule_rows(work, kTarget);
+  const RowSchedule schedule = schedule_rows(work, kDevice);
   CHECK(schedule.threads == 256);  // 4000 groups, 15 rounds or more
   CHECK(schedule.rounds == 16);
   CHECK(schedule.stays == 6 * 132);  // 1536 threads to a multiprocessor
   const RowLayout few = rows_of(700, 32000);
   const RowSchedule each = schedule_rows(
-      {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kTarget);
+      {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kDevice);
   CHECK(each.stays == 0);
 }
 
 TEST_CASE("an older GPU's shared memory is shared out, too") {
   // 163 KiB: a third of 164 KiB holds six rounds of 8 KiB, so two blocks have nine or more each.
   const RowLayout rows = rows_of(4096, 32768);
-  const RowSchedule schedule =
-      schedule_rows(normalisation(rows), {.multiprocessors = 108,
-                                          .shared_bytes_per_block = std::uint64_t{163} * 1024,
-                                          .capability = 80});
+  const RowSchedule schedule = schedule_rows(normalisation(rows), device_named("a100"));
   CHECK(schedule.resident == 2);
   CHECK(schedule.in_shared == 8);
   CHECK(schedule.in_registers == 0);

@@ -196,7 +196,7 @@ void check_layouts(void (Bench::*run)()) {
 }
 
 TEST_CASE("contraction with TMA and wgmma, batched, b shared, in every layout") {
-  if (timing_gpu().device().compute_capability != "9.0") {
+  if (timing_gpu().device().capability != kHopper) {
     return skip("wgmma needs compute capability 9.0");
   }
   check_layouts(&Bench::run_sm90);

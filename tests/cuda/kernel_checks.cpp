@@ -80,9 +80,7 @@ void KernelChecks::check(TrafficCounter& counter, const std::vector<Kernel>& pla
 void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
   GeneratedKernel code;
   try {
-    code = generate(counter, kernel,
-                    {.shared_bytes_per_block = counter.device().on_chip_bytes,
-                     .capability = architecture_.capability});
+    code = generate(counter, kernel, counter.device());
   } catch (const Error& error) {
     if (error.fault() != Fault::kUnavailable) throw;
     ++left_out_;
@@ -94,7 +92,8 @@ void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
 
 void KernelChecks::check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code) {
   // wgmma and what goes with it are sm_90a's alone.
-  CHECK((architecture_.capability == 90 || !code.source.architecture_bound));
+  CHECK((device_named(architecture_.device).capability == kHopper ||
+         !code.source.architecture_bound));
   // The library's own products have no source.
   if (code.source.text.empty() || !done_.insert(code.source.text).second) return;
   if (done_.size() % kOneIn != 0) return;

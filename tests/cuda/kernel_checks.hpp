@@ -14,12 +14,10 @@ namespace fusecalc::cuda {
 // The targets of every kernel: the newest architecture of each generation.
 struct Architecture {
   const char* name;
-  unsigned capability;
   std::string_view device;
 };
-inline constexpr std::array kArchitectures = {Architecture{"sm_80", 80, "a100"},
-                                              Architecture{"sm_90", 90, "h200"},
-                                              Architecture{"sm_100", 100, "b200"}};
+inline constexpr std::array kArchitectures = {
+    Architecture{"sm_80", "a100"}, Architecture{"sm_90", "h200"}, Architecture{"sm_100", "b200"}};
 
 // Compiles kernels for one architecture, without a GPU, and holds what ptxas reports to the budget:
 // registers and shared memory that the launch can have, and no spills but those that are known.

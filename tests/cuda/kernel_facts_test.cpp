@@ -34,10 +34,7 @@ KernelSource source_of(const char* list, const Architecture& architecture) {
   TrafficCounter counter = checks.counter_of(graph);
   Kernel all;
   for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
-  return generate(counter, all,
-                  {.shared_bytes_per_block = counter.device().on_chip_bytes,
-                   .capability = architecture.capability})
-      .source;
+  return generate(counter, all, counter.device()).source;
 }
 
 // With one of its constants changed, the source does not compile, and the message names the fact.

@@ -6,7 +6,7 @@ namespace fusecalc {
 namespace {
 
 constexpr std::uint64_t kMega = 1'000'000;
-const DeviceInfo kDevice{.l2_bytes = 60 * kMega};
+const Device kDevice{.l2_bytes = 60 * kMega};
 
 // A plan of two kernels; each moves `each`, and together they were seen to move `together`.
 PlanMeasurement plan_of(const Bytes& each, const Bytes& seen_alone, const Bytes& together) {

@@ -26,7 +26,7 @@ using nlohmann::json;
 // millisecond for everything but the fused kernel.
 Measurement example(const MeasureOptions& options = {.runs = 10}) {
   FakeBackend gpu;
-  gpu.info.l2_bytes = 1000;
+  gpu.info.device.l2_bytes = 1000;
   gpu.counted = [](const FakeBackend::Launches& launches) {
     Bytes bytes = streamed_bytes(launches);
     if (bytes.read == 30'000'000) bytes.read = 33'000'000;
