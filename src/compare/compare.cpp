@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -14,14 +13,6 @@
 
 namespace fusecalc {
 namespace {
-
-Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling within) {
-  if (before == after) return Ruling::kSame;
-  if (allowed) return within;
-  return after > before ? Ruling::kWorse : Ruling::kBetter;
-}
-
-std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
 void add_to(std::optional<std::uint64_t>& total, const std::optional<std::uint64_t>& value) {
   if (!total || !value || !checked_add(*total, *value)) total.reset();
@@ -358,90 +349,6 @@ class DocumentComparer {
 };
 
 }  // namespace
-
-Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& tolerance) {
-  const bool allowed = after > before && tolerance.allows(after - before, before);
-  return rule(before, after, allowed, Ruling::kWithin);
-}
-
-Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
-                  const Tolerance& tolerance) {
-  constexpr double kVisible = 0.1;  // of the tolerance, relative to reads and writes together
-  const Tolerance noise{.percent = tolerance.percent * kVisible};
-  const std::uint64_t growth = distance(before, after);
-  const bool allowed = tolerance.allows(growth, before) || noise.allows(growth, total);
-  return rule(before, after, allowed, Ruling::kSame);
-}
-
-Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
-                  const Tolerance& tolerance) {
-  const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
-  const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);
-  // The p10 to p90 ranges overlap where the medians are no further apart than the halves of the
-  // ranges between them. A range excuses no more than a quarter of the earlier median: results that
-  // scatter more than that say nothing about a regression, and must not hide it.
-  const bool grew = after.median > before.median;
-  const std::uint64_t most = before.median / 4;
-  const std::uint64_t earlier = distance(before.median, grew ? before.p90 : before.p10);
-  const std::uint64_t later = distance(after.median, grew ? after.p10 : after.p90);
-  const std::uint64_t excused = std::min(earlier, most) + std::min(later, most);
-  const bool overlap = distance(before.median, after.median) <= excused;
-  return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;
-}
-
-namespace {
-
-// Inputs are matched by name, and those whose names differ by their types.
-void check_inputs(const ResultDocument& before, const ResultDocument& after,
-                  std::vector<std::string>& found) {
-  const auto differ = [&](const char* what, const std::string& name, const std::string& now,
-                          const std::string& then) {
-    if (now == then) return;
-    found.push_back(fmt::format("{} of {} is {}, but {} in {}", what, printable(name),
-                                now.empty() ? "not recorded" : printable(now), printable(then),
-                                before.path));
-  };
-  std::multiset<InputType> renamed;
-  for (const auto& [name, type] : after.inputs) {
-    const auto then = before.inputs.find(name);
-    if (then == before.inputs.end()) {
-      renamed.insert(type);
-    } else {
-      differ("dtype", name, type.dtype, then->second.dtype);
-      differ("shape", name, type.shape, then->second.shape);
-    }
-  }
-  for (const auto& [name, type] : before.inputs) {
-    if (after.inputs.contains(name)) continue;
-    const auto same = renamed.find(type);
-    if (same == renamed.end()) {
-      found.push_back(fmt::format("it has no input {} ({} {}), which {} has", printable(name),
-                                  printable(type.dtype), printable(type.shape), before.path));
-    } else {
-      renamed.erase(same);
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> mismatches(const ResultDocument& before, const ResultDocument& after) {
-  std::vector<std::string> found;
-  if (before.schema != after.schema) {
-    found.push_back(fmt::format("the schema is {}, but {} has {}", in_quotes(after.schema),
-                                before.path, in_quotes(before.schema)));
-  }
-  for (const auto& [what, then] : before.conditions) {
-    const auto now = after.conditions.find(what);
-    if (now != after.conditions.end() && now->second == then) continue;
-    found.push_back(
-        fmt::format("{} is {}, but {} in {}", printable(what),
-                    now == after.conditions.end() ? "not recorded" : printable(now->second),
-                    printable(then), before.path));
-  }
-  check_inputs(before, after, found);
-  return found;
-}
 
 void compare_documents(const ResultDocument& before, const ResultDocument& after,
                        const std::string& spec, Comparison& comparison) {

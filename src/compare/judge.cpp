@@ -1,0 +1,48 @@
+#include <algorithm>
+
+#include "compare/compare.hpp"
+
+namespace fusecalc {
+namespace {
+
+Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling within) {
+  if (before == after) return Ruling::kSame;
+  if (allowed) return within;
+  return after > before ? Ruling::kWorse : Ruling::kBetter;
+}
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+}  // namespace
+
+Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& tolerance) {
+  const bool allowed = after > before && tolerance.allows(after - before, before);
+  return rule(before, after, allowed, Ruling::kWithin);
+}
+
+Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
+                  const Tolerance& tolerance) {
+  constexpr double kVisible = 0.1;  // of the tolerance, relative to reads and writes together
+  const Tolerance noise{.percent = tolerance.percent * kVisible};
+  const std::uint64_t growth = distance(before, after);
+  const bool allowed = tolerance.allows(growth, before) || noise.allows(growth, total);
+  return rule(before, after, allowed, Ruling::kSame);
+}
+
+Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
+                  const Tolerance& tolerance) {
+  const bool allowed = tolerance.allows(distance(before.median, after.median), before.median);
+  const Ruling ruling = rule(before.median, after.median, allowed, Ruling::kSame);
+  // The p10 to p90 ranges overlap where the medians are no further apart than the halves of the
+  // ranges between them. A range excuses no more than a quarter of the earlier median: results that
+  // scatter more than that say nothing about a regression, and must not hide it.
+  const bool grew = after.median > before.median;
+  const std::uint64_t most = before.median / 4;
+  const std::uint64_t earlier = distance(before.median, grew ? before.p90 : before.p10);
+  const std::uint64_t later = distance(after.median, grew ? after.p10 : after.p90);
+  const std::uint64_t excused = std::min(earlier, most) + std::min(later, most);
+  const bool overlap = distance(before.median, after.median) <= excused;
+  return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+
+#include "compare/compare.hpp"
+#include "core/text.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Inputs are matched by name, and those whose names differ by their types.
+void check_inputs(const ResultDocument& before, const ResultDocument& after,
+                  std::vector<std::string>& found) {
+  const auto differ = [&](const char* what, const std::string& name, const std::string& now,
+                          const std::string& then) {
+    if (now == then) return;
+    found.push_back(fmt::format("{} of {} is {}, but {} in {}", what, printable(name),
+                                now.empty() ? "not recorded" : printable(now), printable(then),
+                                before.path));
+  };
+  std::multiset<InputType> renamed;
+  for (const auto& [name, type] : after.inputs) {
+    const auto then = before.inputs.find(name);
+    if (then == before.inputs.end()) {
+      renamed.insert(type);
+    } else {
+      differ("dtype", name, type.dtype, then->second.dtype);
+      differ("shape", name, type.shape, then->second.shape);
+    }
+  }
+  for (const auto& [name, type] : before.inputs) {
+    if (after.inputs.contains(name)) continue;
+    const auto same = renamed.find(type);
+    if (same == renamed.end()) {
+      found.push_back(fmt::format("it has no input {} ({} {}), which {} has", printable(name),
+                                  printable(type.dtype), printable(type.shape), before.path));
+    } else {
+      renamed.erase(same);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> mismatches(const ResultDocument& before, const ResultDocument& after) {
+  std::vector<std::string> found;
+  if (before.schema != after.schema) {
+    found.push_back(fmt::format("the schema is {}, but {} has {}", in_quotes(after.schema),
+                                before.path, in_quotes(before.schema)));
+  }
+  for (const auto& [what, then] : before.conditions) {
+    const auto now = after.conditions.find(what);
+    if (now != after.conditions.end() && now->second == then) continue;
+    found.push_back(
+        fmt::format("{} is {}, but {} in {}", printable(what),
+                    now == after.conditions.end() ? "not recorded" : printable(now->second),
+                    printable(then), before.path));
+  }
+  check_inputs(before, after, found);
+  return found;
+}
+
+}  // namespace fusecalc
