@@ -31,15 +31,14 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
 
 PlanAnalysis analyze_partition(TrafficCounter& counter, PlanKind kind, const FusionPlan& plan) {
   PlanAnalysis analysis{.kind = kind};
-  const Rules rules = runner_rules(counter.device());
-  const bool given = row_of(kind).given;
+  const PlanRow& row = row_of(kind);
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
-    if (given) {
-      kernel.launch = check_kernel(counter.phases(), ops, rules);
-      kernel.split = better_split(counter, ops);
+    if (row.launched) {
+      kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
+    if (row.given) kernel.split = better_split(counter, ops);
     kernel.ops = ops;
     add_kernel(analysis, std::move(kernel), counter.graph());
   }

@@ -9,6 +9,7 @@
 #include "codegen/ceil_div.hpp"
 #include "codegen/kernel_facts.hpp"
 #include "core/embedded.hpp"
+#include "plan/capability.hpp"
 
 namespace fusecalc {
 
@@ -65,16 +66,14 @@ std::string AttentionWriter::operands_of_any() {
 // Without tensor cores: operands of any type and order.
 void AttentionWriter::write_any() {
   const ComputeType type = epilogue_.made_type();
-  if (!is_float(type)) cannot_generate(op_, "attention is computed in floating point");
   const std::uint64_t element = type == ComputeType::kF64 ? 8 : 4;
   const auto shared_bytes = [&](std::uint64_t tile) {
-    return tile * (2 * (parts_.size | 1U) + (parts_.value_size | 1U) + (tile | 1U)) * element;
+    return attention_tile_bytes(tile, parts_.size, parts_.value_size, element);
   };
   std::uint64_t tile = 64;
-  while (tile > 32 && shared_bytes(tile) > device_.on_chip_bytes) tile /= 2;
+  while (tile > kSmallestAttentionTile && shared_bytes(tile) > device_.on_chip_bytes) tile /= 2;
   if (shared_bytes(tile) > device_.on_chip_bytes) {
-    cannot_generate(op_, fmt::format("heads of {} and {} elements do not fit on chip", parts_.size,
-                                     parts_.value_size));
+    refuse(graph_, {Obstacle::kHeads, last_});
   }
   const std::string functions = operands_of_any();
   epilogue_.write_attention(parts_.heads, parts_.queries,
@@ -105,10 +104,9 @@ void AttentionWriter::write_any() {
 }
 
 GeneratedKernel AttentionWriter::write() {
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "its result is empty");
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
   if (parts_.batches * parts_.heads > kMost || parts_.queries > kMost || parts_.keys > kMost) {
-    cannot_generate(op_, "it has too many heads or rows");
+    refuse(graph_, {Obstacle::kTooLarge, last_});
   }
   if (fits_tensor_cores()) {
     write_tensor_cores();

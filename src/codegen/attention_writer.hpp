@@ -28,7 +28,8 @@ class AttentionWriter {
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
-        op_(kernel.op(contractions.back())),
+        last_(contractions.back()),
+        op_(kernel.op(last_)),
         device_(device),
         epilogue_(Epilogue::of_attention(code_, contractions.back())),
         parts_(attention_parts(code_, contractions.front(), contractions.back(),
@@ -62,6 +63,7 @@ class AttentionWriter {
   const KernelView& kernel_;
   KernelCode code_;
   const OpGraph& graph_;
+  OpId last_;
   const Op& op_;
   const Device& device_;
   Epilogue epilogue_;

@@ -160,7 +160,6 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
 }
 
 GeneratedKernel ContractionWriter::write() {
-  if (graph_.tensors[op_.outputs[0]].elements == 0) cannot_generate(op_, "its result is empty");
   strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
   if (!strided_ && kernel_.ops().size() > 1) strided_ = in_pieces();
@@ -172,7 +171,7 @@ GeneratedKernel ContractionWriter::write() {
   }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
-    if (extent > kMost) cannot_generate(op_, "one of its extents exceeds 2^31");
+    if (extent > kMost) refuse(graph_, {Obstacle::kTooLarge, id_});
   }
   if (strided_) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();

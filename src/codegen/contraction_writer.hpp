@@ -23,6 +23,7 @@ class ContractionWriter {
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
+        id_(id),
         op_(kernel.op(id)),
         device_(device),
         epilogue_(code_, id) {}
@@ -76,6 +77,7 @@ class ContractionWriter {
   const KernelView& kernel_;
   KernelCode code_;
   const OpGraph& graph_;
+  OpId id_;
   const Op& op_;
   const Device& device_;
   Epilogue epilogue_;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
+#include <iterator>
 
 #include "codegen/elements.hpp"
 #include "codegen/memory_access.hpp"
@@ -10,6 +12,8 @@
 #include "codegen/schedule.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
+#include "plan/legality.hpp"
 
 namespace fusecalc {
 
@@ -125,12 +129,6 @@ void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::s
 
 namespace {
 
-bool touches_empty(const OpGraph& graph, const Op& op) {
-  const auto empty = [&](TensorId id) { return id != kNone && graph.tensors[id].elements == 0; };
-  return std::ranges::any_of(op.outputs, empty) ||
-         std::ranges::any_of(op.operands, empty, &Operand::tensor);
-}
-
 // Why reads may be more than predicted, whatever the schedule is.
 std::string more_reads(const KernelView& kernel) {
   std::uint64_t space = 0;
@@ -152,28 +150,17 @@ std::string more_reads(const KernelView& kernel) {
   return {};
 }
 
-}  // namespace
-
-GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Device& device) {
+GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
+                               const Device& device) {
   const OpGraph& graph = counter.graph();
-  std::vector<OpId> contractions;
-  for (const OpId id : kernel) {
-    const Op& op = graph.ops[id];
-    if (op.op_class == OpClass::kOpaque) {
-      cannot_generate(op, "it is opaque: only its sizes are known");
-    }
-    if (touches_empty(graph, op)) cannot_generate(op, "one of its tensors is empty");
-    if (op.op_class != OpClass::kContract) continue;
-    if (op.row->family == OpFamily::kConv2d) {
-      cannot_generate(op, "convolutions are analysed, not measured");
-    }
-    contractions.push_back(id);
-  }
   const KernelView view(graph, counter.phases(), kernel);
   const Phases& phases = view.phases();
   if (phases.mixed_rows) {
     cannot_generate(graph.ops[kernel.front()], "its reductions have different rows");
   }
+  std::vector<OpId> contractions;
+  std::ranges::copy_if(kernel, std::back_inserter(contractions),
+                       [&](OpId id) { return graph.ops[id].op_class == OpClass::kContract; });
   if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
     return generate_contraction(view, contractions[0], device);
   }
@@ -181,11 +168,33 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const De
   GeneratedKernel result = phases.rows.empty()
                                ? generate_map(view)
                                : generate_rows(view, counter.rows_fit(phases), device);
-  if (result.blocks > 0x7fffffffU) {
-    cannot_generate(graph.ops[kernel.front()], "it needs more than 2^31 blocks");
-  }
+  if (result.blocks > 0x7fffffffU) refuse(graph, {Obstacle::kTooLarge, kernel.front()});
   if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(view);
   return result;
+}
+
+}  // namespace
+
+void refuse(const OpGraph& graph, const Verdict& verdict) {
+  const Op& op = graph.ops[verdict.first == kNone ? 0 : verdict.first];
+  throw Error(Fault::kUnavailable,
+              fmt::format("{} ({}) cannot be generated: {}", in_quotes(op.name), op.row->name,
+                          explain(graph, verdict)));
+}
+
+GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Device& device) {
+  const OpGraph& graph = counter.graph();
+  Verdict verdict = check_launch(counter.phases(), kernel, device.on_chip_bytes);
+  if (verdict.first == kNone) verdict.first = kernel.front();
+  // What breaks rules of fusion alone has code in part.
+  if (concerns_op(verdict.obstacle)) refuse(graph, verdict);
+  try {
+    return generate_group(counter, kernel, device);
+  } catch (const NoCode& missing) {
+    assert(!verdict.legal());
+    if (verdict.legal()) throw Error(Fault::kUnavailable, missing.why + " has no code");
+    refuse(graph, verdict);
+  }
 }
 
 }  // namespace fusecalc

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 
-#include "core/error.hpp"
 #include "core/text.hpp"
 
 namespace fusecalc {
 
 void cannot_generate(const Op& op, std::string_view why) {
-  throw Error(Fault::kUnavailable, fmt::format("{} ({}) cannot be generated: {}",
-                                               in_quotes(op.name), op.row->name, why));
+  throw NoCode{fmt::format("{} ({}): {}", in_quotes(op.name), op.row->name, why)};
 }
 
 KernelView::KernelView(const OpGraph& graph, PhaseFinder& finder, const Kernel& kernel)

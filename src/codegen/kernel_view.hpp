@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "graph/op_graph.hpp"
@@ -49,7 +50,11 @@ class KernelView {
   std::set<TensorId> needed_outside_;
 };
 
-// Refuses an op that no code can be generated for. Throws Error (unavailable).
+// The kernel has no code. check_launch() refuses every kernel that reaches this and says why to the
+// user; the text here is for us, should it ever not.
+struct NoCode {
+  std::string why;
+};
 [[noreturn]] void cannot_generate(const Op& op, std::string_view why);
 
 }  // namespace fusecalc

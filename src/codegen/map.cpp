@@ -173,7 +173,6 @@ GeneratedKernel generate_tiles(const KernelView& kernel, const Roots& roots,
 
 GeneratedKernel generate_map(const KernelView& kernel) {
   const std::uint64_t space = space_of(kernel);
-  if (space == 0) cannot_generate(kernel.op(kernel.ops().front()), "its result is empty");
   const Roots roots = find_roots(kernel, space);
   const unsigned width = group_width(kernel, roots, space);
   const Loop loop{.element = element_index()};

@@ -77,10 +77,6 @@ void hold(const Scope& scope, const HeldValue& held, const Value& value) {
 void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,
            std::string_view guard) {
   const DType dtype = scope.tensor(tensor).type.dtype;
-  if (is_packed(dtype)) {
-    cannot_generate(scope.op(scope.tensor(tensor).producer),
-                    fmt::format("results of type {}, two a byte", name_of(dtype)));
-  }
   const std::string memory = scope.kernel.parameters().output(tensor);
   if (scope.loop.matrix) return store_in_matrix(scope, tensor, at, value);
   CodeBlock& block = scope.block;

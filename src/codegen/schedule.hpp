@@ -6,6 +6,7 @@
 
 #include "codegen/generate.hpp"
 #include "codegen/scope.hpp"
+#include "plan/legality.hpp"
 
 namespace fusecalc {
 
@@ -36,6 +37,9 @@ std::string element_function(KernelCode& code, std::string_view signature, Tenso
 
 // The text before the first line of a kernel: building blocks, and the type of indices.
 std::string preamble(const OpGraph& graph, std::uint64_t space);
+
+// Tells that the kernel has no code, in the words of the verdict.
+[[noreturn]] void refuse(const OpGraph& graph, const Verdict& verdict);
 
 GeneratedKernel generate_map(const KernelView& kernel);
 // `rows_fit`: what later passes over the rows need again may be held on chip.

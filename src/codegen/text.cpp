@@ -31,8 +31,6 @@ std::string_view stored_type(DType dtype) {
   return dtype == DType::kTf32 ? name_of(DType::kF32) : name_of(dtype);
 }
 
-bool is_packed(DType dtype) { return bytes_of(dtype, 2) == 1; }
-
 std::string literal(double number, ComputeType type) {
   if (type == ComputeType::kBool) return number != 0 ? "true" : "false";
   const std::string_view name = name_of(type);

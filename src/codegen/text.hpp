@@ -17,7 +17,6 @@ bool is_float(ComputeType type);
 
 // The type that a tensor is stored in, as kernels/elements.cuh calls it.
 std::string_view stored_type(DType dtype);
-bool is_packed(DType dtype);  // two elements a byte
 
 // A number as device code writes it.
 std::string literal(double number, ComputeType type);

@@ -65,6 +65,8 @@ std::uint64_t bytes_of(DType dtype, std::uint64_t elements) {
   return bytes.value_or(0);
 }
 
+bool is_packed(DType dtype) { return bytes_of(dtype, 2) == 1; }
+
 DType promote(DType a, DType b) {
   const auto is_half = [](DType t) { return t == DType::kF16 || t == DType::kBf16; };
   if (a != b && is_half(a) && is_half(b)) return DType::kF32;

@@ -337,6 +337,7 @@ constexpr std::array kRows = {
           .family = OpFamily::kConv2d,
           .min_inputs = 2,
           .max_inputs = 3,
+          .has_kernel = false,
           .attributes = kStride | kPadding | kDilation | kGroups,
           .summary = "(x [N,C,H,W], weight [out, C/groups, h, w], bias)"},
     OpRow{.name = "attention",

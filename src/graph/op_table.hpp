@@ -104,6 +104,7 @@ struct OpRow {
   bool holds_rows = true;
   Access access = Access::kSame;
   TypeRule type_rule = TypeRule::kPromote;
+  bool has_kernel = true;  // our runner can launch it; else it is only analysed
   AttributeSet attributes = 0;
   std::string_view summary;
   // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the

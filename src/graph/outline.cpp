@@ -1,5 +1,6 @@
 #include "graph/outline.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -32,6 +33,12 @@ bool reorders(const OpGraph& graph, TensorId tensor) {
   return false;
 }
 
+bool touches_empty(const OpGraph& graph, const Op& op) {
+  const auto empty = [&](TensorId id) { return id != kNone && graph.tensors[id].elements == 0; };
+  return std::ranges::any_of(op.outputs, empty) ||
+         std::ranges::any_of(op.operands, empty, &Operand::tensor);
+}
+
 }  // namespace
 
 Outline::Outline(const OpGraph& graph) {
@@ -46,6 +53,7 @@ Outline::Outline(const OpGraph& graph) {
                       .passes = op.passes,
                       .holds_rows = op.row->holds_rows,
                       .custom = op.row->family == OpFamily::kCustom,
+                      .has_kernel = op.row->has_kernel && !touches_empty(graph, op),
                       .work = op.work});
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;

@@ -56,7 +56,8 @@ class Outline {
     Access access = Access::kSame;
     std::uint8_t passes = 1;
     bool holds_rows = true;
-    bool custom = false;  // its bytes are declared, its code is unknown
+    bool custom = false;     // its bytes are declared, its code is unknown
+    bool has_kernel = true;  // our runner can launch it
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }

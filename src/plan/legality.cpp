@@ -10,6 +10,7 @@
 
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
+#include "plan/capability.hpp"
 
 namespace fusecalc {
 namespace {
@@ -33,21 +34,17 @@ class Check {
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
-    if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
-    for (const OpId id : kernel_) {
-      if (step(id).custom) return {Obstacle::kCustom, id};
-      if (step(id).contracts()) contractions_.push_back(id);
-    }
-    // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
-    finder_.enter(kernel_);
-    if (const Verdict order = check_contractions(); !order.legal()) return order;
-    if (finder_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
-    if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
-    phases_ = &finder_.find(kernel_);
-    if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
-    if (const Verdict edges = check_edges(); !edges.legal()) return edges;
-    if (contractions_.empty()) return check_spaces();
-    return contractions_.size() == 1 ? check_epilogue_spaces(contractions_[0]) : Verdict{};
+    if (const Verdict ops = check_ops(); !ops.legal()) return ops;
+    if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
+    return rules_.launchable ? check_limits(finder_, kernel_, rules_.on_chip_bytes) : Verdict{};
+  }
+
+  Verdict run_launch() {
+    if (const Verdict ops = check_ops(); !ops.legal()) return ops;
+    const Verdict limits = check_limits(finder_, kernel_, rules_.on_chip_bytes);
+    if (!limits.legal()) return limits;
+    // A single op breaks no rule of fusion.
+    return kernel_.size() < 2 ? Verdict{} : check_fusion();
   }
 
  private:
@@ -64,6 +61,8 @@ class Check {
     return std::accumulate(phases_->written.begin(), phases_->written.end(), phases_->reads.size());
   }
 
+  Verdict check_ops();
+  Verdict check_fusion();
   bool connected() const;
   Verdict check_edges() const;
   Verdict check_ready(OpId to, const Outline::Input& input) const;
@@ -90,6 +89,33 @@ class Check {
   const Phases* phases_ = nullptr;
   std::vector<OpId> contractions_;
 };
+
+// Lists the contractions on the way.
+Verdict Check::check_ops() {
+  for (const OpId id : kernel_) {
+    if (step(id).custom) return {Obstacle::kCustom, id};
+    if (rules_.launchable && !step(id).has_kernel) return check_op(graph_, id);
+    if (step(id).contracts()) contractions_.push_back(id);
+  }
+  return {};
+}
+
+Verdict Check::check_fusion() {
+  if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+  // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
+  finder_.enter(kernel_);
+  if (const Verdict order = check_contractions(); !order.legal()) return order;
+  if (finder_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
+  if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
+  phases_ = &finder_.find(kernel_);
+  if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
+  if (const Verdict edges = check_edges(); !edges.legal()) return edges;
+  if (contractions_.empty()) return check_spaces();
+  if (contractions_.size() == 1) return check_epilogue_spaces(contractions_[0]);
+  return rules_.launchable
+             ? check_heads(graph_, contractions_[0], contractions_[1], rules_.on_chip_bytes)
+             : Verdict{};
+}
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
 bool Check::connected() const {
@@ -378,6 +404,11 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
 
 Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules) {
   return Check(phases, kernel, rules).run();
+}
+
+Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, std::uint64_t on_chip_bytes) {
+  const Rules rules{.on_chip_bytes = on_chip_bytes};
+  return Check(phases, kernel, rules).run_launch();
 }
 
 }  // namespace fusecalc

@@ -14,6 +14,8 @@ inline constexpr std::size_t kMostOps = 64;
 struct Rules {
   // Work on a contraction's result before it is written. General graph compilers leave that out.
   bool epilogues = true;
+  // Only what our runner has code for. General graph compilers are taken to have it for all.
+  bool launchable = true;
   // Shared memory of a block, for tiles that must hold whole rows.
   std::uint64_t on_chip_bytes = 0;
 };
@@ -46,9 +48,22 @@ enum class Obstacle : std::uint8_t {
   kEpilogueTypes,
   kLibraryContraction,
   kCycle,
+  // From here on: what even a single op can have.
+  kNoKernel,
+  kEmpty,
+  kPacked,
+  kUnneeded,
+  kIntegerAttention,
+  kHeads,
+  kTooLarge,
 };
 
-// Why a group of ops cannot be one kernel: the obstacle, and the ops that it stands between.
+// Whether no kernel of ours computes an op of the kernel, whatever else is in it.
+constexpr bool concerns_op(Obstacle obstacle) {
+  return obstacle == Obstacle::kCustom || obstacle >= Obstacle::kNoKernel;
+}
+
+// Why ops cannot be one kernel: the obstacle, and the ops that it stands between.
 struct Verdict {
   Obstacle obstacle = Obstacle::kNothing;
   OpId first = kNone;
@@ -61,9 +76,14 @@ struct Verdict {
   bool legal() const { return obstacle == Obstacle::kNothing; }
 };
 
-// Whether our runner can launch the ops as one kernel. Circles through other kernels are not its
-// business. A single op is always legal.
+// Whether a planner that keeps to the rules may make one kernel of the ops. Circles through other
+// kernels are not its business. A single op is always legal.
 Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules);
+
+// Whether our runner can launch the ops, be it one or several, as one kernel. generate() has code
+// for all that this accepts, but for extents beyond 2^31 and for attention whose operands are in an
+// order that rules out tensor cores, with heads that do not fit on chip otherwise.
+Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, std::uint64_t on_chip_bytes);
 
 // The reason in words.
 std::string explain(const OpGraph& graph, const Verdict& verdict);

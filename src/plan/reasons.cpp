@@ -12,7 +12,7 @@ namespace fusecalc {
 namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 27> kReasons = {
+constexpr std::array<std::string_view, 34> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -40,8 +40,15 @@ constexpr std::array<std::string_view, 27> kReasons = {
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
     "a general compiler leaves {0} to a library, as a separate kernel",
     "fusing them would create a cycle through another kernel",
+    "our runner has no kernel for {0}",
+    "a tensor that {0} reads or writes is empty",
+    "{0} would write a type that packs two elements into a byte",
+    "nothing uses the result of {0}",
+    "{0} computes attention on integers; our runner does so in floating point only",
+    "the heads of {0} do not fit on chip",
+    "an extent of {0} exceeds what one launch covers",
 };
-static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kCycle) + 1);
+static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kTooLarge) + 1);
 
 }  // namespace
 

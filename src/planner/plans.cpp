@@ -23,6 +23,20 @@ std::string shown(const OpGraph& graph, const Kernel& kernel) {
   return names.size() == 1 ? std::string(names[0]) : fmt::format("[{}]", fmt::join(names, ", "));
 }
 
+// The kernels, except that those that our runner cannot launch are split into single ops.
+std::vector<Kernel> launchable_parts(TrafficCounter& counter, const Rules& rules,
+                                     const std::vector<Kernel>& kernels) {
+  std::vector<Kernel> parts;
+  for (const Kernel& kernel : kernels) {
+    if (check_kernel(counter.phases(), kernel, rules).legal()) {
+      parts.push_back(kernel);
+    } else {
+      for (const OpId op : kernel) parts.push_back({op});
+    }
+  }
+  return parts;
+}
+
 FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
   const OpGraph& graph = counter.graph();
   FusionPlan plan;
@@ -57,7 +71,8 @@ constexpr std::array kPlans = {
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
               return auto_plan(maker.counter(), *maker.plan(PlanKind::kCompiler));
-            }},
+            },
+            .launched = true},
     PlanRow{.kind = PlanKind::kExplicit,
             .name = "explicit",
             .rules = runner_rules,
@@ -65,7 +80,8 @@ constexpr std::array kPlans = {
               const OpGraph& graph = maker.counter().graph();
               return graph.fuse ? MaybePlan(explicit_plan(graph)) : std::nullopt;
             },
-            .given = true},
+            .given = true,
+            .launched = true},
     PlanRow{.kind = PlanKind::kLimit,
             .name = "limit",
             .rules = runner_rules,
@@ -113,11 +129,11 @@ PlanKind plan_named(std::string_view name) {
 }
 
 Rules runner_rules(const Device& device) {
-  return {.epilogues = true, .on_chip_bytes = device.on_chip_bytes};
+  return {.epilogues = true, .launchable = true, .on_chip_bytes = device.on_chip_bytes};
 }
 
 Rules compiler_rules(const Device& device) {
-  return {.epilogues = false, .on_chip_bytes = device.on_chip_bytes};
+  return {.epilogues = false, .launchable = false, .on_chip_bytes = device.on_chip_bytes};
 }
 
 FusionPlan explicit_plan(const OpGraph& graph) {
@@ -146,16 +162,18 @@ FusionPlan compiler_plan(TrafficCounter& counter) {
 
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
   const OpGraph& graph = counter.graph();
+  const Rules rules = runner_rules(counter.device());
+  const std::vector<Kernel> start = launchable_parts(counter, rules, compiler.kernels);
   const bool contracts = std::ranges::any_of(
       graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
-  // Our runner's rules differ from a compiler's only for contractions.
-  if (!contracts) return compiler;
-  const Rules rules = runner_rules(counter.device());
+  // Our runner's rules differ from a compiler's only for contractions and for what it cannot
+  // launch.
+  if (!contracts && start.size() == compiler.kernels.size()) return compiler;
   FusionPlan plan = searched_plan(counter, rules);
   // A greedy search may end in a worse plan than the same search under stricter rules; if so,
   // restart from the better plan.
-  if (cost_of(counter, compiler.kernels) < cost_of(counter, plan.kernels)) {
-    plan.kernels = search_greedily(counter, rules, compiler.kernels);
+  if (cost_of(counter, start) < cost_of(counter, plan.kernels)) {
+    plan.kernels = search_greedily(counter, rules, start);
     [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
     assert(sorted);
   }

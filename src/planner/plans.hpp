@@ -43,6 +43,8 @@ struct PlanRow {
   // Its kernels are the document's: our runner may be unable to launch one, or launch its parts
   // with less traffic.
   bool given = false;
+  // Whether our runner is meant to launch it: kernels for which it cannot are marked.
+  bool launched = false;
   // Why `measure` does not take it for --plan; empty where it does.
   std::string_view not_measured{};
 
@@ -62,7 +64,8 @@ Rules compiler_rules(const Device& device);
 
 // What a general graph compiler would make of the graph.
 FusionPlan compiler_plan(TrafficCounter& counter);
-// The fewest bytes that our own runner can launch; never worse than the compiler's plan.
+// The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
+// of that can be launched. Ops that have no kernel of ours stay alone.
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
 // The groups of the document, which must have some, and the other ops as single kernels. Throws an
 // Error if the groups form a cycle.

@@ -71,8 +71,8 @@ TEST_CASE("random groups become source that holds no name of the input, or a rea
   MESSAGE(seen.sources, " sources, hash ", seen.hash);
   for (const OpRow& row : op_table()) {
     // Views are tensors; the others are what generate() refuses by name.
-    const bool has_code = row.op_class != OpClass::kView && row.family != OpFamily::kConv2d &&
-                          row.op_class != OpClass::kOpaque;
+    const bool has_code =
+        row.op_class != OpClass::kView && row.has_kernel && row.op_class != OpClass::kOpaque;
     CAPTURE(row.name);
     CHECK(seen.ops.contains(row.name) == has_code);
   }
@@ -91,31 +91,44 @@ bool has_code(TrafficCounter& counter, const Kernel& kernel, ComputeCapability c
   }
 }
 
-// Auto is the best of what our runner can launch: it never makes one kernel without code out of ops
-// that have some.
-TEST_CASE("every group of auto has code if each of its ops has") {
+// What the planner is told and what the generator does agree: all that can be launched has code, a
+// single op that cannot has none, and auto fuses only what can.
+TEST_CASE("what can be launched is what has code") {
   std::size_t contractions = 0;
+  std::size_t refused = 0;
   for (std::uint64_t seed = 5000; seed < 8000; ++seed) {
     const RandomOps list = random_ops(seed, 2 + seed % 9);
     CAPTURE(seed);
     CAPTURE(list.text);
     TrafficCounter counter(list.graph, known_devices().front());
-    const FusionPlan plan = auto_plan(counter, compiler_plan(counter));
-    for (const Kernel& kernel : plan.kernels) {
-      if (kernel.size() < 2) continue;
+    const std::uint64_t on_chip_bytes = counter.device().on_chip_bytes;
+    const auto check = [&](const Kernel& kernel) {
+      const Verdict verdict = check_launch(counter.phases(), kernel, on_chip_bytes);
+      if (!verdict.legal()) CHECK_FALSE(explain(list.graph, verdict).empty());
       for (const ComputeCapability capability : testing::kCapabilities) {
-        const bool each = std::ranges::all_of(
-            kernel, [&](OpId id) { return has_code(counter, Kernel{id}, capability); });
-        if (!each) continue;
         CAPTURE(to_string(capability));
-        CHECK(has_code(counter, kernel, capability));
-        const bool contracts = std::ranges::any_of(
-            kernel, [&](OpId id) { return list.graph.ops[id].op_class == OpClass::kContract; });
-        if (contracts) ++contractions;
+        const bool code = has_code(counter, kernel, capability);
+        if (verdict.legal()) CHECK(code);
+        if (kernel.size() == 1 || concerns_op(verdict.obstacle)) CHECK(code == verdict.legal());
       }
+      if (!verdict.legal()) ++refused;
+      return verdict.legal();
+    };
+    if (seed % 4 == 0) {
+      for (const std::vector<Kernel>& plan : random_plans(counter, seed)) {
+        for (const Kernel& kernel : plan) check(kernel);
+      }
+    }
+    for (const Kernel& kernel : auto_plan(counter, compiler_plan(counter)).kernels) {
+      if (kernel.size() < 2) continue;
+      CHECK(check(kernel));
+      const bool contracts = std::ranges::any_of(
+          kernel, [&](OpId id) { return list.graph.ops[id].op_class == OpClass::kContract; });
+      if (contracts) ++contractions;
     }
   }
   CHECK(contractions > 100);
+  CHECK(refused > 100);
 }
 
 }  // namespace

@@ -202,8 +202,8 @@ TEST_CASE("scores that are an output of the graph prevent fused attention") {
         "memory");
 }
 
-TEST_CASE("the attention pattern is found inside of a graph too large for an exact search") {
-  const OpGraph graph = graph_of(R"({"dtype": "bf16", "dims": {"T": 2048, "D": 1024},
+// One head of attention written out, too many ops for an exact search.
+constexpr std::string_view kLongAttention = R"({"dtype": "bf16", "dims": {"T": 2048, "D": 256},
     "tensors": {"x": {"shape": ["T", "D"]}, "g": {"shape": ["D"]}, "wq": {"shape": ["D", "D"]},
       "wk": {"shape": ["D", "D"]}, "wv": {"shape": ["D", "D"]}, "wo": {"shape": ["D", "D"]}},
     "ops": [{"name": "norm", "op": "rms_norm", "inputs": ["x", "g"], "output": "h"},
@@ -219,9 +219,21 @@ TEST_CASE("the attention pattern is found inside of a graph too large for an exa
             {"name": "div", "op": "div", "inputs": ["e", "n"], "output": "p"},
             {"name": "pv", "op": "matmul", "inputs": ["p", "hv"], "output": "a"},
             {"name": "out", "op": "linear", "inputs": ["a", "wo"], "output": "b"},
-            {"name": "res", "op": "add", "inputs": ["b", "x"], "output": "y"}]})");
+            {"name": "res", "op": "add", "inputs": ["b", "x"], "output": "y"}]})";
+
+TEST_CASE("the attention pattern is found inside of a graph too large for an exact search") {
+  const OpGraph graph = graph_of(std::string(kLongAttention));
   CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out res]");
   CHECK(compiler_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out] [res]");
+}
+
+TEST_CASE("attention is one kernel only where its heads fit on chip") {
+  std::string text(kLongAttention);
+  text.replace(text.find("256"), 3, "1024");
+  const OpGraph graph = graph_of(text);
+  CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale] [max sub exp sum div] [pv] [out res]");
+  CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
+        "the heads of matmul do not fit on chip");
 }
 
 TEST_CASE("the SPLADE head is one kernel for our runner") {

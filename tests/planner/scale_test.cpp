@@ -38,12 +38,14 @@ std::string blocks(std::size_t count) {
   std::vector<std::string> tensors = {R"("x0": {"shape": [2048, 1024]}, "g": {"shape": [1024]})"};
   std::vector<std::string> ops;
   for (std::size_t b = 0; b < count; ++b) {
-    for (const std::string_view weight : {"q", "k", "v", "o"}) {
-      tensors.push_back(fmt::format(R"("w{}{}": {{"shape": [1024, 1024]}})", weight, b));
+    // One head of 128 elements.
+    for (const std::string_view weight : {"q", "k", "v"}) {
+      tensors.push_back(fmt::format(R"("w{}{}": {{"shape": [128, 1024]}})", weight, b));
     }
-    tensors.push_back(fmt::format(R"("wg{0}": {{"shape": [4096, 1024]}},
+    tensors.push_back(
+        fmt::format(R"("wo{0}": {{"shape": [1024, 128]}}, "wg{0}": {{"shape": [4096, 1024]}},
       "wu{0}": {{"shape": [4096, 1024]}}, "wd{0}": {{"shape": [1024, 4096]}})",
-                                  b));
+                    b));
     constexpr std::string_view kRow = R"(, "axis": -1, "keepdim": true)";
     const auto op = [&](std::string_view kind, std::vector<std::string> inputs,
                         std::string_view output, std::string_view more = "") {

@@ -21,7 +21,7 @@ TESTS = """#!/bin/sh
 [ "$1" = --list-test-cases ] && echo "a test"
 exit 0
 """
-CONVOLUTION = '"conv" (conv2d) cannot be generated: convolutions are analysed, not measured'
+CONVOLUTION = '"conv" (conv2d) cannot be generated: our runner has no kernel for conv2d'
 NO_ROOM = "fusecalc: @adam: its tensors need 1 TB of device memory, and Fake GPU has 1 GB free"
 
 

@@ -1,0 +1,59 @@
+#include "plan/capability.hpp"
+
+#include <algorithm>
+
+namespace fusecalc {
+
+Verdict check_op(const OpGraph& graph, OpId id) {
+  const OpRow& row = *graph.ops[id].row;
+  if (row.family == OpFamily::kCustom) return {Obstacle::kCustom, id};
+  if (!row.has_kernel) return {Obstacle::kNoKernel, id};
+  return graph.outline[id].has_kernel ? Verdict{} : Verdict{Obstacle::kEmpty, id};
+}
+
+Verdict check_limits(PhaseFinder& finder, const Kernel& kernel, std::uint64_t on_chip_bytes) {
+  const OpGraph& graph = finder.graph();
+  const Phases& phases = finder.find(kernel);
+  bool writes = false;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    if (phases.written[i] == 0) continue;
+    writes = true;
+    for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
+      // Two threads would write one byte.
+      if (is_packed(result.dtype) && finder.needed_outside(i, result)) {
+        return {Obstacle::kPacked, kernel[i]};
+      }
+    }
+  }
+  for (const OpId id : kernel) {
+    if (graph.ops[id].row->family != OpFamily::kAttention) continue;
+    const Verdict heads = check_heads(graph, id, id, on_chip_bytes);
+    if (!heads.legal()) return heads;
+  }
+  // Pointwise ops and movements loop over the results that are needed.
+  const bool loops = phases.rows.empty() && !phases.contracts;
+  return !writes && loops ? Verdict{Obstacle::kUnneeded, kernel.front()} : Verdict{};
+}
+
+Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes) {
+  const Op& op = graph.ops[last];
+  const DType dtype = graph.tensors[op.outputs[0]].type.dtype;
+  if (!is_float(dtype)) return {Obstacle::kIntegerAttention, last};
+  const auto last_extent = [&](std::size_t operand) {
+    return graph.tensors[op.operands[operand].tensor].type.shape.back();
+  };
+  const bool whole = first == last;
+  const std::uint64_t size = whole ? last_extent(0) : graph.ops[first].matrix.depth;
+  const std::uint64_t value_size = whole ? last_extent(2) : op.matrix.columns;
+  const bool may_use_tensor_cores = bytes_of(dtype, 1) <= 2 && (size | value_size) % 8 == 0 &&
+                                    std::max(size, value_size) <= kLargestTensorCoreHead;
+  if (may_use_tensor_cores) return {};
+  const std::uint64_t element_bytes = dtype == DType::kF64 ? 8 : 4;
+  const std::uint64_t largest = on_chip_bytes / element_bytes;
+  const bool fits = size <= largest && value_size <= largest &&
+                    attention_tile_bytes(kSmallestAttentionTile, size, value_size, element_bytes) <=
+                        on_chip_bytes;
+  return fits ? Verdict{} : Verdict{Obstacle::kHeads, last};
+}
+
+}  // namespace fusecalc
