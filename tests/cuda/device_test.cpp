@@ -261,7 +261,7 @@ TEST_CASE("more memory than there is is refused") {
 
 TEST_CASE("an index that no device has is refused") {
   CHECK_THROWS_WITH_AS(CudaBackend({.device_index = 999, .counters = false}),
-                       doctest::Contains("no GPU of that index"), Error);
+                       doctest::Contains("there is no GPU with that index"), Error);
 }
 
 }  // namespace

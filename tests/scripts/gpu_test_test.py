@@ -33,8 +33,8 @@ def result(*reasons):
                                                   "reason": "not measured: " + reason}})
     measured = {"dram_read": 1}
     if reasons:
-        measured = {"dram_read": None, "reason": f"not measured: {len(reasons)} of its "
-                    f"{len(kernels)} kernels have no code"}
+        measured = {"dram_read": None, "reason": "not measured: no code for "
+                    f"{len(reasons)} of its {len(kernels)} kernels"}
     return json.dumps({"plans": {"unfused": {"kernels": kernels, "measured": measured}}})
 
 
