@@ -14,7 +14,8 @@ import sys
 
 
 def blocks(ops, _):
-    """A decoder block as 20 ops: norms, projections, attention from primitives, feed-forward."""
+    """A decoder block as 20 ops: norms, projections, attention from primitives with one head
+    of 128 elements, feed-forward."""
     tensors = {"x0": {"shape": ["T", "D"]}}
     lines = []
     stream = "x0"
@@ -31,22 +32,23 @@ def blocks(ops, _):
 
     while len(lines) < ops:
         h = op("rms_norm", [stream, weight("D")])
-        q = op("linear", [h, weight("D", "D")])
-        k = op("linear", [h, weight("D", "D")])
-        v = op("linear", [h, weight("D", "D")])
+        q = op("linear", [h, weight("H", "D")])
+        k = op("linear", [h, weight("H", "D")])
+        v = op("linear", [h, weight("H", "D")])
         s = op("matmul", [q, k], transpose_b=True)
         s = op("mul", [s, 0.125])
         m = op("max", [s], axis=-1, keepdim=True)
         e = op("exp", [op("sub", [s, m])])
         p = op("div", [e, op("sum", [e], axis=-1, keepdim=True)])
         a = op("matmul", [p, v])
-        a = op("linear", [a, weight("D", "D")])
+        a = op("linear", [a, weight("D", "H")])
         stream = op("add", [stream, a])
         h = op("rms_norm", [stream, weight("D")])
         g = op("silu", [op("linear", [h, weight("F", "D")])])
         u = op("mul", [g, op("linear", [h, weight("F", "D")])])
         stream = op("add", [stream, op("linear", [u, weight("D", "F")])])
-    return {"dims": {"T": 2048, "D": 1024, "F": 4096}, "tensors": tensors, "ops": lines[:ops]}
+    dims = {"T": 2048, "D": 1024, "H": 128, "F": 4096}
+    return {"dims": dims, "tensors": tensors, "ops": lines[:ops]}
 
 
 def random_dag(ops, rng, reach=None):
