@@ -12,23 +12,6 @@
 namespace fusecalc {
 namespace {
 
-// The op's device expression with the functions of quick.cuh, if they cover it.
-std::string in_quick_functions(std::string_view device, const Op& op) {
-  if (device == "a * $sigmoid(a)") return "quick_silu(a)";
-  if (device == "$gelu(a)") {
-    return op.attributes->approximate == GeluKind::kTanh ? "quick_gelu_tanh(a)" : "quick_gelu(a)";
-  }
-  constexpr std::array kQuick = {
-      std::pair{"$exp(a)", "quick_exp(a)"},         std::pair{"log(a)", "quick_log(a)"},
-      std::pair{"log1p(a)", "quick_log1p(a)"},      std::pair{"tanh(a)", "quick_tanh(a)"},
-      std::pair{"$sigmoid(a)", "quick_sigmoid(a)"}, std::pair{"a / b", "quick_divide(a, b)"},
-  };
-  for (const auto& [precise, quick] : kQuick) {
-    if (device == precise) return quick;
-  }
-  return std::string(device);
-}
-
 // The type that a pointwise op computes in: wide enough for its inputs and its result.
 ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, ComputeType result) {
   const bool selects = op.row->family == OpFamily::kWhere;
@@ -101,6 +84,9 @@ std::string Words::function(std::string_view word) const {
   if (word == "$exp") {
     return narrow && expression_.computed == ComputeType::kF32 ? "exp_narrow" : "exp";
   }
+  if (word == "$quick_gelu") {
+    return attributes_.approximate == GeluKind::kTanh ? "quick_gelu_tanh" : "quick_gelu";
+  }
   if (word != "$gelu") return {};
   if (attributes_.approximate == GeluKind::kExact) return "gelu_exact";
   return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
@@ -133,14 +119,13 @@ std::string_view device_expression(const Op& op, std::size_t k) {
 }
 
 Value evaluate(const Scope& scope, const Expression& expression) {
-  const Op& op = scope.op(expression.op);
   bool uniform = std::ranges::all_of(expression.inputs, &Value::uniform);
   const bool quick =
       scope.loop.matrix && scope.loop.matrix->quick && expression.computed == ComputeType::kF32;
   const bool accumulator_per_lane = scope.loop.row.width > 1 || !expression.accumulator.empty();
   const Words words(scope, expression);
   const std::string text = substitute(
-      quick ? in_quick_functions(expression.device, op) : std::string(expression.device),
+      quick && !expression.quick.empty() ? expression.quick : expression.device,
       [&](std::string_view found) {
         if (found == "$index" && expression.at.pattern != LanePattern::kUniform) uniform = false;
         if ((found == "s" || found == "$mean" || found == "$rstd") && accumulator_per_lane) {
@@ -158,6 +143,7 @@ Value pointwise(const Scope& scope, OpId id, std::size_t k, std::vector<Value> i
   const ComputeType computed = pointwise_type(op, inputs, result);
   return evaluate(scope, {.op = id,
                           .device = device_expression(op, k),
+                          .quick = k == 0 ? op.row->quick : std::string_view(),
                           .inputs = std::move(inputs),
                           .at = at,
                           .computed = computed,

@@ -14,6 +14,7 @@ namespace fusecalc {
 struct Expression {
   OpId op = kNone;
   std::string_view device;
+  std::string_view quick{};  // the same with the functions of kernels/quick.cuh; may be empty
   std::vector<Value> inputs{};
   Index at{};
   ComputeType computed = ComputeType::kF32;

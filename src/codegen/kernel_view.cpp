@@ -13,10 +13,11 @@ void cannot_generate(const Op& op, std::string_view why) {
 }
 
 KernelView::KernelView(const OpGraph& graph, PhaseFinder& finder, const Kernel& kernel)
-    : graph_(graph), kernel_(kernel), phases_(finder.find(kernel)) {
+    : graph_(graph), kernel_(kernel), phases_(finder.resolve(kernel).phases()) {
+  const ResolvedKernel resolved = finder.resolve(kernel);
   for (const OpId id : kernel_) {
     for (const TensorId output : op(id).outputs) {
-      if (finder.needed_outside(output)) needed_outside_.insert(output);
+      if (resolved.needed_outside(output)) needed_outside_.insert(output);
     }
   }
 }

@@ -140,10 +140,10 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
   if (!schedule.holds()) {
     // The end of a row takes longer than a round: where all rows are summed, teams are small enough
     // for many rounds.
-    constexpr std::uint64_t kLooks = 15;
+    constexpr std::uint64_t kRounds = 15;
     pattern(kMostThreads / 2);
     if (work.adds_up) {
-      const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kLooks));
+      const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kRounds));
       pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
     }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), device);

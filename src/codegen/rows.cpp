@@ -235,7 +235,7 @@ GeneratedKernel RowWriter::write() {
   result.cooperative = waits_;
   result.shared_bytes = shared_bytes();
   bool needs_again = false;
-  for (const Phases::Use& use : kernel_.phases().reads) needs_again = needs_again || use.looks > 1;
+  for (const Phases::Use& use : kernel_.phases().reads) needs_again = needs_again || use.passes > 1;
   if (needs_again && !schedule_.holds()) {
     result.gaps.fewer_reads =
         "rows too long for the chip are partly still in the L2 when they are read again";

@@ -194,7 +194,8 @@ std::vector<CompiledImage> compile_images(std::span<const KernelSource> sources,
     }
   };
   std::vector<std::future<void>> threads;
-  // Goes before the threads, whose ends are waited for: on the way out of here none begins anew.
+  // Destroyed before the threads, which are joined: after an exception no thread starts another
+  // job.
   struct Stop {
     std::atomic<std::size_t>& next;
     std::size_t end;

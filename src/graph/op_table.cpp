@@ -40,6 +40,11 @@ constexpr OpRow with_factors(OpRow row, std::uint8_t factors) {
   return row;
 }
 
+constexpr OpRow with_quick(OpRow row, std::string_view quick) {
+  row.quick = quick;
+  return row;
+}
+
 constexpr OpRow in_library(OpRow row, LibraryStep step) {
   row.library = step;
   return row;
@@ -91,10 +96,11 @@ constexpr std::array kRows = {
     with_factors(
         pointwise("mul", 2, kPromote, 1, "a * b", "a * b", [](In x, At) { return x[0] * x[1]; }),
         0b11),
-    with_factors(in_softmax(pointwise("div", 2, kFloat, 1, "a / b", "a / b",
-                                      [](In x, At) { return x[0] / x[1]; }),
-                            SoftmaxPart::kQuotient),
-                 0b01),
+    with_quick(with_factors(in_softmax(pointwise("div", 2, kFloat, 1, "a / b", "a / b",
+                                                 [](In x, At) { return x[0] / x[1]; }),
+                                       SoftmaxPart::kQuotient),
+                            0b01),
+               "quick_divide(a, b)"),
     pointwise("maximum", 2, kPromote, 1, "the larger of a and b", "larger(a, b)",
               [](In x, At) { return reference::larger(x[0], x[1]); }),
     pointwise("minimum", 2, kPromote, 1, "the smaller of a and b", "smaller(a, b)",
@@ -104,13 +110,16 @@ constexpr std::array kRows = {
     pointwise("neg", 1, kPromote, 1, "-x", "-a", [](In x, At) { return -x[0]; }),
     pointwise("abs", 1, kPromote, 1, "|x|", "magnitude(a)",
               [](In x, At) { return std::abs(x[0]); }),
-    in_softmax(pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
-                         [](In x, At) { return std::exp(x[0]); }),
-               SoftmaxPart::kExponential),
-    pointwise("log", 1, kFloat, 1, "natural logarithm", "log(a)",
-              [](In x, At) { return std::log(x[0]); }),
-    pointwise("log1p", 1, kFloat, 2, "log(1 + x)", "log1p(a)",
-              [](In x, At) { return std::log1p(x[0]); }),
+    with_quick(in_softmax(pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
+                                    [](In x, At) { return std::exp(x[0]); }),
+                          SoftmaxPart::kExponential),
+               "quick_exp(a)"),
+    with_quick(pointwise("log", 1, kFloat, 1, "natural logarithm", "log(a)",
+                         [](In x, At) { return std::log(x[0]); }),
+               "quick_log(a)"),
+    with_quick(pointwise("log1p", 1, kFloat, 2, "log(1 + x)", "log1p(a)",
+                         [](In x, At) { return std::log1p(x[0]); }),
+               "quick_log1p(a)"),
     pointwise("sqrt", 1, kFloat, 1, "square root", "sqrt(a)",
               [](In x, At) { return std::sqrt(x[0]); }),
     pointwise("rsqrt", 1, kFloat, 1, "1 / sqrt(x)", "rsqrt(a)",
@@ -118,10 +127,12 @@ constexpr std::array kRows = {
     pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$one / a", [](In x, At) { return 1 / x[0]; }),
     pointwise("sin", 1, kFloat, 1, "sine", "sin(a)", [](In x, At) { return std::sin(x[0]); }),
     pointwise("cos", 1, kFloat, 1, "cosine", "cos(a)", [](In x, At) { return std::cos(x[0]); }),
-    pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "tanh(a)",
-              [](In x, At) { return std::tanh(x[0]); }),
-    pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
-              [](In x, At) { return reference::sigmoid(x[0]); }),
+    with_quick(pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "tanh(a)",
+                         [](In x, At) { return std::tanh(x[0]); }),
+               "quick_tanh(a)"),
+    with_quick(pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
+                         [](In x, At) { return reference::sigmoid(x[0]); }),
+               "quick_sigmoid(a)"),
     in_library(pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
                          [](In x, At) { return reference::larger(x[0], 0); }),
                LibraryStep::kRelu),
@@ -132,10 +143,12 @@ constexpr std::array kRows = {
           .attributes = only(kApproximate),
           .summary = "x times the normal distribution at x, exact or by tanh",
           .device = "$gelu(a)",
+          .quick = "$quick_gelu(a)",
           .library = LibraryStep::kGelu,
           .reference = reference::gelu},
-    pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
-              [](In x, At) { return x[0] * reference::sigmoid(x[0]); }),
+    with_quick(pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
+                         [](In x, At) { return x[0] * reference::sigmoid(x[0]); }),
+               "quick_silu(a)"),
     pointwise("square", 1, kPromote, 1, "x * x", "a * a", [](In x, At) { return x[0] * x[0]; }),
     OpRow{.name = "clamp",
           .op_class = kPointwise,
@@ -253,7 +266,7 @@ constexpr std::array kRows = {
           .passes = 2,
           .holds_rows = false,  // a channel is spread over all samples
           .attributes = kMode | kEps,
-          .summary = "per channel (x, weight, bias, and mean, variance to infer)",
+          .summary = "per channel (x, weight, bias, and mean, variance for inference)",
           .device = "(a - $mean) * $rstd * $weight + $bias",
           .device_more = {"s.mean", "s.variance"},
           .accumulator = Accumulator::kMoments,

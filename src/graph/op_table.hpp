@@ -98,7 +98,7 @@ struct OpRow {
   std::uint8_t max_outputs = 1;
   // Floating-point operations per element of the space it loops over; contractions count their own.
   std::uint8_t flops = 0;
-  // Looks at its input: 2 where every result of a row needs the whole row first.
+  // Passes over its input: 2 if every result of a row needs the whole row first.
   std::uint8_t passes = 1;
   // Whether a row can be kept on chip for the second look, if it fits.
   bool holds_rows = true;
@@ -108,9 +108,12 @@ struct OpRow {
   AttributeSet attributes = 0;
   std::string_view summary;
   // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the
-  // inputs' elements, s what a row left behind, $name an attribute or what codegen/text.cpp lists.
+  // inputs' elements, s what a row left behind, $name an attribute or a word of codegen/expressions.cpp.
   std::string_view device{};
   std::array<std::string_view, 2> device_more{};
+  // The first result with the functions of kernels/quick.cuh, for epilogues in f32; empty where
+  // they do not cover it.
+  std::string_view quick{};
   // What is kept of a row while its elements are read; kNone for losses that only add up.
   Accumulator accumulator = Accumulator::kNone;
   bool per_channel = false;  // the inputs after the first lie along axis 1

@@ -8,9 +8,9 @@ namespace {
 
 class AttentionMatch {
  public:
-  AttentionMatch(const PhaseFinder& phases, const Kernel& kernel, OpId scores, OpId weighted)
-      : phases_(phases),
-        graph_(phases.graph()),
+  AttentionMatch(const ResolvedKernel& resolved, const Kernel& kernel, OpId scores, OpId weighted)
+      : resolved_(resolved),
+        graph_(resolved.graph()),
         kernel_(kernel),
         scores_(scores),
         weighted_(weighted) {}
@@ -32,7 +32,7 @@ class AttentionMatch {
     for (const OpId id : kernel_) {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
-      const bool between = between_[phases_.index_of(id)];
+      const bool between = between_[resolved_.index_of(id)];
       if (between && needed_outside(op)) return {Obstacle::kScoresNeeded, scores_, weighted_};
       if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) {
@@ -48,7 +48,7 @@ class AttentionMatch {
       if (is_softmax_sum(id)) ++written_out;
     }
     if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
-    // Written out, it has a maximum and a sum; no other look at the rows is taken.
+    // Written out, it has a maximum and a sum; there is no other reduction of the rows.
     const bool one = whole + written_out == 1 && reductions == 2 * written_out;
     return one ? Verdict{} : two;
   }
@@ -60,12 +60,12 @@ class AttentionMatch {
     const TensorId tensor = graph_.ops[id].operands[operand].tensor;
     if (tensor == kNone) return kNone;
     const OpId producer = graph_.value_of(tensor).producer;
-    return producer != kNone && phases_.contains(producer) ? producer : kNone;
+    return producer != kNone && resolved_.contains(producer) ? producer : kNone;
   }
 
   bool needed_outside(const Op& op) const {
     return std::ranges::any_of(op.outputs,
-                               [&](TensorId output) { return phases_.needed_outside(output); });
+                               [&](TensorId output) { return resolved_.needed_outside(output); });
   }
 
   std::uint64_t result_elements() const {
@@ -81,8 +81,8 @@ class AttentionMatch {
       open.pop_back();
       for (std::size_t i = 0; i < graph_.ops[id].operands.size(); ++i) {
         const OpId producer = producer_of(id, i);
-        if (producer == kNone || between_[phases_.index_of(producer)]) continue;
-        between_[phases_.index_of(producer)] = true;
+        if (producer == kNone || between_[resolved_.index_of(producer)]) continue;
+        between_[resolved_.index_of(producer)] = true;
         open.push_back(producer);
       }
     }
@@ -118,13 +118,13 @@ class AttentionMatch {
                                  graph_.tensors[graph_.ops[difference].operands[0].tensor].value;
     const std::span<const OpId> readers = graph_.readers[op.outputs[0]];
     const bool divides = readers.size() == 1 && is(readers[0], SoftmaxPart::kQuotient) &&
-                         phases_.contains(readers[0]) &&
+                         resolved_.contains(readers[0]) &&
                          producer_of(readers[0], 0) == exponential &&
                          producer_of(readers[0], 1) == id;
     return same_scores && divides;
   }
 
-  const PhaseFinder& phases_;
+  const ResolvedKernel& resolved_;
   const OpGraph& graph_;
   const Kernel& kernel_;
   OpId scores_;
@@ -134,9 +134,9 @@ class AttentionMatch {
 
 }  // namespace
 
-Verdict check_attention(const PhaseFinder& phases, const Kernel& kernel, OpId scores,
+Verdict check_attention(const ResolvedKernel& resolved, const Kernel& kernel, OpId scores,
                         OpId weighted) {
-  return AttentionMatch(phases, kernel, scores, weighted).run();
+  return AttentionMatch(resolved, kernel, scores, weighted).run();
 }
 
 }  // namespace fusecalc

@@ -7,7 +7,7 @@ namespace fusecalc {
 // Whether a kernel around two contractions is the attention pattern: scores = q k^T, elementwise
 // work, a softmax over the keys (as one op or as max, sub, exp, sum, div), elementwise work, then
 // the product with v. Such a kernel runs with an online softmax; the scores never leave the chip.
-Verdict check_attention(const PhaseFinder& phases, const Kernel& kernel, OpId scores,
+Verdict check_attention(const ResolvedKernel& resolved, const Kernel& kernel, OpId scores,
                         OpId weighted);
 
 }  // namespace fusecalc

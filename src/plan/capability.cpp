@@ -11,16 +11,17 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   return graph.outline[id].has_kernel ? Verdict{} : Verdict{Obstacle::kEmpty, id};
 }
 
-Verdict check_limits(PhaseFinder& finder, const Kernel& kernel, std::uint64_t on_chip_bytes) {
-  const OpGraph& graph = finder.graph();
-  const Phases& phases = finder.find(kernel);
+Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
+                     std::uint64_t on_chip_bytes) {
+  const OpGraph& graph = resolved.graph();
+  const Phases& phases = resolved.phases();
   bool writes = false;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     if (phases.written[i] == 0) continue;
     writes = true;
     for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
       // Two threads would write one byte.
-      if (is_packed(result.dtype) && finder.needed_outside(i, result)) {
+      if (is_packed(result.dtype) && resolved.needed_outside(i, result)) {
         return {Obstacle::kPacked, kernel[i]};
       }
     }

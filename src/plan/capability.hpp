@@ -14,7 +14,8 @@ Verdict check_op(const OpGraph& graph, OpId id);
 
 // Whether our kernels can write the results of a kernel of such ops, and hold the heads of its
 // attention ops.
-Verdict check_limits(PhaseFinder& finder, const Kernel& kernel, std::uint64_t on_chip_bytes);
+Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
+                     std::uint64_t on_chip_bytes);
 
 // Bytes on chip of attention by ordinary arithmetic, for tiles of so many queries and keys.
 constexpr std::uint64_t attention_tile_bytes(std::uint64_t tile, std::uint64_t size,

@@ -86,9 +86,9 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   path.erase(path.begin(), std::ranges::find(path, k));
   std::ranges::reverse(path);
   std::rotate(path.begin(), std::ranges::min_element(path), path.end());
-  std::vector<Kernel> circle;
-  for (const std::uint32_t member : path) circle.push_back(kernels[member]);
-  kernels = std::move(circle);
+  std::vector<Kernel> cycle;
+  for (const std::uint32_t member : path) cycle.push_back(kernels[member]);
+  kernels = std::move(cycle);
   return false;
 }
 

@@ -25,7 +25,7 @@ struct FusionPlan {
 FusionPlan unfused_plan(const OpGraph& graph);
 
 // Puts the kernels into an order in which they can run, the earliest first. Where there is none,
-// returns false and leaves in `kernels` those that wait for each other in a circle, in its order.
+// returns false and leaves in `kernels` those that form a cycle, in its order.
 [[nodiscard]] bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels);
 
 }  // namespace fusecalc

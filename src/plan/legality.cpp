@@ -20,13 +20,13 @@ constexpr std::size_t kMostTensors = 96;
 constexpr std::uint64_t kTileRows = 64;
 constexpr std::uint64_t kAccumulatorBytes = 4;
 
-using Edge = PhaseFinder::Edge;
+using Edge = ResolvedKernel::Edge;
 
 // One check of one kernel. Each step returns what stands in the way, or nothing.
 class Check {
  public:
   Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
-      : finder_(finder),
+      : resolved_(finder.resolve(kernel)),
         graph_(finder.graph()),
         outline_(finder.graph().outline),
         kernel_(kernel),
@@ -36,12 +36,12 @@ class Check {
     if (kernel_.size() < 2) return {};
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
     if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
-    return rules_.launchable ? check_limits(finder_, kernel_, rules_.on_chip_bytes) : Verdict{};
+    return rules_.launchable ? check_limits(resolved_, kernel_, rules_.on_chip_bytes) : Verdict{};
   }
 
   Verdict run_launch() {
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
-    const Verdict limits = check_limits(finder_, kernel_, rules_.on_chip_bytes);
+    const Verdict limits = check_limits(resolved_, kernel_, rules_.on_chip_bytes);
     if (!limits.legal()) return limits;
     // A single op breaks no rule of fusion.
     return kernel_.size() < 2 ? Verdict{} : check_fusion();
@@ -50,11 +50,13 @@ class Check {
  private:
   const Op& op(OpId id) const { return graph_.ops[id]; }
   const Outline::Step& step(OpId id) const { return outline_[id]; }
-  std::uint8_t phase_of(OpId id) const { return phases_->runs_in[finder_.index_of(id)]; }
+  std::uint8_t phase_of(OpId id) const { return phases_->runs_in[resolved_.index_of(id)]; }
 
-  std::span<const Edge> edges_of(OpId id) const { return finder_.edges_of(finder_.index_of(id)); }
+  std::span<const Edge> edges_of(OpId id) const {
+    return resolved_.edges_of(resolved_.index_of(id));
+  }
 
-  bool feeds_inside(OpId id) const { return finder_.feeds_inside(finder_.index_of(id)); }
+  bool feeds_inside(OpId id) const { return resolved_.feeds_inside(resolved_.index_of(id)); }
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {
@@ -81,7 +83,7 @@ class Check {
     return is_float(dtype) && dtype != DType::kF64;
   }
 
-  PhaseFinder& finder_;
+  const ResolvedKernel resolved_;
   const OpGraph& graph_;
   const Outline& outline_;
   const Kernel& kernel_;
@@ -103,11 +105,10 @@ Verdict Check::check_ops() {
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
-  finder_.enter(kernel_);
   if (const Verdict order = check_contractions(); !order.legal()) return order;
-  if (finder_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
+  if (resolved_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
-  phases_ = &finder_.find(kernel_);
+  phases_ = &resolved_.phases();
   if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
@@ -137,7 +138,7 @@ bool Check::connected() const {
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    for (const Edge& edge : finder_.edges_of(i)) {
+    for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside()) {
         join(i, edge.maker);
         continue;
@@ -184,7 +185,7 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
-  if (phase_of(to) == 0 && phases_->ready_in[finder_.index_of(from)] == 0) return {};
+  if (phase_of(to) == 0 && phases_->ready_in[resolved_.index_of(from)] == 0) return {};
   // From here on the value comes out of a reduction, directly or not.
   const Access access = reader.access;
   const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
@@ -225,7 +226,7 @@ Verdict Check::check_spaces() const {
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
-    const bool inside_only = phases_->written[finder_.index_of(id)] == 0 && feeds_inside(id);
+    const bool inside_only = phases_->written[resolved_.index_of(id)] == 0 && feeds_inside(id);
     if (!inside_only && (!widest || step(id).work > step(*widest).work)) widest = id;
     if (!step(id).reduces()) continue;
     const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
@@ -241,8 +242,8 @@ Verdict Check::check_spaces() const {
     const bool normalises =
         step(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside =
-        feeds_inside(id) && (step(id).work < space || phases_->written[finder_.index_of(id)] == 0);
+    const bool for_inside = feeds_inside(id) && (step(id).work < space ||
+                                                 phases_->written[resolved_.index_of(id)] == 0);
     const bool other_rows = phase_of(id) > 0 && normalises;
     if (other_rows || (!of_rows && !for_inside)) return {Obstacle::kSpaces, leader, id};
   }
@@ -265,14 +266,14 @@ Verdict Check::check_grid() const {
 // Whether an op needs, directly or not, what an earlier one of this kernel makes.
 bool Check::works_on(OpId id, OpId earlier) const {
   std::bitset<kMostOps> needed;
-  needed[finder_.index_of(id)] = true;
-  for (std::size_t i = finder_.index_of(id); i > finder_.index_of(earlier); --i) {
+  needed[resolved_.index_of(id)] = true;
+  for (std::size_t i = resolved_.index_of(id); i > resolved_.index_of(earlier); --i) {
     if (!needed[i]) continue;
-    for (const Edge& edge : finder_.edges_of(i)) {
+    for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside()) needed[edge.maker] = true;
     }
   }
-  return needed[finder_.index_of(earlier)];
+  return needed[resolved_.index_of(earlier)];
 }
 
 // What the main loops of contractions read and what is made of their results.
@@ -294,7 +295,7 @@ Verdict Check::check_contractions() const {
     return {Obstacle::kSecondContraction, contractions[0], contractions[1]};
   }
   if (contractions.size() == 2) {
-    const Verdict verdict = check_attention(finder_, kernel_, contractions[0], contractions[1]);
+    const Verdict verdict = check_attention(resolved_, kernel_, contractions[0], contractions[1]);
     if (!verdict.legal()) return verdict;
     const bool last = contractions[1] == kernel_.back();
     if (!rules_.epilogues && !last) {
@@ -321,7 +322,7 @@ Verdict Check::check_epilogue(OpId contraction) const {
       follows[i] = true;
       continue;
     }
-    for (const Edge& edge : finder_.edges_of(i)) {
+    for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside() && follows[edge.maker]) follows[i] = true;
     }
     const bool picks = step(id).op_class == OpClass::kNormalise && follows[i];
@@ -338,7 +339,7 @@ Verdict Check::check_epilogue(OpId contraction) const {
     const bool single =
         step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
         (op(id).row->accumulator != Accumulator::kNone || op(id).row->family == OpFamily::kLoss);
-    if (single) return {Obstacle::kEpilogueFolds, contraction, id};
+    if (single) return {Obstacle::kEpilogueAccumulator, contraction, id};
   }
   return {};
 }
@@ -348,7 +349,7 @@ Verdict Check::check_epilogue_spaces(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (id == contraction) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool written = phases_->written[finder_.index_of(id)] > 0;
+    const bool written = phases_->written[resolved_.index_of(id)] > 0;
     const bool for_inside = step(id).work < space && feeds_inside(id) && !written;
     if (step(id).work != space && !of_rows && !for_inside) {
       return {Obstacle::kSpaces, contraction, id};
@@ -364,9 +365,9 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (!step(id).reduces()) continue;
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
-    const bool folds =
+    const bool reduces =
         step(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
-    if (!folds) return {Obstacle::kEpilogueFolds, contraction, id};
+    if (!reduces) return {Obstacle::kEpilogueAccumulator, contraction, id};
     const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
     if (picks) return {Obstacle::kEpilogueMovement, contraction, id};
     if (reduction != contraction) return {Obstacle::kEpilogueSecond, contraction, id};
@@ -382,7 +383,7 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   const std::uint64_t columns = product.matrix.columns;
   const bool is_matrix = is_matrix_product(product.row->family);
   const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
-  // Columns that are folded lie in one matrix.
+  // Columns that are reduced lie in one matrix.
   const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||
                          product.matrix.rows % rows.row_length() == 0;
   const bool fits_tiles = is_matrix && reduced_runs == 1 && rows.runs.back().extent == columns &&
@@ -394,8 +395,8 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
       rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= rules_.on_chip_bytes;
   if (held) return {};
   for (const OpId id : kernel_) {
-    const bool looks_again = step(id).passes > 1 || (phase_of(id) > 0 && step(id).work == space);
-    if (looks_again) return {Obstacle::kEpilogueHolds, contraction, id};
+    const bool reads_again = step(id).passes > 1 || (phase_of(id) > 0 && step(id).work == space);
+    if (reads_again) return {Obstacle::kEpilogueHolds, contraction, id};
   }
   return {};
 }

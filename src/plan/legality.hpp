@@ -43,7 +43,7 @@ enum class Obstacle : std::uint8_t {
   kEpilogueOrder,
   kEpilogueRows,
   kEpilogueHolds,
-  kEpilogueFolds,
+  kEpilogueAccumulator,
   kEpilogueSecond,
   kEpilogueTypes,
   kLibraryContraction,

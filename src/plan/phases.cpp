@@ -33,8 +33,12 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       places_(graph.ops.size()),
       slots_(graph.tensors.size()) {}
 
-void PhaseFinder::enter(const Kernel& kernel) {
-  if (kernel == kernel_) return;
+ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
+  if (kernel != kernel_) resolve_operands(kernel);
+  return {*this, current_};
+}
+
+void PhaseFinder::resolve_operands(const Kernel& kernel) {
   kernel_ = kernel;
   known_ = false;
   ++current_;
@@ -98,9 +102,9 @@ bool PhaseFinder::feeds_inside(std::size_t place) const {
                      [](const Made& made) { return made.readers > 0; });
 }
 
-const Phases& PhaseFinder::find(const Kernel& kernel) {
-  enter(kernel);
+const Phases& PhaseFinder::phases() {
   if (known_) return phases_;
+  const Kernel& kernel = kernel_;
   known_ = true;
   phases_.rows.runs.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
@@ -109,7 +113,7 @@ const Phases& PhaseFinder::find(const Kernel& kernel) {
   run_forward(kernel);
   run_backward(kernel);
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
-    phases_.reads[i].looks =
+    phases_.reads[i].passes =
         static_cast<std::uint32_t>(std::max(1, std::popcount(read_phases_[i])));
   }
   if (!phases_.rows.empty() && !phases_.contracts) find_held(kernel);
@@ -219,9 +223,9 @@ void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_
 }
 
 // Full-size values only: those must be held from one look to the next.
-void PhaseFinder::find_looks(const Kernel& kernel) {
-  read_looks_.assign(phases_.reads.size(), {});
-  made_looks_.assign(made_.size(), {});
+void PhaseFinder::find_read_ranges(const Kernel& kernel) {
+  read_ranges_.assign(phases_.reads.size(), {});
+  made_ranges_.assign(made_.size(), {});
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Outline::Step& step = outline_[kernel[i]];
     const bool twice = step.reduces() && step.passes > 1;
@@ -231,9 +235,9 @@ void PhaseFinder::find_looks(const Kernel& kernel) {
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
-      Looks& looks = edge.inside() ? made_looks_[edge.value] : read_looks_[edge.value];
-      looks.first = std::min(looks.first, phases_.runs_in[i]);
-      looks.last = std::max(looks.last, last);
+      PhaseRange& range = edge.inside() ? made_ranges_[edge.value] : read_ranges_[edge.value];
+      range.first = std::min(range.first, phases_.runs_in[i]);
+      range.last = std::max(range.last, last);
     }
   }
 }
@@ -242,7 +246,7 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   std::uint8_t last = 0;
   for (const std::uint8_t phase : phases_.ready_in) last = std::max(last, phase);
   if (last == 0) return;
-  find_looks(kernel);
+  find_read_ranges(kernel);
   // Bytes held from each phase to the next.
   std::array<std::uint64_t, kLastPhase + 1> held{};
   const auto hold = [&](DType dtype, std::uint64_t from, std::uint64_t to) {
@@ -254,12 +258,12 @@ void PhaseFinder::find_held(const Kernel& kernel) {
     }
   };
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
-    hold(phases_.reads[i].dtype, read_looks_[i].first, read_looks_[i].last);
+    hold(phases_.reads[i].dtype, read_ranges_[i].first, read_ranges_[i].last);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     std::uint32_t made = first_made_[i];
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
-      hold(result.dtype, phases_.ready_in[i], made_looks_[made++].last);
+      hold(result.dtype, phases_.ready_in[i], made_ranges_[made++].last);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

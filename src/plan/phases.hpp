@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -20,7 +21,7 @@ struct Phases {
     DType dtype = DType::kF32;
     std::uint64_t size = 0;      // elements of the value
     std::uint64_t elements = 0;  // touched by the kernel's ops
-    std::uint32_t looks = 1;     // phases that need it where nothing is held
+    std::uint32_t passes = 1;    // phases that need it if nothing is held
   };
 
   RowLayout rows;                      // of its reductions; empty where there is none
@@ -34,19 +35,13 @@ struct Phases {
   bool never_fits = false;       // an op's rows cannot be held
 };
 
-// Works out the phases of kernels of one graph. Keeps scratch memory, so one object serves many
-// kernels (not at the same time).
-class PhaseFinder {
+class PhaseFinder;
+
+// One kernel with its operands resolved: what its ops read and make, and what is needed outside. It
+// refers to memory of the PhaseFinder that made it, and is valid until that resolves another
+// kernel; an assertion finds later use.
+class ResolvedKernel {
  public:
-  explicit PhaseFinder(const OpGraph& graph);
-
-  const OpGraph& graph() const { return graph_; }
-
-  // Whether the op is in the kernel given to the last enter() or find().
-  bool contains(OpId op) const { return places_[op].stamp == current_; }
-  // Its place there.
-  std::size_t index_of(OpId op) const { return places_[op].index; }
-
   // What an op of the kernel reads.
   struct Edge {
     const Outline::Input* input = nullptr;
@@ -56,28 +51,59 @@ class PhaseFinder {
     bool inside() const { return maker != kNone; }
   };
 
-  // Of the op at this place in the kernel.
+  const OpGraph& graph() const;
+  bool contains(OpId op) const;
+  // An op's place in the kernel, in which it must be.
+  std::size_t index_of(OpId op) const;
+  // Of the op at this place.
+  std::span<const Edge> edges_of(std::size_t place) const;
+  // Whether an op of the kernel reads a result of the one at this place.
+  bool feeds_inside(std::size_t place) const;
+  // How many values it reads from outside.
+  std::size_t reads() const;
+  // Whether an op outside of the kernel, or the graph's caller, needs this result of the op at this
+  // place.
+  bool needed_outside(std::size_t place, const Outline::Result& result) const;
+  bool needed_outside(TensorId output) const;
+  // Worked out when first asked for.
+  const Phases& phases() const;
+
+ private:
+  friend class PhaseFinder;
+  ResolvedKernel(PhaseFinder& finder, std::uint32_t stamp) : finder_(&finder), stamp_(stamp) {}
+  // The finder, which must not have resolved another kernel since.
+  PhaseFinder& finder() const;
+
+  PhaseFinder* finder_;
+  std::uint32_t stamp_;
+};
+
+// Works out the phases of kernels of one graph. Keeps scratch memory, so one object serves many
+// kernels, one after the other.
+class PhaseFinder {
+ public:
+  explicit PhaseFinder(const OpGraph& graph);
+
+  const OpGraph& graph() const { return graph_; }
+
+  // Resolving the kernel that was resolved last costs nothing.
+  ResolvedKernel resolve(const Kernel& kernel);
+
+ private:
+  friend class ResolvedKernel;
+  using Edge = ResolvedKernel::Edge;
+
+  bool contains(OpId op) const { return places_[op].stamp == current_; }
+  std::size_t index_of(OpId op) const { return places_[op].index; }
   std::span<const Edge> edges_of(std::size_t place) const {
     return {edges_.data() + first_edge_[place], first_edge_[place + 1] - first_edge_[place]};
   }
-
-  // Whether an op of the kernel reads a result of the one at this place.
   bool feeds_inside(std::size_t place) const;
-
-  // How many values it reads from outside.
-  std::size_t reads() const { return phases_.reads.size(); }
-
-  // Makes this the kernel that the questions above and below are about; find() does so, too.
-  void enter(const Kernel& kernel);
-
-  // The result is valid until the next call; asking again for the same kernel costs nothing.
-  const Phases& find(const Kernel& kernel);
-
-  // Whether somebody outside of the kernel needs this result of the op at this place.
   bool needed_outside(std::size_t place, const Outline::Result& result) const;
   bool needed_outside(TensorId output) const;
+  const Phases& phases();
 
- private:
+  void resolve_operands(const Kernel& kernel);
   void run_forward(const Kernel& kernel);
   void run_backward(const Kernel& kernel);
   void find_held(const Kernel& kernel);
@@ -96,13 +122,13 @@ class PhaseFinder {
     std::uint32_t readers = 0;  // of the kernel's ops
     std::uint32_t last_reader = kNone;
   };
-  // The phases in which ops of the kernel look at something.
-  struct Looks {
+  // The first and the last phase in which ops of the kernel read a value.
+  struct PhaseRange {
     std::uint8_t first = std::numeric_limits<std::uint8_t>::max();
     std::uint8_t last = 0;
   };
   std::uint32_t made_by(std::size_t place, TensorId value) const;
-  void find_looks(const Kernel& kernel);
+  void find_read_ranges(const Kernel& kernel);
 
   const OpGraph& graph_;
   const Outline& outline_;
@@ -114,7 +140,7 @@ class PhaseFinder {
   // Of each op, and the end.
   std::vector<std::uint32_t> first_edge_;
   std::vector<std::uint32_t> first_made_;
-  Kernel kernel_;       // the last one asked for
+  Kernel kernel_;       // the last one resolved
   bool known_ = false;  // whether its phases are
   Phases phases_;
   std::uint64_t space_ = 0;  // elements of the rows together
@@ -122,8 +148,31 @@ class PhaseFinder {
   std::vector<std::uint64_t> needed_in_;
   std::vector<std::uint64_t> demanded_;
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
-  std::vector<Looks> read_looks_;           // parallel to phases_.reads
-  std::vector<Looks> made_looks_;           // parallel to made_
+  std::vector<PhaseRange> read_ranges_;     // parallel to phases_.reads
+  std::vector<PhaseRange> made_ranges_;     // parallel to made_
 };
+
+inline PhaseFinder& ResolvedKernel::finder() const {
+  assert(stamp_ == finder_->current_);
+  return *finder_;
+}
+
+inline const OpGraph& ResolvedKernel::graph() const { return finder_->graph(); }
+inline bool ResolvedKernel::contains(OpId op) const { return finder().contains(op); }
+inline std::size_t ResolvedKernel::index_of(OpId op) const { return finder().index_of(op); }
+inline std::span<const ResolvedKernel::Edge> ResolvedKernel::edges_of(std::size_t place) const {
+  return finder().edges_of(place);
+}
+inline bool ResolvedKernel::feeds_inside(std::size_t place) const {
+  return finder().feeds_inside(place);
+}
+inline std::size_t ResolvedKernel::reads() const { return finder().phases_.reads.size(); }
+inline bool ResolvedKernel::needed_outside(std::size_t place, const Outline::Result& result) const {
+  return finder().needed_outside(place, result);
+}
+inline bool ResolvedKernel::needed_outside(TensorId output) const {
+  return finder().needed_outside(output);
+}
+inline const Phases& ResolvedKernel::phases() const { return finder().phases(); }
 
 }  // namespace fusecalc

@@ -48,10 +48,10 @@ Bytes TrafficCounter::bytes(const Kernel& kernel) {
 }
 
 void TrafficCounter::count_reads(const Kernel& kernel) {
-  const Phases& phases = phases_.find(kernel);
+  const Phases& phases = phases_.resolve(kernel).phases();
   const bool once = rows_fit(phases);
   for (const Phases::Use& use : phases.reads) {
-    const std::uint32_t passes = once ? 1 : use.looks;
+    const std::uint32_t passes = once ? 1 : use.passes;
     std::uint64_t bytes = bytes_of(use.dtype, use.elements);
     if (!checked_multiply(bytes, passes)) bytes = kMaxCount;
     add(traffic_.bytes.read, bytes, kernel);
@@ -61,11 +61,12 @@ void TrafficCounter::count_reads(const Kernel& kernel) {
 
 void TrafficCounter::count_writes(const Kernel& kernel) {
   const OpGraph& graph = this->graph();
-  const Phases& phases = phases_.find(kernel);
+  const ResolvedKernel resolved = phases_.resolve(kernel);
+  const Phases& phases = resolved.phases();
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     if (phases.written[i] == 0) continue;
     for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
-      if (!phases_.needed_outside(i, result)) continue;
+      if (!resolved.needed_outside(i, result)) continue;
       const std::uint64_t bytes = bytes_of(result.dtype, result.writes);
       // Several versions of the same memory: the last one is kept, the largest write counts.
       KernelTraffic::Entry* earlier = nullptr;

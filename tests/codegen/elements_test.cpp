@@ -123,7 +123,7 @@ TEST_CASE("pointers are numbered as they are asked for, and const where memory i
 
 TEST_CASE("a view of a kernel stays what it was when the finder goes on to another") {
   Written kernel(kChain);
-  kernel.finder.find({0});
+  kernel.finder.resolve({0});
   CHECK(kernel.view.contains(1));
   CHECK(!kernel.view.needed_outside(kernel.output(0)));
   CHECK(kernel.view.needed_outside(kernel.output(1)));
