@@ -8,6 +8,7 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -66,10 +67,20 @@ Results read_folder(const std::string& folder, bool any_version) {
   constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
   std::vector<fs::path> paths;
   std::error_code error;
+  std::set<fs::path> visited = {fs::canonical(folder, error)};  // links may lead back
   for (fs::recursive_directory_iterator entry(folder, kFollow, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code unknown;  // a link to nothing is read, and refused there
-    if (is_json(entry->path()) && !entry->is_directory(unknown)) paths.push_back(entry->path());
+    if (entry->is_directory(unknown)) {
+      if (!visited.insert(fs::canonical(entry->path(), unknown)).second) {
+        entry.disable_recursion_pending();
+      }
+    } else if (is_json(entry->path())) {
+      if (entry->exists(unknown) && !entry->is_regular_file(unknown)) {
+        throw Error(Fault::kBadInput, printable(entry->path().string()) + ": not a regular file");
+      }
+      paths.push_back(entry->path());
+    }
   }
   if (error) throw Error(Fault::kBadInput, printable(folder) + ": " + error.message());
   std::ranges::sort(paths);

@@ -95,8 +95,8 @@ void AttentionWriter::write_sm90() {
 }
 
 void AttentionWriter::write_sm80() {
-  const std::uint32_t rows = head_ <= 128 ? 128 : 64;
-  const std::uint32_t keys = head_ <= 128 ? 64 : 32;
+  const std::uint64_t rows = head_ <= 128 ? 128 : 64;
+  const std::uint64_t keys = head_ <= 128 ? 64 : 32;
   const KernelFacts facts{.threads = rows * 2,
                           .shared_bytes = (rows + 2 * keys) * head_ * 2,
                           .tile_rows = rows,

@@ -115,9 +115,11 @@ class DocumentComparer {
     add_headline(std::string(name_of(PlanKind::kUnfused)), before_.unfused, after_.unfused);
     add_headline(before_.plan == after_.plan ? after_.plan : before_.plan + " -> " + after_.plan,
                  before_.fused, after_.fused);
-    if (!before_.plan.empty() && after_.plan.empty()) {
+    const bool named = before_.plans.empty() || find(before_, before_.plan) == nullptr ||
+                       find(after_, after_.plan) != nullptr;
+    if (!named || (!before_.plan.empty() && after_.plan.empty())) {
       start_plan("", "", Change::kSame);
-      add_missing(Figure::kSpec, "the plan that the result is about is not named");
+      add_missing(Figure::kSpec, "the plan that the result is about is not one of its plans");
     }
   }
 
@@ -176,6 +178,7 @@ class DocumentComparer {
     if (match.before.empty() || match.after.empty()) {
       const bool added = match.before.empty();
       add_unpaired(added ? now.bytes : then.bytes);
+      if (added) add_unlaunchable(std::nullopt, now.cannot_launch);
       return;
     }
     const std::size_t first = comparison_.findings.size();
@@ -237,7 +240,7 @@ class DocumentComparer {
   static bool adds_up(const PlanFigures& plan) {
     std::optional<std::uint64_t> sum = 0;
     for (const KernelFigures& kernel : plan.kernels) add_to(sum, kernel.bytes);
-    return !sum || !plan.bytes || *sum >= *plan.bytes;
+    return !plan.bytes || (sum && *sum >= *plan.bytes);
   }
 
   // True if both sides have the figure; if only one has, it is recorded as unknown.

@@ -11,6 +11,9 @@ Ruling rule(std::uint64_t before, std::uint64_t after, bool allowed, Ruling with
   return after > before ? Ruling::kWorse : Ruling::kBetter;
 }
 
+// By how much a is larger than b.
+std::uint64_t excess(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
 }  // namespace
@@ -38,8 +41,10 @@ Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
   // scatter more than that say nothing about a regression, and must not hide it.
   const bool grew = after.median > before.median;
   const std::uint64_t most = before.median / 4;
-  const std::uint64_t earlier = distance(before.median, grew ? before.p90 : before.p10);
-  const std::uint64_t later = distance(after.median, grew ? after.p10 : after.p90);
+  const std::uint64_t earlier =
+      grew ? excess(before.p90, before.median) : excess(before.median, before.p10);
+  const std::uint64_t later =
+      grew ? excess(after.median, after.p10) : excess(after.p90, after.median);
   const std::uint64_t excused = std::min(earlier, most) + std::min(later, most);
   const bool overlap = distance(before.median, after.median) <= excused;
   return ruling != Ruling::kSame && overlap ? Ruling::kNoise : ruling;

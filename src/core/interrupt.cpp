@@ -100,12 +100,9 @@ RemoveOnSignal::~RemoveOnSignal() {
 
 DelaySignals::DelaySignals() {
   const sigset_t set = ending_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
 }
 
-DelaySignals::~DelaySignals() {
-  const sigset_t set = ending_signals();
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-}
+DelaySignals::~DelaySignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace fusecalc

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <string>
 
@@ -32,6 +33,9 @@ class DelaySignals {
   DelaySignals(const DelaySignals&) = delete;
   DelaySignals& operator=(const DelaySignals&) = delete;
   ~DelaySignals();
+
+ private:
+  sigset_t before_{};
 };
 
 }  // namespace fusecalc

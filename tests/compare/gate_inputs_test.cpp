@@ -1,6 +1,7 @@
 // What `fusecalc compare` takes and refuses, and what it writes, through the real binary.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -119,6 +120,15 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
   std::filesystem::create_directories(folder / "new/deep/er");
   write_file(folder / "new/deep/er/d.json", result);
   CHECK(run({"base", "new"}).exit_code == 0);
+  // Links that lead back are followed once, and a pipe is not waited for.
+  std::filesystem::create_directory_symlink(".", folder / "new/again");
+  std::filesystem::create_directory_symlink(".", folder / "new/and_again");
+  CHECK(run({"base", "new"}).exit_code == 0);
+  std::filesystem::remove(folder / "new/again");
+  std::filesystem::remove(folder / "new/and_again");
+  REQUIRE(::mkfifo((folder / "new/pipe.json").c_str(), 0600) == 0);
+  CHECK(run({"base", "new"}).err == "fusecalc: new/pipe.json: not a regular file\n");
+  std::filesystem::remove(folder / "new/pipe.json");
   std::filesystem::remove_all(folder / "base/deep");
   std::filesystem::remove_all(folder / "new/deep");
   write_file(folder / "new/c.json", result);

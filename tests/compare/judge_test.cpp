@@ -65,6 +65,9 @@ TEST_CASE("times: beyond the percentage, and only if the p10 to p90 ranges do no
   CHECK(judge_time(base, time(200, 90, 300), kFive) == Ruling::kWorse);
   CHECK(judge_time(base, time(1000, 10, 9000), kFive) == Ruling::kWorse);
   CHECK(judge_time(time(100, 1, 9000), time(1000, 10, 9000), kFive) == Ruling::kWorse);
+  // Ranges that do not hold their median excuse nothing.
+  CHECK(judge_time(base, time(124, 160, 200), kFive) == Ruling::kWorse);
+  CHECK(judge_time(time(100, 10, 20), time(124, 123, 125), kFive) == Ruling::kWorse);
   CHECK(judge_time(base, time(128, 50, 300), kFive) == Ruling::kNoise);  // 3 and 25
   CHECK(judge_time(base, time(129, 50, 300), kFive) == Ruling::kWorse);
 }

@@ -188,7 +188,18 @@ TEST_CASE("compare: a result that has nothing to compare fails") {
   fresh = base;
   fresh["plans"]["unfused"]["kernels"].erase(1);
   CHECK(contains(fails(fresh), "unfused of stdin, kernel act: bytes 8.000 kB -> -"));
+  fresh["plans"]["unfused"]["kernels"] = json::array({json::object()});
+  CHECK(contains(fails(fresh), "bytes 12.00 kB -> -"));
+  fresh = base;
+  fresh["plan"] = "nope";
+  CHECK(contains(fails(fresh), "is not one of its plans"));
+  fresh = base;
+  fresh["plans"]["auto"]["kernels"].push_back(
+      {{"name", "z"}, {"ops", {"z"}}, {"read", 0}, {"write", 0}, {"cannot_launch", "too large"}});
+  CHECK(contains(fails(fresh), "cannot be launched 0 -> 1"));
   // Without its bytes, too, it is another op list.
+  fresh = base;
+  fresh["plans"]["unfused"]["kernels"].erase(1);
   fresh["plans"]["unfused"]["total"] = 12000;
   Gate shorter(base, fresh);
   CHECK(shorter.run() == 0);
