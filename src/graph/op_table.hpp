@@ -108,7 +108,8 @@ struct OpRow {
   AttributeSet attributes = 0;
   std::string_view summary;
   // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the
-  // inputs' elements, s what a row left behind, $name an attribute or a word of codegen/expressions.cpp.
+  // inputs' elements, s what a row left behind, $name an attribute or a word of
+  // codegen/expressions.cpp.
   std::string_view device{};
   std::array<std::string_view, 2> device_more{};
   // The first result with the functions of kernels/quick.cuh, for epilogues in f32; empty where

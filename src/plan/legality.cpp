@@ -26,7 +26,7 @@ using Edge = ResolvedKernel::Edge;
 class Check {
  public:
   Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
-      : resolved_(finder.resolve(kernel)),
+      : finder_(finder),
         graph_(finder.graph()),
         outline_(finder.graph().outline),
         kernel_(kernel),
@@ -36,12 +36,13 @@ class Check {
     if (kernel_.size() < 2) return {};
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
     if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
-    return rules_.launchable ? check_limits(resolved_, kernel_, rules_.on_chip_bytes) : Verdict{};
+    return rules_.launchable ? check_limits(*resolved_, kernel_, rules_.on_chip_bytes) : Verdict{};
   }
 
   Verdict run_launch() {
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
-    const Verdict limits = check_limits(resolved_, kernel_, rules_.on_chip_bytes);
+    resolved_ = finder_.resolve(kernel_);
+    const Verdict limits = check_limits(*resolved_, kernel_, rules_.on_chip_bytes);
     if (!limits.legal()) return limits;
     // A single op breaks no rule of fusion.
     return kernel_.size() < 2 ? Verdict{} : check_fusion();
@@ -50,13 +51,13 @@ class Check {
  private:
   const Op& op(OpId id) const { return graph_.ops[id]; }
   const Outline::Step& step(OpId id) const { return outline_[id]; }
-  std::uint8_t phase_of(OpId id) const { return phases_->runs_in[resolved_.index_of(id)]; }
+  std::uint8_t phase_of(OpId id) const { return phases_->runs_in[resolved_->index_of(id)]; }
 
   std::span<const Edge> edges_of(OpId id) const {
-    return resolved_.edges_of(resolved_.index_of(id));
+    return resolved_->edges_of(resolved_->index_of(id));
   }
 
-  bool feeds_inside(OpId id) const { return resolved_.feeds_inside(resolved_.index_of(id)); }
+  bool feeds_inside(OpId id) const { return resolved_->feeds_inside(resolved_->index_of(id)); }
 
   // Those that the kernel reads from memory or writes to it.
   std::size_t tensors() const {
@@ -83,7 +84,9 @@ class Check {
     return is_float(dtype) && dtype != DType::kF64;
   }
 
-  const ResolvedKernel resolved_;
+  PhaseFinder& finder_;
+  // Not before it is known that the kernel is small enough: searches ask about large ones.
+  std::optional<ResolvedKernel> resolved_;
   const OpGraph& graph_;
   const Outline& outline_;
   const Kernel& kernel_;
@@ -104,11 +107,12 @@ Verdict Check::check_ops() {
 
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+  resolved_ = finder_.resolve(kernel_);
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
   if (const Verdict order = check_contractions(); !order.legal()) return order;
-  if (resolved_.reads() > kMostTensors) return {Obstacle::kTooManyTensors};
+  if (resolved_->reads() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
-  phases_ = &resolved_.phases();
+  phases_ = &resolved_->phases();
   if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
@@ -138,7 +142,7 @@ bool Check::connected() const {
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    for (const Edge& edge : resolved_.edges_of(i)) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
       if (edge.inside()) {
         join(i, edge.maker);
         continue;
@@ -185,7 +189,7 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
-  if (phase_of(to) == 0 && phases_->ready_in[resolved_.index_of(from)] == 0) return {};
+  if (phase_of(to) == 0 && phases_->ready_in[resolved_->index_of(from)] == 0) return {};
   // From here on the value comes out of a reduction, directly or not.
   const Access access = reader.access;
   const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
@@ -226,7 +230,7 @@ Verdict Check::check_spaces() const {
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
-    const bool inside_only = phases_->written[resolved_.index_of(id)] == 0 && feeds_inside(id);
+    const bool inside_only = phases_->written[resolved_->index_of(id)] == 0 && feeds_inside(id);
     if (!inside_only && (!widest || step(id).work > step(*widest).work)) widest = id;
     if (!step(id).reduces()) continue;
     const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
@@ -243,7 +247,7 @@ Verdict Check::check_spaces() const {
         step(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
     const bool for_inside = feeds_inside(id) && (step(id).work < space ||
-                                                 phases_->written[resolved_.index_of(id)] == 0);
+                                                 phases_->written[resolved_->index_of(id)] == 0);
     const bool other_rows = phase_of(id) > 0 && normalises;
     if (other_rows || (!of_rows && !for_inside)) return {Obstacle::kSpaces, leader, id};
   }
@@ -266,14 +270,14 @@ Verdict Check::check_grid() const {
 // Whether an op needs, directly or not, what an earlier one of this kernel makes.
 bool Check::works_on(OpId id, OpId earlier) const {
   std::bitset<kMostOps> needed;
-  needed[resolved_.index_of(id)] = true;
-  for (std::size_t i = resolved_.index_of(id); i > resolved_.index_of(earlier); --i) {
+  needed[resolved_->index_of(id)] = true;
+  for (std::size_t i = resolved_->index_of(id); i > resolved_->index_of(earlier); --i) {
     if (!needed[i]) continue;
-    for (const Edge& edge : resolved_.edges_of(i)) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
       if (edge.inside()) needed[edge.maker] = true;
     }
   }
-  return needed[resolved_.index_of(earlier)];
+  return needed[resolved_->index_of(earlier)];
 }
 
 // What the main loops of contractions read and what is made of their results.
@@ -295,7 +299,7 @@ Verdict Check::check_contractions() const {
     return {Obstacle::kSecondContraction, contractions[0], contractions[1]};
   }
   if (contractions.size() == 2) {
-    const Verdict verdict = check_attention(resolved_, kernel_, contractions[0], contractions[1]);
+    const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);
     if (!verdict.legal()) return verdict;
     const bool last = contractions[1] == kernel_.back();
     if (!rules_.epilogues && !last) {
@@ -322,7 +326,7 @@ Verdict Check::check_epilogue(OpId contraction) const {
       follows[i] = true;
       continue;
     }
-    for (const Edge& edge : resolved_.edges_of(i)) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
       if (edge.inside() && follows[edge.maker]) follows[i] = true;
     }
     const bool picks = step(id).op_class == OpClass::kNormalise && follows[i];
@@ -349,7 +353,7 @@ Verdict Check::check_epilogue_spaces(OpId contraction) const {
   for (const OpId id : kernel_) {
     if (id == contraction) continue;
     const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool written = phases_->written[resolved_.index_of(id)] > 0;
+    const bool written = phases_->written[resolved_->index_of(id)] > 0;
     const bool for_inside = step(id).work < space && feeds_inside(id) && !written;
     if (step(id).work != space && !of_rows && !for_inside) {
       return {Obstacle::kSpaces, contraction, id};
