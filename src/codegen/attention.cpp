@@ -50,7 +50,7 @@ std::string AttentionWriter::operands_of_any() {
   std::string functions;
   for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
     const Matrices& operand = parts_.operands[i];
-    IndexMap matrices;
+    IndexTransform matrices;
     for (std::size_t axis = 0; axis < operand.batch.size(); ++axis) {
       matrices.append(operand.batch[axis], operand.order.batch[axis]);
     }

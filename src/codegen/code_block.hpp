@@ -29,7 +29,7 @@ struct CodeBlock {
   std::map<std::string, Index> indices{};
   std::vector<TensorId> held{};  // values that it puts where the loop holds them
   // Reads whose lanes are scattered, and the map from the loop's index to theirs.
-  std::vector<std::pair<TensorId, IndexMap>> scattered_reads{};
+  std::vector<std::pair<TensorId, IndexTransform>> scattered_reads{};
 
   std::string text(std::string_view indent) const;
 };

@@ -22,7 +22,7 @@ std::string ContractionWriter::operands_of_any() {
   std::string functions;
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
     const OperandOrder order = operand_order(graph_, op_, which);
-    IndexMap matrices;
+    IndexTransform matrices;
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
     const std::string index = fmt::format("{} + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
                                           which == 0 ? row : "line", order.line, order.depth);

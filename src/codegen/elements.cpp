@@ -15,12 +15,12 @@ namespace fusecalc {
 namespace {
 
 // From an element of the op's result to that of an operand.
-IndexMap operand_map(const Scope& scope, const Op& op, std::size_t i) {
+IndexTransform operand_map(const Scope& scope, const Op& op, std::size_t i) {
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
   if (!op.row->per_channel || i == 0) {
     return broadcast_map(scope.tensor(op.operands[i].tensor).type.shape, shape);
   }
-  IndexMap map;
+  IndexTransform map;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     map.append(shape[axis], axis == 1 ? 1 : 0);
   }
@@ -50,7 +50,7 @@ Value contraction_result(const Scope& scope, const Index& at) {
   }
   const Value bare{.text = "v[j]", .type = matrix.type};
   if (op.row->family != OpFamily::kLinear || op.operands.size() < 3) return bare;
-  IndexMap columns;
+  IndexTransform columns;
   columns.append(matrix.rows, 0);
   columns.append(matrix.columns, 1);
   const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, columns));

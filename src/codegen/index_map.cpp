@@ -4,7 +4,7 @@
 
 namespace fusecalc {
 
-void IndexMap::append(std::uint64_t extent, std::uint64_t stride) {
+void IndexTransform::append(std::uint64_t extent, std::uint64_t stride) {
   if (extent == 1) return;
   if (!axes.empty() && axes.back().stride == stride * extent) {
     axes.back().extent *= extent;
@@ -14,11 +14,11 @@ void IndexMap::append(std::uint64_t extent, std::uint64_t stride) {
   axes.push_back({extent, stride});
 }
 
-bool IndexMap::identity() const {
+bool IndexTransform::identity() const {
   return offset == 0 && (axes.empty() || (axes.size() == 1 && axes[0].stride == 1));
 }
 
-LanePattern IndexMap::pattern(unsigned width) const {
+LanePattern IndexTransform::pattern(unsigned width) const {
   if (axes.empty()) return LanePattern::kUniform;
   const Axis& inner = axes.back();
   if (axes.size() > 1 && inner.extent % width != 0) return LanePattern::kScattered;
@@ -26,7 +26,7 @@ LanePattern IndexMap::pattern(unsigned width) const {
   return inner.stride == 0 ? LanePattern::kUniform : LanePattern::kUnit;
 }
 
-bool IndexMap::aligned(unsigned width) const {
+bool IndexTransform::aligned(unsigned width) const {
   if (offset % width != 0) return false;
   for (std::size_t i = 0; i + 1 < axes.size(); ++i) {
     if (axes[i].stride % width != 0) return false;
@@ -34,7 +34,7 @@ bool IndexMap::aligned(unsigned width) const {
   return true;
 }
 
-std::string IndexMap::text(std::string_view index) const {
+std::string IndexTransform::text(std::string_view index) const {
   std::string sum;
   std::uint64_t inner = 1;  // elements of the axes that are done
   for (std::size_t i = axes.size(); i-- > 0; inner *= axes[i].extent) {
@@ -50,10 +50,10 @@ std::string IndexMap::text(std::string_view index) const {
   return sum.empty() ? "0" : sum;
 }
 
-IndexMap broadcast_map(const Shape& from, const Shape& to) {
+IndexTransform broadcast_map(const Shape& from, const Shape& to) {
   const std::vector<std::uint64_t> strides = strides_of(from);
   const std::size_t added = to.size() - from.size();
-  IndexMap map;
+  IndexTransform map;
   for (std::size_t i = 0; i < to.size(); ++i) {
     const bool repeated = i < added || (from[i - added] == 1 && to[i] != 1);
     map.append(to[i], repeated ? 0 : strides[i - added]);
@@ -61,10 +61,10 @@ IndexMap broadcast_map(const Shape& from, const Shape& to) {
   return map;
 }
 
-IndexMap permutation_map(const Shape& original, const std::vector<std::int64_t>& perm) {
+IndexTransform permutation_map(const Shape& original, const std::vector<std::int64_t>& perm) {
   const std::vector<std::uint64_t> strides = strides_of(original);
   const auto rank = static_cast<std::int64_t>(original.size());
-  IndexMap map;
+  IndexTransform map;
   for (std::int64_t i = 0; i < rank; ++i) {
     const std::int64_t axis = perm.empty() ? rank - 1 - i : perm[static_cast<std::size_t>(i)];
     const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);

@@ -19,7 +19,7 @@ enum class LanePattern : std::uint8_t {
 
 // Maps the linear index of an element of one tensor to that of another: the index is split into
 // coordinates by the extents, and each coordinate counts `stride`, after `offset`.
-struct IndexMap {
+struct IndexTransform {
   struct Axis {
     std::uint64_t extent = 1;
     std::uint64_t stride = 0;
@@ -36,12 +36,12 @@ struct IndexMap {
   bool aligned(unsigned width) const;
   // In device code, of the number called `index`.
   std::string text(std::string_view index) const;
-  bool operator==(const IndexMap&) const = default;
+  bool operator==(const IndexTransform&) const = default;
 };
 
 // From an element of `to` to the one of `from` that NumPy's broadcasting puts there.
-IndexMap broadcast_map(const Shape& from, const Shape& to);
+IndexTransform broadcast_map(const Shape& from, const Shape& to);
 // From an element of a permuted tensor to that of the original.
-IndexMap permutation_map(const Shape& original, const std::vector<std::int64_t>& perm);
+IndexTransform permutation_map(const Shape& original, const std::vector<std::int64_t>& perm);
 
 }  // namespace fusecalc

@@ -7,7 +7,7 @@
 namespace fusecalc {
 namespace {
 
-Index map_index(const Scope& scope, const Index& from, const IndexMap& map) {
+Index map_index(const Scope& scope, const Index& from, const IndexTransform& map) {
   LanePattern pattern = from.pattern;
   bool aligned = from.aligned;
   if (from.pattern == LanePattern::kUnit) {
@@ -31,7 +31,7 @@ Index map_index(const Scope& scope, const Index& from, const IndexMap& map) {
 
 }  // namespace
 
-Index mapped(const Scope& scope, const Index& from, const IndexMap& map) {
+Index mapped(const Scope& scope, const Index& from, const IndexTransform& map) {
   if (map.identity()) return from;
   const std::string key = fmt::format("{} {}", from.name, map.text("x"));
   const auto found = scope.block.indices.find(key);

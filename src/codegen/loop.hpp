@@ -47,7 +47,7 @@ struct RowIndex {
 
 // Tiles of transposed tensors that the block of threads has in shared memory, by their names.
 struct TransposedTiles {
-  IndexMap map;  // from the loop's index to the tensors'
+  IndexTransform map;  // from the loop's index to the tensors'
   std::map<TensorId, std::string> names;
 };
 

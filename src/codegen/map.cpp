@@ -36,7 +36,7 @@ std::uint64_t space_of(const KernelView& kernel) {
 // A transposed read: rows of the loop run along axis `along` of the map, rows of the tensor along
 // axis `across`.
 struct Transposition {
-  IndexMap map;
+  IndexTransform map;
   std::size_t across = 0;
   std::size_t along = 0;
   std::vector<TensorId> tensors{};  // that are read so
@@ -79,13 +79,13 @@ std::optional<Transposition> find_transposition(const KernelView& kernel, const 
 
 // Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
 struct TilePlace {
-  IndexMap loop;
-  IndexMap tensor;
+  IndexTransform loop;
+  IndexTransform tensor;
   std::uint64_t loop_across = 1;  // elements of the loop from one row of the tile to the next
 };
 
 TilePlace place_of(const Transposition& found, std::uint64_t space) {
-  const std::vector<IndexMap::Axis>& axes = found.map.axes;
+  const std::vector<IndexTransform::Axis>& axes = found.map.axes;
   TilePlace place;
   place.tensor.offset = found.map.offset;
   std::uint64_t stride = space;

@@ -7,18 +7,18 @@ namespace {
 
 // A map's axes above and below a number of elements.
 struct MatrixMap {
-  IndexMap rows;
-  IndexMap columns;
+  IndexTransform rows;
+  IndexTransform columns;
 };
 
 // Nothing where no axis ends at `columns` elements.
-std::optional<MatrixMap> split(const IndexMap& map, std::uint64_t columns) {
-  std::vector<IndexMap::Axis> below;  // innermost first
+std::optional<MatrixMap> split(const IndexTransform& map, std::uint64_t columns) {
+  std::vector<IndexTransform::Axis> below;  // innermost first
   std::uint64_t elements = 1;
   std::size_t i = map.axes.size();
-  std::optional<IndexMap::Axis> rest;
+  std::optional<IndexTransform::Axis> rest;
   for (; i > 0 && elements < columns; --i) {
-    IndexMap::Axis axis = map.axes[i - 1];
+    IndexTransform::Axis axis = map.axes[i - 1];
     if (columns % elements != 0) return std::nullopt;
     const std::uint64_t room = columns / elements;
     if (axis.extent > room) {
@@ -41,21 +41,21 @@ std::optional<MatrixMap> split(const IndexMap& map, std::uint64_t columns) {
   return parts;
 }
 
-unsigned alignment_of(const IndexMap& rows) {
+unsigned alignment_of(const IndexTransform& rows) {
   std::uint64_t bits = rows.offset | 8U;
-  for (const IndexMap::Axis& axis : rows.axes) bits |= axis.stride;
+  for (const IndexTransform::Axis& axis : rows.axes) bits |= axis.stride;
   return static_cast<unsigned>(bits & (~bits + 1));
 }
 
 }  // namespace
 
-Index map_in_matrix(const Scope& scope, const Index& from, const IndexMap& map) {
+Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform& map) {
   const MatrixLoop& matrix = *scope.loop.matrix;
   const std::optional<MatrixMap> parts = split(map, matrix.columns);
   if (!parts || parts->columns.axes.size() > 1) {
     return scope.define_index(map.text(from.lane()), LanePattern::kScattered, false);
   }
-  const std::vector<IndexMap::Axis>& rows = parts->rows.axes;
+  const std::vector<IndexTransform::Axis>& rows = parts->rows.axes;
   // 64 bits, so that the addresses of several rows differ by constants.
   const bool whole = rows.size() == 1 && rows[0].extent == matrix.rows;
   const bool apart = whole && rows[0].stride > 0;

@@ -8,7 +8,7 @@ namespace fusecalc {
 // row at a time, some of which may lie beyond its last column.
 
 // Rows and columns apart: only rows are ever divided, once for all eight.
-Index map_in_matrix(const Scope& scope, const Index& from, const IndexMap& map);
+Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform& map);
 Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at);
 void store_in_matrix(const Scope& scope, TensorId tensor, const Index& at, const Value& value);
 

@@ -7,12 +7,12 @@
 namespace fusecalc {
 namespace {
 
-using Digits = std::vector<IndexMap::Axis>;  // outermost first
+using Digits = std::vector<IndexTransform::Axis>;  // outermost first
 
 // A way of counting through a permuted tensor, as one of counting through the original.
-std::optional<Digits> through(const Digits& digits, const IndexMap& map) {
+std::optional<Digits> through(const Digits& digits, const IndexTransform& map) {
   Digits result;
-  for (const IndexMap::Axis& digit : digits) {
+  for (const IndexTransform::Axis& digit : digits) {
     Digits parts;  // innermost first
     std::uint64_t at = digit.stride;
     for (std::uint64_t rest = digit.extent; rest > 1;) {
@@ -21,7 +21,7 @@ std::optional<Digits> through(const Digits& digits, const IndexMap& map) {
       std::size_t i = map.axes.size();
       while (i > 0 && below * map.axes[i - 1].extent <= at) below *= map.axes[--i].extent;
       if (i == 0 || at % below != 0) return std::nullopt;
-      const IndexMap::Axis& axis = map.axes[i - 1];
+      const IndexTransform::Axis& axis = map.axes[i - 1];
       const std::uint64_t from = at / below;
       if (axis.extent % from != 0) return std::nullopt;
       const std::uint64_t part = std::min(rest, axis.extent / from);
@@ -128,7 +128,7 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
   const auto depth = digits_of(graph, tensor, op.matrix.depth, 1);
   const auto lines = digits_of(graph, tensor, op.matrix.rows, order.line);
   if (!depth || depth->size() != 2 || !lines || lines->size() > 2) return std::nullopt;
-  const IndexMap::Axis& along = depth->back();
+  const IndexTransform::Axis& along = depth->back();
   if (along.stride != 1 || along.extent % unit != 0) return std::nullopt;
   MatrixProduct product{.m = lines->back().extent,
                         .n = op.matrix.columns,

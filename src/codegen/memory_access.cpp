@@ -43,7 +43,7 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
   if (scope.loop.matrix) return load_in_matrix(scope, tensor, at);
   const ComputeType type = compute_type(scope.tensor(tensor).type.dtype);
   if (at.pattern == LanePattern::kScattered && at.path && at.path->size() == 1) {
-    const IndexMap& map = at.path->front();
+    const IndexTransform& map = at.path->front();
     const TransposedTiles& tiles = scope.loop.tiles;
     const auto tile = tiles.names.find(tensor);
     if (tile != tiles.names.end() && map == tiles.map) {

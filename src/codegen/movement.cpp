@@ -16,9 +16,9 @@ std::size_t axis_of(const Op& op, std::size_t rank) {
 }
 
 // From an element of a slice to that of the whole.
-IndexMap slice_map(const Shape& whole, const Shape& part, const Attributes& attributes) {
+IndexTransform slice_map(const Shape& whole, const Shape& part, const Attributes& attributes) {
   std::vector<std::uint64_t> strides = strides_of(whole);
-  IndexMap map;
+  IndexTransform map;
   const std::size_t count = std::max(attributes.starts.size(), attributes.ends.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto rank = static_cast<std::int64_t>(whole.size());
@@ -43,7 +43,7 @@ Index gathered(const Scope& scope, TensorId table, TensorId ids, std::size_t axi
   const std::uint64_t inner = elements_between(shape, axis + 1, shape.size());
   const std::uint64_t outer = elements_between(shape, 0, axis);
   const auto map = [&](std::uint64_t of_outer, std::uint64_t of_ids, std::uint64_t of_inner) {
-    IndexMap result;
+    IndexTransform result;
     result.append(outer, of_outer);
     result.append(scope.tensor(ids).elements, of_ids);
     result.append(inner, of_inner);
@@ -62,7 +62,7 @@ Value concatenated(const Scope& scope, const Op& op, const Index& at) {
   const std::uint64_t run = shape[axis] * inner;
   const std::uint64_t outer = elements_between(shape, 0, axis);
   const auto map = [&](std::uint64_t of_outer, std::uint64_t of_run) {
-    IndexMap result;
+    IndexTransform result;
     result.append(outer, of_outer);
     result.append(run, of_run);
     return result;
@@ -140,7 +140,7 @@ Value picked_score(const Scope& scope, OpId id, const Index& at) {
   const Op& op = scope.op(id);
   const TensorId scores = op.operands[0].tensor;
   const TensorId classes = op.operands[1].tensor;
-  IndexMap rows;
+  IndexTransform rows;
   rows.append(scope.tensor(classes).elements, scope.tensor(scores).type.shape.back());
   const Value target = element(scope, classes, at);
   const Index base = mapped(scope, at, rows);

@@ -96,8 +96,8 @@ Loop RowWriter::loop(const Index& element) const {
           .picked = picked_};
 }
 
-IndexMap RowWriter::row_map(bool reduced) const {
-  IndexMap map;
+IndexTransform RowWriter::row_map(bool reduced) const {
+  IndexTransform map;
   std::uint64_t stride = space_;
   for (const RowLayout::Run& run : rows_.runs) {
     stride /= run.extent;

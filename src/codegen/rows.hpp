@@ -41,7 +41,7 @@ class RowWriter {
   Index row_index() const;
   // From the number of a row to its first element, and from that of an element of a row to its
   // place.
-  IndexMap row_map(bool reduced) const;
+  IndexTransform row_map(bool reduced) const;
 
   // The loop at this point of the code; `element` is its own index, where it runs over elements.
   Loop loop(const Index& element = {}) const;

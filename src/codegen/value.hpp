@@ -17,7 +17,7 @@ struct Index {
   unsigned align = 1;   // unit, in a matrix: it is a multiple of so many, 8 at most
   // The maps that lead here from the loop's own index; none where an index that was read from
   // memory lies between.
-  std::optional<std::vector<IndexMap>> path = std::vector<IndexMap>{};
+  std::optional<std::vector<IndexTransform>> path = std::vector<IndexTransform>{};
 
   // The index in one lane, inside the loop over j.
   std::string lane() const { return pattern == LanePattern::kUnit ? "(" + name + " + j)" : name; }

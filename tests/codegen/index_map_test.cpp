@@ -28,12 +28,12 @@ std::uint64_t evaluated(const std::string& text, std::uint64_t i) {
   return sum;
 }
 
-std::uint64_t element(const IndexMap& step, std::uint64_t i) {
+std::uint64_t element(const IndexTransform& step, std::uint64_t i) {
   return evaluated(step.text("i"), i);
 }
 
 TEST_CASE("a bias along the last axis repeats with every row") {
-  const IndexMap step = broadcast_map({4}, {3, 4});
+  const IndexTransform step = broadcast_map({4}, {3, 4});
   CHECK(step.text("i") == "i % 4");
   CHECK(element(step, 0) == 0);
   CHECK(element(step, 7) == 3);
@@ -44,7 +44,7 @@ TEST_CASE("a bias along the last axis repeats with every row") {
 }
 
 TEST_CASE("one value a row is the same for a whole group") {
-  const IndexMap step = broadcast_map({3, 1}, {3, 8});
+  const IndexTransform step = broadcast_map({3, 1}, {3, 8});
   CHECK(step.text("i") == "i / 8");
   CHECK(element(step, 15) == 1);
   CHECK(step.pattern(8) == LanePattern::kUniform);
@@ -53,13 +53,13 @@ TEST_CASE("one value a row is the same for a whole group") {
 TEST_CASE("axes that lie side by side in both tensors are one") {
   CHECK(broadcast_map({5, 6, 7}, {5, 6, 7}).identity());
   CHECK(broadcast_map({}, {5, 6}).text("i") == "0");
-  const IndexMap step = broadcast_map({6, 7}, {5, 6, 7});
+  const IndexTransform step = broadcast_map({6, 7}, {5, 6, 7});
   CHECK(step.text("i") == "i % 42");
 }
 
 TEST_CASE("a transposed matrix is read across its rows") {
   // to[i][j] = from[j][i]; from has 2 rows of 3.
-  const IndexMap step = permutation_map({2, 3}, {1, 0});
+  const IndexTransform step = permutation_map({2, 3}, {1, 0});
   CHECK(element(step, 0) == 0);
   CHECK(element(step, 1) == 3);
   CHECK(element(step, 2) == 1);
@@ -69,7 +69,7 @@ TEST_CASE("a transposed matrix is read across its rows") {
 
 TEST_CASE("a permutation that keeps the last axis moves whole groups") {
   // [2, 3, 8] to [3, 2, 8].
-  const IndexMap step = permutation_map({2, 3, 8}, {1, 0, 2});
+  const IndexTransform step = permutation_map({2, 3, 8}, {1, 0, 2});
   CHECK(element(step, 8) == 24);
   CHECK(element(step, 16) == 8);
   CHECK(step.pattern(8) == LanePattern::kUnit);
