@@ -13,7 +13,7 @@
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   q: extents {size, queries, heads, batches}, box {64, kTileRows, 1, 1}
 //   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kTileKeys, 1, 1}
-// Strides are whatever the tensors have, in multiples of 16 bytes.
+// Strides are those of the tensors, multiples of 16 bytes.
 //
 // Traffic: q, k and v are read once from memory and the result is written once. A head's blocks are
 // neighbours in the grid, so its keys and values (1 MiB at 4096 x 64) come from the L2 for all but

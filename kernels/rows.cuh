@@ -119,7 +119,7 @@ struct ExponentialSum {
   T log;                                         // of the sum of all exponentials
   static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
   __device__ __forceinline__ void reset() { *this = ExponentialSum(); }
-  // exp(x - top), and 0 for minus infinity whatever the top.
+  // exp(x - top), and 0 for minus infinity and any top.
   static __device__ __forceinline__ T below(T x, T top) {
     return x == lowest<T>() ? T(0) : exp_below(x - top);
   }

@@ -119,7 +119,7 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
   boundary.verdict = check_kernel(counter_.phases(), both_, rules_);
   if (!boundary.verdict.legal()) return boundary;
-  if (paths_.way_around(a, b)) {
+  if (paths_.has_indirect_path(a, b)) {
     boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
     return boundary;
   }

@@ -13,7 +13,7 @@ struct GpuOptions {
   bool counters = true;  // open the profiler too, so that its faults are known at once
 };
 
-// A requirement of measuring, and whether it is met.
+// A requirement of measuring, and whether it is fulfilled.
 struct Check {
   enum class State { kOk, kFail, kSkip };
   State state = State::kOk;

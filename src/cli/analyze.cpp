@@ -57,20 +57,20 @@ void run(const AnalyzeOptions& options) {
   refuse_overwriting_inputs(options.outputs, std::array{options.document});
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   const Format& format = format_named(options.format.value_or(std::string(fallback)));
-  const Look look{.explain = options.explain};
-  BoundaryScope scope = format.boundaries(look);
+  const Style style{.explain = options.explain};
+  BoundaryScope scope = format.boundaries(style);
   for (const std::string& path : options.outputs) {
-    scope = std::max(scope, format_for_file(path).boundaries(look));
+    scope = std::max(scope, format_for_file(path).boundaries(style));
   }
   Analysis analysis = analyze(options);
   find_boundaries(analysis, scope);
   for (const std::string& path : options.outputs) {
     Output file = Output::file(path);
-    format_for_file(path).write(analysis, look, file);
+    format_for_file(path).write(analysis, style, file);
     file.finish();
   }
   Output output = Output::standard();
-  format.write(analysis, look_of_standard_output(options.explain), output);
+  format.write(analysis, style_of_standard_output(options.explain), output);
   output.finish();
 }
 

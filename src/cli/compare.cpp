@@ -226,13 +226,13 @@ void run(const CompareCommand& command) {
   sort_findings(comparison.findings, command.sort);
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
-    comparison_format_for_file(path).write_comparison(comparison, Look{}, file);
+    comparison_format_for_file(path).write_comparison(comparison, Style{}, file);
     file.finish();
   }
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
   format_named(command.format.value_or(std::string(fallback)))
-      .write_comparison(comparison, look_of_standard_output(), output);
+      .write_comparison(comparison, style_of_standard_output(), output);
   output.finish();
   if (failed && !command.no_fail) throw failure_of(std::move(comparison));
 }

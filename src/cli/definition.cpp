@@ -34,7 +34,7 @@ std::uint64_t parse_count(const std::string& option, const std::string& text, st
 DimOverride parse_dim(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw CLI::ValidationError("--dim", "must look like T=4096, not " + in_quotes(text));
+    throw CLI::ValidationError("--dim", "must have the form T=4096, not " + in_quotes(text));
   }
   return {.name = text.substr(0, equals),
           .extent = parse_count("--dim", text.substr(equals + 1), 0, kMaxCount)};

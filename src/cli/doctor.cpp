@@ -27,11 +27,11 @@ std::vector<Check> diagnose(const DoctorCommand& command) {
   return checks;
 }
 
-std::string state_text(Check::State state, const Look& look) {
+std::string state_text(Check::State state, const Style& style) {
   switch (state) {
-    case Check::State::kOk: return coloured("ok  ", "32", look);
-    case Check::State::kFail: return coloured("FAIL", "31", look);
-    case Check::State::kSkip: return coloured("skip", "33", look);
+    case Check::State::kOk: return coloured("ok  ", "32", style);
+    case Check::State::kFail: return coloured("FAIL", "31", style);
+    case Check::State::kSkip: return coloured("skip", "33", style);
   }
   return {};
 }
@@ -40,10 +40,10 @@ std::string state_text(Check::State state, const Look& look) {
 
 void run(const DoctorCommand& command) {
   const std::vector<Check> checks = diagnose(command);
-  const Look look = look_of_standard_output();
+  const Style style = style_of_standard_output();
   Output output = Output::standard();
   for (const Check& check : checks) {
-    output.write(fmt::format("{}  {:<13} {}\n", state_text(check.state, look), check.name,
+    output.write(fmt::format("{}  {:<13} {}\n", state_text(check.state, style), check.name,
                              printable(check.finding, 600)));
   }
   output.finish();

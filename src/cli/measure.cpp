@@ -208,9 +208,9 @@ void run(const MeasureCommand& command) {
   refuse_early(command);
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   const Format& format = format_named(command.format.value_or(std::string(fallback)));
-  BoundaryScope scope = format.boundaries(Look{});
+  BoundaryScope scope = format.boundaries(Style{});
   for (const std::string& path : command.outputs) {
-    scope = std::max(scope, measurement_format_for_file(path).boundaries(Look{}));
+    scope = std::max(scope, measurement_format_for_file(path).boundaries(Style{}));
   }
   std::vector<MeasurementReport> reports = measure_all(command);
   for (MeasurementReport& report : reports) {
@@ -218,11 +218,11 @@ void run(const MeasureCommand& command) {
   }
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
-    measurement_format_for_file(path).write_measurement(reports, Look{}, file);
+    measurement_format_for_file(path).write_measurement(reports, Style{}, file);
     file.finish();
   }
   Output output = Output::standard();
-  format.write_measurement(reports, look_of_standard_output(), output);
+  format.write_measurement(reports, style_of_standard_output(), output);
   output.finish();
   judge(reports);
 }

@@ -13,7 +13,7 @@
 namespace fusecalc {
 namespace {
 
-// What identifies a regular file, whatever path leads to it; nothing for anything else.
+// What identifies a regular file under any of its paths; nothing for anything else.
 std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& path) {
   struct stat status {};
   const int result = path == "-" ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);

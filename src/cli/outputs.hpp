@@ -5,7 +5,7 @@
 
 namespace fusecalc {
 
-// Refuses an output file that is also an input, by whatever path: the input would be lost. `-`
+// Refuses an output file that is also an input, under any path: the input would be lost. `-`
 // among the inputs is standard input.
 void refuse_overwriting_inputs(std::span<const std::string> outputs,
                                std::span<const std::string> inputs);

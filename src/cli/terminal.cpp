@@ -20,7 +20,7 @@ ByteSource open_document(const std::string& document) {
   return ByteSource::from_memory(embedded_op_list(document.substr(1)), document);
 }
 
-Look look_of_standard_output(bool explain) {
+Style style_of_standard_output(bool explain) {
   const auto is_set = [](const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr && *value != '\0';

@@ -14,6 +14,6 @@ std::string name_of_document(const std::string& path);
 ByteSource open_document(const std::string& document);
 
 // Colour on a terminal, unless NO_COLOR is set or TERM is dumb.
-Look look_of_standard_output(bool explain = false);
+Style style_of_standard_output(bool explain = false);
 
 }  // namespace fusecalc

@@ -108,7 +108,7 @@ void AttentionFinder::take_op() {
 void AttentionFinder::take_products() {
   const Op& scores = kernel_.op(first_);
   const Shape batch = batch_axes(graph_, scores);
-  // The same number of matrices, whatever views make of their axes.
+  // The same number of matrices, however views arrange their axes.
   const Shape batch_of_values = batch_axes(graph_, op_);
   parts_.apart = batch != batch_of_values;
   if (op_.matrix.batch != scores.matrix.batch) cannot_generate(op_, "scores are used repeatedly");

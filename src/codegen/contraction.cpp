@@ -124,7 +124,8 @@ void ContractionWriter::reserve_packed() {
   code_.parameters().input(tensor);
 }
 
-// The entry that copies `a` to contiguous memory, as frameworks do, if its views leave no strides.
+// The entry that copies `a` to contiguous memory, as frameworks do, if its views cannot be
+// expressed as strides.
 void ContractionWriter::write_packing() {
   if (product_.a.tensor != kNone) return;
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
@@ -147,7 +148,7 @@ void ContractionWriter::write_packing() {
   result_.source.entries.emplace_back("pack");
   result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
   result_.gaps.more_reads = result_.gaps.more_writes =
-      "an operand's views leave no strides, so it is copied first, as frameworks do";
+      "an operand's views cannot be expressed as strides, so it is copied first, as frameworks do";
 }
 
 // The copy engine can assemble lines that are in pieces.
@@ -198,7 +199,7 @@ GeneratedKernel ContractionWriter::write() {
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";
   }
   if (epilogue_.reduces() && !epilogue_.holds_rows()) {
-    result_.gaps.more_writes = "blocks leave partial results for each other in memory";
+    result_.gaps.more_writes = "blocks exchange partial results through memory";
   }
   result_.storages = code_.parameters().storages();
   if (result_.source.architecture_bound && epilogue_.holds_rows()) tile_rows();

@@ -34,7 +34,7 @@ void ContractionWriter::write_vector() {
   facts.launch(result_);
   result_.blocks = ceil_div(rows, facts.tile_rows) * shares.split;
   if (shares.split > 1) {
-    result_.gaps.more_writes = "blocks leave parts of sums for each other in memory";
+    result_.gaps.more_writes = "blocks exchange partial sums through memory";
   }
   result_.schedule = shares.split > 1      ? fmt::format("{} blocks per row", shares.split)
                      : shares.lanes == 512 ? "one row per block"

@@ -84,8 +84,8 @@ void Epilogue::find_reduction() {
 
 std::uint64_t Epilogue::rows_of_matrix() const {
   if (!reduces() || !columns_) return 0;
-  for (const RowLayout::Run& run : kernel_.phases().rows.runs) {
-    if (run.reduced) return run.extent;
+  for (const RowLayout::MergedAxis& axis : kernel_.phases().rows.axes) {
+    if (axis.reduced) return axis.extent;
   }
   return 0;
 }

@@ -129,14 +129,14 @@ void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::s
 
 namespace {
 
-// Why reads may be more than predicted, whatever the schedule is.
+// Why reads may be more than predicted under any schedule.
 std::string more_reads(const KernelView& kernel) {
   std::uint64_t space = 0;
   for (const OpId id : kernel.ops()) {
     const Access access = kernel.op(id).row->access;
     if (access == Access::kGather || access == Access::kScatter) {
-      return "rows that indices name again are fetched again once they have left the L2, and parts "
-             "of rows come in whole sectors";
+      return "rows that several indices name are fetched again once the L2 has evicted them, and "
+             "partial rows are fetched in whole sectors";
     }
     space = std::max(space, kernel.op(id).work);
   }
@@ -144,7 +144,7 @@ std::string more_reads(const KernelView& kernel) {
     constexpr std::uint64_t kTelling = 4096;
     const std::uint64_t elements = kernel.graph().tensors[use.value].elements;
     if (elements < space && elements > kTelling) {
-      return "an operand that is used over and over is fetched again once it has left the L2";
+      return "an operand that is read repeatedly is fetched again once the L2 has evicted it";
     }
   }
   return {};

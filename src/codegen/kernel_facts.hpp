@@ -30,7 +30,7 @@ struct KernelFacts {
   std::uint64_t blocks_per_cluster = 0;  // kBlocksPerCluster
 
   // Of a struct that the source calls `name`. Launches rely on these numbers: NVRTC holds them
-  // against the struct itself, with no GPU at hand.
+  // against the struct itself, without a GPU.
   std::string asserted_of(std::string_view name) const;
   // Has a kernel launched so.
   void launch(GeneratedKernel& kernel) const;

@@ -19,7 +19,8 @@ struct MatmulBatch {
 };
 
 // result[m][n] = sum over k of a[m][k] b[k][n], as the vendor's library computes it: what any
-// framework runs for a contraction that stands alone. Lines are a whole number of elements apart.
+// framework runs for a contraction in a kernel of its own. Lines are a whole number of elements
+// apart.
 struct LibraryMatmul {
   DType operand = DType::kF32;
   DType outcome = DType::kF32;  // i32 for products of i8

@@ -36,7 +36,8 @@ struct MatrixProduct {
 
 // The product that a matmul or a linear is, where its operands' views leave lines of neighbours:
 // nothing otherwise. Where `rows` is not 0, a matrix has that many rows; otherwise as many as
-// possible. `packed`: as if a lay in its own order, whatever its views (a.tensor is none then).
+// possible. `packed`: as if a were stored in its own order, ignoring its views (a.tensor is none
+// then).
 std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
                                             std::uint64_t rows = 0, bool packed = false);
 

@@ -188,7 +188,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
 }  // namespace
 
 RowSchedule schedule_rows(const RowWork& work, const Device& device) {
-  const RowLayout::Run inner = work.rows.runs.back();
+  const RowLayout::MergedAxis inner = work.rows.axes.back();
   unsigned width = kAccessBytes / work.widest_bytes;
   while (inner.extent % width != 0) width /= 2;
   return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);

@@ -99,9 +99,9 @@ Loop RowWriter::loop(const Index& element) const {
 IndexTransform RowWriter::row_map(bool reduced) const {
   IndexTransform map;
   std::uint64_t stride = space_;
-  for (const RowLayout::Run& run : rows_.runs) {
-    stride /= run.extent;
-    if (run.reduced == reduced) map.append(run.extent, stride);
+  for (const RowLayout::MergedAxis& axis : rows_.axes) {
+    stride /= axis.extent;
+    if (axis.reduced == reduced) map.append(axis.extent, stride);
   }
   return map;
 }
@@ -242,7 +242,7 @@ GeneratedKernel RowWriter::write() {
   }
   if (partial_bytes_ > 0) {
     result.gaps.more_reads = result.gaps.more_writes =
-        "blocks that share rows leave partial results for each other in memory";
+        "blocks that share rows exchange partial results through memory";
   }
   result.schedule = describe(schedule_);
   return result;

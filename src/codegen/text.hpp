@@ -21,7 +21,7 @@ std::string_view stored_type(DType dtype);
 // A number as device code writes it.
 std::string literal(double number, ComputeType type);
 
-// Replaces the words of an expression of the op table that stand alone and are a single letter or
+// Replaces the words of an expression of the op table that are a single letter or
 // begin with $; a word for which `replace` returns nothing stays.
 std::string substitute(std::string_view expression,
                        const std::function<std::string(std::string_view)>& replace);

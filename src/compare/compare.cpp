@@ -201,16 +201,16 @@ class DocumentComparer {
   }
 
   Finding& add(Figure figure, const std::optional<std::uint64_t>& before,
-               const std::optional<std::uint64_t>& after, Ruling ruling) {
+               const std::optional<std::uint64_t>& after, Judgement judgement) {
     Finding finding{.spec = spec_, .plan = plan_, .kernel = kernel_};
     finding.headline = plan_pattern_ == after_.plan;
     finding.change = change_;
     finding.figure = figure;
     finding.before = before;
     finding.after = after;
-    finding.ruling = ruling;
-    const bool differs = finding.changed() && ruling != Ruling::kNoise;
-    finding.failed = ruling == Ruling::kWorse || (comparison_.strict && differs) ||
+    finding.judgement = judgement;
+    const bool differs = finding.changed() && judgement != Judgement::kNoise;
+    finding.failed = judgement == Judgement::kWorse || (comparison_.strict && differs) ||
                      (!comparison_.allow_missing && is_missing(finding));
     comparison_.findings.push_back(std::move(finding));
     return comparison_.findings.back();
@@ -219,12 +219,13 @@ class DocumentComparer {
   // What was compared before and cannot be now. A kernel that is gone together with its ops and its
   // bytes is a change of the op list.
   bool is_missing(const Finding& finding) const {
-    if (finding.ruling == Ruling::kRemoved) return finding.kernel.empty() || !lists_all_kernels_;
-    return finding.ruling == Ruling::kUnknown && !finding.after;
+    if (finding.judgement == Judgement::kRemoved)
+      return finding.kernel.empty() || !lists_all_kernels_;
+    return finding.judgement == Judgement::kUnknown && !finding.after;
   }
 
   void add_missing(Figure figure, std::string note) {
-    add(figure, std::nullopt, std::nullopt, Ruling::kUnknown).note = std::move(note);
+    add(figure, std::nullopt, std::nullopt, Judgement::kUnknown).note = std::move(note);
   }
 
   void start_plan(std::string plan, std::string pattern, Change change) {
@@ -259,7 +260,7 @@ class DocumentComparer {
       return number;
     };
     const std::string& why = before ? why_after : why_before;
-    add(figure, count(before), count(after), Ruling::kUnknown).note =
+    add(figure, count(before), count(after), Judgement::kUnknown).note =
         fmt::format("{}{}{}", before ? "no longer available" : "not available before",
                     why.empty() ? "" : ": ", why);
     return false;
@@ -268,8 +269,8 @@ class DocumentComparer {
   void add_bytes(const std::optional<std::uint64_t>& before,
                  const std::optional<std::uint64_t>& after, std::string note) {
     if (!both(Figure::kBytes, before, after)) return;
-    const Ruling ruling = judge_bytes(*before, *after, tolerance(Quantity::kBytes));
-    Finding& finding = add(Figure::kBytes, before, after, ruling);
+    const Judgement judgement = judge_bytes(*before, *after, tolerance(Quantity::kBytes));
+    Finding& finding = add(Figure::kBytes, before, after, judgement);
     if (*before != *after) finding.note = std::move(note);
   }
 
@@ -278,17 +279,19 @@ class DocumentComparer {
     const bool wrong = after == std::uint64_t{1};
     if (!wrong && !both(Figure::kWrong, before, after)) return;
     Finding& finding = add(Figure::kWrong, before, after,
-                           wrong              ? Ruling::kWorse
-                           : *before > *after ? Ruling::kBetter
-                                              : Ruling::kSame);
+                           wrong              ? Judgement::kWorse
+                           : *before > *after ? Judgement::kBetter
+                                              : Judgement::kSame);
     if (wrong) finding.note = "its results do not match the reference";
   }
 
   void add_unlaunchable(const std::optional<std::string>& before,
                         const std::optional<std::string>& after) {
     if (!before && !after) return;
-    const Ruling ruling = !before ? Ruling::kWorse : !after ? Ruling::kBetter : Ruling::kSame;
-    Finding& finding = add(Figure::kUnlaunchable, before ? 1 : 0, after ? 1 : 0, ruling);
+    const Judgement judgement = !before  ? Judgement::kWorse
+                                : !after ? Judgement::kBetter
+                                         : Judgement::kSame;
+    Finding& finding = add(Figure::kUnlaunchable, before ? 1 : 0, after ? 1 : 0, judgement);
     if (after) finding.note = printable(*after);
   }
 
@@ -305,16 +308,16 @@ class DocumentComparer {
           judge_dram(then, *(after.*part), total, tolerance(Quantity::kDram)));
     }
     if (!both(figure(i), before.time, after.time, before.reason, after.reason)) return;
-    const Ruling ruling = judge_time(*before.time, *after.time, tolerance(Quantity::kTime));
-    Finding& finding = add(figure(i), before.time->median, after.time->median, ruling);
-    if (ruling == Ruling::kNoise) finding.note = "the p10 to p90 ranges overlap";
+    const Judgement judgement = judge_time(*before.time, *after.time, tolerance(Quantity::kTime));
+    Finding& finding = add(figure(i), before.time->median, after.time->median, judgement);
+    if (judgement == Judgement::kNoise) finding.note = "the p10 to p90 ranges overlap";
   }
 
   void add_unpaired(const std::optional<std::uint64_t>& bytes) {
     const bool added = change_ == Change::kAdded;
     const std::optional<std::uint64_t> none;
     add(Figure::kBytes, added ? none : bytes, added ? bytes : none,
-        added ? Ruling::kAdded : Ruling::kRemoved);
+        added ? Judgement::kAdded : Judgement::kRemoved);
   }
 
   void add_unpaired_plan(const PlanFigures& plan, Change change) {
@@ -329,7 +332,7 @@ class DocumentComparer {
       const Finding& finding = comparison_.findings[i];
       const bool whole_plan = finding.plan == plan && finding.kernel.empty() &&
                               finding.figure == Figure::kBytes &&
-                              finding.ruling != Ruling::kUnknown;
+                              finding.judgement != Judgement::kUnknown;
       if (whole_plan && finding.before == before && finding.after == after) return;
     }
     start_plan(plan, plan, Change::kSame);
@@ -386,7 +389,7 @@ void note_unpaired_document(const std::string& spec, Change change, Comparison& 
   Finding finding{.spec = spec, .plan = {}, .kernel = {}};
   finding.change = change;
   finding.figure = Figure::kSpec;
-  finding.ruling = removed ? Ruling::kRemoved : Ruling::kAdded;
+  finding.judgement = removed ? Judgement::kRemoved : Judgement::kAdded;
   finding.failed = (removed && !comparison.allow_missing) || comparison.strict;
   finding.note = (removed ? comparison.fresh : comparison.base) + " has no result of that name";
   comparison.findings.push_back(std::move(finding));

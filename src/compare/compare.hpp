@@ -11,13 +11,13 @@ namespace fusecalc {
 
 // The verdict on one figure. Analytic bytes are exact, so every difference counts; a measured
 // figure within its tolerance is the same.
-Ruling judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& tolerance);
+Judgement judge_bytes(std::uint64_t before, std::uint64_t after, const Tolerance& tolerance);
 // `total` is the sum of bytes read and written: a change that is small compared with it is counter
 // noise.
-Ruling judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
-                  const Tolerance& tolerance);
-Ruling judge_time(const MeasuredTime& before, const MeasuredTime& after,
-                  const Tolerance& tolerance);
+Judgement judge_dram(std::uint64_t before, std::uint64_t after, std::uint64_t total,
+                     const Tolerance& tolerance);
+Judgement judge_time(const MeasuredTime& before, const MeasuredTime& after,
+                     const Tolerance& tolerance);
 
 // Why the two documents cannot be compared: "dim T is 8192, but 4096 in base.json". Empty if they
 // can be.

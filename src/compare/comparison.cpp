@@ -24,8 +24,8 @@ constexpr FigureRow kFigures[] = {
     {"unlaunchable", "kernels that cannot be launched", Unit::kCount, Quantity::kBytes},
 };
 
-constexpr std::string_view kRulings[] = {"worse",  "removed", "unknown", "noise",
-                                         "within", "added",   "better",  "same"};
+constexpr std::string_view kJudgements[] = {"worse",  "removed", "unknown", "noise",
+                                            "within", "added",   "better",  "same"};
 constexpr std::array<std::string_view, 4> kSortNames = {"worst", "delta", "share", "name"};
 
 // Growth from 0 exceeds any percentage.
@@ -40,9 +40,11 @@ double share_or_most(const Finding& finding) {
 
 const FigureRow& row_of(Figure figure) { return kFigures[static_cast<std::size_t>(figure)]; }
 
-std::span<const std::string_view> ruling_names() { return kRulings; }
+std::span<const std::string_view> judgement_names() { return kJudgements; }
 
-std::string_view name_of(Ruling ruling) { return kRulings[static_cast<std::size_t>(ruling)]; }
+std::string_view name_of(Judgement judgement) {
+  return kJudgements[static_cast<std::size_t>(judgement)];
+}
 
 std::optional<std::int64_t> Finding::delta() const {
   if (!before || !after) return std::nullopt;
@@ -59,9 +61,10 @@ std::optional<double> Finding::share() const {
 
 bool Comparison::failed() const { return std::ranges::any_of(findings, &Finding::failed); }
 
-std::size_t Comparison::count(Ruling ruling) const {
-  const std::size_t gone = ruling == Ruling::kSame ? same_left_out : 0;
-  return gone + static_cast<std::size_t>(std::ranges::count(findings, ruling, &Finding::ruling));
+std::size_t Comparison::count(Judgement judgement) const {
+  const std::size_t gone = judgement == Judgement::kSame ? same_left_out : 0;
+  return gone +
+         static_cast<std::size_t>(std::ranges::count(findings, judgement, &Finding::judgement));
 }
 
 void Comparison::leave_out_same() {
@@ -83,8 +86,8 @@ void sort_findings(std::vector<Finding>& findings, SortKey key) {
     switch (key) {
       case SortKey::kWorst:
         // Failures first, then by verdict; the largest growth first.
-        return std::tuple(!a.failed, a.ruling, -share_or_most(a)) <
-               std::tuple(!b.failed, b.ruling, -share_or_most(b));
+        return std::tuple(!a.failed, a.judgement, -share_or_most(a)) <
+               std::tuple(!b.failed, b.judgement, -share_or_most(b));
       case SortKey::kDelta: return delta(a) > delta(b);
       case SortKey::kShare: return share_or_most(a) > share_or_most(b);
       case SortKey::kName: return a.spec < b.spec;

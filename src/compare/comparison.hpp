@@ -39,7 +39,7 @@ struct FigureRow {
 const FigureRow& row_of(Figure figure);
 
 // From worst to best: a table is sorted by it.
-enum class Ruling : std::uint8_t {
+enum class Judgement : std::uint8_t {
   kWorse,    // beyond its tolerance
   kRemoved,  // only before
   kUnknown,  // null on one side
@@ -50,8 +50,8 @@ enum class Ruling : std::uint8_t {
   kSame,  // or, measured, within its tolerance
 };
 
-std::span<const std::string_view> ruling_names();  // in their order
-std::string_view name_of(Ruling ruling);
+std::span<const std::string_view> judgement_names();  // in their order
+std::string_view name_of(Judgement judgement);
 
 // One figure of both sides.
 struct Finding {
@@ -63,7 +63,7 @@ struct Finding {
   Figure figure = Figure::kBytes;
   std::optional<std::uint64_t> before{};
   std::optional<std::uint64_t> after{};
-  Ruling ruling = Ruling::kSame;
+  Judgement judgement = Judgement::kSame;
   bool failed = false;
   std::string note{};  // which tensors, or why it is unknown
 
@@ -71,7 +71,7 @@ struct Finding {
   std::optional<std::int64_t> delta() const;
   // The delta in percent of before; empty if that is 0 or one side has no figure.
   std::optional<double> share() const;
-  bool changed() const { return ruling != Ruling::kSame || change != Change::kSame; }
+  bool changed() const { return judgement != Judgement::kSame || change != Change::kSame; }
 };
 
 // The result of `compare`: the model of every output format.
@@ -87,7 +87,7 @@ struct Comparison {
   std::vector<std::string> notes{};
 
   bool failed() const;
-  std::size_t count(Ruling ruling) const;
+  std::size_t count(Judgement judgement) const;
   void leave_out_same();
 };
 

@@ -131,7 +131,8 @@ ToleranceRule parse_tolerance_rule(std::string_view text) {
     const std::string_view part = rest.substr(0, rest.find(','));
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
-      throw std::invalid_argument("must look like bytes=0,dram=1%,time=5%, not " + in_quotes(text));
+      throw std::invalid_argument("must have the form bytes=0,dram=1%,time=5%, not " +
+                                  in_quotes(text));
     }
     const std::string_view name = part.substr(0, equals);
     const std::optional<std::size_t> index = quantity_named(name);

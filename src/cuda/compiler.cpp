@@ -98,7 +98,7 @@ std::string_view lines_about(std::string_view log, const std::string& entry) {
   return log.substr(begin, log.find(kNext, begin) - begin);
 }
 
-// The number that stands right before `unit`.
+// The number right before `unit`.
 std::optional<std::uint64_t> number_before(std::string_view text, std::string_view unit) {
   const std::size_t at = text.find(unit);
   if (at == std::string_view::npos) return std::nullopt;

@@ -14,7 +14,7 @@ namespace fusecalc {
 enum class OpClass : std::uint8_t {
   kPointwise,  // each result element from one element of each input
   kReduce,     // rows to single values
-  kNormalise,  // rows to rows, or to a loss: a reduction and, mostly, a second look
+  kNormalise,  // rows to rows, or to a loss: a reduction and, mostly, a second pass
   kMovement,   // copies elements to other places
   kView,       // renames elements in place; costs nothing
   kContract,   // sums of products
@@ -100,7 +100,7 @@ struct OpRow {
   std::uint8_t flops = 0;
   // Passes over its input: 2 if every result of a row needs the whole row first.
   std::uint8_t passes = 1;
-  // Whether a row can be kept on chip for the second look, if it fits.
+  // Whether a row can be kept on chip for the second pass, if it fits.
   bool holds_rows = true;
   Access access = Access::kSame;
   TypeRule type_rule = TypeRule::kPromote;

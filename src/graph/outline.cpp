@@ -15,7 +15,8 @@ class RowIds {
  public:
   std::uint32_t id_of(const RowLayout& rows) {
     key_.clear();
-    for (const RowLayout::Run& run : rows.runs) key_.emplace_back(run.extent, run.reduced);
+    for (const RowLayout::MergedAxis& axis : rows.axes)
+      key_.emplace_back(axis.extent, axis.reduced);
     return ids_.try_emplace(key_, static_cast<std::uint32_t>(ids_.size())).first->second;
   }
 
@@ -43,18 +44,18 @@ bool touches_empty(const OpGraph& graph, const Op& op) {
 
 Outline::Outline(const OpGraph& graph) {
   RowIds rows;
-  steps_.reserve(graph.ops.size() + 1);
+  ops_.reserve(graph.ops.size() + 1);
   for (const Op& op : graph.ops) {
-    steps_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
-                      .first_result = static_cast<std::uint32_t>(results_.size()),
-                      .rows = rows.id_of(op.rows),
-                      .op_class = op.op_class,
-                      .access = op.row->access,
-                      .passes = op.passes,
-                      .holds_rows = op.row->holds_rows,
-                      .custom = op.row->family == OpFamily::kCustom,
-                      .has_kernel = op.row->has_kernel && !touches_empty(graph, op),
-                      .work = op.work});
+    ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
+                    .first_result = static_cast<std::uint32_t>(results_.size()),
+                    .rows = rows.id_of(op.rows),
+                    .op_class = op.op_class,
+                    .access = op.row->access,
+                    .passes = op.passes,
+                    .holds_rows = op.row->holds_rows,
+                    .custom = op.row->family == OpFamily::kCustom,
+                    .has_kernel = op.row->has_kernel && !touches_empty(graph, op),
+                    .work = op.work});
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;
       const TensorId id = graph.tensors[operand.tensor].value;
@@ -85,8 +86,8 @@ Outline::Outline(const OpGraph& graph) {
                           .writes = op.writes[i]});
     }
   }
-  steps_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
-                    .first_result = static_cast<std::uint32_t>(results_.size())});
+  ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
+                  .first_result = static_cast<std::uint32_t>(results_.size())});
 }
 
 }  // namespace fusecalc

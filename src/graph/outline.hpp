@@ -48,7 +48,7 @@ class Outline {
     std::uint64_t writes = 0;  // elements
   };
 
-  struct Step {
+  struct OpFacts {
     std::uint32_t first_input = 0;
     std::uint32_t first_result = 0;
     std::uint32_t rows = 0;  // id of the row layout, equal for equal layouts; 0: none
@@ -68,18 +68,18 @@ class Outline {
   Outline() = default;
   explicit Outline(const OpGraph& graph);
 
-  const Step& operator[](OpId op) const { return steps_[op]; }
+  const OpFacts& operator[](OpId op) const { return ops_[op]; }
   std::span<const Input> inputs_of(OpId op) const {
-    const std::uint32_t first = steps_[op].first_input;
-    return {inputs_.data() + first, steps_[op + 1].first_input - first};
+    const std::uint32_t first = ops_[op].first_input;
+    return {inputs_.data() + first, ops_[op + 1].first_input - first};
   }
   std::span<const Result> results_of(OpId op) const {
-    const std::uint32_t first = steps_[op].first_result;
-    return {results_.data() + first, steps_[op + 1].first_result - first};
+    const std::uint32_t first = ops_[op].first_result;
+    return {results_.data() + first, ops_[op + 1].first_result - first};
   }
 
  private:
-  std::vector<Step> steps_;  // and a sentinel that ends the last one's inputs and results
+  std::vector<OpFacts> ops_;  // and a sentinel that ends the last one's inputs and results
   std::vector<Input> inputs_;
   std::vector<Result> results_;
 };

@@ -52,22 +52,22 @@ std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join
 
 void RowLayout::append(std::uint64_t extent, bool reduced) {
   if (extent == 1) return;
-  if (!runs.empty() && runs.back().reduced == reduced) {
-    runs.back().extent *= extent;
+  if (!axes.empty() && axes.back().reduced == reduced) {
+    axes.back().extent *= extent;
   } else {
-    runs.push_back({extent, reduced});
+    axes.push_back({extent, reduced});
   }
 }
 
 std::uint64_t RowLayout::rows() const {
   std::uint64_t count = 1;
-  for (const Run& run : runs) count *= run.reduced ? 1 : run.extent;
+  for (const MergedAxis& axis : axes) count *= axis.reduced ? 1 : axis.extent;
   return count;
 }
 
 std::uint64_t RowLayout::row_length() const {
   std::uint64_t count = 1;
-  for (const Run& run : runs) count *= run.reduced ? run.extent : 1;
+  for (const MergedAxis& axis : axes) count *= axis.reduced ? axis.extent : 1;
   return count;
 }
 

@@ -24,22 +24,22 @@ std::vector<std::uint64_t> strides_of(const Shape& shape);
 // "[8, 2048, 4096]".
 std::string to_string(const Shape& shape);
 
-// The input of a reduction as runs of adjacent axes that are all kept or all reduced, in memory
-// order and without axes of extent 1. A row-wise reduction is {kept, reduced}.
+// The axes of a reduction's input in memory order, without those of extent 1; adjacent axes that
+// are all kept or all reduced are merged into one. A row-wise reduction is {kept, reduced}.
 struct RowLayout {
-  struct Run {
+  struct MergedAxis {
     std::uint64_t extent = 1;
     bool reduced = false;
-    bool operator==(const Run&) const = default;
+    bool operator==(const MergedAxis&) const = default;
   };
-  std::vector<Run> runs;
+  std::vector<MergedAxis> axes;
 
   bool operator==(const RowLayout&) const = default;
 
   void append(std::uint64_t extent, bool reduced);
-  bool empty() const { return runs.empty(); }
+  bool empty() const { return axes.empty(); }
   // Whether the reduced elements of a row are contiguous in memory.
-  bool reduces_innermost() const { return !runs.empty() && runs.back().reduced; }
+  bool reduces_innermost() const { return !axes.empty() && axes.back().reduced; }
   std::uint64_t rows() const;        // how many results
   std::uint64_t row_length() const;  // elements that make one result
 };

@@ -100,27 +100,27 @@ void JsonReader::enter(JsonKind kind) {
   if (peek() != kind) fail_type(kind);
   ++position_;
   assert(depth_ < path_.size());
-  Step& step = path_[depth_++];
-  step.kind = kind;
-  step.started = false;
-  step.index = 0;
+  Level& level = path_[depth_++];
+  level.kind = kind;
+  level.started = false;
+  level.index = 0;
 }
 
 bool JsonReader::next_key() {
-  Step& step = path_[depth_ - 1];
+  Level& level = path_[depth_ - 1];
   int c = skip_space();
   if (c == '}') {
     ++position_;
     --depth_;
     return false;
   }
-  if (step.started) {
+  if (level.started) {
     take(',', R"("," or "}")");
     c = skip_space();
     if (c == '}') fail_syntax(R"(found "}" after a comma; remove the comma)");
   }
   if (c != '"') {
-    fail_expected(step.started ? "a key in double quotes" : R"(a key in double quotes or "}")");
+    fail_expected(level.started ? "a key in double quotes" : R"(a key in double quotes or "}")");
   }
   key_ = read_string_token();
   // The value may refill the chunk that a short key lies in, and white space may do so even here.
@@ -135,48 +135,48 @@ bool JsonReader::next_key() {
 }
 
 bool JsonReader::next_element() {
-  Step& step = path_[depth_ - 1];
+  Level& level = path_[depth_ - 1];
   int c = skip_space();
   if (c == ']') {
     ++position_;
     --depth_;
     return false;
   }
-  if (step.started) {
+  if (level.started) {
     take(',', R"("," or "]")");
     c = skip_space();
     if (c == ']') fail_syntax(R"(found "]" after a comma; remove the comma)");
-    ++step.index;
+    ++level.index;
   }
-  step.started = true;
+  level.started = true;
   return true;
 }
 
 std::size_t JsonReader::match_key(std::span<const std::string_view> fields, std::uint64_t seen) {
   assert(fields.size() <= 64);
-  Step& step = path_[depth_ - 1];
+  Level& level = path_[depth_ - 1];
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (fields[i] != key_) continue;
-    step.key = fields[i];
-    step.started = true;
+    level.key = fields[i];
+    level.started = true;
     if ((seen >> i & 1U) != 0) fail("duplicate key; keep one");
     return i;
   }
-  step.owned_key.assign(key_);
-  step.key = step.owned_key;
-  step.started = true;
+  level.owned_key.assign(key_);
+  level.key = level.owned_key;
+  level.started = true;
   std::string known = did_you_mean(key_, fields);
   if (known.empty()) known = " (known: " + listed(fields) + ")";
   fail("unknown key " + in_quotes(key_) + known);
 }
 
 const std::string& JsonReader::own_key(const std::unordered_set<std::string>& seen) {
-  Step& step = path_[depth_ - 1];
-  step.owned_key.assign(key_);
-  step.key = step.owned_key;
-  step.started = true;
-  if (seen.contains(step.owned_key)) fail("duplicate key; keep one");
-  return step.owned_key;
+  Level& level = path_[depth_ - 1];
+  level.owned_key.assign(key_);
+  level.key = level.owned_key;
+  level.started = true;
+  if (seen.contains(level.owned_key)) fail("duplicate key; keep one");
+  return level.owned_key;
 }
 
 std::string JsonReader::read_string() {

@@ -90,7 +90,7 @@ class JsonReader {
 
  private:
   // One level of the path to the current position.
-  struct Step {
+  struct Level {
     JsonKind kind = JsonKind::kArray;
     bool started = false;   // a first key or element was reached
     std::size_t index = 0;  // array: of the element
@@ -140,7 +140,7 @@ class JsonReader {
   std::uint64_t line_ = 1;
   std::uint64_t column_ = 1;
 
-  std::array<Step, kDeepest> path_;  // the first depth_ are in use
+  std::array<Level, kDeepest> path_;  // the first depth_ are in use
   std::size_t depth_ = 0;
   std::string_view key_;  // the key just read
   std::string token_;

@@ -80,11 +80,12 @@ void JsonReader::read_word() {
 std::string JsonReader::pointer() const {
   std::string pointer;
   for (std::size_t i = 0; i < depth_; ++i) {
-    const Step& step = path_[i];
+    const Level& level = path_[i];
     // A container that was entered but has no key or element yet is itself the location.
-    if (!step.started) break;
+    if (!level.started) break;
     pointer += '/';
-    pointer += step.kind == JsonKind::kArray ? std::to_string(step.index) : pointer_token(step.key);
+    pointer +=
+        level.kind == JsonKind::kArray ? std::to_string(level.index) : pointer_token(level.key);
   }
   return pointer;
 }

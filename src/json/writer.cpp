@@ -13,7 +13,7 @@
 namespace fusecalc {
 namespace {
 
-// What cannot stand in a string as it is.
+// Characters that a string must escape.
 constexpr std::array<bool, 256> kEscaped = [] {
   std::array<bool, 256> escaped{};
   for (std::size_t byte = 0; byte < 0x20; ++byte) escaped[byte] = true;

@@ -6,7 +6,7 @@
 
 namespace fusecalc {
 
-// What our runner has code for, whatever the rules of fusion say: the planner asks, and the
+// What our runner has code for, independent of the rules of fusion: the planner asks, and the
 // generator relies on it.
 
 // Why no kernel of ours holds the op, if there is a reason.

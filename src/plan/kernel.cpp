@@ -23,7 +23,7 @@ std::vector<std::uint32_t> neighbours(const IdLists& order, const std::vector<st
   return found;
 }
 
-// Whether they can run in the order in which they stand.
+// Whether they can run in the order given.
 bool in_order(const OpGraph& graph, const std::vector<std::uint32_t>& owner) {
   for (OpId op = 0; op < graph.ops.size(); ++op) {
     if (owner[op] == kNone) continue;

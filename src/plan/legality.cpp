@@ -22,7 +22,7 @@ constexpr std::uint64_t kAccumulatorBytes = 4;
 
 using Edge = ResolvedKernel::Edge;
 
-// One check of one kernel. Each step returns what stands in the way, or nothing.
+// One check of one kernel. Each step returns the obstacle, or nothing.
 class Check {
  public:
   Check(PhaseFinder& finder, const Kernel& kernel, const Rules& rules)
@@ -50,7 +50,7 @@ class Check {
 
  private:
   const Op& op(OpId id) const { return graph_.ops[id]; }
-  const Outline::Step& step(OpId id) const { return outline_[id]; }
+  const Outline::OpFacts& facts(OpId id) const { return outline_[id]; }
   std::uint8_t phase_of(OpId id) const { return phases_->runs_in[resolved_->index_of(id)]; }
 
   std::span<const Edge> edges_of(OpId id) const {
@@ -98,9 +98,9 @@ class Check {
 // Lists the contractions on the way.
 Verdict Check::check_ops() {
   for (const OpId id : kernel_) {
-    if (step(id).custom) return {Obstacle::kCustom, id};
-    if (rules_.launchable && !step(id).has_kernel) return check_op(graph_, id);
-    if (step(id).contracts()) contractions_.push_back(id);
+    if (facts(id).custom) return {Obstacle::kCustom, id};
+    if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);
+    if (facts(id).contracts()) contractions_.push_back(id);
   }
   return {};
 }
@@ -173,15 +173,15 @@ Verdict Check::check_edges() const {
 // Whether a block can have what its own kernel makes before all blocks are done.
 Verdict Check::check_ready(OpId to, const Outline::Input& input) const {
   const OpId from = input.producer;
-  if (step(from).access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
+  if (facts(from).access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
   if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
   return {};
 }
 
 Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const OpId from = input.producer;
-  const Outline::Step& producer = step(from);
-  const Outline::Step& reader = step(to);
+  const Outline::OpFacts& producer = facts(from);
+  const Outline::OpFacts& reader = facts(to);
   if (const Verdict ready = check_ready(to, input); !ready.legal()) return ready;
   if (phases_->rows.empty()) return {};
   const bool permutes =
@@ -213,7 +213,7 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   return {};
 }
 
-// Whether a result of rows meets the elements of its own row where it is broadcast.
+// Whether a result of rows is broadcast to the elements of its own row.
 bool Check::aligned(const Outline::Input& input, OpId reader) const {
   const Outline::Result& result = outline_.results_of(reader).front();
   if (input.elements == result.elements || input.elements == 1) return true;
@@ -231,22 +231,22 @@ Verdict Check::check_spaces() const {
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {
     const bool inside_only = phases_->written[resolved_->index_of(id)] == 0 && feeds_inside(id);
-    if (!inside_only && (!widest || step(id).work > step(*widest).work)) widest = id;
-    if (!step(id).reduces()) continue;
-    const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
-    if (first_rows && !picks && step(id).rows != step(*first_rows).rows) {
+    if (!inside_only && (!widest || facts(id).work > facts(*widest).work)) widest = id;
+    if (!facts(id).reduces()) continue;
+    const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
+    if (first_rows && !picks && facts(id).rows != facts(*first_rows).rows) {
       return {Obstacle::kRows, *first_rows, id};
     }
     if (!first_rows && !picks) first_rows = id;
   }
   const OpId leader = first_rows.value_or(widest.value_or(kernel_.front()));
-  const std::uint64_t space = step(leader).work;
+  const std::uint64_t space = facts(leader).work;
   for (const OpId id : kernel_) {
-    if (step(id).work == space) continue;
+    if (facts(id).work == space) continue;
     const bool normalises =
-        step(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
-    const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && (step(id).work < space ||
+        facts(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
+    const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases_->rows.rows();
+    const bool for_inside = feeds_inside(id) && (facts(id).work < space ||
                                                  phases_->written[resolved_->index_of(id)] == 0);
     const bool other_rows = phase_of(id) > 0 && normalises;
     if (other_rows || (!of_rows && !for_inside)) return {Obstacle::kSpaces, leader, id};
@@ -254,13 +254,13 @@ Verdict Check::check_spaces() const {
   return check_grid();
 }
 
-// A single row that fills the tensor is reduced by all blocks together; nobody can look at it again
-// before all are done.
+// A single row that fills the tensor is reduced by all blocks together; no block can read
+// it again before all are done.
 Verdict Check::check_grid() const {
   if (phases_->rows.empty() || phases_->rows.rows() > 1) return {};
   if (!phases_->never_fits && phases_->held_bytes <= rules_.on_chip_bytes) return {};
   for (const OpId id : kernel_) {
-    if (phase_of(id) > 0 && step(id).work == phases_->rows.row_length()) {
+    if (phase_of(id) > 0 && facts(id).work == phases_->rows.row_length()) {
       return {Obstacle::kWholeTensor, id};
     }
   }
@@ -329,19 +329,19 @@ Verdict Check::check_epilogue(OpId contraction) const {
     for (const Edge& edge : resolved_->edges_of(i)) {
       if (edge.inside() && follows[edge.maker]) follows[i] = true;
     }
-    const bool picks = step(id).op_class == OpClass::kNormalise && follows[i];
-    if (step(id).access != Access::kSame && !picks) {
+    const bool picks = facts(id).op_class == OpClass::kNormalise && follows[i];
+    if (facts(id).access != Access::kSame && !picks) {
       return {Obstacle::kEpilogueMovement, contraction, id};
     }
     const bool reordered = std::ranges::any_of(outline_.inputs_of(id), &Outline::Input::reordered);
     if (reordered && !picks) {
       return {Obstacle::kEpilogueOrder, contraction, id};
     }
-    const bool side = !follows[i] && (!feeds_inside(id) || step(id).reduces());
+    const bool side = !follows[i] && (!feeds_inside(id) || facts(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction, id};
     // Rows of single elements have no state that an epilogue could keep.
     const bool single =
-        step(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
+        facts(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
         (op(id).row->accumulator != Accumulator::kNone || op(id).row->family == OpFamily::kLoss);
     if (single) return {Obstacle::kEpilogueAccumulator, contraction, id};
   }
@@ -352,10 +352,10 @@ Verdict Check::check_epilogue_spaces(OpId contraction) const {
   const std::uint64_t space = outline_.results_of(contraction).front().elements;
   for (const OpId id : kernel_) {
     if (id == contraction) continue;
-    const bool of_rows = phase_of(id) > 0 && step(id).work <= phases_->rows.rows();
+    const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases_->rows.rows();
     const bool written = phases_->written[resolved_->index_of(id)] > 0;
-    const bool for_inside = step(id).work < space && feeds_inside(id) && !written;
-    if (step(id).work != space && !of_rows && !for_inside) {
+    const bool for_inside = facts(id).work < space && feeds_inside(id) && !written;
+    if (facts(id).work != space && !of_rows && !for_inside) {
       return {Obstacle::kSpaces, contraction, id};
     }
   }
@@ -367,12 +367,12 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
   const Op& product = op(contraction);
   OpId reduction = contraction;
   for (const OpId id : kernel_) {
-    if (!step(id).reduces()) continue;
+    if (!facts(id).reduces()) continue;
     if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
     const bool reduces =
-        step(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
+        facts(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
     if (!reduces) return {Obstacle::kEpilogueAccumulator, contraction, id};
-    const bool picks = step(id).access == Access::kGather && phase_of(id) > 0;
+    const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
     if (picks) return {Obstacle::kEpilogueMovement, contraction, id};
     if (reduction != contraction) return {Obstacle::kEpilogueSecond, contraction, id};
     if (!is_narrow_float(product.outputs[0]) || !is_narrow_float(op(id).operands[0].tensor) ||
@@ -382,24 +382,24 @@ Verdict Check::check_epilogue_rows(OpId contraction) const {
     reduction = id;
   }
   const RowLayout& rows = phases_->rows;
-  const auto reduced_runs =
-      std::ranges::count_if(rows.runs, [](const RowLayout::Run& run) { return run.reduced; });
+  const auto reduced_axes = std::ranges::count_if(
+      rows.axes, [](const RowLayout::MergedAxis& axis) { return axis.reduced; });
   const std::uint64_t columns = product.matrix.columns;
   const bool is_matrix = is_matrix_product(product.row->family);
   const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
   // Columns that are reduced lie in one matrix.
   const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||
                          product.matrix.rows % rows.row_length() == 0;
-  const bool fits_tiles = is_matrix && reduced_runs == 1 && rows.runs.back().extent == columns &&
+  const bool fits_tiles = is_matrix && reduced_axes == 1 && rows.axes.back().extent == columns &&
                           rows.rows() * rows.row_length() == space && in_matrix;
   if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction, reduction};
-  // Whole rows are streamed tile by tile; a second look must find them on chip.
+  // Whole rows are streamed tile by tile; a second pass must find them on chip.
   std::uint64_t tile = kTileRows * kAccumulatorBytes;
   const bool held =
       rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= rules_.on_chip_bytes;
   if (held) return {};
   for (const OpId id : kernel_) {
-    const bool reads_again = step(id).passes > 1 || (phase_of(id) > 0 && step(id).work == space);
+    const bool reads_again = facts(id).passes > 1 || (phase_of(id) > 0 && facts(id).work == space);
     if (reads_again) return {Obstacle::kEpilogueHolds, contraction, id};
   }
   return {};

@@ -58,12 +58,12 @@ enum class Obstacle : std::uint8_t {
   kTooLarge,
 };
 
-// Whether no kernel of ours computes an op of the kernel, whatever else is in it.
+// Whether some op of the kernel has no code of ours, so that no kernel that contains it can run.
 constexpr bool concerns_op(Obstacle obstacle) {
   return obstacle == Obstacle::kCustom || obstacle >= Obstacle::kNoKernel;
 }
 
-// Why ops cannot be one kernel: the obstacle, and the ops that it stands between.
+// Why ops cannot be one kernel: the obstacle, and the two ops that it separates.
 struct Verdict {
   Obstacle obstacle = Obstacle::kNothing;
   OpId first = kNone;

@@ -5,7 +5,7 @@
 namespace fusecalc {
 namespace {
 
-// Orders between ops that one side of a search looks at.
+// The most dependences between ops that one side of a search follows.
 constexpr std::size_t kMostSteps = 32;
 constexpr std::uint64_t kLastLabel = std::uint64_t{1} << 62;
 
@@ -33,8 +33,8 @@ void PathFinder::start(Cone& cone, KernelId kernel, std::uint64_t mark) {
   places_[kernel].seen = mark;
 }
 
-// Looks at what is next to the cone's next kernel. Returns whether that closes a way from one end
-// to the other.
+// Adds the direct neighbours of the cone's next kernel. Returns whether one of them completes a
+// path from one end to the other.
 bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::uint64_t mark,
                         std::uint64_t other_mark) {
   const std::uint64_t low = places_[first_].label;
@@ -60,8 +60,8 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
   return false;
 }
 
-// Searches from both ends, in turn: it is enough that one side comes to its end.
-bool PathFinder::way_around(KernelId a, KernelId b) {
+// Searches from both ends, alternating, until one side has no kernel left to expand.
+bool PathFinder::has_indirect_path(KernelId a, KernelId b) {
   const bool in_order = places_[a].label < places_[b].label;
   first_ = in_order ? a : b;
   second_ = in_order ? b : a;
@@ -79,8 +79,8 @@ bool PathFinder::way_around(KernelId a, KernelId b) {
 }
 
 void PathFinder::merge(KernelId into, KernelId from) {
-  // The whole takes the place of the end from which the search came to its end; what that found
-  // moves out of the way.
+  // The merged kernel takes the place of the kernel whose side of the search was exhausted; the
+  // kernels found on that side move past it.
   const bool at_second = later_.exhausted();
   std::vector<KernelId>& moved = at_second ? later_.kernels : earlier_.kernels;
   const KernelId stays = at_second ? second_ : first_;
@@ -127,7 +127,7 @@ std::uint64_t PathFinder::room_after(KernelId left) const {
          (left == kNone ? 0 : places_[left].label);
 }
 
-// Puts kernels that are in no place one after the other behind `left`, or first of all.
+// Inserts kernels that have no place in the order after `left`, or at the front if that is kNone.
 void PathFinder::insert_after(KernelId left, const std::vector<KernelId>& kernels) {
   if (room_after(left) <= kernels.size()) respace();
   const std::uint64_t step = room_after(left) / (kernels.size() + 1);
@@ -141,7 +141,7 @@ void PathFinder::insert_after(KernelId left, const std::vector<KernelId>& kernel
   }
 }
 
-// Gives out the labels anew, evenly.
+// Assigns new labels, evenly spaced.
 void PathFinder::respace() {
   const std::uint64_t step = kLastLabel / (places_.size() + 1);
   std::uint64_t label = 0;

@@ -7,24 +7,23 @@
 
 namespace fusecalc {
 
-// Finds ways from one kernel to another through third ones: kernels that have such a way between
-// them cannot be one.
+// Finds paths from one kernel to another through third kernels: two kernels with such a path
+// between them cannot be merged.
 //
-// Keeps all kernels in an order in which they can run, so that a search never leaves the stretch
-// between its two. `kernels` must stand in such an order at first; whoever changes the partition
-// afterwards says so, and keeps `owner` in step.
+// Keeps all kernels in an order in which they can run, so that a search only visits kernels between
+// its two. `kernels` must be in such an order at first. The caller reports every later change of
+// the partition through merge(), add_beside() and drop_last(), and updates `owner` itself.
 class PathFinder {
  public:
   PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
              const std::vector<KernelId>& owner);
 
-  // Whether some third kernel must run after one of the two and before the other. Where the answer
-  // is not found within a bounded number of steps it is yes; ways around are short in all but
-  // random graphs.
-  bool way_around(KernelId a, KernelId b);
+  // Whether some third kernel must run after one of the two and before the other. Yes if a bounded
+  // number of steps does not answer it; indirect paths are short in all but random graphs.
+  bool has_indirect_path(KernelId a, KernelId b);
 
-  // Kernel `from` has become part of `into`. Follows a way_around() of the two that said no, with
-  // the partition as it was then.
+  // Kernel `from` has become part of `into`. The last call must have been a has_indirect_path() of
+  // the two that said no, on the same partition.
   void merge(KernelId into, KernelId from);
 
   // The last kernel has just been taken out of `source`, which runs right before it (`after`) or
@@ -33,8 +32,8 @@ class PathFinder {
   void drop_last();
 
  private:
-  // A kernel in the order: a list in which labels rise. What searches look at lies apart from what
-  // only changes need: they visit kernels all over the graph.
+  // A kernel in the order: a list in which labels rise. What searches read is stored apart from
+  // what only changes need, because they visit kernels all over the graph.
   struct Place {
     std::uint64_t label = 0;
     std::uint64_t seen = 0;  // by which search
@@ -44,8 +43,8 @@ class PathFinder {
     KernelId after = kNone;
   };
 
-  // What one side of a search has found: all that must run after the first kernel, or before the
-  // second, as far as it stands between them.
+  // What one side of a search has found: all kernels between the two that must run after the first,
+  // or before the second.
   struct Cone {
     std::vector<KernelId> kernels;  // the one it starts from, then what it found
     std::size_t expanded = 0;

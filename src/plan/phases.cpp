@@ -21,7 +21,7 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
   if (rows.reduces_innermost() || rows.empty()) return length;
   const std::uint64_t in_sector = std::max<std::uint64_t>(1, kSectorBytes / bytes_of(dtype, 1));
   std::uint64_t elements = length;
-  const std::uint64_t columns = std::min(rows.runs.back().extent, in_sector);
+  const std::uint64_t columns = std::min(rows.axes.back().extent, in_sector);
   return checked_multiply(elements, columns) ? elements : kMaxCount;
 }
 
@@ -106,7 +106,7 @@ const Phases& PhaseFinder::phases() {
   if (known_) return phases_;
   const Kernel& kernel = kernel_;
   known_ = true;
-  phases_.rows.runs.clear();
+  phases_.rows.axes.clear();
   phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
   phases_.held_bytes = 0;
   read_phases_.assign(phases_.reads.size(), 0);
@@ -125,27 +125,27 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
   phases_.ready_in.assign(kernel.size(), 0);
   std::uint32_t rows = 0;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const Outline::Step& step = outline_[kernel[i]];
+    const Outline::OpFacts& facts = outline_[kernel[i]];
     std::uint8_t phase = 0;
     for (const Edge& edge : edges_of(i)) {
       if (edge.inside()) phase = std::max(phase, phases_.ready_in[edge.maker]);
     }
     phases_.runs_in[i] = phase;
     phases_.ready_in[i] = phase;
-    if (step.op_class == OpClass::kContract) phases_.contracts = true;
+    if (facts.op_class == OpClass::kContract) phases_.contracts = true;
     // A reduction: its result is there only after its row was seen.
-    if (!step.reduces()) continue;
+    if (!facts.reduces()) continue;
     phases_.ready_in[i] = std::min<std::uint8_t>(kLastPhase, phase + 1);
     // A loss that picks one score of each row works on what others reduced.
-    const bool picks = step.access == Access::kGather && phase > 0;
+    const bool picks = facts.access == Access::kGather && phase > 0;
     if (picks) continue;
     if (rows == 0) {
-      rows = step.rows;
+      rows = facts.rows;
       phases_.rows = graph_.ops[kernel[i]].rows;
-    } else if (rows != step.rows) {
+    } else if (rows != facts.rows) {
       phases_.mixed_rows = true;
     }
-    phases_.never_fits = phases_.never_fits || !step.holds_rows;
+    phases_.never_fits = phases_.never_fits || !facts.holds_rows;
   }
   space_ = phases_.rows.rows() * phases_.rows.row_length();
 }
@@ -181,7 +181,7 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
   demanded_.assign(kernel.size(), 0);
   phases_.written.assign(kernel.size(), 0);
   for (std::size_t i = kernel.size(); i-- > 0;) {
-    const Outline::Step& step = outline_[kernel[i]];
+    const Outline::OpFacts& facts = outline_[kernel[i]];
     const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
     const Outline::Result& first = results.front();
     std::uint64_t demanded = demanded_[i];
@@ -195,10 +195,10 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     // A result that nobody needs is computed all the same.
     if (needed_in_[i] == 0) demanded = first.elements;
     std::uint64_t needed = bit(phases_.runs_in[i]);
-    // Full-size values are computed anew in each phase that needs them; results of rows are kept.
-    if (step.moves() && is_full(first.elements) && needed_in_[i] != 0) needed = needed_in_[i];
-    if (step.reduces() && step.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
-    const bool part = step.moves() && demanded < first.elements;
+    // Full-size values are recomputed in each phase that needs them; results of rows are kept.
+    if (facts.moves() && is_full(first.elements) && needed_in_[i] != 0) needed = needed_in_[i];
+    if (facts.reduces() && facts.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
+    const bool part = facts.moves() && demanded < first.elements;
     for (const Edge& edge : edges_of(i)) {
       const Outline::Input& input = *edge.input;
       std::uint64_t touched = part ? std::min(input.touched, demanded) : input.touched;
@@ -222,13 +222,13 @@ void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_
   read_phases_[edge.value] |= is_full(edge.input->elements) ? needed_in : 1;
 }
 
-// Full-size values only: those must be held from one look to the next.
+// Full-size values only: those must be held from one pass to the next.
 void PhaseFinder::find_read_ranges(const Kernel& kernel) {
   read_ranges_.assign(phases_.reads.size(), {});
   made_ranges_.assign(made_.size(), {});
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const Outline::Step& step = outline_[kernel[i]];
-    const bool twice = step.reduces() && step.passes > 1;
+    const Outline::OpFacts& facts = outline_[kernel[i]];
+    const bool twice = facts.reduces() && facts.passes > 1;
     const std::uint8_t last = twice ? phases_.ready_in[i] : phases_.runs_in[i];
     for (const Edge& edge : edges_of(i)) {
       if (!is_full(edge.input->elements)) continue;

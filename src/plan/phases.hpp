@@ -10,7 +10,7 @@
 
 namespace fusecalc {
 
-// How often a kernel must look at its rows.
+// How many passes a kernel makes over its rows.
 //
 // What depends on the result of a reduction can only be computed once the whole row was seen: it
 // runs a phase later. A full-size value that is used in a later phase than the one it was first
@@ -26,12 +26,12 @@ struct Phases {
 
   RowLayout rows;                      // of its reductions; empty where there is none
   bool mixed_rows = false;             // they do not agree
-  bool contracts = false;              // holds a contraction, whose rows are never looked at again
+  bool contracts = false;              // holds a contraction, whose rows are never read again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
   std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
-  std::uint64_t held_bytes = 0;  // the most that must be on chip at once so that every look is one
+  std::uint64_t held_bytes = 0;  // must be on chip at once for every value to be read only once
   bool never_fits = false;       // an op's rows cannot be held
 };
 
@@ -112,7 +112,7 @@ class PhaseFinder {
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
 
-  // Where something stands in the kernel; valid where the stamp is the current one.
+  // An index into the kernel; valid if the stamp is the current one.
   struct Slot {
     std::uint32_t stamp = 0;
     std::uint32_t index = 0;

@@ -69,7 +69,7 @@ class GreedySearch {
       if (!best.counted) offer_next(best.by);
       if (facts_[best.to].version != best.version_to) continue;
       const auto [a, b] = std::minmax(best.by, best.to);
-      if (paths_.way_around(a, b)) continue;
+      if (paths_.has_indirect_path(a, b)) continue;
       if (!best.counted) {
         if (!count_saving(best)) continue;
         if (!queue_.empty() && best < queue_.top()) {
@@ -248,7 +248,7 @@ class GreedySearch {
     facts_.push_back({.contractions = moved_contractions});
     kernels_.push_back(std::move(moved));
     paths_.add_beside(source, part.last);
-    const bool possible = !paths_.way_around(alone, target);
+    const bool possible = !paths_.has_indirect_path(alone, target);
     if (possible && really) {
       merge(target, alone, grown_bytes);
       facts_[source].bytes = left_bytes;

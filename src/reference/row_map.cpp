@@ -7,11 +7,11 @@ namespace fusecalc {
 RowMap::RowMap(const RowLayout& layout) : length_(layout.row_length()) {
   std::uint64_t stride = 1;
   std::uint64_t rows = 1;
-  for (std::size_t i = layout.runs.size(); i > 0; --i) {
-    const RowLayout::Run& axes = layout.runs[i - 1];
-    (axes.reduced ? reduced_ : kept_).push_back({axes.extent, stride, rows});
-    stride *= axes.extent;
-    if (!axes.reduced) rows *= axes.extent;
+  for (std::size_t i = layout.axes.size(); i > 0; --i) {
+    const RowLayout::MergedAxis& axis = layout.axes[i - 1];
+    (axis.reduced ? reduced_ : kept_).push_back({axis.extent, stride, rows});
+    stride *= axis.extent;
+    if (!axis.reduced) rows *= axis.extent;
   }
   // Outermost first.
   std::reverse(kept_.begin(), kept_.end());

@@ -98,7 +98,7 @@ class PointwiseStep : public EvaluationStep {
   }
 
   // Comparisons of near ties and integers from values near a whole number may come out either way;
-  // lanes that agree by chance must not make the result look certain.
+  // lanes that agree by chance must not make the result count as certain.
   void find_other_results(Lanes& result) {
     const DType dtype = output().type.dtype;
     double least = result[0];

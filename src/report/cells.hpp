@@ -8,8 +8,8 @@
 
 namespace fusecalc {
 
-// Text in an ANSI colour where the look has any.
-std::string coloured(std::string_view text, std::string_view code, const Look& look);
+// Text in an ANSI colour if the style has any.
+std::string coloured(std::string_view text, std::string_view code, const Style& style);
 
 // "+0.02 %", or "" for nothing.
 std::string signed_percent(const std::optional<double>& percent);

@@ -46,9 +46,9 @@ std::string share_in_words(const Finding& finding) {
 }
 
 std::string verdict_in_words(const Finding& finding) {
-  const std::string ruling(name_of(finding.ruling));
-  const bool told = finding.change == Change::kSame || name_of(finding.change) == ruling;
-  return told ? ruling : fmt::format("{}, {}", name_of(finding.change), ruling);
+  const std::string judgement(name_of(finding.judgement));
+  const bool told = finding.change == Change::kSame || name_of(finding.change) == judgement;
+  return told ? judgement : fmt::format("{}, {}", name_of(finding.change), judgement);
 }
 
 std::string in_words(const Finding& finding) {
@@ -62,7 +62,7 @@ std::string in_words(const Finding& finding) {
                         value_in_words(finding, finding.after));
     if (finding.delta()) text += fmt::format(" ({})", share_in_words(finding));
   } else {
-    text += name_of(finding.ruling);
+    text += name_of(finding.judgement);
   }
   if (!finding.note.empty()) text += ": " + finding.note;
   return text;
@@ -71,10 +71,10 @@ std::string in_words(const Finding& finding) {
 std::string summary_of(const Comparison& comparison) {
   std::string text = comparison.failed() ? "failed: " : "passed: ";
   bool first = true;
-  for (std::size_t i = 0; i < ruling_names().size(); ++i) {
-    const std::size_t count = comparison.count(static_cast<Ruling>(i));
+  for (std::size_t i = 0; i < judgement_names().size(); ++i) {
+    const std::size_t count = comparison.count(static_cast<Judgement>(i));
     if (count == 0) continue;
-    text += fmt::format("{}{} {}", first ? "" : ", ", grouped_digits(count), ruling_names()[i]);
+    text += fmt::format("{}{} {}", first ? "" : ", ", grouped_digits(count), judgement_names()[i]);
     first = false;
   }
   return text;

@@ -43,7 +43,7 @@ void write_finding(JsonWriter& json, const Finding& finding) {
   } else {
     json.key("share_pct").null();
   }
-  json.member("verdict", name_of(finding.ruling));
+  json.member("verdict", name_of(finding.judgement));
   json.member("failed", finding.failed);
   json.member("note", finding.note);
   json.end();
@@ -69,7 +69,7 @@ void write_tolerances(JsonWriter& json, const Tolerances& tolerances) {
 
 }  // namespace
 
-void write_json(const Comparison& comparison, const Look& /*look*/, Output& output) {
+void write_json(const Comparison& comparison, const Style& /*style*/, Output& output) {
   JsonWriter json(output);
   json.begin_object();
   json.member("schema", kComparisonSchema);
@@ -80,8 +80,8 @@ void write_json(const Comparison& comparison, const Look& /*look*/, Output& outp
   json.member("allow_missing", comparison.allow_missing);
   write_tolerances(json, comparison.tolerances);
   json.key("counts").begin_object(Layout::kInline);
-  for (std::size_t i = 0; i < ruling_names().size(); ++i) {
-    json.member(ruling_names()[i], std::uint64_t{comparison.count(static_cast<Ruling>(i))});
+  for (std::size_t i = 0; i < judgement_names().size(); ++i) {
+    json.member(judgement_names()[i], std::uint64_t{comparison.count(static_cast<Judgement>(i))});
   }
   json.end();
   json.key("specs").begin_array(Layout::kInline);

@@ -21,7 +21,7 @@ using Row = std::vector<std::string>;
 
 std::string_view colour_of(const Finding& finding) {
   if (finding.failed) return kBad;
-  if (finding.ruling == Ruling::kBetter) return kGood;
+  if (finding.judgement == Judgement::kBetter) return kGood;
   return finding.changed() ? kDoubtful : kFaint;
 }
 
@@ -51,7 +51,7 @@ std::string aligned(const Row& row, const std::vector<std::size_t>& widths,
 
 }  // namespace
 
-void write_table(const Comparison& comparison, const Look& look, Output& output) {
+void write_table(const Comparison& comparison, const Style& style, Output& output) {
   const bool with_spec = comparison.specs.size() > 1;
   const bool with_kernel = std::ranges::any_of(
       comparison.findings, [](const Finding& finding) { return !finding.kernel.empty(); });
@@ -72,17 +72,17 @@ void write_table(const Comparison& comparison, const Look& look, Output& output)
   constexpr std::size_t kNumbers = 4;
   const std::size_t first_number = widths.size() - kNumbers;
   output.write(
-      coloured(printable(comparison.base) + " -> " + printable(comparison.fresh), kBold, look) +
+      coloured(printable(comparison.base) + " -> " + printable(comparison.fresh), kBold, style) +
       "\n\n");
   if (rows.size() > 1) output.write(aligned(rows.front(), widths, first_number) + "  verdict\n");
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const Finding& finding = comparison.findings[i - 1];
     output.write(aligned(rows[i], widths, first_number) + "  " +
-                 coloured(verdict_in_words(finding), colour_of(finding), look) + "\n");
+                 coloured(verdict_in_words(finding), colour_of(finding), style) + "\n");
     if (!finding.note.empty()) output.write("      " + finding.note + "\n");
   }
   output.write((rows.size() > 1 ? "\n  " : "  ") +
-               coloured(summary_of(comparison), comparison.failed() ? kBad : kGood, look) + "\n");
+               coloured(summary_of(comparison), comparison.failed() ? kBad : kGood, style) + "\n");
   for (const std::string& note : comparison.notes) output.write("  note: " + note + "\n");
 }
 

@@ -80,8 +80,8 @@ void write_test_case(const Finding& finding, Output& output) {
   const std::string words = xml_text(in_words(finding));
   if (finding.failed) {
     output.write(fmt::format(">\n      <failure type=\"{}\" message=\"{}\"/>\n    </testcase>\n",
-                             name_of(finding.ruling), words));
-  } else if (finding.ruling == Ruling::kUnknown) {
+                             name_of(finding.judgement), words));
+  } else if (finding.judgement == Judgement::kUnknown) {
     output.write(fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", words));
   } else if (finding.changed()) {
     output.write(fmt::format(">\n      <system-out>{}</system-out>\n    </testcase>\n", words));
@@ -102,18 +102,18 @@ std::string command_text(std::string_view text, bool property) {
 
 std::string_view severity_of(const Finding& finding) {
   if (finding.failed) return "error";
-  switch (finding.ruling) {
-    case Ruling::kUnknown:
-    case Ruling::kNoise:
-    case Ruling::kWithin: return "warning";
-    case Ruling::kBetter: return finding.kernel.empty() ? "notice" : "";
+  switch (finding.judgement) {
+    case Judgement::kUnknown:
+    case Judgement::kNoise:
+    case Judgement::kWithin: return "warning";
+    case Judgement::kBetter: return finding.kernel.empty() ? "notice" : "";
     default: return "";
   }
 }
 
 }  // namespace
 
-void write_csv(const Comparison& comparison, const Look& /*look*/, Output& output) {
+void write_csv(const Comparison& comparison, const Style& /*style*/, Output& output) {
   output.write(
       "spec,plan,kernel,change,figure,unit,before,after,delta,share_pct,verdict,failed,note\n");
   constexpr std::string_view kUnits[] = {"", "bytes", "us"};
@@ -126,22 +126,24 @@ void write_csv(const Comparison& comparison, const Look& /*look*/, Output& outpu
         kUnits[static_cast<std::size_t>(figure.unit)],
         raw_value(finding, as_signed(finding.before)), raw_value(finding, as_signed(finding.after)),
         raw_value(finding, finding.delta()), share ? fmt::format("{:.6f}", *share) : "",
-        name_of(finding.ruling), finding.failed, csv_field(finding.note)));
+        name_of(finding.judgement), finding.failed, csv_field(finding.note)));
   }
 }
 
-void write_markdown(const Comparison& comparison, const Look& /*look*/, Output& output) {
+void write_markdown(const Comparison& comparison, const Style& /*style*/, Output& output) {
   output.write(fmt::format("### {} -> {}\n\n{}\n\n", markdown_text(comparison.base),
                            markdown_text(comparison.fresh), summary_of(comparison)));
   write_markdown_table(comparison, std::string::npos, false, output);
 }
 
 // One suite a spec, one test case a figure.
-void write_junit(const Comparison& comparison, const Look& /*look*/, Output& output) {
+void write_junit(const Comparison& comparison, const Style& /*style*/, Output& output) {
   const auto count = [&](const auto& counts) {
     return std::ranges::count_if(comparison.findings, counts);
   };
-  const auto skipped = [](const Finding& f) { return f.ruling == Ruling::kUnknown && !f.failed; };
+  const auto skipped = [](const Finding& f) {
+    return f.judgement == Judgement::kUnknown && !f.failed;
+  };
   output.write(fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuites name=\"fusecalc compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
@@ -162,7 +164,7 @@ void write_junit(const Comparison& comparison, const Look& /*look*/, Output& out
 }
 
 // A summary in Markdown and, as workflow commands, annotations: GitHub shows ten of a kind a step.
-void write_github(const Comparison& comparison, const Look& /*look*/, Output& output) {
+void write_github(const Comparison& comparison, const Style& /*style*/, Output& output) {
   constexpr std::size_t kMostRows = 200;  // a step's summary holds 1 MiB
   constexpr std::size_t kMostAnnotations = 10;
   output.write(fmt::format("### fusecalc compare: {}\n\n", summary_of(comparison)));

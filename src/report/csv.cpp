@@ -21,7 +21,7 @@ void write_row(Output& output, const Analysis& analysis, std::string_view plan,
 }  // namespace
 
 // One row per plan, each against the unfused one; the headline's comes first.
-void write_csv(const Analysis& analysis, const Look& /*look*/, Output& output) {
+void write_csv(const Analysis& analysis, const Style& /*style*/, Output& output) {
   output.write("name,plan,unfused_bytes,fused_bytes,savings_bytes,savings_pct,speedup_estimate\n");
   write_row(output, analysis, name_of(analysis.plan), analysis.savings());
   if (!analysis.graph) return;

@@ -43,7 +43,7 @@ const GraphAnalysis& graph_of(const Analysis& analysis) {
 }
 
 const PlanAnalysis& drawn_plan(const Analysis& analysis) {
-  // The limit is no partition; its best stand-in is the best plan there is.
+  // The limit is no partition; the best plan is drawn in its place.
   const bool limit = analysis.plan == PlanKind::kLimit;
   return graph_of(analysis).plan(limit ? PlanKind::kAuto : analysis.plan);
 }
@@ -107,7 +107,7 @@ std::string kernel_label(const KernelAnalysis& kernel) {
 
 }  // namespace
 
-void write_dot(const Analysis& analysis, const Look& /*look*/, Output& output) {
+void write_dot(const Analysis& analysis, const Style& /*style*/, Output& output) {
   const Drawing drawing(analysis);
   const auto& [graph, plan, inputs, outputs, edges] = drawing;
   output.write(fmt::format("digraph \"{}\" {{\n", dot_text(analysis.name)));
@@ -140,7 +140,7 @@ void write_dot(const Analysis& analysis, const Look& /*look*/, Output& output) {
   output.write("}\n");
 }
 
-void write_mermaid(const Analysis& analysis, const Look& /*look*/, Output& output) {
+void write_mermaid(const Analysis& analysis, const Style& /*style*/, Output& output) {
   const Drawing drawing(analysis);
   const auto& [graph, plan, inputs, outputs, edges] = drawing;
   output.write("flowchart TD\n");

@@ -15,11 +15,11 @@
 namespace fusecalc {
 namespace {
 
-BoundaryScope explained(const Look& look) {
-  return look.explain ? BoundaryScope::kHeadline : BoundaryScope::kNoPlan;
+BoundaryScope explained(const Style& style) {
+  return style.explain ? BoundaryScope::kHeadline : BoundaryScope::kNoPlan;
 }
 
-BoundaryScope every_plan(const Look& /*look*/) { return BoundaryScope::kEveryPlan; }
+BoundaryScope every_plan(const Style& /*style*/) { return BoundaryScope::kEveryPlan; }
 
 constexpr std::array kFormats = {
     Format{"table", ".txt", write_table, write_table, write_table, explained},

@@ -13,8 +13,8 @@
 
 namespace fusecalc {
 
-// How a table may look where it goes.
-struct Look {
+// How the destination of a table lets it be styled.
+struct Style {
   bool colour = false;
   bool explain = false;  // every kernel in full, with the reasons of its boundaries
 };
@@ -31,11 +31,11 @@ struct MeasurementReport {
 struct Format {
   std::string_view name;
   std::string_view extension;  // empty: not for files
-  void (*write)(const Analysis&, const Look&, Output&) = nullptr;
-  void (*write_measurement)(std::span<const MeasurementReport>, const Look&, Output&) = nullptr;
-  void (*write_comparison)(const Comparison&, const Look&, Output&) = nullptr;
-  // The plans whose boundaries must have been found for this look.
-  BoundaryScope (*boundaries)(const Look&) = [](const Look&) { return BoundaryScope::kNoPlan; };
+  void (*write)(const Analysis&, const Style&, Output&) = nullptr;
+  void (*write_measurement)(std::span<const MeasurementReport>, const Style&, Output&) = nullptr;
+  void (*write_comparison)(const Comparison&, const Style&, Output&) = nullptr;
+  // The plans whose boundaries must have been found for this output.
+  BoundaryScope (*boundaries)(const Style&) = [](const Style&) { return BoundaryScope::kNoPlan; };
 };
 
 std::span<const Format> formats();

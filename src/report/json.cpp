@@ -106,7 +106,7 @@ void write_device(JsonWriter& json, const Device& device) {
 
 }  // namespace
 
-void write_json(const Analysis& analysis, const Look& /*look*/, Output& output) {
+void write_json(const Analysis& analysis, const Style& /*style*/, Output& output) {
   const Savings savings = analysis.savings();
   JsonWriter json(output);
   json.begin_object();

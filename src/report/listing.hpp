@@ -21,7 +21,7 @@ void write_listing(const Listing& listing, std::string_view format, Output& outp
 
 // RFC 4180: quoted where it must be.
 std::string csv_field(std::string_view text);
-// Text that stands for itself, on one line, in Markdown.
+// Text escaped to show as it is, on one line, in Markdown.
 std::string markdown_text(std::string_view text);
 
 }  // namespace fusecalc

@@ -55,7 +55,7 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnal
 
 }  // namespace
 
-void write_markdown(const Analysis& analysis, const Look& look, Output& output) {
+void write_markdown(const Analysis& analysis, const Style& style, Output& output) {
   const Savings savings = analysis.savings();
   output.write(fmt::format("### {}\n\n", markdown_text(analysis.name)));
   output.write("| plan | kernels | read | written | total |\n|---|---:|---:|---:|---:|\n");
@@ -77,7 +77,7 @@ void write_markdown(const Analysis& analysis, const Look& look, Output& output) 
                            analysis.graph ? name_of(analysis.plan) : "Fusion",
                            shortest_decimal(savings.percent()),
                            shortest_decimal(savings.speedup())));
-  if (analysis.graph && look.explain) {
+  if (analysis.graph && style.explain) {
     write_kernels(output, *analysis.graph, analysis.graph->plan(analysis.plan));
   }
 }

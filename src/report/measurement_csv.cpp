@@ -46,7 +46,7 @@ void write_one(const Measurement& measurement, Output& output) {
 
 }  // namespace
 
-void write_csv(std::span<const MeasurementReport> reports, const Look& /*look*/, Output& output) {
+void write_csv(std::span<const MeasurementReport> reports, const Style& /*style*/, Output& output) {
   output.write(
       "name,plan,cache,kernel,read,write,dram_read,dram_write,error_read_pct,error_write_pct,"
       "error_total_pct,time_us_median,time_us_min,time_us_p10,time_us_p90,samples,gbps\n");

@@ -211,7 +211,8 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
 
 }  // namespace
 
-void write_json(std::span<const MeasurementReport> reports, const Look& /*look*/, Output& output) {
+void write_json(std::span<const MeasurementReport> reports, const Style& /*style*/,
+                Output& output) {
   JsonWriter json(output);
   if (reports.size() == 1) return write_one(json, reports[0]);
   json.begin_array();

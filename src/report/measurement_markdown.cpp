@@ -39,7 +39,7 @@ void write_one(const Measurement& measurement, Output& output) {
 
 }  // namespace
 
-void write_markdown(std::span<const MeasurementReport> reports, const Look& /*look*/,
+void write_markdown(std::span<const MeasurementReport> reports, const Style& /*style*/,
                     Output& output) {
   for (const MeasurementReport& report : reports) {
     if (&report != &reports.front()) output.write("\n");

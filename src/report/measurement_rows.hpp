@@ -40,7 +40,7 @@ std::vector<MeasurementRow> pipeline_rows(const Measurement& measurement);
 // "predicted 4.0x, measured 3.9x".
 std::string speedup_sentence(const Measurement& measurement);
 
-// Whether the results were right: "ok", "WRONG", or "-" where they were not looked at.
+// Whether the results were right: "ok", "WRONG", or "-" if they were not checked.
 std::string_view verdict_word(const Measurement& measurement);
 
 // Everything that a reader should know about the figures, one sentence each.

@@ -21,7 +21,7 @@ std::string padded(std::string_view text, std::size_t width, bool right) {
 }
 
 void write_rows(Output& output, std::string_view title, const std::vector<MeasurementRow>& rows,
-                const Look& look) {
+                const Style& style) {
   if (rows.empty()) return;
   std::size_t label_width = std::max(kLabelWidth, display_width(title) + 2);
   for (const MeasurementRow& row : rows) {
@@ -37,12 +37,12 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
       line += padded(row.cells[i], kMeasurementColumns[i].width, true);
     }
-    output.write("  " + (row.plan ? coloured(line, "1", look) : line) + "\n");
+    output.write("  " + (row.plan ? coloured(line, "1", style) : line) + "\n");
   }
 }
 
-void write_one(const Measurement& measurement, const Look& look, Output& output) {
-  output.write(fmt::format("{}: {} operation{}", coloured(printable(measurement.name), "1", look),
+void write_one(const Measurement& measurement, const Style& style, Output& output) {
+  output.write(fmt::format("{}: {} operation{}", coloured(printable(measurement.name), "1", style),
                            grouped_digits(measurement.operations),
                            measurement.operations == 1 ? "" : "s"));
   if (measurement.synthetic) {
@@ -54,22 +54,22 @@ void write_one(const Measurement& measurement, const Look& look, Output& output)
     output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
   }
   output.write("\n");
-  write_rows(output, "each kernel alone", isolated_rows(measurement), look);
-  write_rows(output, "back to back", pipeline_rows(measurement), look);
+  write_rows(output, "each kernel alone", isolated_rows(measurement), style);
+  write_rows(output, "back to back", pipeline_rows(measurement), style);
   output.write("\n  " + speedup_sentence(measurement) + "\n");
   for (const std::string& note : measurement_notes(measurement)) {
-    output.write("  " + coloured("note: ", "33", look) + printable(note, 400) + "\n");
+    output.write("  " + coloured("note: ", "33", style) + printable(note, 400) + "\n");
   }
 }
 
 // The summary of a suite, one line per op list.
-void write_summary(std::span<const MeasurementReport> reports, const Look& look, Output& output) {
+void write_summary(std::span<const MeasurementReport> reports, const Style& style, Output& output) {
   std::size_t label = kLabelWidth;
   for (const MeasurementReport& report : reports) {
     label = std::max(label, display_width(printable(report.measurement.name)) + 2);
   }
   output.write("\n" + coloured(padded("summary", label, false) + "  predicted  measured  checked\n",
-                               "1", look));
+                               "1", style));
   for (const MeasurementReport& report : reports) {
     const Measurement& measurement = report.measurement;
     const std::optional<double> speedup = measurement.measured_speedup();
@@ -82,12 +82,12 @@ void write_summary(std::span<const MeasurementReport> reports, const Look& look,
 
 }  // namespace
 
-void write_table(std::span<const MeasurementReport> reports, const Look& look, Output& output) {
+void write_table(std::span<const MeasurementReport> reports, const Style& style, Output& output) {
   for (const MeasurementReport& report : reports) {
     if (&report != &reports.front()) output.write("\n");
-    write_one(report.measurement, look, output);
+    write_one(report.measurement, style, output);
   }
-  if (reports.size() > 1) write_summary(reports, look, output);
+  if (reports.size() > 1) write_summary(reports, style, output);
 }
 
 }  // namespace fusecalc

@@ -39,8 +39,8 @@ std::string bar(double share) {
 }
 
 std::string bar_of(std::uint64_t part, std::uint64_t whole, std::string_view code,
-                   const Look& look) {
-  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole)), code, look);
+                   const Style& style) {
+  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole)), code, style);
 }
 
 std::string plural(std::uint64_t count, std::string_view noun) {
@@ -51,8 +51,8 @@ std::string short_name(std::string_view name) { return printable(name, kLongestN
 
 class Table {
  public:
-  Table(const Analysis& analysis, const Look& look, Output& output)
-      : analysis_(analysis), look_(look), output_(output) {}
+  Table(const Analysis& analysis, const Style& style, Output& output)
+      : analysis_(analysis), style_(style), output_(output) {}
 
   void write() {
     write_title();
@@ -63,9 +63,9 @@ class Table {
     const auto difference = static_cast<std::uint64_t>(less ? savings.bytes() : -savings.bytes());
     line("\n  {} {} {} ({} %), estimated speedup {}x",
          analysis_.graph ? name_of(analysis_.plan) : "fusion", less ? "saves" : "moves",
-         coloured(human_bytes(difference), kBold, look_) + (less ? "" : " more"),
+         coloured(human_bytes(difference), kBold, style_) + (less ? "" : " more"),
          shortest_decimal(savings.percent()),
-         coloured(shortest_decimal(savings.speedup()), kBold, look_));
+         coloured(shortest_decimal(savings.speedup()), kBold, style_));
     if (!analysis_.graph) return;
     write_saved_tensors();
     write_kernels();
@@ -81,7 +81,7 @@ class Table {
   const PlanAnalysis& headline() const { return analysis_.graph->plan(analysis_.plan); }
 
   void write_title() {
-    const std::string name = coloured(printable(analysis_.name), kBold, look_);
+    const std::string name = coloured(printable(analysis_.name), kBold, style_);
     if (analysis_.graph) {
       line("{}: {}\n", name, plural(analysis_.operations, "operation"));
     } else {
@@ -94,7 +94,7 @@ class Table {
                 std::uint64_t most, std::string_view code) {
     line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
          human_bytes(bytes.write), human_bytes(bytes.total()),
-         bar_of(bytes.total(), most, code, look_));
+         bar_of(bytes.total(), most, code, style_));
   }
 
   void write_plans() {
@@ -123,12 +123,12 @@ class Table {
   void write_saved_tensors() {
     const std::vector<SavedTensor> saved = saved_tensors(*analysis_.graph, headline());
     if (saved.empty()) return;
-    line("\n  {}", coloured("saved, by tensor", kBold, look_));
+    line("\n  {}", coloured("saved, by tensor", kBold, style_));
     for (std::size_t i = 0; i < rows_of(saved.size()); ++i) {
       const auto& [id, bytes, never_in_memory] = saved[i];
       line("  {:<32}{:>22}  {}{}", short_name(analysis_.graph->graph.tensors[id].name),
-           human_bytes(bytes), bar_of(bytes, saved.front().bytes, kAfter, look_),
-           never_in_memory ? coloured(" never in memory", kFaint, look_) : "");
+           human_bytes(bytes), bar_of(bytes, saved.front().bytes, kAfter, style_),
+           never_in_memory ? coloured(" never in memory", kFaint, style_) : "");
     }
     write_rest(saved.size(), "tensor");
   }
@@ -141,15 +141,15 @@ class Table {
     std::uint64_t most = 0;
     for (const KernelId k : kernels) most = std::max(most, bytes(k));
     // In execution order with --explain; otherwise the largest first.
-    if (!look_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
-    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, look_));
+    if (!style_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
+    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, style_));
     for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
       const KernelAnalysis& kernel = reports[kernels[i]];
       line("  {:<32}{:>10}{:>12}  {}", short_name(kernel.name),
            kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
            human_bytes(kernel.traffic.bytes.total()),
-           bar_of(kernel.traffic.bytes.total(), most, kAfter, look_));
-      if (look_.explain) explain_kernel(kernel, headline().boundaries->of(kernels[i]));
+           bar_of(kernel.traffic.bytes.total(), most, kAfter, style_));
+      if (style_.explain) explain_kernel(kernel, headline().boundaries->of(kernels[i]));
     }
     write_rest(kernels.size(), "kernel");
   }
@@ -164,7 +164,7 @@ class Table {
     line("    reads   {}", entries_in_words(kernel.traffic.reads));
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
     for (const Boundary& boundary : boundaries) {
-      line("    {} {} (shares {}): {}", coloured("not fused with", kBefore, look_),
+      line("    {} {} (shares {}): {}", coloured("not fused with", kBefore, style_),
            short_name(headline().kernels[boundary.with].name),
            short_name(details.graph.tensors[boundary.tensor].name),
            full_reason_of(details, boundary));
@@ -190,7 +190,7 @@ class Table {
     for (const KernelAnalysis& kernel : headline().kernels) {
       const std::string name = short_name(kernel.name);
       if (!kernel.launch.legal()) {
-        line("\n  {}: cannot be launched: {}", coloured(name, kBefore, look_),
+        line("\n  {}: cannot be launched: {}", coloured(name, kBefore, style_),
              reason_of(details, kernel));
       }
       if (kernel.split) {
@@ -198,32 +198,32 @@ class Table {
         for (const Kernel& part : kernel.split->kernels) {
           parts += fmt::format(" [{}]", short_name(kernel_name(details.graph, part)));
         }
-        line("\n  {}: split into{} it moves {} instead of {}", coloured(name, kBefore, look_),
+        line("\n  {}: split into{} it moves {} instead of {}", coloured(name, kBefore, style_),
              parts, human_bytes(kernel.split->bytes), human_bytes(kernel.traffic.bytes.total()));
       }
     }
   }
 
   std::size_t rows_of(std::size_t count) const {
-    return look_.explain ? count : std::min(count, kMostRows);
+    return style_.explain ? count : std::min(count, kMostRows);
   }
 
   void write_rest(std::size_t count, std::string_view noun) {
     if (rows_of(count) == count) return;
     line("  {}", coloured(fmt::format("and {} (--explain shows all)",
                                       plural(count - kMostRows, fmt::format("more {}", noun))),
-                          kFaint, look_));
+                          kFaint, style_));
   }
 
   const Analysis& analysis_;
-  const Look& look_;
+  const Style& style_;
   Output& output_;
 };
 
 }  // namespace
 
-void write_table(const Analysis& analysis, const Look& look, Output& output) {
-  Table(analysis, look, output).write();
+void write_table(const Analysis& analysis, const Style& style, Output& output) {
+  Table(analysis, style, output).write();
 }
 
 }  // namespace fusecalc

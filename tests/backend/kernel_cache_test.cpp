@@ -28,7 +28,7 @@ class Folder {
   fs::path path_;
 };
 
-TEST_CASE("a stored kernel comes back, under its own key only") {
+TEST_CASE("a stored kernel is found under its own key only") {
   const Folder folder;
   const KernelCache cache(folder.cache());
   CHECK_FALSE(cache.load("a"));
@@ -51,7 +51,7 @@ TEST_CASE("the cache is private") {
   CHECK((status.st_mode & 0777U) == 0600U);
 }
 
-TEST_CASE("a damaged entry reads as a miss, wherever it is damaged") {
+TEST_CASE("an entry that is damaged at any byte reads as a miss") {
   const Folder folder;
   const KernelCache cache(folder.cache());
   cache.store("key", "content");

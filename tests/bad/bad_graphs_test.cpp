@@ -49,7 +49,7 @@ TEST_CASE("every bad document in the graph form is refused with its one line") {
   CHECK(names_in(folder) == documents);
 }
 
-TEST_CASE("--dim names a dim of the list and gives it an extent that fits") {
+TEST_CASE("--dim must name a dim of the list and an extent in range") {
   CHECK(invoke({"analyze", "-", "--dim", "T=16", "--dim", "B=1"})
             .input(std::string(kList))
             .outcome()
@@ -67,7 +67,7 @@ TEST_CASE("--dim names a dim of the list and gives it an extent that fits") {
         "<stdin>: --dim does not apply: it lists sizes, which have no dims\n");
 }
 
-TEST_CASE("--dim takes nothing but NAME=EXTENT") {
+TEST_CASE("--dim accepts only NAME=EXTENT") {
   for (const std::string value :
        {"T", "T=", "=4", "T=-1", "T=1.5", "T=x", "T=9223372036854775808", "T=4 ", "T==4"}) {
     CAPTURE(value);
@@ -77,7 +77,7 @@ TEST_CASE("--dim takes nothing but NAME=EXTENT") {
   }
 }
 
-TEST_CASE("an explicit plan is asked for only where the list has one") {
+TEST_CASE("an explicit plan can be requested only if the list has one") {
   CHECK(refusal({"--plan", "explicit"}) ==
         "<stdin>: has no \"fuse\", so there is no explicit plan\n");
   CHECK(refusal({"--dtype-bytes", "4"}) ==

@@ -117,7 +117,7 @@ TEST_CASE("a folder on standard input is refused like one on the command line") 
                 "fusecalc: <stdin>: is a directory; give a file");
 }
 
-TEST_CASE("a closed standard input matters only to a dash") {
+TEST_CASE("a closed standard input is an error only for the document -") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
   const auto run = [&](const std::string& arguments) {

@@ -27,7 +27,7 @@ TEST_CASE("help fits a screen of 24 lines by 80 columns and shows an example") {
   }
 }
 
-TEST_CASE("help is printed wherever it is requested") {
+TEST_CASE("help is printed at any position of --help") {
   const std::string help = help_of({"analyze"});
   CHECK(invoke({"analyze", "-h"}).outcome().out == help);
   CHECK(invoke({"analyze", "ops.json", "--help"}).outcome().out == help);

@@ -87,7 +87,7 @@ TEST_CASE("each output file has the format of its extension") {
   CHECK(read_file(folder / "a.txt") == analyze({"-f", "table"}).out);
 }
 
-TEST_CASE("an output file that is the input is refused, whatever path leads to it") {
+TEST_CASE("an output file that is the input is refused under any of its paths") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
   fs::create_symlink("ops.json", folder / "link.json");
@@ -146,7 +146,7 @@ TEST_CASE("a mounted file and a read-only folder take an output file") {
 }
 
 // Sends each of the signals that end a program while it writes, at many moments.
-TEST_CASE("a signal during a write leaves the old file and nothing beside it") {
+TEST_CASE("a signal during a write leaves the old file and no temporary file") {
   const TempDir folder;
   std::string ops = "[";
   for (int i = 0; i < 3000; ++i) {
@@ -208,7 +208,7 @@ TEST_CASE("a full device behind an output file is an error, and the link to it s
   CHECK(fs::is_symlink(folder / "full.json"));
 }
 
-TEST_CASE("a limit on file sizes is an error that leaves the old file and nothing beside it") {
+TEST_CASE("a limit on file sizes is an error that leaves the old file and no temporary file") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
   write_file(folder / "out.json", "old");
@@ -221,7 +221,7 @@ TEST_CASE("a limit on file sizes is an error that leaves the old file and nothin
   CHECK(names_in(folder.path()) == Words{"ops.json", "out.json"});
 }
 
-TEST_CASE("a full disk is an error that leaves the old file and nothing beside it") {
+TEST_CASE("a full disk is an error that leaves the old file and no temporary file") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
   fs::create_directory(folder / "disk");

@@ -34,7 +34,7 @@ TEST_CASE("a table on a terminal is coloured unless the user says otherwise") {
   CHECK_FALSE(has_colour(analyze().on_terminal().with("TERM", "dumb").outcome()));
 }
 
-TEST_CASE("what does not go to a terminal has no colour") {
+TEST_CASE("output that is not to a terminal has no colour") {
   const TempDir folder;
   CHECK_FALSE(has_colour(analyze({"-f", "table"}).outcome()));
   analyze({"-o", "a.txt"}).in(folder.path()).on_terminal().outcome();

@@ -31,7 +31,7 @@ void check_answers(const std::vector<Mistake>& mistakes) {
 
 }  // namespace
 
-TEST_CASE("a command that is missing or unknown is answered with the nearest") {
+TEST_CASE("a missing or unknown command is refused with the nearest one") {
   check_answers({
       {{}, "no command given; see fusecalc --help"},
       {{"analyse"}, "unknown command \"analyse\" (did you mean \"analyze\"?); see fusecalc --help"},
@@ -88,7 +88,7 @@ TEST_CASE("an option without its value, or with one too many, is named") {
   });
 }
 
-TEST_CASE("a value that is not one of the choices is answered with them") {
+TEST_CASE("a value that is not one of the choices is refused with the choices") {
   check_answers({
       {{"analyze", "ops.json", "--format", "xml"},
        "analyze: --format: \"xml\" is not one of table, json, csv, markdown, dot or mermaid; see "

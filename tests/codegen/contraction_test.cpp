@@ -37,7 +37,7 @@ bool contains(const GeneratedKernel& kernel, std::string_view text) {
   return kernel.source.text.find(text) != std::string::npos;
 }
 
-TEST_CASE("a linear layer's rows are one matrix, or one for each of the rows asked for") {
+TEST_CASE("a linear layer's rows are one matrix, or a batch of matrices of the requested rows") {
   const OpGraph graph = graph_of(kLinear);
   const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);
   REQUIRE(whole);
@@ -57,7 +57,7 @@ TEST_CASE("a linear layer's rows are one matrix, or one for each of the rows ask
 }
 
 // q lies as [2][3][4][8]: batch, row, head, column.
-TEST_CASE("views become strides, where they leave lines of neighbours") {
+TEST_CASE("views become strides if lines stay contiguous") {
   const OpGraph graph = graph_of(list(
       R"("q": {"shape": [2, 3, 4, 8]}, "k": {"shape": [2, 3, 4, 8]}, "w": {"shape": [5, 32]},
          "c": {"shape": [2, 4, 3, 8]})",
@@ -100,7 +100,7 @@ TEST_CASE("matrices that share the other operand are one") {
   CHECK(product->b.line == 5);
 }
 
-TEST_CASE("a fused product has code of ours, for the architecture at hand") {
+TEST_CASE("a fused product has code of ours for its architecture") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel lone = generated(graph, {0});
   REQUIRE(lone.library);
@@ -157,7 +157,7 @@ TEST_CASE("tiles are narrower where the epilogue reads as much as it writes") {
   CHECK(contains(product_with_relu("16384", "2048", "2048"), "ContractSm90<bf16, 160, 2,"));
 }
 
-TEST_CASE("the lines of the second operand are fetched in the order in which lanes hold columns") {
+TEST_CASE("lines of the second operand are fetched in the lanes' column order") {
   const GeneratedKernel ordered = product_with_relu("200", "72", "64");
   REQUIRE(ordered.maps.size() == 2);
   CHECK(ordered.maps[1].extents == std::array<std::uint64_t, 4>{64, 2, 9, 4});
@@ -322,7 +322,7 @@ TEST_CASE("rows that no kernel can hold are refused with the reason") {
   CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("softmax would be the second") != std::string::npos);
 }
 
-TEST_CASE("convolutions say why they are left out") {
+TEST_CASE("a convolution is refused with its reason") {
   const OpGraph graph =
       graph_of(list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
                     R"({"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "y"})"));

@@ -121,7 +121,7 @@ TEST_CASE("pointers are numbered as they are asked for, and const where memory i
   CHECK(parameters.arguments() == "p0, p1");
 }
 
-TEST_CASE("a view of a kernel stays what it was when the finder goes on to another") {
+TEST_CASE("a resolved kernel is unchanged after the finder resolves another") {
   Written kernel(kChain);
   kernel.finder.resolve({0});
   CHECK(kernel.view.contains(1));

@@ -23,7 +23,7 @@ bool contains(const GeneratedKernel& kernel, std::string_view text) {
   return kernel.source.text.find(text) != std::string::npos;
 }
 
-TEST_CASE("a chain moves 16 bytes a thread, and nothing of it but its ends") {
+TEST_CASE("a chain accesses 16 bytes per thread, and only its ends") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [1000]}},
       "ops": [{"op": "add", "inputs": ["x", 1], "output": "a"},

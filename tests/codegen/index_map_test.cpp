@@ -50,7 +50,7 @@ TEST_CASE("one value a row is the same for a whole group") {
   CHECK(step.pattern(8) == LanePattern::kUniform);
 }
 
-TEST_CASE("axes that lie side by side in both tensors are one") {
+TEST_CASE("axes that are adjacent in both tensors are merged") {
   CHECK(broadcast_map({5, 6, 7}, {5, 6, 7}).identity());
   CHECK(broadcast_map({}, {5, 6}).text("i") == "0");
   const IndexTransform step = broadcast_map({6, 7}, {5, 6, 7});

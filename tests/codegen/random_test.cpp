@@ -51,7 +51,8 @@ void generate_one(TrafficCounter& counter, const Kernel& kernel, ComputeCapabili
   }
 }
 
-TEST_CASE("random groups become source that holds no name of the input, or a reason") {
+TEST_CASE(
+    "random groups become source without any name of the input, or are refused with a reason") {
   const char* const longer = std::getenv("FUSECALC_RANDOM_LISTS");
   const std::size_t lists = longer != nullptr ? std::strtoul(longer, nullptr, 10) : 1000;
   Seen seen;

@@ -86,7 +86,7 @@ TEST_CASE("the longest rows take a multiprocessor each, longer ones are read aga
   CHECK(schedule.threads == 512);
 }
 
-TEST_CASE("values that are computed stay in registers as long as their rounded form does") {
+TEST_CASE("computed values stay in registers if their rounded form fits") {
   const RowLayout rows = rows_of(4096, 32768);
   RowWork work = normalisation(rows);
   work.plain = false;
@@ -111,7 +111,7 @@ TEST_CASE("values that are computed stay in registers as long as their rounded f
   CHECK(!exact.as_stored);
 }
 
-TEST_CASE("rows that add up to a number are left to few blocks, which go on with others") {
+TEST_CASE("a sum over all rows runs few blocks, each of which takes several rows") {
   const RowLayout rows = rows_of(8192, 32000);
   const RowWork work{
       .rows = rows, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true};
@@ -125,7 +125,7 @@ TEST_CASE("rows that add up to a number are left to few blocks, which go on with
   CHECK(each.stays == 0);
 }
 
-TEST_CASE("an older GPU's shared memory is shared out, too") {
+TEST_CASE("schedules divide the smaller shared memory of an older GPU") {
   // 163 KiB: a third of 164 KiB holds six rounds of 8 KiB, so two blocks have nine or more each.
   const RowLayout rows = rows_of(4096, 32768);
   const RowSchedule schedule = schedule_rows(normalisation(rows), device_named("a100"));

@@ -25,51 +25,51 @@ MeasuredTime time(std::uint64_t median, std::uint64_t p10, std::uint64_t p90) {
 
 TEST_CASE("analytic bytes: a single byte counts, at any size") {
   constexpr std::uint64_t kMost = 9223372036854775807;
-  CHECK(judge_bytes(100, 100, kNone) == Ruling::kSame);
-  CHECK(judge_bytes(100, 101, kNone) == Ruling::kWorse);
-  CHECK(judge_bytes(101, 100, kNone) == Ruling::kBetter);
-  CHECK(judge_bytes(kMost - 1, kMost, kNone) == Ruling::kWorse);
-  CHECK(judge_bytes(0, 1, kNone) == Ruling::kWorse);
-  CHECK(judge_bytes(0, 1, kOnePercent) == Ruling::kWorse);
-  CHECK(judge_bytes(0, 0, kNone) == Ruling::kSame);
+  CHECK(judge_bytes(100, 100, kNone) == Judgement::kSame);
+  CHECK(judge_bytes(100, 101, kNone) == Judgement::kWorse);
+  CHECK(judge_bytes(101, 100, kNone) == Judgement::kBetter);
+  CHECK(judge_bytes(kMost - 1, kMost, kNone) == Judgement::kWorse);
+  CHECK(judge_bytes(0, 1, kNone) == Judgement::kWorse);
+  CHECK(judge_bytes(0, 1, kOnePercent) == Judgement::kWorse);
+  CHECK(judge_bytes(0, 0, kNone) == Judgement::kSame);
 }
 
 TEST_CASE("a percentage is exact to the byte") {
   // 29 % of 100 is 29, though 0.29 * 100 in doubles is less.
-  CHECK(judge_bytes(100, 129, {.percent = 29}) == Ruling::kWithin);
-  CHECK(judge_bytes(100, 130, {.percent = 29}) == Ruling::kWorse);
-  CHECK(judge_bytes(100, 104, {.amount = 4}) == Ruling::kWithin);
-  CHECK(judge_bytes(100, 105, {.amount = 4}) == Ruling::kWorse);
+  CHECK(judge_bytes(100, 129, {.percent = 29}) == Judgement::kWithin);
+  CHECK(judge_bytes(100, 130, {.percent = 29}) == Judgement::kWorse);
+  CHECK(judge_bytes(100, 104, {.amount = 4}) == Judgement::kWithin);
+  CHECK(judge_bytes(100, 105, {.amount = 4}) == Judgement::kWorse);
 }
 
 TEST_CASE("measured bytes: within the percentage, or small compared with the total") {
-  CHECK(judge_dram(1000, 1010, 1000, kOnePercent) == Ruling::kSame);
-  CHECK(judge_dram(1000, 1011, 1000, kOnePercent) == Ruling::kWorse);
-  CHECK(judge_dram(1000, 989, 1000, kOnePercent) == Ruling::kBetter);
-  CHECK(judge_dram(10, 110, 100'000, kOnePercent) == Ruling::kSame);  // a thousandth
-  CHECK(judge_dram(10, 111, 100'000, kOnePercent) == Ruling::kWorse);
-  CHECK(judge_dram(0, 100, 100'000, kOnePercent) == Ruling::kSame);
-  CHECK(judge_dram(0, 101, 100'000, kOnePercent) == Ruling::kWorse);
-  CHECK(judge_dram(1000, 1001, 100'000, kNone) == Ruling::kWorse);
+  CHECK(judge_dram(1000, 1010, 1000, kOnePercent) == Judgement::kSame);
+  CHECK(judge_dram(1000, 1011, 1000, kOnePercent) == Judgement::kWorse);
+  CHECK(judge_dram(1000, 989, 1000, kOnePercent) == Judgement::kBetter);
+  CHECK(judge_dram(10, 110, 100'000, kOnePercent) == Judgement::kSame);  // a thousandth
+  CHECK(judge_dram(10, 111, 100'000, kOnePercent) == Judgement::kWorse);
+  CHECK(judge_dram(0, 100, 100'000, kOnePercent) == Judgement::kSame);
+  CHECK(judge_dram(0, 101, 100'000, kOnePercent) == Judgement::kWorse);
+  CHECK(judge_dram(1000, 1001, 100'000, kNone) == Judgement::kWorse);
 }
 
 TEST_CASE("times: beyond the percentage, and only if the p10 to p90 ranges do not overlap") {
   constexpr Tolerance kFive{.percent = 5};
   const MeasuredTime base = time(100, 98, 103);
-  CHECK(judge_time(base, time(105, 104, 106), kFive) == Ruling::kSame);
-  CHECK(judge_time(base, time(106, 104, 108), kFive) == Ruling::kWorse);
-  CHECK(judge_time(base, time(106, 103, 108), kFive) == Ruling::kNoise);  // they touch
-  CHECK(judge_time(base, time(94, 92, 97), kFive) == Ruling::kBetter);
-  CHECK(judge_time(base, time(94, 92, 98), kFive) == Ruling::kNoise);
+  CHECK(judge_time(base, time(105, 104, 106), kFive) == Judgement::kSame);
+  CHECK(judge_time(base, time(106, 104, 108), kFive) == Judgement::kWorse);
+  CHECK(judge_time(base, time(106, 103, 108), kFive) == Judgement::kNoise);  // they touch
+  CHECK(judge_time(base, time(94, 92, 97), kFive) == Judgement::kBetter);
+  CHECK(judge_time(base, time(94, 92, 98), kFive) == Judgement::kNoise);
   // A range excuses a quarter of the earlier median, whichever side is wide.
-  CHECK(judge_time(base, time(200, 90, 300), kFive) == Ruling::kWorse);
-  CHECK(judge_time(base, time(1000, 10, 9000), kFive) == Ruling::kWorse);
-  CHECK(judge_time(time(100, 1, 9000), time(1000, 10, 9000), kFive) == Ruling::kWorse);
+  CHECK(judge_time(base, time(200, 90, 300), kFive) == Judgement::kWorse);
+  CHECK(judge_time(base, time(1000, 10, 9000), kFive) == Judgement::kWorse);
+  CHECK(judge_time(time(100, 1, 9000), time(1000, 10, 9000), kFive) == Judgement::kWorse);
   // Ranges that do not hold their median excuse nothing.
-  CHECK(judge_time(base, time(124, 160, 200), kFive) == Ruling::kWorse);
-  CHECK(judge_time(time(100, 10, 20), time(124, 123, 125), kFive) == Ruling::kWorse);
-  CHECK(judge_time(base, time(128, 50, 300), kFive) == Ruling::kNoise);  // 3 and 25
-  CHECK(judge_time(base, time(129, 50, 300), kFive) == Ruling::kWorse);
+  CHECK(judge_time(base, time(124, 160, 200), kFive) == Judgement::kWorse);
+  CHECK(judge_time(time(100, 10, 20), time(124, 123, 125), kFive) == Judgement::kWorse);
+  CHECK(judge_time(base, time(128, 50, 300), kFive) == Judgement::kNoise);  // 3 and 25
+  CHECK(judge_time(base, time(129, 50, 300), kFive) == Judgement::kWorse);
 }
 
 TEST_CASE("tolerances are percentages, bytes, microseconds or 0") {

@@ -217,7 +217,7 @@ TEST_CASE("compare: a list of sizes and a graph are not compared") {
   CHECK(contains(other.err, "dtype_bytes is not recorded, but 2 in base.json"));
 }
 
-TEST_CASE("compare: a kernel that can no longer be launched is worse, whatever it saves") {
+TEST_CASE("compare: a kernel that can no longer be launched is worse, even if it saves bytes") {
   json apart = json::parse(R"({"dtype": "bf16",
     "tensors": {"x": {"shape": [512, 256]}, "a": {"shape": [256, 256]}, "b": {"shape": [256, 256]}},
     "ops": [{"name": "up", "op": "linear", "inputs": ["x", "a"], "output": "h"},

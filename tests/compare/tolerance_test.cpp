@@ -38,7 +38,7 @@ TEST_CASE("compare: invalid tolerances are refused") {
     CHECK(outcome.out == "");
     CHECK_MESSAGE(contains(outcome.err, why), outcome.err);
   };
-  refused({"--tolerance", "1%"}, "must look like bytes=0,dram=1%,time=5%, not \"1%\"");
+  refused({"--tolerance", "1%"}, "must have the form bytes=0,dram=1%,time=5%, not \"1%\"");
   refused({"--tolerance", "byte=1%"}, "\"byte\" is not one of bytes, dram or time (did you mean");
   refused({"--tolerance", "time=5"},
           "time must be a percentage such as 5%, a time such as 2us, or 0");

@@ -38,7 +38,7 @@ TEST_CASE("a file appears when it is finished, without leftovers") {
   CHECK(names_in(folder.path()).size() == 1);
 }
 
-TEST_CASE("text longer than any buffer arrives whole") {
+TEST_CASE("text longer than any buffer is written whole") {
   const TempDir folder;
   std::string text;
   for (int i = 0; i < 50000; ++i) text += std::to_string(i) + "\n";
@@ -134,7 +134,7 @@ TEST_CASE("a link to itself is refused and kept") {
   CHECK(fs::is_symlink(loop));
 }
 
-TEST_CASE("a device is written to, not replaced") {
+TEST_CASE("a device file is written to, not replaced") {
   const TempDir folder;
   write_through("/dev/null", "gone");
   CHECK(fs::is_character_file("/dev/null"));

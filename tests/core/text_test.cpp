@@ -65,7 +65,7 @@ TEST_CASE("a UTF-8 sequence has one to four bytes") {
   CHECK(utf8_sequence_length("\U0010ffff") == 4);
 }
 
-TEST_CASE("what is not UTF-8 has no sequence") {
+TEST_CASE("invalid UTF-8 has no sequence length") {
   CHECK(utf8_sequence_length("") == 0);
   CHECK(utf8_sequence_length("\x80") == 0);              // a continuation first
   CHECK(utf8_sequence_length("\xc1\xbf") == 0);          // overlong

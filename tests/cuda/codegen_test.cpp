@@ -61,7 +61,7 @@ TEST_CASE("unusual operands compile as one kernel, on any architecture") {
 }
 
 // Sums, maxima, exponentials, squares and moments of rows; results of rows; a result on the way.
-TEST_CASE("whole rows of products compile, whatever is done with them") {
+TEST_CASE("whole rows of products compile with every epilogue") {
   const std::string begin = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [300, 64]}, "w": {"shape": [320, 64]}},
       "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},

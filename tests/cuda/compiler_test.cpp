@@ -20,7 +20,7 @@ const KernelCache kNoCache{std::nullopt};
 // The other files are building blocks: codegen_test and contraction_code_test compile those.
 const std::vector<KernelSource> kWholeSources = {stream_source(), harness_source()};
 
-TEST_CASE("every built-in kernel compiles for each architecture, lean and without spills") {
+TEST_CASE("every built-in kernel compiles for each architecture, in few registers without spills") {
   for (const KernelSource& source : kWholeSources) {
     for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
       CAPTURE(architecture);
@@ -84,7 +84,7 @@ TEST_CASE("a cached kernel reports how long compiling it took") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("several sources compile side by side, in their order, and tell how far they are") {
+TEST_CASE("several sources compile in parallel, keep their order and report progress") {
   std::vector<KernelSource> sources;
   for (int i = 0; i < 5; ++i) {
     const std::string name = fmt::format("k{}", i);
@@ -123,7 +123,7 @@ TEST_CASE("a progress callback may cancel the compiler") {
   CHECK(told < 64);
 }
 
-TEST_CASE("a device is compiled for as itself, or through the newest PTX below it") {
+TEST_CASE("a device gets code for its own architecture, or the newest older PTX") {
   CHECK(architecture_for({9, 0}) == "sm_90");
   CHECK(architecture_for({999, 9}).starts_with("compute_"));
   CHECK_THROWS_AS(architecture_for({3, 0}), Error);

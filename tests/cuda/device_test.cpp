@@ -37,7 +37,7 @@ std::vector<Value> values(GpuBackend& gpu, const Buffer& buffer) {
 
 CompiledKernel stream_kernel(GpuBackend& gpu) { return gpu.compile(stream_source()).front(); }
 
-TEST_CASE("bytes go up and come back") {
+TEST_CASE("bytes copied to the device and back are unchanged") {
   GpuBackend& gpu = timing_gpu();
   const DeviceBuffer buffer(gpu, 1000);
   std::vector<std::byte> sent(1000);
@@ -48,7 +48,7 @@ TEST_CASE("bytes go up and come back") {
   CHECK(contents(gpu, buffer) == std::vector<std::byte>(1000, std::byte{0xff}));
 }
 
-TEST_CASE("random fills lie in their range, in every width, and repeat with their seed") {
+TEST_CASE("random fills are in their range, in every width, and repeat with their seed") {
   GpuBackend& gpu = timing_gpu();
   const DeviceBuffer buffer(gpu, 1U << 20U);
   gpu.fill(buffer, {.dtype = DType::kF32, .low = -2, .high = 6, .seed = 1});
@@ -160,7 +160,7 @@ TEST_CASE("tensors of every type are compared element by element") {
   }
 }
 
-TEST_CASE("a comparison knows infinities and what is no number by their kind") {
+TEST_CASE("a comparison distinguishes infinities and NaN") {
   GpuBackend& gpu = timing_gpu();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -223,7 +223,7 @@ TEST_CASE("an event pair sees the work and not the launches' gaps" *
   CHECK(copies(8) == doctest::Approx(8 * one).epsilon(0.5));
 }
 
-TEST_CASE("more launches than the queue holds end, too" * doctest::test_suite("undisturbed")) {
+TEST_CASE("more launches than the queue holds complete, too" * doctest::test_suite("undisturbed")) {
   GpuBackend& gpu = timing_gpu();
   const CompiledKernel kernel = stream_kernel(gpu);
   const DeviceBuffer buffer(gpu, 16);
@@ -253,7 +253,7 @@ TEST_CASE("compiled kernels report their resources, and come from the cache the 
         0.25);
 }
 
-TEST_CASE("more memory than there is is refused") {
+TEST_CASE("allocating more memory than the device has is refused") {
   GpuBackend& gpu = timing_gpu();
   CHECK_THROWS_WITH_AS(gpu.allocate(std::uint64_t{1} << 50U),
                        doctest::Contains("out of GPU memory"), Error);

@@ -20,7 +20,7 @@ TEST_CASE("CUPTI counts DRAM bytes in one pass from Turing to Blackwell") {
   }
 }
 
-TEST_CASE("a chip that names its counters differently is asked, not guessed") {
+TEST_CASE("counter names that differ between chips are queried, not guessed") {
   const DramMetrics metrics("GB202", {});
   CHECK(metrics.passes() == 1);
   CHECK(std::string(metrics.names()[0]) == "dram__bytes_op_read.sum");

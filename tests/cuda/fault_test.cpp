@@ -5,7 +5,7 @@
 namespace fusecalc::cuda {
 namespace {
 
-TEST_CASE("each way in which CUPTI refuses has its own message") {
+TEST_CASE("every error of CUPTI has its own message") {
   CHECK(fault_of(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) == GpuFault::kNotPermitted);
   CHECK(fault_of(CUPTI_ERROR_HARDWARE_BUSY) == GpuFault::kCountersBusy);
   CHECK(fault_of(CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED) == GpuFault::kMig);

@@ -136,7 +136,7 @@ constexpr std::array kOnceBroken = {
         "fuse": [["op#1", "op#2"]]})",
 };
 
-TEST_CASE("a reduction of single elements behind a contraction is left out") {
+TEST_CASE("a reduction over one element after a contraction is not generated") {
   KernelChecks checks(kArchitectures[0]);
   const OpGraph graph = testing::graph_of(
       R"({"tensors": {"x": {"shape": [4096], "dtype": "bf16"}},

@@ -66,7 +66,7 @@ void write_everywhere(const Analysis& analysis) {
     if (format.write == nullptr) continue;
     for (const bool fancy : {false, true}) {
       try {
-        format.write(analysis, Look{.colour = fancy, .explain = fancy}, output);
+        format.write(analysis, Style{.colour = fancy, .explain = fancy}, output);
       } catch (const Error&) {
         if (analysis.graph) throw;  // only sizes cannot be drawn
       }

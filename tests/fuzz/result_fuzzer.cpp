@@ -31,7 +31,7 @@ void compare_and_write(const ResultDocument& before, const ResultDocument& after
   sort_findings(comparison.findings, SortKey::kWorst);
   Output output = Output::file("/dev/null");
   for (const Format& format : formats()) {
-    if (format.write_comparison != nullptr) format.write_comparison(comparison, Look{}, output);
+    if (format.write_comparison != nullptr) format.write_comparison(comparison, Style{}, output);
   }
   output.finish();
 }

@@ -28,7 +28,7 @@ std::string outputs_of(const OpGraph& graph) {
 
 }  // namespace
 
-TEST_CASE("dims stand for extents, and an override replaces one") {
+TEST_CASE("dims name extents, and an override replaces one") {
   const std::string_view list =
       R"({"dims": {"T": 8, "D": 4}, "tensors": {"x": {"shape": ["T", "D", 2]}},
     "ops": [{"op": "reshape", "inputs": ["x"], "output": "r", "shape": ["T", -1]},
@@ -66,7 +66,7 @@ TEST_CASE("an op that overwrites a value runs after all that read it") {
   CHECK(std::vector<OpId>(before.begin(), before.end()) == std::vector<OpId>{0});
 }
 
-TEST_CASE("a chain of in-place results lives in the first tensor's memory") {
+TEST_CASE("a chain of in-place results is stored in the first tensor's memory") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [4]}},
     "ops": [{"op": "exp", "inputs": ["x"], "output": "a"},
             {"op": "neg", "inputs": ["a"], "output": "b", "inplace": {"b": "a"}},
@@ -109,7 +109,7 @@ TEST_CASE("a custom op takes its shapes from the declarations and its class from
         "/ops/0/output: \"h\" is an output of a custom op; declare its shape in \"tensors\"");
 }
 
-TEST_CASE("a group of an explicit plan forgets views, and unnamed ops go by their place") {
+TEST_CASE("a group of an explicit plan drops views and names unnamed ops op#index") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [4]}},
     "ops": [{"op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "v", "op": "view", "inputs": ["e"], "output": "w", "shape": [2, 2]},

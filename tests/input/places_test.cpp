@@ -69,7 +69,7 @@ TEST_CASE("a graph is built of typed values, without any text") {
   CHECK(tensor_named(graph, "y").type.shape == Shape{2, 1});
 }
 
-TEST_CASE("a fault of an op is at the node that its reader took it from") {
+TEST_CASE("an error in an op names the node that it was read from") {
   CHECK(fault(model_of({tensor("x", {2, 3})},
                        {op("relu", "x", "h", 0), op("relu", "gone", "y", 0)})) ==
         "m.onnx: node 'layers.0.mlp': unknown tensor \"gone\"; declare graph inputs in "
@@ -85,7 +85,7 @@ TEST_CASE("a message that names a second place does so in the reader's words") {
         "m.onnx: node 'head': tensor \"y\" is written twice, first by node 'layers.0.mlp'");
 }
 
-TEST_CASE("a fault of a tensor is at the parameter, and one of the whole graph at none") {
+TEST_CASE("an error in a tensor names its parameter, one in the whole graph names no place") {
   CHECK(fault(model_of({tensor("w", {2, -1})}, {op("relu", "w", "y", 0)})) ==
         "m.onnx: parameter 'w': must not be negative, but is -1");
   const WrittenGraph graph = model_of({tensor("w", {2})}, {op("relu", "w", "y", 0)});

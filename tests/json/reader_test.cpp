@@ -54,7 +54,7 @@ TEST_CASE("a boolean is read") {
                        Error);
 }
 
-TEST_CASE("a number keeps its text and says what it is") {
+TEST_CASE("a number keeps its text and has a kind") {
   JsonReader reader = reader_of("-12.50e+3 ");
   const JsonNumber number = reader.read_number();
   CHECK(number.text == "-12.50e+3");

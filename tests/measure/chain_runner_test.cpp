@@ -71,7 +71,7 @@ TEST_CASE("the first of two readings that agree is used, otherwise the median of
   CHECK(readings == 15);
 }
 
-TEST_CASE("tensors are shared between neighbours, as large as either needs, and released") {
+TEST_CASE("neighbouring kernels share a buffer as large as either needs") {
   Example example;
   example.operations[1] = {"mid", 1000, 4000};  // reads less than the one before it wrote
   example.measure();

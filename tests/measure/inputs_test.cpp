@@ -30,7 +30,7 @@ void check_range(const OpGraph& graph, const std::vector<GraphInput>& inputs, st
   CHECK(fill.high == high);
 }
 
-TEST_CASE("only inputs that must be positive are") {
+TEST_CASE("only inputs that must be positive are drawn positive") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 1000},
     "tensors": {"p": {"shape": ["N"]}, "m": {"shape": ["N"]}, "v": {"shape": ["N"]}},
     "ops": [{"op": "sqrt", "inputs": ["v"], "output": "r"},

@@ -47,7 +47,7 @@ TEST_CASE("a work whose median has settled is not run again") {
   CHECK(turns.order.ends_with("abaaa"));
 }
 
-TEST_CASE("without works there are no turns") {
+TEST_CASE("with nothing to time there are no turns") {
   FakeBackend gpu;
   std::vector<std::size_t> heard;
   CHECK(time_alternating(gpu, {}, {}, [&](std::size_t turn) { heard.push_back(turn); }).empty());

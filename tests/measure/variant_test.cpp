@@ -37,7 +37,7 @@ TEST_CASE("the fastest variant runs, and says by how much") {
   CHECK(kernel.variants.empty());
 }
 
-TEST_CASE("of equals the first runs") {
+TEST_CASE("of equally fast variants the first runs") {
   FakeBackend gpu;
   timed(gpu, {{1, 100}, {2, 100}});
   PreparedKernel kernel{.name = "k", .analytic = {}};
@@ -47,7 +47,7 @@ TEST_CASE("of equals the first runs") {
   CHECK(kernel.choice == "as fast as theirs");
 }
 
-TEST_CASE("variants take turns, and a slow run in between decides nothing") {
+TEST_CASE("variants alternate, so that one slow run decides nothing") {
   FakeBackend gpu;
   std::vector<std::uint64_t> order;
   gpu.timed = [&](const FakeBackend::Launches& launches) {

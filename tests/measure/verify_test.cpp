@@ -126,7 +126,7 @@ TEST_CASE("one wrong element is found, and named") {
   CHECK(result.worst.starts_with("y[39, 49] is 0.5, expected "));
 }
 
-TEST_CASE("poison, infinities and what is no number are wrong where a number is due") {
+TEST_CASE("poison, infinities and NaN are wrong where the reference has a number") {
   for (const double wrong : {kNan, kInfinity, -kInfinity}) {
     Bench bench(kNorm);
     bench.set("y", 0, wrong);
@@ -136,7 +136,7 @@ TEST_CASE("poison, infinities and what is no number are wrong where a number is 
   }
 }
 
-TEST_CASE("infinities and what is no number are right where they are due") {
+TEST_CASE("infinities and NaN are right where the reference has them") {
   Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [30]}},
     "ops": [{"op": "mul", "inputs": ["x", 0], "output": "zero"},
             {"op": "reciprocal", "inputs": ["zero"], "output": "huge"},
@@ -147,7 +147,7 @@ TEST_CASE("infinities and what is no number are right where they are due") {
   CHECK_FALSE(bench.check().ok);
 }
 
-TEST_CASE("an error as large as cancelled terms allow is no error") {
+TEST_CASE("an error within the bound of cancelled terms is accepted") {
   // (x + 1000) - 1000: the sum is good to 1000 * 2^-24, and so is the difference.
   constexpr std::string_view kText = R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [100]}},
@@ -161,7 +161,7 @@ TEST_CASE("an error as large as cancelled terms allow is no error") {
   CHECK_FALSE(bench.check().ok);
 }
 
-TEST_CASE("an integer is right or wrong, and either where a tie is near") {
+TEST_CASE("an integer must be exact, unless rounding can decide a tie") {
   Bench bench(R"({"format": "fusecalc.ops/1",
     "tensors": {"x": {"shape": [60]}},
     "ops": [{"op": "lt", "inputs": ["x", 0], "output": "certain"},
@@ -245,7 +245,7 @@ TEST_CASE("half of the samples of a scatter are in rows that it writes") {
   CHECK_FALSE(bench.check().ok);
 }
 
-TEST_CASE("a discontinuity permits another number, but not a missing one") {
+TEST_CASE("at a discontinuity another number is accepted, but not NaN") {
   // Whether x + 1 - 1 is below x is up to roundings; what follows from it may be either.
   Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [1000]}},
     "ops": [{"op": "add", "inputs": ["x", 1], "output": "up"},

@@ -71,7 +71,7 @@ TEST_CASE("an op that reads the result and the input of a matmul joins the matmu
   CHECK(compiler_of(graph) == "[exp] [mm] [res]");
 }
 
-TEST_CASE("a small reduction rides beside a large pointwise result") {
+TEST_CASE("a small reduction is fused with the pointwise op that feeds it") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [512, 1024]}},
     "ops": [{"name": "relu", "op": "relu", "inputs": ["x"], "output": "y"},
             {"name": "sum", "op": "sum", "inputs": ["y"], "output": "s", "axis": -1}],
@@ -80,7 +80,7 @@ TEST_CASE("a small reduction rides beside a large pointwise result") {
   CHECK(compiler_of(graph) == "[relu sum]");
 }
 
-TEST_CASE("siblings that share an input run together, whatever they do with it") {
+TEST_CASE("ops that share an input are fused, whatever their class") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [512, 1024]}, "z": {"shape": [512, 1024]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
@@ -120,7 +120,7 @@ TEST_CASE("a diamond with a matmul on one side does not create a cycle") {
   CHECK(compiler_of(graph) == "[a] [c] [b d]");
 }
 
-TEST_CASE("chains run through views") {
+TEST_CASE("chains are fused through views") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [8, 64]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"name": "v", "op": "reshape", "inputs": ["e"], "output": "f", "shape": [512]},
@@ -184,7 +184,7 @@ TEST_CASE("attention reduces the rows of its scores only for its softmax") {
         "the second contraction needs whole rows of the first");
 }
 
-TEST_CASE("a dropout of its weights stays within attention") {
+TEST_CASE("dropout of the weights is fused into attention") {
   const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
       "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
     "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
@@ -290,7 +290,7 @@ TEST_CASE("if rows do not fit on chip, fusing costs a second pass, and still sav
   CHECK(auto_of(graph) == "[sum div]");
 }
 
-TEST_CASE("an epilogue that reduces rows must find them in one tile") {
+TEST_CASE("an epilogue reduces rows only if one tile holds them") {
   const auto graph = [](std::uint64_t columns) {
     return graph_of(R"({"dims": {"D": 1}, "dtype": "f16",
       "tensors": {"x": {"shape": [512, 64]}, "w": {"shape": ["D", 64]}},
@@ -340,7 +340,7 @@ TEST_CASE("an epilogue performs one reduction, in 32-bit floats") {
         "the epilogue of linear accumulates 32-bit floats; rms_norm needs another type");
 }
 
-TEST_CASE("a loss streams over the rows of any length that a linear makes") {
+TEST_CASE("a loss after a linear streams over rows of any length") {
   const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
       "w": {"shape": [50000, 64]}, "labels": {"shape": [512], "dtype": "i64"}},
     "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
@@ -349,7 +349,7 @@ TEST_CASE("a loss streams over the rows of any length that a linear makes") {
   CHECK(compiler_of(graph) == "[linear] [loss]");
 }
 
-TEST_CASE("only an explicit plan fuses a custom op, whatever its class") {
+TEST_CASE("only an explicit plan fuses a custom op of any class") {
   for (const std::string op_class : {"opaque", "pointwise", "reduce", "movement", "contract"}) {
     CAPTURE(op_class);
     const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}, "h": {"shape": [64]}},
@@ -369,7 +369,7 @@ TEST_CASE("only an explicit plan fuses a custom op, whatever its class") {
   }
 }
 
-TEST_CASE("nothing is fused behind a scatter") {
+TEST_CASE("nothing is fused after a scatter") {
   const OpGraph scatter = graph_of(R"({"tensors": {"t": {"shape": [64, 8]},
       "i": {"shape": [64], "dtype": "i32"}, "r": {"shape": [64, 8]}},
     "ops": [{"name": "put", "op": "scatter_update", "inputs": ["t", "i", "r"], "output": "u"},
@@ -385,7 +385,7 @@ TEST_CASE("among plans that move the same bytes the one with fewer kernels wins"
   CHECK(auto_of(graph) == "[a b]");
 }
 
-TEST_CASE("an explicit plan is taken as it is, the ops that it leaves out stay alone") {
+TEST_CASE("an explicit plan is used unchanged, and ops that it does not name stay alone") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 64]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},
             {"op": "neg", "inputs": ["e"], "output": "n"},

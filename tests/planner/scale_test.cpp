@@ -117,7 +117,7 @@ TEST_CASE("every block of a deep network is planned alike") {
   }
 }
 
-TEST_CASE("a chain is cut into as few kernels as hold it, or nearly") {
+TEST_CASE("a chain is split into as few kernels as possible, or one more") {
   const OpGraph graph = graph_of(pointwise(10'000, true));
   const Plans plans = plans_of(graph);
   // 10,000 ops in kernels of at most 64.

@@ -68,7 +68,7 @@ TEST_CASE("mapping a range equals mapping its elements one by one") {
   }
 }
 
-TEST_CASE("evenly rising elements become ranges") {
+TEST_CASE("elements at a constant stride become ranges") {
   const std::vector<StridedRange> ranges = ranges_of(Elements{4, 6, 8, 7, 7, 8});
   REQUIRE(ranges.size() == 3);
   CHECK(ranges[0] == StridedRange{4, 2, 3});
@@ -76,7 +76,7 @@ TEST_CASE("evenly rising elements become ranges") {
   CHECK(ranges[2] == StridedRange{7, 1, 2});
 }
 
-TEST_CASE("rows are numbered in memory order, whatever axes they run along") {
+TEST_CASE("rows are numbered in memory order along any axes") {
   // [2, 3, 4], reducing the outer and the inner axis: row 1 is 4..7 and 16..19.
   const RowMap rows(row_layout({2, 3, 4}, {true, false, true}));
   CHECK(rows.length() == 8);

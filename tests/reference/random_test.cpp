@@ -46,7 +46,7 @@ TEST_CASE("a draw is rounded to f32 and cut to its type, towards zero") {
   CHECK(drawn(DType::kFp8E4m3, 3, 0, 0, 0x1p-7) == 0);
 }
 
-TEST_CASE("integers are floors, bools the first bit") {
+TEST_CASE("draws of integers are rounded down, draws of bools are the first bit") {
   const std::array<double, 4> small = {-2, -8, 6, 1};
   const std::array<double, 4> rows = {11898, 512, 27493, 17792};
   const std::array<double, 4> flags = {0, 0, 1, 1};

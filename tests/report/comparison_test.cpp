@@ -19,7 +19,7 @@ Finding worse(const std::string& spec) {
   Finding finding{.spec = spec, .plan = "auto", .kernel = {}};
   finding.before = 1000;
   finding.after = 1500;
-  finding.ruling = Ruling::kWorse;
+  finding.judgement = Judgement::kWorse;
   finding.failed = true;
   finding.note = "h is now written (500 B)";
   return finding;
@@ -34,7 +34,7 @@ Comparison with(const std::vector<Finding>& findings) {
 
 std::string report(std::string_view format, const Comparison& comparison) {
   return written(
-      [&](Output& output) { format_named(format).write_comparison(comparison, Look{}, output); });
+      [&](Output& output) { format_named(format).write_comparison(comparison, Style{}, output); });
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -58,7 +58,7 @@ TEST_CASE("a finding in words: where, what, by how much, why") {
   CHECK(share_in_words(tiny) == "-");
 }
 
-TEST_CASE("GitHub's annotations escape what would end them, and are ten of a kind") {
+TEST_CASE("GitHub annotations escape their delimiters, and there are at most ten of a kind") {
   Finding finding = worse("a,b:c%\nd");
   const std::string text = report("github", with({finding}));
   CHECK(contains(text,
@@ -67,7 +67,7 @@ TEST_CASE("GitHub's annotations escape what would end them, and are ten of a kin
                  "B)\n"));
   CHECK(contains(text, "| **worse** | a,b:c%\\\\u000ad | auto |"));
   finding.failed = false;
-  finding.ruling = Ruling::kNoise;
+  finding.judgement = Judgement::kNoise;
   CHECK(contains(report("github", with({finding})), "\n::warning title="));
   const std::string many = report("github", with(std::vector<Finding>(25, worse("net"))));
   std::size_t annotations = 0;
@@ -79,7 +79,7 @@ TEST_CASE("GitHub's annotations escape what would end them, and are ten of a kin
 
 TEST_CASE("GitHub's summary omits unchanged figures") {
   Finding same = worse("net");
-  same.ruling = Ruling::kSame;
+  same.judgement = Judgement::kSame;
   same.failed = false;
   CHECK_FALSE(contains(report("github", with({same})), "|"));
   CHECK(contains(report("markdown", with({same})), "| same |"));
@@ -87,7 +87,7 @@ TEST_CASE("GitHub's summary omits unchanged figures") {
 
 TEST_CASE("JUnit's counts are those of its cases, and names cannot break the XML") {
   Finding unknown = worse("<net> & \"co\"\x01");
-  unknown.ruling = Ruling::kUnknown;
+  unknown.judgement = Judgement::kUnknown;
   unknown.failed = false;
   Finding failed = worse("net");
   failed.kernel = "a+b -> a, b";
@@ -100,7 +100,7 @@ TEST_CASE("JUnit's counts are those of its cases, and names cannot break the XML
   CHECK(contains(text, "<failure type=\"worse\" message=\"auto of net, kernel a+b -&gt; a, b: "));
 }
 
-TEST_CASE("JUnit's document is XML to a parser that is not ours") {
+TEST_CASE("an independent XML parser reads the JUnit document") {
   const std::string text = report("junit", with({worse("a<b>&\"'\x1b"), worse("net")}));
   const auto outcome =
       testing::Invocation("python3", {"-c",

@@ -36,8 +36,8 @@ Analysis loss() {
   return analysis;
 }
 
-std::string report(std::string_view format, const Analysis& analysis, const Look& look = {}) {
-  return written([&](Output& output) { format_named(format).write(analysis, look, output); });
+std::string report(std::string_view format, const Analysis& analysis, const Style& style = {}) {
+  return written([&](Output& output) { format_named(format).write(analysis, style, output); });
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -81,7 +81,7 @@ TEST_CASE("json of an empty list has no speedup") {
   CHECK_FALSE(contains(text, "speedup_estimate"));
 }
 
-TEST_CASE("markdown shows a name as it is written, whatever it holds") {
+TEST_CASE("markdown shows any name as it is written") {
   const auto heading = [](const std::string& name) {
     const std::string text = report("markdown", layer(name));
     return text.substr(0, text.find('\n'));
@@ -99,21 +99,21 @@ TEST_CASE("markdown and table say that there is nothing to fuse") {
   CHECK_FALSE(contains(report("table", nothing()), "speedup"));
 }
 
-TEST_CASE("a table counts one as one") {
+TEST_CASE("a table uses the singular for one") {
   Analysis analysis = layer("one");
   analysis.operations = 1;
   analysis.dtype_bytes = 1;
   CHECK(contains(report("table", analysis), "one: 1 operation, 1 byte an element\n"));
 }
 
-TEST_CASE("a plan that moves more is said to") {
+TEST_CASE("a plan that moves more bytes is reported as such") {
   CHECK(contains(report("table", loss()), "fusion moves 32.00 kB more (-800.0 %), "));
   CHECK(contains(report("markdown", loss()), "**-800.0 %**"));
   CHECK(contains(report("json", loss()), "\"savings_bytes\": -32000,"));
   CHECK(contains(report("csv", loss()), ",-32000,-800.0,0.11\n"));
 }
 
-TEST_CASE("a table's bars stand for the shares and never run over") {
+TEST_CASE("a table's bars are proportional to the shares and never too long") {
   const std::string full = "██████████████████████████████";  // 30 cells
   const std::string text = report("table", layer("bars"));
   CHECK(contains(text, "36.00 kB  " + full + "\n"));
@@ -142,7 +142,7 @@ TEST_CASE("a file's extension gives the format") {
   CHECK(format_for_file("a.md").name == "markdown");
 }
 
-TEST_CASE("an extension that means nothing is refused with those that do") {
+TEST_CASE("an unknown file extension is refused with the known ones") {
   for (const std::string name : {"a.xml", "a", "json", ".json", "a.json.gz", "a.JSON", ""}) {
     CAPTURE(name);
     const std::string message = "-o " + name +

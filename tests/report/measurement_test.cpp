@@ -53,7 +53,7 @@ std::string written(const Measurement& measurement, std::string_view format) {
   const std::string path = folder + "/out";
   Output output = Output::file(path);
   const std::array reports = {MeasurementReport{.measurement = measurement}};
-  format_named(format).write_measurement(reports, Look{}, output);
+  format_named(format).write_measurement(reports, Style{}, output);
   output.finish();
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -101,7 +101,7 @@ TEST_CASE("the JSON holds the analysis' headline and measured figures beside ana
   CHECK(document["plans"]["auto"]["verified_reason"].is_string());
 }
 
-TEST_CASE("what was not read is null with its reason, never zero") {
+TEST_CASE("a counter that was not read is null with its reason, never zero") {
   const json document = json::parse(written(example({.counters = false, .runs = 1}), "json"));
   const json& measured = document["plans"]["auto"]["measured"];
   CHECK(measured["dram_read"].is_null());
@@ -110,7 +110,7 @@ TEST_CASE("what was not read is null with its reason, never zero") {
   CHECK(measured["time_us"]["samples"] == 1);
 }
 
-TEST_CASE("the table sets measured beside analytic and explains what is off") {
+TEST_CASE("the table shows measured beside analytic bytes and explains gaps") {
   const std::string table = written(example(), "table");
   for (const char* part :
        {"example: 2 operations, 1 byte an element, on Fake GPU", "40.00 MB", "43.00 MB", "+7.50 %",
@@ -187,7 +187,7 @@ TEST_CASE("every CSV row has every column") {
   CHECK(rows == 1 + 2 + 2 + 1 + 2);  // head, kernels and two sums a plan
 }
 
-TEST_CASE("Markdown cells stand for themselves") {
+TEST_CASE("Markdown cells escape markup") {
   const std::string text = written(example(), "markdown");
   CHECK(text.find("### example on Fake GPU\n") == 0);
   CHECK(text.find("| **unfused, 2 kernels** | 60.00 MB | 63.00 MB | +5.00 % |") !=

@@ -213,7 +213,7 @@ TEST_CASE("the parts that the ops of a kernel touch add up, at most to the tenso
   CHECK(kernel_bytes(graph) == Bytes{4000, 4800});
 }
 
-TEST_CASE("views are free and stand for the tensor that they show") {
+TEST_CASE("views are free and count as the tensor that they show") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [10, 100]}},
     "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
             {"op": "reshape", "inputs": ["e"], "output": "flat", "shape": [-1]},

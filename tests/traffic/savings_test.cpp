@@ -18,7 +18,7 @@ TEST_CASE("a fused plan that moves more has negative savings") {
   CHECK(savings.speedup() == 0.67);  // 0.666...
 }
 
-TEST_CASE("nothing to divide by is 0") {
+TEST_CASE("a ratio whose divisor is 0 is 0") {
   CHECK(Savings{0, 0}.percent() == 0.0);
   CHECK(Savings{0, 0}.speedup() == 0.0);
   CHECK(Savings{20, 0}.percent() == 100.0);
