@@ -4,13 +4,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "graph/dropout.hpp"
 
 namespace fusecalc {
 namespace {
+
+// The narrowest type that holds a number, with a fraction or an infinity as single precision.
+ComputeType type_of_number(double number) {
+  const std::optional<std::int64_t> whole = exact_integer(number);
+  if (!whole) return ComputeType::kF32;
+  return std::in_range<std::int32_t>(*whole) ? ComputeType::kI32 : ComputeType::kI64;
+}
 
 // The type that a pointwise op computes in: wide enough for its inputs and its result.
 ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, ComputeType result) {
@@ -19,13 +29,7 @@ ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, Compu
       op.row->type_rule == TypeRule::kFloat ? ComputeType::kF32 : ComputeType::kBool;
   for (std::size_t i = selects ? 1 : 0; i < inputs.size(); ++i) {
     const std::optional<double>& number = inputs[i].number;
-    if (!number) {
-      computed = std::max(computed, inputs[i].type);
-    } else if (*number != static_cast<double>(static_cast<std::int64_t>(*number))) {
-      computed = std::max(computed, ComputeType::kF32);
-    } else {
-      computed = std::max(computed, ComputeType::kI32);
-    }
+    computed = std::max(computed, number ? type_of_number(*number) : inputs[i].type);
   }
   if (is_float(result) && op.row->family != OpFamily::kCast) computed = std::max(computed, result);
   return computed;

@@ -31,17 +31,36 @@ std::string_view stored_type(DType dtype) {
   return dtype == DType::kTf32 ? name_of(DType::kF32) : name_of(dtype);
 }
 
+namespace {
+
+// Stored as an integer, a number loses its fraction, and stops at the ends of the type's range.
+std::string integer_literal(double number, ComputeType type) {
+  if (std::isnan(number)) return literal(0, type);
+  const bool wide = type == ComputeType::kI64;
+  const double lowest = wide ? -0x1p63 : -0x1p31;
+  const double past_highest = -lowest;
+  // The lowest of a type has no literal: the minus sign applies to a number past the highest.
+  if (number <= lowest) return fmt::format("lowest<{}>()", name_of(type));
+  if (number >= past_highest) return fmt::format("highest<{}>()", name_of(type));
+  const auto whole = static_cast<std::int64_t>(number);
+  const std::string text = fmt::format("{}{}", whole, wide ? "ll" : "");
+  return whole < 0 ? fmt::format("({})", text) : text;
+}
+
+}  // namespace
+
 std::string literal(double number, ComputeType type) {
   if (type == ComputeType::kBool) return number != 0 ? "true" : "false";
+  if (!is_float(type)) return integer_literal(number, type);
   const std::string_view name = name_of(type);
-  if (std::isinf(number)) {
+  if (std::isnan(number)) return fmt::format("{}(__longlong_as_double(-1ll))", name);
+  // What rounds to 2^128 or more is infinite in 32 bits.
+  constexpr double kInfiniteInSingle = 0x1.ffffffp127;
+  if (std::isinf(number) || (type == ComputeType::kF32 && std::abs(number) >= kInfiniteInSingle)) {
     return fmt::format("{}<{}>()", number < 0 ? "lowest" : "highest", name);
   }
-  if (!is_float(type)) {
-    const auto whole = static_cast<std::int64_t>(number);
-    const std::string text = fmt::format("{}{}", whole, type == ComputeType::kI64 ? "ll" : "");
-    return whole < 0 ? fmt::format("({})", text) : text;
-  }
+  // Without a fraction -0 would be the integer 0.
+  if (number == 0 && std::signbit(number)) return fmt::format("{}(-0.0)", name);
   return fmt::format("{}({:.17g})", name, number);
 }
 

@@ -18,7 +18,8 @@ bool is_float(ComputeType type);
 // The type that a tensor is stored in, as kernels/elements.cuh calls it.
 std::string_view stored_type(DType dtype);
 
-// A number as device code writes it.
+// A number as device code writes it, converted to the type as C++ converts, but defined for every
+// number: integers saturate, and are 0 for NaN.
 std::string literal(double number, ComputeType type);
 
 // Replaces the words of an expression of the op table that are a single letter or

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace fusecalc {
 
@@ -24,6 +26,15 @@ inline constexpr std::uint64_t kMaxCount =
   if (__builtin_mul_overflow(total, factor, &product) || product > kMaxCount) return false;
   total = product;
   return true;
+}
+
+// The signed integer that a double is exactly; empty for fractions, infinities, NaN and whatever
+// needs more than 64 bits.
+inline std::optional<std::int64_t> exact_integer(double number) {
+  constexpr double kPastLargest = 0x1p63;
+  if (!(number >= -kPastLargest && number < kPastLargest)) return std::nullopt;
+  if (number != std::trunc(number)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
 }
 
 }  // namespace fusecalc

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/checked.hpp"
 #include "graph/inference.hpp"
@@ -35,7 +34,7 @@ DType promote_inputs(const Inference& op, std::size_t first) {
   bool fraction = false;
   for (std::size_t i = first; i < op.input_count(); ++i) {
     if (op.is_number(i)) {
-      fraction = fraction || op.number(i) != std::trunc(op.number(i));
+      fraction = fraction || !exact_integer(op.number(i));
     } else {
       dtype = dtype ? promote(*dtype, op.dtype(i)) : op.dtype(i);
     }

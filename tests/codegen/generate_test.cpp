@@ -37,6 +37,25 @@ TEST_CASE("a chain accesses 16 bytes per thread, and only its ends") {
   CHECK(kernel.workspace_bytes == 0);
 }
 
+TEST_CASE("numbers next to integers are as wide as they must be") {
+  const auto source = [](const std::string& op) {
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "i32",
+        "tensors": {"x": {"shape": [1000]}}, "ops": [)" +
+                              op + R"(]})"));
+  };
+  CHECK(contains(source(R"({"op": "add", "inputs": ["x", -5], "output": "y"})"), "+ (-5)"));
+  // 3e9 and 2^40 need 64 bits; 1e300 and a fraction are floating point.
+  CHECK(contains(source(R"({"op": "lt", "inputs": ["x", 3e9], "output": "y"})"), "3000000000ll"));
+  CHECK(contains(source(R"({"op": "add", "inputs": ["x", 1099511627776], "output": "y"})"),
+                 "+ 1099511627776ll"));
+  CHECK(contains(source(R"({"op": "add", "inputs": ["x", -1e300], "output": "y"})"),
+                 "+ lowest<f32>()"));
+  CHECK(contains(source(R"({"op": "lt", "inputs": ["x", 0.5], "output": "y"})"), "f32(0.5)"));
+  CHECK(contains(source(R"({"op": "clamp", "inputs": ["x"], "min": -1e300, "max": 9.5,
+                           "output": "y"})"),
+                 "lowest<i32>()), 9)"));
+}
+
 TEST_CASE("no name of the op list reaches the source") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "name": "zzname",
       "tensors": {"zztensor": {"shape": [64], "dtype": "f32"}},

@@ -48,3 +48,18 @@ TEST_CASE("anything may be multiplied by 0 or 1") {
   CHECK(checked_multiply(total, 0));
   CHECK(total == 0);
 }
+
+TEST_CASE("a double is an integer where it is whole and has 64 bits at most") {
+  CHECK(exact_integer(0) == 0);
+  CHECK(exact_integer(-0.0) == 0);
+  CHECK(exact_integer(-3) == -3);
+  CHECK(exact_integer(9007199254740994.0) == 9007199254740994);        // 2^53 + 2
+  CHECK(exact_integer(9223372036854774784.0) == 9223372036854774784);  // 2^63 - 1024
+  CHECK(exact_integer(-0x1p63) == std::numeric_limits<std::int64_t>::min());
+  for (const double number : {0.5, -0.5, 0x1p63, -0x1.0000000000001p63, 1e300, -1e300}) {
+    CHECK_FALSE(exact_integer(number));
+  }
+  CHECK_FALSE(exact_integer(std::numeric_limits<double>::infinity()));
+  CHECK_FALSE(exact_integer(-std::numeric_limits<double>::infinity()));
+  CHECK_FALSE(exact_integer(std::numeric_limits<double>::quiet_NaN()));
+}

@@ -73,6 +73,9 @@ TEST_CASE("numbers take the tensors' type unless it cannot hold them") {
   CHECK(made("add", R"("h", 0.5)", tensors) == "f16 [2]");
   CHECK(made("add", R"("i", 1)", tensors) == "i32 [2]");
   CHECK(made("add", R"("i", 0.5)", tensors) == "f32 [2]");
+  CHECK(made("add", R"("i", -9223372036854775808)", tensors) == "i32 [2]");
+  CHECK(made("add", R"("i", 9223372036854775808)", tensors) == "f32 [2]");
+  CHECK(made("add", R"("i", 1e300)", tensors) == "f32 [2]");
   CHECK(made("div", R"("i", 2)", tensors) == "f32 [2]");
   CHECK(made("exp", R"("i")", tensors) == "f32 [2]");
   CHECK(made("gt", R"("h", 0)", tensors) == "bool [2]");
