@@ -5,6 +5,7 @@
 #include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
 
 int main(int argc, char** argv) {
   // A closed pipe and a file size limit then become ordinary error codes; Output treats the former
@@ -16,7 +17,8 @@ int main(int argc, char** argv) {
                fusecalc::parse_command_line(argc, argv));
     return 0;
   } catch (const fusecalc::Error& error) {
-    std::fprintf(stderr, "fusecalc: %s\n", error.what());
+    std::fprintf(stderr, "fusecalc: %s\n",
+                 fusecalc::printable(error.what(), fusecalc::kNoLimit).c_str());
     return static_cast<int>(error.fault());
   } catch (const std::bad_alloc&) {
     std::fputs("fusecalc: out of memory\n", stderr);

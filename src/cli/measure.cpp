@@ -59,7 +59,7 @@ class ProgressLine {
 
   // Prints a permanent line.
   void say(const std::string& text) const {
-    std::fprintf(stderr, "%s%s\n", shown_ ? "\r\x1b[K" : "", text.c_str());
+    std::fprintf(stderr, "%s%s\n", shown_ ? "\r\x1b[K" : "", printable(text, kNoLimit).c_str());
   }
 
   void show(const std::string& text) const {

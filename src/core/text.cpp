@@ -8,24 +8,20 @@
 namespace fusecalc {
 namespace {
 
-// The code point of a valid UTF-8 sequence.
-char32_t decoded(std::string_view sequence) {
-  constexpr unsigned kLeadBits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  char32_t code = static_cast<unsigned char>(sequence[0]) & kLeadBits[sequence.size()];
-  for (const char c : sequence.substr(1)) {
-    code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
-  }
-  return code;
-}
-
-// Characters that move the cursor, end the line, change the text direction, or are invisible.
-bool steers_terminal(char32_t code) {
-  constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x00, 0x1F},     {0x7F, 0x9F},
-                                                       {0x200E, 0x200F}, {0x2028, 0x202E},
-                                                       {0x2066, 0x2069}, {0xFEFF, 0xFEFF}};
-  return std::ranges::any_of(
-      kRanges, [&](const auto& range) { return code >= range.first && code <= range.second; });
-}
+constexpr std::pair<char32_t, char32_t> kUnsafe[] = {
+    {0x00, 0x1F},        // C0: ESC, line breaks, tabs
+    {0x7F, 0x9F},        // DEL and C1, among them the one-character form of ESC [
+    {0xAD, 0xAD},        // soft hyphen: invisible
+    {0x61C, 0x61C},      // Arabic letter mark: direction
+    {0x180E, 0x180E},    // Mongolian vowel separator: invisible
+    {0x200B, 0x200F},    // spaces without width, joiners, direction marks
+    {0x2028, 0x202E},    // line and paragraph separators, direction embeddings and overrides
+    {0x2060, 0x206F},    // invisible operators, direction isolates
+    {0xFDD0, 0xFDEF},    // not characters
+    {0xFEFF, 0xFEFF},    // byte order mark
+    {0xFFF9, 0xFFFB},    // interlinear annotations
+    {0xE0000, 0xE0FFF},  // tags: invisible text
+};
 
 // `special` characters get a backslash before them.
 std::string escaped(std::string_view text, std::size_t limit, std::string_view special) {
@@ -35,8 +31,9 @@ std::string escaped(std::string_view text, std::size_t limit, std::string_view s
     const std::size_t length = utf8_sequence_length(text);
     if (length == 0) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-    } else if (const char32_t code = decoded(text.substr(0, length)); steers_terminal(code)) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(code));
+    } else if (const char32_t code = code_point(text.substr(0, length)); is_unsafe(code)) {
+      const auto number = static_cast<unsigned>(code);
+      out += number > 0xFFFF ? fmt::format("\\U{:08x}", number) : fmt::format("\\u{:04x}", number);
     } else {
       if (special.find(text[0]) != std::string_view::npos) out += '\\';
       out += text.substr(0, length);
@@ -47,6 +44,21 @@ std::string escaped(std::string_view text, std::size_t limit, std::string_view s
 }
 
 }  // namespace
+
+bool is_unsafe(char32_t code) {
+  if ((code & 0xFFFEU) == 0xFFFE) return true;  // the last two of every plane are no characters
+  return std::ranges::any_of(
+      kUnsafe, [&](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
+char32_t code_point(std::string_view sequence) {
+  constexpr unsigned kLeadBits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  char32_t code = static_cast<unsigned char>(sequence[0]) & kLeadBits[sequence.size()];
+  for (const char c : sequence.substr(1)) {
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return code;
+}
 
 std::size_t utf8_sequence_length(std::string_view text) {
   if (text.empty()) return 0;

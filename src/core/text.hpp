@@ -7,9 +7,18 @@
 
 namespace fusecalc {
 
-// Text that is safe in a one-line message: what would control the terminal (control characters,
-// line separators, direction marks) or is not UTF-8 is escaped, and it is truncated after `limit`
-// bytes.
+// Whether a character must not be written as it is, whatever the format: it controls a terminal,
+// ends the line, changes the direction of text, is invisible, or is no character at all. The only
+// such list; every writer asks it.
+bool is_unsafe(char32_t code);
+
+// The code point of a valid UTF-8 sequence.
+char32_t code_point(std::string_view sequence);
+
+inline constexpr std::size_t kNoLimit = std::string_view::npos;
+
+// Text that is safe on one line of any output: what is unsafe or is not UTF-8 is escaped, as \u001b
+// or \xff, and it is truncated after `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = 200);
 
 // The same in double quotes, with quotes escaped and truncated earlier: for names and values from

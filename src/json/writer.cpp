@@ -9,19 +9,30 @@
 #include <string>
 
 #include "core/format.hpp"
+#include "core/text.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Characters that a string must escape.
-constexpr std::array<bool, 256> kEscaped = [] {
-  std::array<bool, 256> escaped{};
-  for (std::size_t byte = 0; byte < 0x20; ++byte) escaped[byte] = true;
-  escaped['"'] = escaped['\\'] = escaped[0x7F] = true;
-  return escaped;
+// Bytes that a string cannot hold as they are, and those of which only code_point() can tell.
+constexpr std::array<bool, 256> kSuspect = [] {
+  std::array<bool, 256> suspect{};
+  for (std::size_t byte = 0; byte < suspect.size(); ++byte) {
+    suspect[byte] = byte < 0x20 || byte >= 0x7F;
+  }
+  suspect['"'] = suspect['\\'] = true;
+  return suspect;
 }();
 
-bool is_escaped(char c) { return kEscaped[static_cast<unsigned char>(c)]; }
+bool is_suspect(char c) { return kSuspect[static_cast<unsigned char>(c)]; }
+
+// As one UTF-16 unit, or two.
+std::string escaped(char32_t code) {
+  const auto number = static_cast<unsigned>(code);
+  if (number < 0x10000) return fmt::format("\\u{:04x}", number);
+  const unsigned rest = number - 0x10000;
+  return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest >> 10U), 0xDC00 + (rest & 0x3FFU));
+}
 
 }  // namespace
 
@@ -95,20 +106,28 @@ void JsonWriter::new_line() {
   for (std::size_t more = kLine.size() - 1; more < indent; more += 2) output_.write("  ");
 }
 
+// Unsafe characters are escaped, which loses nothing; a byte that is not UTF-8 has no form in JSON
+// and becomes U+FFFD.
 void JsonWriter::write_string(std::string_view text) {
   output_.write("\"");
   while (true) {
-    const auto found = std::find_if(text.begin(), text.end(), is_escaped);
+    const auto found = std::find_if(text.begin(), text.end(), is_suspect);
     const auto plain = static_cast<std::size_t>(found - text.begin());
     output_.write(text.substr(0, plain));
-    if (plain == text.size()) break;
-    const char c = text[plain];
-    text.remove_prefix(plain + 1);
-    if (c == '"' || c == '\\') {
-      output_.write(std::string{'\\', c});
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
+    const char32_t code = length == 0 ? U'\uFFFD' : code_point(sequence);
+    if (code == U'"' || code == U'\\') {
+      output_.write("\\");
+      output_.write(sequence);
+    } else if (length == 0 || is_unsafe(code)) {
+      output_.write(escaped(code));
     } else {
-      output_.write(fmt::format("\\u{:04x}", static_cast<unsigned char>(c)));
+      output_.write(sequence);
     }
+    text.remove_prefix(sequence.size());
   }
   output_.write("\"");
 }

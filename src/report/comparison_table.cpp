@@ -79,11 +79,13 @@ void write_table(const Comparison& comparison, const Style& style, Output& outpu
     const Finding& finding = comparison.findings[i - 1];
     output.write(aligned(rows[i], widths, first_number) + "  " +
                  coloured(verdict_in_words(finding), colour_of(finding), style) + "\n");
-    if (!finding.note.empty()) output.write("      " + finding.note + "\n");
+    if (!finding.note.empty()) output.write("      " + printable(finding.note, kNoLimit) + "\n");
   }
   output.write((rows.size() > 1 ? "\n  " : "  ") +
                coloured(summary_of(comparison), comparison.failed() ? kBad : kGood, style) + "\n");
-  for (const std::string& note : comparison.notes) output.write("  note: " + note + "\n");
+  for (const std::string& note : comparison.notes) {
+    output.write("  note: " + printable(note, kNoLimit) + "\n");
+  }
 }
 
 }  // namespace fusecalc

@@ -56,7 +56,7 @@ void write_markdown_table(const Comparison& comparison, std::size_t most, bool o
 
 std::string xml_text(std::string_view text) {
   std::string out;
-  for (const char c : printable(text, std::string_view::npos)) {
+  for (const char c : printable(text, kNoLimit)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
@@ -90,11 +90,11 @@ void write_test_case(const Finding& finding, Output& output) {
   }
 }
 
-// GitHub's rules for the text of a workflow command, and for its properties.
+// GitHub's rules for the text of a workflow command, and for its properties, on one line.
 std::string command_text(std::string_view text, bool property) {
   std::string out;
-  for (const char c : text) {
-    const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
+  for (const char c : printable(text, kNoLimit)) {
+    const bool special = c == '%' || (property && (c == ':' || c == ','));
     out += special ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
   }
   return out;

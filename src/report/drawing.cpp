@@ -88,7 +88,7 @@ std::string mermaid_text(std::string_view text) {
   for (const char c : printable(text, 60)) {
     if (c == '"') {
       out += "#quot;";
-    } else if (c == '#' || c == '<' || c == '>' || c == '&') {
+    } else if (std::string_view("#<>&`\\").find(c) != std::string_view::npos) {
       out += fmt::format("#{};", static_cast<int>(c));
     } else {
       out += c;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <charconv>
+#include <cmath>
 
 #include "core/text.hpp"
 #include "json/writer.hpp"
@@ -64,6 +66,20 @@ void write_markdown(const Listing& listing, Output& output) {
   for (const auto& row : listing.rows) write_row(row);
 }
 
+// Spreadsheets take these for the start of a formula, also in their full-width forms.
+bool is_formula(const std::string& text) {
+  constexpr std::string_view kStarts[] = {"=",      "+",      "-",      "@",
+                                          "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
+  if (std::ranges::none_of(kStarts, [&](std::string_view s) { return text.starts_with(s); })) {
+    return false;
+  }
+  const char* begin = text.data() + (text.starts_with('+') && !text.starts_with("+-") ? 1 : 0);
+  const char* end = text.data() + text.size();
+  double number = 0;
+  const auto parsed = std::from_chars(begin, end, number);
+  return parsed.ec != std::errc{} || parsed.ptr != end || !std::isfinite(number);
+}
+
 struct ListingFormat {
   std::string_view name;
   void (*write)(const Listing&, Output&);
@@ -91,9 +107,11 @@ void write_listing(const Listing& listing, std::string_view format, Output& outp
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string shown = printable(text, kNoLimit);
+  if (is_formula(shown)) shown.insert(0, 1, '\'');
+  if (shown.find_first_of(",\"") == std::string::npos) return shown;
   std::string field = "\"";
-  for (const char c : text) {
+  for (const char c : shown) {
     if (c == '"') field += '"';
     field += c;
   }
@@ -103,7 +121,7 @@ std::string csv_field(std::string_view text) {
 std::string markdown_text(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {
-    if (std::string_view("\\`*_{}[]<>#|~&").find(c) != std::string_view::npos) out += '\\';
+    if (std::string_view("\\`*_{}[]<>#|~&$").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
   return out;

@@ -49,7 +49,7 @@ void write_one(const Measurement& measurement, const Style& style, Output& outpu
     output.write(fmt::format(", {} byte{} an element", measurement.dtype_bytes,
                              measurement.dtype_bytes == 1 ? "" : "s"));
   }
-  output.write(", on " + measurement.gpu.device.name);
+  output.write(", on " + printable(measurement.gpu.device.name));
   if (measurement.copy_bytes_per_s) {
     output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
   }

@@ -167,7 +167,7 @@ class Table {
       line("    {} {} (shares {}): {}", coloured("not fused with", kBefore, style_),
            short_name(headline().kernels[boundary.with].name),
            short_name(details.graph.tensors[boundary.tensor].name),
-           full_reason_of(details, boundary));
+           printable(full_reason_of(details, boundary), kNoLimit));
     }
     line("");
   }
@@ -191,7 +191,7 @@ class Table {
       const std::string name = short_name(kernel.name);
       if (!kernel.launch.legal()) {
         line("\n  {}: cannot be launched: {}", coloured(name, kBefore, style_),
-             reason_of(details, kernel));
+             printable(reason_of(details, kernel), kNoLimit));
       }
       if (kernel.split) {
         std::string parts;

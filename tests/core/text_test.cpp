@@ -18,6 +18,25 @@ TEST_CASE("text in messages is escaped only where it would control the terminal"
   CHECK(printable(std::string_view("a\0b", 3)) == "a\\u0000b");
 }
 
+TEST_CASE("what is unsafe is one list of characters, with nothing beside it") {
+  for (const char32_t code :
+       {0x00U,   0x09U,   0x0AU,   0x0DU,   0x1BU,   0x1FU,    0x7FU,    0x80U,    0x85U,
+        0x9BU,   0x9FU,   0xADU,   0x61CU,  0x180EU, 0x200BU,  0x200DU,  0x200EU,  0x200FU,
+        0x2028U, 0x2029U, 0x202AU, 0x202EU, 0x2060U, 0x2066U,  0x2069U,  0xFDD0U,  0xFDEFU,
+        0xFEFFU, 0xFFF9U, 0xFFFBU, 0xFFFEU, 0xFFFFU, 0x1FFFEU, 0xE0001U, 0xE0020U, 0x10FFFFU}) {
+    CAPTURE(static_cast<unsigned>(code));
+    CHECK(is_unsafe(code));
+  }
+  for (const char32_t code :
+       {0x20U, 0x7EU, 0xA0U, 0xACU, 0xAEU, 0x3BBU, 0x2010U, 0x2027U, 0x202FU, 0x2192U, 0x4E2DU,
+        0xE000U, 0xFDCFU, 0xFDF0U, 0xFFFCU, 0xFFFDU, 0x10000U, 0x1F600U, 0xE1000U}) {
+    CAPTURE(static_cast<unsigned>(code));
+    CHECK_FALSE(is_unsafe(code));
+  }
+  CHECK(printable("\uFFFE\u200B\U000E0041") == "\\ufffe\\u200b\\U000e0041");
+  CHECK(printable("\\u001b") == "\\u001b");  // printing twice changes nothing
+}
+
 TEST_CASE("bytes that are not UTF-8 are shown in hex") {
   CHECK(printable("caf\xe9") == "caf\\xe9");
   CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");

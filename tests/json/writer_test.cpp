@@ -82,6 +82,9 @@ TEST_CASE("strings escape only what JSON and terminals require") {
   CHECK(array_of("\n\t\x1b\x7f") == "[\"\\u000a\\u0009\\u001b\\u007f\"]\n");
   CHECK(array_of(std::string_view("\0", 1)) == "[\"\\u0000\"]\n");
   CHECK(array_of("λ→😀") == "[\"λ→😀\"]\n");
+  CHECK(array_of("\u009b\u202e\ufffe\u200b") == "[\"\\u009b\\u202e\\ufffe\\u200b\"]\n");
+  CHECK(array_of("\U000e0041\U0010ffff") == "[\"\\udb40\\udc41\\udbff\\udfff\"]\n");
+  CHECK(array_of("caf\xe9\xc3") == "[\"caf\\ufffd\\ufffd\"]\n");  // not UTF-8
   CHECK(json([](JsonWriter& writer) { writer.begin_object().member("\"", 1.5).end(); }) ==
         "{\n  \"\\\"\": 1.5\n}\n");
 }

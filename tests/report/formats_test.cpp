@@ -53,7 +53,23 @@ TEST_CASE("csv quotes a name only where it must and doubles the quotes inside") 
   CHECK(report("csv", layer("layer norm")) == header + "layer norm" + figures);
   CHECK(report("csv", layer("a,b")) == header + "\"a,b\"" + figures);
   CHECK(report("csv", layer("say \"hi\"")) == header + "\"say \"\"hi\"\"\"" + figures);
-  CHECK(report("csv", layer("two\nlines")) == header + "\"two\nlines\"" + figures);
+  CHECK(report("csv", layer("two\nlines")) == header + "two\\u000alines" + figures);
+}
+
+TEST_CASE("csv never starts a cell with a formula, and leaves numbers alone") {
+  for (const std::string name :
+       {"=1+1", "=HYPERLINK(\"x\")", "+cmd", "-cmd", "@SUM(A1)", "-", "+", "=", "--1", "+-1",
+        "-1-1", "-0x10", "-inf", "-nan", "1e5=", "\uFF1DA1", "\uFF0B1", "\uFF0D1", "\uFF20A1"}) {
+    CAPTURE(name);
+    const bool is_text = name == "1e5=";
+    const std::string row = report("csv", layer(name));
+    const std::string cell = row.substr(row.find('\n') + 1);
+    CHECK((cell.starts_with("'") || cell.starts_with("\"'")) == !is_text);
+  }
+  for (const std::string number : {"-1", "-1.5", "+2", "-1e-7", "+0.5", "12", "-0"}) {
+    CHECK(contains(report("csv", layer(number)), "\n" + number + ",auto,"));
+  }
+  CHECK(contains(report("csv", layer("=a,\"b\"")), "\n\"'=a,\"\"b\"\"\",auto,"));
 }
 
 TEST_CASE("csv leaves the speedup of an empty list empty") {
