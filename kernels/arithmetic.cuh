@@ -77,6 +77,95 @@ __device__ __forceinline__ T power(T a, T b) {
   return result;
 }
 
+// Whole numbers stay as they are.
+template <typename T>
+__device__ __forceinline__ T round_down(T a) {
+  return a;
+}
+__device__ __forceinline__ float round_down(float a) { return floorf(a); }
+__device__ __forceinline__ double round_down(double a) { return floor(a); }
+template <typename T>
+__device__ __forceinline__ T round_up(T a) {
+  return a;
+}
+__device__ __forceinline__ float round_up(float a) { return ceilf(a); }
+__device__ __forceinline__ double round_up(double a) { return ceil(a); }
+template <typename T>
+__device__ __forceinline__ T round_even(T a) {
+  return a;
+}
+__device__ __forceinline__ float round_even(float a) { return rintf(a); }
+__device__ __forceinline__ double round_even(double a) { return rint(a); }
+template <typename T>
+__device__ __forceinline__ T round_to_zero(T a) {
+  return a;
+}
+__device__ __forceinline__ float round_to_zero(float a) { return truncf(a); }
+__device__ __forceinline__ double round_to_zero(double a) { return trunc(a); }
+
+template <typename T>
+__device__ __forceinline__ T sign_of(T a) {
+  return T((a > T(0)) - (a < T(0)));
+}
+template <typename T>
+__device__ __forceinline__ bool is_infinite(T) {
+  return false;
+}
+__device__ __forceinline__ bool is_infinite(float a) { return fabsf(a) == highest<float>(); }
+__device__ __forceinline__ bool is_infinite(double a) { return fabs(a) == highest<double>(); }
+
+// Of whole numbers: a division by 0 gives 0 and leaves 0 over, as in NumPy.
+template <typename T>
+__device__ __forceinline__ T truncated_rest(T a, T b) {
+  return b == 0 || b == T(-1) ? T(0) : T(a % b);
+}
+__device__ __forceinline__ float truncated_rest(float a, float b) { return fmodf(a, b); }
+__device__ __forceinline__ double truncated_rest(double a, double b) { return fmod(a, b); }
+template <typename T>
+__device__ __forceinline__ T floored_rest(T a, T b) {
+  const T rest = truncated_rest(a, b);
+  return rest != T(0) && (rest < T(0)) != (b < T(0)) ? T(rest + b) : rest;
+}
+template <typename T>
+__device__ __forceinline__ T floored_quotient(T a, T b) {
+  if (b == 0) return T(0);
+  if (b == T(-1)) return T(-a);
+  return T(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
+}
+// a / b alone might round up to the next whole number.
+template <typename T>
+__device__ __forceinline__ T floored_quotient_of_floats(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T rest = truncated_rest(a, b);
+  const T below = rest != T(0) && (rest < T(0)) != (b < T(0)) ? T(1) : T(0);
+  return round_even((a - rest) / b - below);
+}
+__device__ __forceinline__ float floored_quotient(float a, float b) {
+  return floored_quotient_of_floats(a, b);
+}
+__device__ __forceinline__ double floored_quotient(double a, double b) {
+  return floored_quotient_of_floats(a, b);
+}
+
+// The low bits of a whole number, as a type of so many bits has them.
+template <int kBits, bool kSigned, typename T>
+__device__ __forceinline__ T wrap_bits(T x) {
+  constexpr int kMore = sizeof(T) * 8 - kBits;
+  if (kMore <= 0) return x;
+  constexpr int kShift = kMore <= 0 ? 0 : kMore;
+  if (kSigned) return T(x << kShift) >> kShift;
+  return x & T((1ull << (kBits % 64)) - 1);
+}
+// A shift by a negative number of bits, or by all of them, shifts everything out.
+__device__ __forceinline__ int shift_left(int a, int b) {
+  return b < 0 || b >= 32 ? 0 : (int)((u32)a << b);
+}
+__device__ __forceinline__ i64 shift_left(i64 a, i64 b) {
+  return b < 0 || b >= 64 ? 0 : (i64)((u64)a << b);
+}
+__device__ __forceinline__ int shift_right(int a, int b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+__device__ __forceinline__ i64 shift_right(i64 a, i64 b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+
 // exp(x) = 2^(x log2 e): the product is taken in two parts, so that nothing is lost to its
 // rounding.
 __device__ __forceinline__ float exp_quick(float x) {
@@ -112,6 +201,27 @@ __device__ __forceinline__ T gelu_exact(T x) {
 template <typename T>
 __device__ __forceinline__ T gelu_tanh(T x) {
   return x * sigmoid(T(1.5957691216057307612) * (x + T(0.044715) * x * x * x));
+}
+
+template <typename T>
+__device__ __forceinline__ T softplus(T x, T beta, T threshold) {
+  return x * beta > threshold ? x : log1p(exp(x * beta)) / beta;
+}
+// tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2); beyond 20 it is 1 in every type.
+template <typename T>
+__device__ __forceinline__ T mish(T x) {
+  const T e = exp(x > T(20) ? T(20) : x);
+  const T n = e * (e + T(2));
+  return x > T(20) ? x : x * (n / (n + T(2)));
+}
+template <typename T>
+__device__ __forceinline__ T selu(T x) {
+  const T below = T(1.6732632423543772848) * expm1(x);
+  return T(1.0507009873554804934) * (x > T(0) ? x : below);
+}
+template <typename T>
+__device__ __forceinline__ T hard_sigmoid(T x) {
+  return smaller(larger(x + T(3), T(0)), T(6)) / T(6);
 }
 
 // The same to about 1e-6, for results that are stored in 16 bits or less.

@@ -31,7 +31,8 @@ ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, Compu
     const std::optional<double>& number = inputs[i].number;
     computed = std::max(computed, number ? type_of_number(*number) : inputs[i].type);
   }
-  if (is_float(result) && op.row->family != OpFamily::kCast) computed = std::max(computed, result);
+  const bool converts = op.row->family == OpFamily::kCast || op.row->type_rule == TypeRule::kBits;
+  if (is_float(result) && !converts) computed = std::max(computed, result);
   return computed;
 }
 
@@ -52,6 +53,7 @@ class Words {
   std::string accumulator() const;
   std::string of_normalisation(std::string_view word) const;
   std::string function(std::string_view word) const;
+  std::string attribute(std::string_view word) const;
 
   const Scope& scope_;
   const Expression& expression_;
@@ -83,10 +85,16 @@ std::string Words::of_normalisation(std::string_view word) const {
 
 // A result that is stored in 16 bits or less may be computed by the faster, less exact functions.
 std::string Words::function(std::string_view word) const {
-  const bool narrow = bytes_of(scope_.tensor(op_.outputs[0]).type.dtype, 1) <= 2;
+  const DType dtype = scope_.tensor(op_.outputs[0]).type.dtype;
+  const bool narrow = bytes_of(dtype, 1) <= 2;
   if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
   if (word == "$exp") {
     return narrow && expression_.computed == ComputeType::kF32 ? "exp_narrow" : "exp";
+  }
+  if (word == "$wrap") {
+    const bool is_signed = dtype != DType::kBool && dtype != DType::kU8 && dtype != DType::kU4;
+    const std::uint64_t bits = dtype == DType::kBool ? 1 : bytes_of(dtype, 2) * 4;
+    return fmt::format("wrap_bits<{}, {}>", is_float(dtype) ? 64 : bits, is_signed);
   }
   if (word == "$quick_gelu") {
     return attributes_.approximate == GeluKind::kTanh ? "quick_gelu_tanh" : "quick_gelu";
@@ -94,6 +102,15 @@ std::string Words::function(std::string_view word) const {
   if (word != "$gelu") return {};
   if (attributes_.approximate == GeluKind::kExact) return "gelu_exact";
   return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
+}
+
+std::string Words::attribute(std::string_view word) const {
+  const ComputeType computed = expression_.computed;
+  if (word == "$alpha") return literal(attributes_.alpha, computed);
+  if (word == "$beta") return literal(attributes_.beta, computed);
+  if (word == "$threshold") return literal(attributes_.threshold, computed);
+  if (word == "$negative_slope") return literal(attributes_.negative_slope, computed);
+  return {};
 }
 
 std::string Words::operator()(std::string_view word) const {
@@ -112,8 +129,9 @@ std::string Words::operator()(std::string_view word) const {
   if (word == "$index") return expression_.at.lane();
   if (word == "$limit") return fmt::format("{}u", dropout_threshold(op_));
   if (word == "$kept") return literal(1 / (1 - attributes_.p), computed);
-  const std::string found = of_normalisation(word);
-  return found.empty() ? function(word) : found;
+  if (std::string found = of_normalisation(word); !found.empty()) return found;
+  if (std::string found = attribute(word); !found.empty()) return found;
+  return function(word);
 }
 
 }  // namespace

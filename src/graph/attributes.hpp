@@ -30,6 +30,10 @@ struct Attributes {
   double p = 0.5;
   double eps = 1e-5;
   std::optional<double> scale;
+  double alpha = 1;
+  double beta = 1;
+  double threshold = 20;
+  double negative_slope = 0.01;
   std::optional<double> min;
   std::optional<double> max;
   std::optional<DType> to;
@@ -59,6 +63,10 @@ enum class Attribute : std::uint8_t {
   kP,
   kEps,
   kScale,
+  kAlpha,
+  kBeta,
+  kThreshold,
+  kNegativeSlope,
   kMin,
   kMax,
   kTo,
@@ -73,7 +81,7 @@ enum class Attribute : std::uint8_t {
 };
 
 // A set of attributes, one bit each.
-using AttributeSet = std::uint32_t;
+using AttributeSet = std::uint64_t;
 constexpr AttributeSet only(Attribute attribute) {
   return AttributeSet{1} << static_cast<unsigned>(attribute);
 }

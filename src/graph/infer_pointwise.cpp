@@ -29,6 +29,16 @@ Shape broadcast_inputs(const Inference& op, std::size_t first = 0) {
   return shape;
 }
 
+void require_integers(const Inference& op) {
+  for (std::size_t i = 0; i < op.input_count(); ++i) {
+    const bool fraction = op.is_number(i) && op.number(i) != std::trunc(op.number(i));
+    if (fraction) op.fail_input(i, fmt::format("{} takes integers", op.row().name));
+    if (op.is_number(i) || !is_float(op.dtype(i))) continue;
+    op.fail_input(i, fmt::format("{} takes integers, but {} is {}", op.row().name, op.describe(i),
+                                 name_of(op.dtype(i))));
+  }
+}
+
 DType promote_inputs(const Inference& op, std::size_t first) {
   std::optional<DType> dtype;
   bool fraction = false;
@@ -49,6 +59,7 @@ DType promote_inputs(const Inference& op, std::size_t first) {
 
 void infer_pointwise(Inference& op) {
   const Shape shape = broadcast_inputs(op);
+  if (op.row().type_rule == TypeRule::kBits) require_integers(op);
   const DType dtype = op.row().type_rule == TypeRule::kBool ? DType::kBool : promote_inputs(op, 0);
   op.outputs.push_back({shape, dtype});
 }

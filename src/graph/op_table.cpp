@@ -13,6 +13,7 @@ using enum OpClass;
 using enum Attribute;
 using enum TypeRule;
 
+using reference::whole;
 using In = std::span<const double>;
 using At = const Attributes&;
 
@@ -37,6 +38,16 @@ constexpr OpRow in_softmax(OpRow row, SoftmaxPart part) {
 
 constexpr OpRow with_factors(OpRow row, std::uint8_t factors) {
   row.factors = factors;
+  return row;
+}
+
+constexpr OpRow with_jumps(OpRow row) {
+  row.jumps = true;
+  return row;
+}
+
+constexpr OpRow with_attributes(AttributeSet attributes, OpRow row) {
+  row.attributes = attributes;
   return row;
 }
 
@@ -127,6 +138,45 @@ constexpr std::array kRows = {
     pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$one / a", [](In x, At) { return 1 / x[0]; }),
     pointwise("sin", 1, kFloat, 1, "sine", "sin(a)", [](In x, At) { return std::sin(x[0]); }),
     pointwise("cos", 1, kFloat, 1, "cosine", "cos(a)", [](In x, At) { return std::cos(x[0]); }),
+    pointwise("tan", 1, kFloat, 1, "tangent", "tan(a)", [](In x, At) { return std::tan(x[0]); }),
+    pointwise("asin", 1, kFloat, 1, "arcsine", "asin(a)", [](In x, At) { return std::asin(x[0]); }),
+    pointwise("acos", 1, kFloat, 1, "arccosine", "acos(a)",
+              [](In x, At) { return std::acos(x[0]); }),
+    pointwise("atan", 1, kFloat, 1, "arctangent", "atan(a)",
+              [](In x, At) { return std::atan(x[0]); }),
+    pointwise("atan2", 2, kFloat, 1, "the angle of the point (b, a)", "atan2(a, b)",
+              [](In x, At) { return std::atan2(x[0], x[1]); }),
+    pointwise("sinh", 1, kFloat, 1, "hyperbolic sine", "sinh(a)",
+              [](In x, At) { return std::sinh(x[0]); }),
+    pointwise("cosh", 1, kFloat, 1, "hyperbolic cosine", "cosh(a)",
+              [](In x, At) { return std::cosh(x[0]); }),
+    pointwise("exp2", 1, kFloat, 1, "2 to the power x", "exp2(a)",
+              [](In x, At) { return std::exp2(x[0]); }),
+    pointwise("expm1", 1, kFloat, 2, "exp(x) - 1", "expm1(a)",
+              [](In x, At) { return std::expm1(x[0]); }),
+    pointwise("log2", 1, kFloat, 1, "logarithm to base 2", "log2(a)",
+              [](In x, At) { return std::log2(x[0]); }),
+    pointwise("erf", 1, kFloat, 1, "error function", "erf(a)",
+              [](In x, At) { return std::erf(x[0]); }),
+    with_jumps(pointwise("floor", 1, kPromote, 1, "the next whole number below", "round_down(a)",
+                         [](In x, At) { return std::floor(x[0]); })),
+    with_jumps(pointwise("ceil", 1, kPromote, 1, "the next whole number above", "round_up(a)",
+                         [](In x, At) { return std::ceil(x[0]); })),
+    with_jumps(pointwise("round", 1, kPromote, 1, "the nearest whole number, ties to even",
+                         "round_even(a)", [](In x, At) { return std::nearbyint(x[0]); })),
+    with_jumps(pointwise("trunc", 1, kPromote, 1, "the next whole number towards 0",
+                         "round_to_zero(a)", [](In x, At) { return std::trunc(x[0]); })),
+    with_jumps(pointwise("sign", 1, kPromote, 0, "1, 0 or -1, by the sign of x (NaN: 0)",
+                         "sign_of(a)",
+                         [](In x, At) { return double(x[0] > 0) - double(x[0] < 0); })),
+    with_jumps(pointwise("fmod", 2, kPromote, 1, "what a / b, rounded towards 0, leaves over",
+                         "truncated_rest(a, b)", [](In x, At) { return std::fmod(x[0], x[1]); })),
+    with_jumps(pointwise(
+        "remainder", 2, kPromote, 1, "what a / b, rounded down, leaves over: it has the sign of b",
+        "floored_rest(a, b)", [](In x, At) { return reference::floored_rest(x[0], x[1]); })),
+    with_jumps(pointwise("floor_divide", 2, kPromote, 1, "a / b, rounded down",
+                         "floored_quotient(a, b)",
+                         [](In x, At) { return reference::floored_quotient(x[0], x[1]); })),
     with_quick(pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "tanh(a)",
                          [](In x, At) { return std::tanh(x[0]); }),
                "quick_tanh(a)"),
@@ -149,6 +199,28 @@ constexpr std::array kRows = {
     with_quick(pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
                          [](In x, At) { return x[0] * reference::sigmoid(x[0]); }),
                "quick_silu(a)"),
+    pointwise("mish", 1, kFloat, 5, "x * tanh(softplus(x))", "mish(a)",
+              [](In x, At) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); }),
+    with_attributes(kBeta | kThreshold,
+                    pointwise("softplus", 1, kFloat, 5,
+                              "log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold",
+                              "softplus(a, $beta, $threshold)", reference::softplus)),
+    with_attributes(
+        only(kNegativeSlope),
+        pointwise("leaky_relu", 1, kFloat, 1, "x, times negative_slope where x < 0",
+                  "a < $zero ? a * $negative_slope : a",
+                  [](In x, At at) { return x[0] < 0 ? x[0] * at.negative_slope : x[0]; })),
+    with_attributes(
+        only(kAlpha),
+        pointwise("elu", 1, kFloat, 3, "x, alpha (exp(x) - 1) where x < 0",
+                  "a > $zero ? a : $alpha * expm1(a)",
+                  [](In x, At at) { return x[0] > 0 ? x[0] : at.alpha * std::expm1(x[0]); })),
+    pointwise("selu", 1, kFloat, 4, "elu with the scales that keep unit variance", "selu(a)",
+              [](In x, At) { return reference::selu(x[0]); }),
+    pointwise("hardsigmoid", 1, kFloat, 2, "(x + 3) / 6, kept within 0 and 1", "hard_sigmoid(a)",
+              [](In x, At) { return reference::hard_sigmoid(x[0]); }),
+    pointwise("hardswish", 1, kFloat, 3, "x * hardsigmoid(x)", "a * hard_sigmoid(a)",
+              [](In x, At) { return x[0] * reference::hard_sigmoid(x[0]); }),
     pointwise("square", 1, kPromote, 1, "x * x", "a * a", [](In x, At) { return x[0] * x[0]; }),
     OpRow{.name = "clamp",
           .op_class = kPointwise,
@@ -185,6 +257,34 @@ constexpr std::array kRows = {
               [](In x, At) { return x[0] >= x[1] ? 1.0 : 0.0; }),
     pointwise("eq", 2, kBool, 0, "a == b", "a == b",
               [](In x, At) { return x[0] == x[1] ? 1.0 : 0.0; }),
+    pointwise("ne", 2, kBool, 0, "a != b", "a != b",
+              [](In x, At) { return x[0] != x[1] ? 1.0 : 0.0; }),
+    pointwise("isnan", 1, kBool, 0, "whether x is not a number", "a != a",
+              [](In x, At) { return std::isnan(x[0]) ? 1.0 : 0.0; }),
+    pointwise("isinf", 1, kBool, 0, "whether x is infinite", "is_infinite(a)",
+              [](In x, At) { return std::isinf(x[0]) ? 1.0 : 0.0; }),
+    pointwise("logical_and", 2, kBool, 0, "whether neither is 0", "a != $zero && b != $zero",
+              [](In x, At) { return x[0] != 0 && x[1] != 0 ? 1.0 : 0.0; }),
+    pointwise("logical_or", 2, kBool, 0, "whether one is not 0", "a != $zero || b != $zero",
+              [](In x, At) { return x[0] != 0 || x[1] != 0 ? 1.0 : 0.0; }),
+    pointwise("logical_xor", 2, kBool, 0, "whether one alone is not 0",
+              "(a != $zero) != (b != $zero)",
+              [](In x, At) { return (x[0] != 0) != (x[1] != 0) ? 1.0 : 0.0; }),
+    pointwise("logical_not", 1, kBool, 0, "whether x is 0", "a == $zero",
+              [](In x, At) { return x[0] == 0 ? 1.0 : 0.0; }),
+    pointwise("bitwise_and", 2, kBits, 0, "a & b, of integers", "a & b",
+              [](In x, At) { return double(whole(x[0]) & whole(x[1])); }),
+    pointwise("bitwise_or", 2, kBits, 0, "a | b, of integers", "a | b",
+              [](In x, At) { return double(whole(x[0]) | whole(x[1])); }),
+    pointwise("bitwise_xor", 2, kBits, 0, "a ^ b, of integers", "a ^ b",
+              [](In x, At) { return double(whole(x[0]) ^ whole(x[1])); }),
+    pointwise("bitwise_not", 1, kBits, 0, "~x, of integers", "$wrap(~a)",
+              [](In x, At) { return double(~whole(x[0])); }),
+    pointwise("bitwise_left_shift", 2, kBits, 0, "a << b, of integers; bits beyond the type go",
+              "$wrap(shift_left(a, b))",
+              [](In x, At) { return reference::shift_left(x[0], x[1]); }),
+    pointwise("bitwise_right_shift", 2, kBits, 0, "a >> b, of integers; the sign fills up",
+              "shift_right(a, b)", [](In x, At) { return reference::shift_right(x[0], x[1]); }),
     OpRow{.name = "dropout",
           .op_class = kPointwise,
           .family = OpFamily::kDropout,

@@ -64,6 +64,7 @@ enum class TypeRule : std::uint8_t {
   kAccumulate,  // the same, and i64 where that is no float
   kBool,
   kIndex,  // i64
+  kBits,   // of all inputs, which must be integers; the result keeps the bits that its type has
 };
 
 // What a vendor's matrix product can do on the way, besides the product: its epilogues.
@@ -123,6 +124,8 @@ struct OpRow {
   // The inputs that are factors of the result, as flags: both of a product, the first of a
   // quotient.
   std::uint8_t factors = 0;
+  // A small change of an input may change the result by much: rounding, remainders, signs.
+  bool jumps = false;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;

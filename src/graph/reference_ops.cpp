@@ -15,6 +15,49 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double larger(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 double smaller(double a, double b) { return a < b || std::isnan(a) ? a : b; }
 
+double softplus(In in, const At& at) {
+  const double x = in[0] * at.beta;
+  return x > at.threshold ? in[0] : std::log1p(std::exp(x)) / at.beta;
+}
+
+double selu(double x) {
+  constexpr double kAlpha = 1.6732632423543772848170429916717;
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  return kScale * (x > 0 ? x : kAlpha * std::expm1(x));
+}
+
+double hard_sigmoid(double x) { return smaller(larger(x + 3, 0), 6) / 6; }
+
+double floored_rest(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+double floored_quotient(double a, double b) {
+  if (b == 0) return a / b;
+  // a / b alone might round up to the next whole number.
+  const double rest = std::fmod(a, b);
+  const bool below = rest != 0 && (rest < 0) != (b < 0);
+  return std::nearbyint((a - rest) / b - (below ? 1 : 0));
+}
+
+std::int64_t whole(double x) {
+  // The largest double below 2^63.
+  constexpr double kMost = 0x1.fffffffffffffp62;
+  return std::isnan(x) ? 0 : static_cast<std::int64_t>(std::clamp(x, -0x1p63, kMost));
+}
+
+double shift_left(double a, double b) {
+  if (!(b >= 0 && b < 64)) return 0;
+  const auto bits = static_cast<std::uint64_t>(whole(a)) << static_cast<unsigned>(b);
+  return static_cast<double>(static_cast<std::int64_t>(bits));
+}
+
+double shift_right(double a, double b) {
+  if (!(b >= 0 && b < 63)) return a < 0 ? -1 : 0;
+  return static_cast<double>(whole(a) >> static_cast<unsigned>(b));
+}
+
 double gelu(In in, const At& at) {
   const double x = in[0];
   if (at.approximate == GeluKind::kExact) return x / 2 * std::erfc(-x / std::numbers::sqrt2);

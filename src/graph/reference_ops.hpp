@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "graph/attributes.hpp"
@@ -11,6 +12,19 @@ double sigmoid(double x);
 // NaN if either is, unlike std::max.
 double larger(double a, double b);
 double smaller(double a, double b);
+
+double softplus(std::span<const double> in, const Attributes& at);
+double selu(double x);
+double hard_sigmoid(double x);
+
+// Quotients round down, so that rests have the sign of b.
+double floored_rest(double a, double b);
+double floored_quotient(double a, double b);
+
+std::int64_t whole(double x);
+// A shift by a negative number of bits, or by all of them, shifts everything out.
+double shift_left(double a, double b);
+double shift_right(double a, double b);
 
 double gelu(std::span<const double> in, const Attributes& at);
 // Bounds come as inputs or as attributes.

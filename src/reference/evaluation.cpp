@@ -78,6 +78,13 @@ double stored_as(DType dtype, double value) {
   return std::trunc(std::clamp(value, precision.lowest, precision.highest));
 }
 
+double wrapped_to(DType dtype, double value) {
+  if (is_float(dtype) || dtype == DType::kI64) return value;
+  const Precision& precision = precision_of(dtype);
+  const double values = precision.highest - precision.lowest + 1;
+  return value - values * std::floor((value - precision.lowest) / values);
+}
+
 Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::uint64_t most_terms,
                        unsigned depth)
     : inputs_(inputs),

@@ -184,6 +184,8 @@ class EvaluationStep {
 // A number as a dtype holds it: integers are truncated and clamped to their range, bools are 0 or
 // 1. Floats are not changed.
 double stored_as(DType dtype, double value);
+// A whole number of which an integer type keeps its low bits.
+double wrapped_to(DType dtype, double value);
 
 // The step of an op. Throws Error for a custom op, whose semantics are unknown.
 std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op);

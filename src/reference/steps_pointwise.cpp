@@ -73,7 +73,9 @@ class PointwiseStep : public EvaluationStep {
       for (std::size_t lane = 1; lane < kLanes; ++lane) {
         result[lane] = lane < lanes ? apply(lane) : result[0];
       }
-      if (lanes > 1 && !is_float(output().type.dtype)) find_other_results(result);
+      if (lanes > 1 && (op().row->jumps || !is_float(output().type.dtype))) {
+        find_other_results(result);
+      }
       store(0, range, k, result, is_choice(result[0]) ? 0 : rounding_of(0, result[0]));
     }
   }
@@ -82,7 +84,16 @@ class PointwiseStep : public EvaluationStep {
     if (function_ == nullptr) return inputs_[0][lane];
     arguments_.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) arguments_[i] = inputs_[i][lane];
-    return function_(arguments_, *op().attributes);
+    return kept(function_(arguments_, *op().attributes));
+  }
+
+  // What the result's type keeps, beyond what storing does: low bits, and 0 for a quotient of whole
+  // numbers by 0.
+  double kept(double result) const {
+    const DType dtype = output().type.dtype;
+    if (op().row->type_rule == TypeRule::kBits) return wrapped_to(dtype, result);
+    const bool whole = !is_float(dtype) && op().row->family != OpFamily::kCast;
+    return whole && !std::isfinite(result) ? 0 : result;
   }
 
   // A result that equals one of the inputs, or 0, was not rounded if its dtype holds all their
@@ -104,7 +115,7 @@ class PointwiseStep : public EvaluationStep {
     double least = result[0];
     double most = result[0];
     const auto consider = [&] {
-      const double other = stored_as(dtype, function_(arguments_, *op().attributes));
+      const double other = stored_as(dtype, kept(function_(arguments_, *op().attributes)));
       least = std::min(least, other);
       most = std::max(most, other);
     };

@@ -50,12 +50,23 @@ std::string candidate(Drawer& d, const Drawn& x) {
   return d.input(d.narrowed(x.shape)).name;
 }
 
+// Integers of both signs, and bools.
+Drawn integers(Drawer& d) {
+  constexpr std::array kTypes = {DType::kBool, DType::kI8,  DType::kU8,
+                                 DType::kI16,  DType::kI32, DType::kI64};
+  return d.input(d.shape(), d.one_of(kTypes));
+}
+
 void pointwise(Drawer& d, const OpRow& row, Line& line) {
-  const Drawn x = d.pick();
+  const Drawn picked = d.pick();
+  const bool bits = row.type_rule == TypeRule::kBits && is_float(picked.dtype);
+  const Drawn x = bits ? integers(d) : picked;
   line.inputs = {x.name};
   const std::size_t more = row.max_inputs - row.min_inputs;
   const std::size_t count = row.min_inputs + (more > 0 ? d.dice().below(more + 1) : 0);
-  while (line.inputs.size() < count) line.inputs.push_back(candidate(d, x));
+  while (line.inputs.size() < count) {
+    line.inputs.push_back(bits ? d.input(d.narrowed(x.shape), x.dtype).name : candidate(d, x));
+  }
   if (count == 2 && d.dice().chance(30)) std::swap(line.inputs[0], line.inputs[1]);
   if ((row.attributes & only(Attribute::kMin)) != 0 && count == 1) {
     if (d.dice().chance(70)) line.attributes.push_back("\"min\": " + number(d));

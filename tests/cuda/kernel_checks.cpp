@@ -126,7 +126,8 @@ void KernelChecks::check_entry(const OpGraph& graph, const Kernel& kernel,
         device_named(architecture_.device).on_chip_bytes);
   CHECK(report->spill_bytes <= spills_known_of(code.schedule));
   const bool trigonometry = std::ranges::any_of(kernel, [&](OpId id) {
-    return graph.ops[id].row->name == "sin" || graph.ops[id].row->name == "cos";
+    const std::string_view name = graph.ops[id].row->name;
+    return name == "sin" || name == "cos" || name == "tan";
   });
   // Beside what is spilled, nothing lives in local memory.
   CHECK(report->stack_bytes <= report->spill_bytes + (trigonometry ? kTrigonometryBytes : 0));

@@ -82,6 +82,50 @@ TEST_CASE("numbers take the tensors' type unless it cannot hold them") {
   CHECK(made("neg", R"("i")", tensors) == "i32 [2]");
 }
 
+TEST_CASE("bits are those of integers") {
+  const std::string_view tensors =
+      R"("b": {"shape": [3], "dtype": "bool"}, "i": {"shape": [2, 3], "dtype": "i16"},
+         "u": {"shape": [3], "dtype": "u8"}, "x": {"shape": [3]})";
+  CHECK(made("bitwise_and", R"("b", "b")", tensors) == "bool [3]");
+  CHECK(made("bitwise_or", R"("b", "i")", tensors) == "i16 [2, 3]");
+  CHECK(made("bitwise_xor", R"("i", 5)", tensors) == "i16 [2, 3]");
+  CHECK(made("bitwise_not", R"("u")", tensors) == "u8 [3]");
+  CHECK(made("bitwise_left_shift", R"("u", 3)", tensors) == "u8 [3]");
+  CHECK(made("bitwise_right_shift", R"("i", "u")", tensors) == "i16 [2, 3]");
+  CHECK(fault("bitwise_and", R"("i", "x")", tensors) ==
+        R"(/ops/0/inputs/1: bitwise_and takes integers, but "x" of shape [3] is f32)");
+  CHECK(fault("bitwise_not", R"("x")", tensors) ==
+        R"(/ops/0/inputs/0: bitwise_not takes integers, but "x" of shape [3] is f32)");
+  CHECK(fault("bitwise_left_shift", R"("i", 0.5)", tensors) ==
+        "/ops/0/inputs/1: bitwise_left_shift takes integers");
+}
+
+TEST_CASE("questions answer with bools, rounding keeps the type, curves are floats") {
+  const std::string_view tensors =
+      R"("h": {"shape": [2, 3], "dtype": "f16"}, "i": {"shape": [3], "dtype": "i32"})";
+  for (const char* op : {"ne", "logical_and", "logical_or", "logical_xor"}) {
+    CHECK(made(op, R"("h", "i")", tensors) == "bool [2, 3]");
+  }
+  for (const char* op : {"isnan", "isinf", "logical_not"}) {
+    CHECK(made(op, R"("i")", tensors) == "bool [3]");
+  }
+  for (const char* op : {"floor", "ceil", "round", "trunc", "sign"}) {
+    CHECK(made(op, R"("i")", tensors) == "i32 [3]");
+    CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
+  }
+  for (const char* op : {"fmod", "remainder", "floor_divide"}) {
+    CHECK(made(op, R"("i", 3)", tensors) == "i32 [3]");
+    CHECK(made(op, R"("h", "i")", tensors) == "f16 [2, 3]");
+  }
+  for (const char* op :
+       {"erf", "exp2", "expm1", "log2", "softplus", "leaky_relu", "elu", "selu", "hardsigmoid",
+        "hardswish", "mish", "tan", "asin", "acos", "atan", "sinh", "cosh"}) {
+    CHECK(made(op, R"("i")", tensors) == "f32 [3]");
+    CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
+  }
+  CHECK(made("atan2", R"("i", "i")", tensors) == "f32 [3]");
+}
+
 TEST_CASE("cast, clamp and dropout") {
   const std::string_view tensors = R"("x": {"shape": [2, 3], "dtype": "f16"}, "m": {"shape": [3]})";
   CHECK(made("cast", R"("x")", tensors, R"("to": "fp8_e5m2")") == "fp8_e5m2 [2, 3]");
