@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -7,7 +11,21 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 
+namespace {
+
+// A descriptor of standard input or output that is closed would be given to the next file that is
+// opened, which would then receive what is meant for another. This one can be neither read nor
+// written.
+void occupy_closed_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) ::open("/", O_PATH);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  occupy_closed_descriptors();
   // A closed pipe and a file size limit then become ordinary error codes; Output treats the former
   // as a normal end.
   std::signal(SIGPIPE, SIG_IGN);

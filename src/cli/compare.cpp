@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -14,9 +13,11 @@
 #include <system_error>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/outputs.hpp"
+#include "cli/result_files.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
@@ -36,60 +37,48 @@ bool is_folder(const std::string& path) {
   return path != "-" && fs::is_directory(path, error);
 }
 
+// A document, which holds one result or a list of them.
+struct ResultFile {
+  std::string path;
+  std::string name;  // "deep/softmax": its path in the folder; empty if it is no folder's
+  std::vector<ResultDocument> results{};
+
+  bool is_list() const { return results.size() != 1; }
+};
+
+ResultFile read_file(const std::string& path, std::string name, bool any_version) {
+  JsonReader reader(ByteSource::open(path));
+  ResultFile file{.path = reader.name(), .name = std::move(name)};
+  file.results = read_results(reader, any_version);
+  return file;
+}
+
 // Results by the name that they are matched by.
 using Results = std::map<std::string, ResultDocument>;
 
-// The results of a file. A single one is stored under `name`, those of a list under their own
-// names.
-void read_file(const std::string& path, const std::string& name, bool any_version,
-               Results& results) {
-  JsonReader reader(ByteSource::open(path));
-  std::vector<ResultDocument> found = read_results(reader, any_version);
-  const bool lone = found.size() == 1;
-  for (ResultDocument& result : found) {
-    const std::string key = lone ? name : result.name;
-    if (!results.emplace(key, std::move(result)).second) {
+// A single result is named after its file, those of a list have their own names. A file that holds
+// a list on either side (`lists`) is one on both.
+Results named(std::vector<ResultFile> files, const std::set<std::string>& lists) {
+  Results results;
+  for (ResultFile& file : files) {
+    for (ResultDocument& result : file.results) {
+      const std::string key = lists.contains(file.name) ? result.name : file.name;
+      if (results.emplace(key, std::move(result)).second) continue;
       throw Error(Fault::kBadInput,
-                  fmt::format("{}: two results are named {}; give each its own name", reader.name(),
+                  fmt::format("{}: two results are named {}; give each its own name", file.path,
                               in_quotes(key)));
     }
   }
-}
-
-bool is_json(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension == ".json";
-}
-
-// The .json files of a folder and of the folders in it, by their paths from there.
-Results read_folder(const std::string& folder, bool any_version) {
-  constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
-  std::vector<fs::path> paths;
-  std::error_code error;
-  std::set<fs::path> visited = {fs::canonical(folder, error)};  // links may lead back
-  for (fs::recursive_directory_iterator entry(folder, kFollow, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code unknown;  // a link to nothing is read, and refused there
-    if (entry->is_directory(unknown)) {
-      if (!visited.insert(fs::canonical(entry->path(), unknown)).second) {
-        entry.disable_recursion_pending();
-      }
-    } else if (is_json(entry->path())) {
-      if (entry->exists(unknown) && !entry->is_regular_file(unknown)) {
-        throw Error(Fault::kBadInput, printable(entry->path().string()) + ": not a regular file");
-      }
-      paths.push_back(entry->path());
-    }
-  }
-  if (error) throw Error(Fault::kBadInput, printable(folder) + ": " + error.message());
-  std::ranges::sort(paths);
-  Results results;
-  for (const fs::path& path : paths) {
-    const std::string name = path.lexically_relative(folder).replace_extension().string();
-    read_file(path.string(), name, any_version, results);
-  }
   return results;
+}
+
+std::vector<ResultFile> read_folder(const std::string& folder, bool any_version) {
+  std::vector<ResultFile> files;
+  for (const fs::path& path : result_files(folder)) {
+    const std::string name = path.lexically_relative(folder).replace_extension().string();
+    files.push_back(read_file(path.string(), name, any_version));
+  }
+  return files;
 }
 
 void compare_pair(const CompareCommand& command, const ResultDocument& before,
@@ -111,8 +100,16 @@ void compare_pair(const CompareCommand& command, const ResultDocument& before,
   }
 }
 
-void compare_by_name(const CompareCommand& command, const Results& before, const Results& after,
-                     Comparison& comparison) {
+void compare_by_name(const CompareCommand& command, std::vector<ResultFile> base,
+                     std::vector<ResultFile> fresh, Comparison& comparison) {
+  std::set<std::string> lists;
+  for (const std::vector<ResultFile>* files : {&base, &fresh}) {
+    for (const ResultFile& file : *files) {
+      if (file.is_list()) lists.insert(file.name);
+    }
+  }
+  const Results before = named(std::move(base), lists);
+  const Results after = named(std::move(fresh), lists);
   std::size_t pairs = 0;
   for (const auto& [spec, result] : before) {
     const auto found = after.find(spec);
@@ -135,29 +132,17 @@ void compare_by_name(const CompareCommand& command, const Results& before, const
 
 // Two files with one result each are compared regardless of their names.
 void compare_files(const CompareCommand& command, Comparison& comparison) {
-  const auto read = [&](const std::string& path) {
-    Results results;
-    read_file(path, "", command.force, results);
-    return results;
-  };
-  Results before = read(command.base);
-  Results after = read(command.fresh);
-  const auto is_lone = [](const Results& results) {
-    return results.size() == 1 && results.begin()->first.empty();
-  };
-  if (is_lone(before) && is_lone(after)) {
-    const ResultDocument& result = after.begin()->second;
-    compare_pair(command, before.begin()->second, result,
-                 result.name.empty() ? name_of_document(command.fresh) : result.name, comparison);
+  std::vector<ResultFile> before;
+  std::vector<ResultFile> after;
+  before.push_back(read_file(command.base, "", command.force));
+  after.push_back(read_file(command.fresh, "", command.force));
+  if (before.front().is_list() || after.front().is_list()) {
+    compare_by_name(command, std::move(before), std::move(after), comparison);
     return;
   }
-  for (Results* results : {&before, &after}) {
-    if (!is_lone(*results)) continue;
-    auto node = results->extract(results->begin());
-    node.key() = node.mapped().name;
-    results->insert(std::move(node));
-  }
-  compare_by_name(command, before, after, comparison);
+  const ResultDocument& result = after.front().results.front();
+  compare_pair(command, before.front().results.front(), result,
+               result.name.empty() ? name_of_document(command.fresh) : result.name, comparison);
 }
 
 Comparison compare(const CompareCommand& command) {

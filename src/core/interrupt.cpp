@@ -8,6 +8,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "core/error.hpp"
 
@@ -30,18 +31,32 @@ constexpr std::size_t kSlots = 8;
 std::array<Slot, kSlots> slots;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// Signals that arrive while `delaying` wait in `delayed`. A handler counts itself before it asks,
+// and a DelaySignals waits for the handlers that may have asked too early.
+std::atomic<bool> delaying{false};
+std::atomic<int> delayed{0};
+std::atomic<int> handlers{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
 // Only calls that are safe in a signal handler.
-void handle_signal(int signal) {
-  if (signal == SIGINT && noting != 0 && noted == 0) {
-    noted = 1;
-    return;
-  }
+void end_by(int signal) {
   for (const Slot& slot : slots) {
     if (slot.used.load(std::memory_order_acquire)) ::unlink(slot.path.data());
   }
   // Ends the program as the signal would have, so that its parent sees which one it was.
   std::signal(signal, SIG_DFL);
   std::raise(signal);
+}
+
+void handle_signal(int signal) {
+  if (signal == SIGINT && noting != 0 && noted == 0) {
+    noted = 1;
+    return;
+  }
+  ++handlers;
+  if (!delaying) return end_by(signal);  // still counted: whoever delays signals waits for the end
+  delayed = signal;
+  --handlers;
 }
 
 void install_handler(int signal) {
@@ -99,10 +114,17 @@ RemoveOnSignal::~RemoveOnSignal() {
 }
 
 DelaySignals::DelaySignals() {
+  install_handlers();
   const sigset_t set = ending_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  delaying = true;
+  while (handlers != 0) std::this_thread::yield();
 }
 
-DelaySignals::~DelaySignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+DelaySignals::~DelaySignals() {
+  delaying = false;
+  if (const int signal = delayed.exchange(0); signal != 0) ::kill(::getpid(), signal);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 }  // namespace fusecalc

@@ -26,7 +26,7 @@ class RemoveOnSignal {
   std::size_t slot_;
 };
 
-// While it exists, those signals wait (for this thread).
+// While it exists, those signals wait, whichever thread receives them. One at a time.
 class DelaySignals {
  public:
   DelaySignals();

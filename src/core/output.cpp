@@ -46,6 +46,19 @@ bool is_writable(const std::string& path, const struct stat& status) {
   return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
+// The owner and the permissions of the file that is replaced; false where this user may not give a
+// file to that owner.
+bool take_identity(int descriptor, const struct stat& replaced) {
+  struct stat own {};
+  if (::fstat(descriptor, &own) != 0) return false;
+  const bool same = own.st_uid == replaced.st_uid && own.st_gid == replaced.st_gid;
+  if (!same && ::fchown(descriptor, replaced.st_uid, replaced.st_gid) != 0) return false;
+  return ::fchmod(descriptor, replaced.st_mode & 07777U) == 0;
+}
+
+// On Linux a descriptor is closed even if a signal interrupts the call.
+bool close_whole(int descriptor) { return ::close(descriptor) == 0 || errno == EINTR; }
+
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -89,17 +102,23 @@ Output Output::file(const std::string& path) {
     return output;
   }
   if (output.descriptor_ < 0) output.fail();
-  const mode_t mode = exists ? status.st_mode & 07777U : 0666U & ~creation_mask();
-  if (::fchmod(output.descriptor_, mode) != 0) output.fail();
+  if (!exists) {
+    if (::fchmod(output.descriptor_, 0666U & ~creation_mask()) != 0) output.fail();
+  } else if (!take_identity(output.descriptor_, status)) {
+    output.discard_temporary();
+    output.open_in_memory();
+  }
   return output;
 }
 
-// The name is known before the file exists, so that no signal finds a file without its name.
+// The name is known before the file exists, so that no signal finds a file without its name. It
+// does not contain the target's, which may be as long as a name can be.
 void Output::open_beside() {
   constexpr int kAttempts = 100;
   std::random_device random;
+  const std::filesystem::path folder = std::filesystem::path(target_).parent_path();
   for (int i = 0; i < kAttempts; ++i) {
-    const std::string name = target_ + fmt::format(".{:08x}", random());
+    const std::string name = folder / fmt::format(".fusecalc-{:08x}{:08x}", random(), random());
     auto removal = std::make_unique<RemoveOnSignal>(name);
     descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (descriptor_ >= 0) {
@@ -110,6 +129,12 @@ void Output::open_beside() {
     }
     if (errno != EEXIST) return;
   }
+}
+
+void Output::discard_temporary() {
+  ::close(std::exchange(descriptor_, -1));
+  ::unlink(std::exchange(temporary_, {}).c_str());
+  removal_.reset();
 }
 
 void Output::open_in_memory() {
@@ -156,7 +181,7 @@ void Output::finish() {
   flush();
   if (finish_ == Finish::kRename) {
     // Some file systems report a full disk only when a descriptor is closed.
-    if (::close(::dup(descriptor_)) != 0) fail();
+    if (const int copy = ::dup(descriptor_); copy < 0 || !close_whole(copy)) fail();
     if (::rename(temporary_.c_str(), target_.c_str()) == 0) {
       temporary_.clear();
     } else if (errno == EBUSY || errno == EXDEV) {
@@ -167,7 +192,7 @@ void Output::finish() {
   }
   if (finish_ == Finish::kCopy) copy_over_target();
   if (target_.empty()) return;
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail();
+  if (!close_whole(std::exchange(descriptor_, -1))) fail();
 }
 
 // Signals wait, and the space is reserved before the first byte is replaced, so that the target is

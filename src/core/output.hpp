@@ -10,10 +10,11 @@
 namespace fusecalc {
 
 // Writes results to standard output, or to a file, atomically: to a temporary file next to it that
-// is renamed on finish(). Where a rename is not possible (a read-only folder, a mount point) or
-// would break a hard link, the finished text is copied over the old one. A file that is not
-// writable is refused, even where a rename would replace it. Faults are Errors, except that if
-// standard output is a closed pipe, the rest of the output is dropped.
+// is renamed on finish(), with the owner and the permissions of the file that it replaces. Where a
+// rename is not possible (a read-only folder, a mount point), would break a hard link or would
+// change the owner, the finished text is copied over the old one. A file that is not writable is
+// refused, even where a rename would replace it. Faults are Errors, except that if standard output
+// is a closed pipe, the rest of the output is dropped.
 class Output {
  public:
   static Output standard();
@@ -41,6 +42,7 @@ class Output {
   Output(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
 
   void open_beside();
+  void discard_temporary();
   void open_in_memory();
   void flush();
   void write_all(int descriptor, std::string_view text);

@@ -119,6 +119,62 @@ TEST_CASE("an output file that is the input is refused under any of its paths") 
   CHECK(read_file(folder / "ops.json") == kOps);
 }
 
+TEST_CASE("an output file among the results of an input folder is refused") {
+  const TempDir folder;
+  const std::string result = invoke({"analyze", "-", "-f", "json"}).input(kOps).outcome().out;
+  for (const char* name : {"base", "new", "new/deep", "other"}) {
+    fs::create_directory(folder / name);
+  }
+  for (const char* name : {"base/a.json", "new/a.json", "new/deep/b.json", "base/deep.json"}) {
+    write_file(folder / name, result);
+  }
+  write_file(folder / "other/kept.json", result);
+  fs::create_symlink("new", folder / "link");
+  fs::create_hard_link(folder / "new/a.json", folder / "hard.json");
+  fs::create_directory_symlink("../other", folder / "base/linked");
+  for (const std::string path : {"new/a.json", "base/a.json", "new/deep/b.json", "new/fresh.json",
+                                 "new/deep/fresh.JSON", "link/a.json", "link/fresh.json",
+                                 "base/../new/fresh.json", "hard.json", "other/kept.json"}) {
+    CAPTURE(path);
+    const Outcome outcome = invoke({"compare", "base", "new", "--allow-missing", "-o", path})
+                                .in(folder.path())
+                                .outcome();
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.starts_with("fusecalc: -o " + path + ": "));
+  }
+  CHECK(read_file(folder / "new/a.json") == result);
+  CHECK(read_file(folder / "other/kept.json") == result);
+  CHECK(
+      invoke({"compare", "base", "new", "--allow-missing", "-o", "verdict.json", "-o", "new/v.md"})
+          .in(folder.path())
+          .outcome()
+          .exit_code == 0);
+}
+
+TEST_CASE("a closed descriptor is not taken by a file that then gets another's text") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  const auto run = [&](const std::string& redirection) {
+    fs::remove(folder / "a.json");
+    return shell(folder.path(), R"(exec "$0" analyze ops.json -f table -o a.json )" + redirection);
+  };
+  const std::string named =
+      invoke({"analyze", "ops.json", "-f", "json"}).in(folder.path()).outcome().out;
+  CHECK(run(">&-").exit_code == 2);
+  CHECK(read_file(folder / "a.json") == named);
+  CHECK(run(">&- 2>&-").exit_code == 2);
+  CHECK(read_file(folder / "a.json") == named);
+  CHECK(run("<&- 2>&-").exit_code == 0);
+  CHECK(read_file(folder / "a.json") == named);
+  CHECK(run("<&- >&- 2>&-").exit_code == 2);
+  CHECK(read_file(folder / "a.json") == named);
+  const Outcome unread = shell(folder.path(), R"(exec "$0" analyze - <&-)");
+  CHECK(unread.exit_code == 2);
+  CHECK(unread.err == "fusecalc: <stdin>: Bad file descriptor\n");
+  CHECK(read_file(folder / "ops.json") == kOps);
+}
+
 TEST_CASE("a mounted file and a read-only folder take an output file") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
@@ -162,7 +218,7 @@ TEST_CASE("a signal during a write leaves the old file and no temporary file") {
         sleep $delay
         kill -$signal $id 2> none
         wait $id
-        ls | grep -v -x -e ops.json -e out.json -e shown -e none
+        ls -A | grep -v -x -e ops.json -e out.json -e shown -e none
         head -c 3 out.json | grep -q -e old -e '{"s' -e '^{$' || head -c 20 out.json
       done
     done)");

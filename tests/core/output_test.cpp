@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -94,6 +96,62 @@ TEST_CASE("hard links of a file that is written stay links") {
   CHECK(read_file(folder / "other.json") == "new");
   CHECK(fs::hard_link_count(folder / "out.json") == 2);
   CHECK(names_in(folder.path()).size() == 2);
+}
+
+TEST_CASE("a name may be as long as the file system takes") {
+  const TempDir folder;
+  for (const std::size_t length : {std::size_t{247}, std::size_t{250}, std::size_t{255}}) {
+    const std::string name = std::string(length - 5, 'n') + ".json";
+    write_through(folder / name, "new");
+    write_through(folder / name, "newer");
+    CHECK(read_file(folder / name) == "newer");
+  }
+  const std::string path = (folder / (std::string(251, 'n') + ".json")).string();
+  CHECK_THROWS_AS(Output::file(path), Error);
+  CHECK(names_in(folder.path()).size() == 3);
+}
+
+TEST_CASE("a file that root writes keeps its owner") {
+  const TempDir folder;
+  write_file(folder / "out.json", "old");
+  if (::chown((folder / "out.json").c_str(), 1234, 4321) != 0) {
+    MESSAGE("skipped: only root may give files away");
+    return;
+  }
+  REQUIRE(::chmod((folder / "out.json").c_str(), 0640) == 0);
+  write_through(folder / "out.json", "new");
+  struct stat status {};
+  REQUIRE(::stat((folder / "out.json").c_str(), &status) == 0);
+  CHECK(status.st_uid == 1234);
+  CHECK(status.st_gid == 4321);
+  CHECK(mode_of(folder / "out.json") == 0640);
+  CHECK(read_file(folder / "out.json") == "new");
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("a file of another owner that may be written keeps its owner") {
+  const TempDir folder;
+  write_file(folder / "out.json", "a longer old text");
+  REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+  if (::chown((folder / "out.json").c_str(), 1234, 1234) != 0) {
+    MESSAGE("skipped: only root may give files away");
+    return;
+  }
+  REQUIRE(::chmod((folder / "out.json").c_str(), 0666) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(4321) != 0 || ::setuid(4321) != 0) ::_exit(2);
+    write_through(folder / "out.json", "new");
+    ::_exit(0);
+  }
+  int code = -1;
+  REQUIRE(::waitpid(child, &code, 0) == child);
+  CHECK(code == 0);
+  struct stat status {};
+  REQUIRE(::stat((folder / "out.json").c_str(), &status) == 0);
+  CHECK(status.st_uid == 1234);
+  CHECK(read_file(folder / "out.json") == "new");
+  CHECK(names_in(folder.path()).size() == 1);
 }
 
 TEST_CASE("a new file has the permissions that any new file has") {
