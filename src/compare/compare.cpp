@@ -30,6 +30,24 @@ void add_to(TensorBytes& total, const TensorBytes& tensors) {
   }
 }
 
+// Whether one of several kernels has a figure that the sum of all lacks.
+template <typename Figure>
+bool is_partial(const std::vector<KernelFigures>& kernels, const std::vector<std::size_t>& chosen,
+                const Figure& figure_of) {
+  const auto has = [&](std::size_t k) { return figure_of(kernels[k]).has_value(); };
+  return std::ranges::any_of(chosen, has) && !std::ranges::all_of(chosen, has);
+}
+
+// Ops in kernels that cannot be launched.
+std::size_t unlaunchable_ops(const std::vector<KernelFigures>& kernels,
+                             const std::vector<std::size_t>& chosen) {
+  std::size_t count = 0;
+  for (const std::size_t k : chosen) {
+    if (kernels[k].cannot_launch) count += kernels[k].ops.size();
+  }
+  return count;
+}
+
 // The sum of several kernels. A figure that one of them lacks is missing.
 KernelFigures summed(const std::vector<KernelFigures>& kernels,
                      const std::vector<std::size_t>& chosen) {
@@ -120,6 +138,10 @@ class DocumentComparer {
     if (!named || (!before_.plan.empty() && after_.plan.empty())) {
       start_plan("", "", Change::kSame);
       add_missing(Figure::kSpec, "the plan that the result is about is not one of its plans");
+    } else if (!before_.plan.empty() && before_.plan != after_.plan) {
+      start_plan("", "", Change::kSame);
+      add_missing(Figure::kSpec, fmt::format("the result is about the plan {}, not {}",
+                                             printable(after_.plan), printable(before_.plan)));
     }
   }
 
@@ -158,7 +180,10 @@ class DocumentComparer {
       add_missing(Figure::kBytes, "its kernels are no longer listed");
       return;
     }
-    for (const KernelMatch& match : matcher_.match(before, after)) {
+    const std::vector<KernelMatch> matches = matcher_.match(before, after);
+    matches_all_kernels_ = std::ranges::none_of(
+        matches, [](const KernelMatch& match) { return match.change == Change::kAdded; });
+    for (const KernelMatch& match : matches) {
       compare_kernels(match, before.kernels, after.kernels);
     }
   }
@@ -178,7 +203,7 @@ class DocumentComparer {
     if (match.before.empty() || match.after.empty()) {
       const bool added = match.before.empty();
       add_unpaired(added ? now.bytes : then.bytes);
-      if (added) add_unlaunchable(std::nullopt, now.cannot_launch);
+      if (added) add_unlaunchable(std::nullopt, now.cannot_launch, true);
       return;
     }
     const std::size_t first = comparison_.findings.size();
@@ -187,7 +212,9 @@ class DocumentComparer {
     if (!note.empty() && !why.empty()) note += "; ";
     add_bytes(then.bytes, now.bytes, note + why);
     add_measured(then.measured, now.measured, Figure::kDramRead);
-    add_unlaunchable(then.cannot_launch, now.cannot_launch);
+    add_lost_parts(before, match.before, now);
+    add_unlaunchable(then.cannot_launch, now.cannot_launch,
+                     unlaunchable_ops(after, match.after) > unlaunchable_ops(before, match.before));
     // An unchanged kernel adds nothing to the figures of its plan.
     auto& findings = comparison_.findings;
     const auto same = [](const Finding& finding) { return !finding.changed(); };
@@ -217,10 +244,11 @@ class DocumentComparer {
   }
 
   // What was compared before and cannot be now. A kernel that is gone together with its ops and its
-  // bytes is a change of the op list.
+  // bytes is a change of the op list, unless others are new: they may be the same under new names.
   bool is_missing(const Finding& finding) const {
-    if (finding.judgement == Judgement::kRemoved)
-      return finding.kernel.empty() || !lists_all_kernels_;
+    if (finding.judgement == Judgement::kRemoved) {
+      return finding.kernel.empty() || !lists_all_kernels_ || !matches_all_kernels_;
+    }
     return finding.judgement == Judgement::kUnknown && !finding.after;
   }
 
@@ -234,7 +262,7 @@ class DocumentComparer {
     change_ = change;
     kernel_.clear();
     kernel_names_.clear();
-    lists_all_kernels_ = true;
+    lists_all_kernels_ = matches_all_kernels_ = true;
   }
 
   // Whether a plan's kernels move all of its bytes, so that none is left out of its list.
@@ -285,12 +313,26 @@ class DocumentComparer {
     if (wrong) finding.note = "its results do not match the reference";
   }
 
+  // What some of the kernels before had, so that their sum has none, and the kernels now lack.
+  void add_lost_parts(const std::vector<KernelFigures>& before,
+                      const std::vector<std::size_t>& chosen, const KernelFigures& now) {
+    const auto check = [&](Figure figure, const auto& figure_of) {
+      if (!is_partial(before, chosen, figure_of) || figure_of(now)) return;
+      add_missing(figure, "some of its kernels had it, and it is no longer available");
+    };
+    check(Figure::kBytes, [](const KernelFigures& kernel) { return kernel.bytes; });
+    check(Figure::kDramRead, [](const KernelFigures& kernel) { return kernel.measured.read; });
+    check(Figure::kDramWrite, [](const KernelFigures& kernel) { return kernel.measured.write; });
+    check(Figure::kTime, [](const KernelFigures& kernel) { return kernel.measured.time; });
+  }
+
+  // `more`: of ops that could be launched before.
   void add_unlaunchable(const std::optional<std::string>& before,
-                        const std::optional<std::string>& after) {
+                        const std::optional<std::string>& after, bool more) {
     if (!before && !after) return;
-    const Judgement judgement = !before  ? Judgement::kWorse
-                                : !after ? Judgement::kBetter
-                                         : Judgement::kSame;
+    const Judgement judgement = !before || (after && more) ? Judgement::kWorse
+                                : !after                   ? Judgement::kBetter
+                                                           : Judgement::kSame;
     Finding& finding = add(Figure::kUnlaunchable, before ? 1 : 0, after ? 1 : 0, judgement);
     if (after) finding.note = printable(*after);
   }
@@ -351,7 +393,8 @@ class DocumentComparer {
   std::string kernel_;
   std::vector<std::string> kernel_names_;
   Change change_ = Change::kSame;
-  bool lists_all_kernels_ = true;  // of the new plan
+  bool lists_all_kernels_ = true;    // of the new plan
+  bool matches_all_kernels_ = true;  // of the new plan
 };
 
 }  // namespace

@@ -31,21 +31,26 @@ class ResultReader {
   ResultDocument read() {
     document_.path = reader_.name();
     if (reader_.peek() != JsonKind::kObject) reader_.fail_type(JsonKind::kObject);
-    read_fields({{"schema", [&] { read_schema(); }},
-                 {"name", [&] { document_.name = reader_.read_string(); }},
-                 {"plan", [&] { document_.plan = reader_.read_string(); }},
-                 {"unfused_bytes", [&] { document_.unfused = bytes_or_null(); }},
-                 {"fused_bytes", [&] { document_.fused = bytes_or_null(); }},
-                 {"dtype_bytes",
-                  [&] {
-                    document_.says_inputs = true;
-                    document_.conditions["dtype_bytes"] =
-                        std::to_string(reader_.read_count("bytes per element"));
-                  }},
-                 {"device", [&] { read_device(); }},
-                 {"dims", [&] { read_dims(); }},
-                 {"inputs", [&] { read_inputs(); }},
-                 {"plans", [&] { read_plans(); }}});
+    read_fields(
+        {{"schema", [&] { read_schema(); }},
+         {"name", [&] { document_.name = reader_.read_string(); }},
+         {"plan", [&] { document_.plan = reader_.read_string(); }},
+         {"unfused_bytes", [&] { document_.unfused = bytes_or_null(); }},
+         {"fused_bytes", [&] { document_.fused = bytes_or_null(); }},
+         {"dtype_bytes",
+          [&] {
+            document_.says_inputs = true;
+            document_.conditions["dtype_bytes"] =
+                std::to_string(reader_.read_count("bytes per element"));
+          }},
+         {"synthetic", [&] { read_flag("synthetic"); }},
+         {"interrupted", [&] { read_flag("interrupted"); }},
+         {"seed",
+          [&] { document_.conditions["seed"] = std::to_string(reader_.read_count("a seed")); }},
+         {"device", [&] { read_device(); }},
+         {"dims", [&] { read_dims(); }},
+         {"inputs", [&] { read_inputs(); }},
+         {"plans", [&] { read_plans(); }}});
     if (document_.schema.empty()) {
       reader_.fail(fmt::format("not a result: it has no \"schema\"; {}", kTakes));
     }
@@ -109,18 +114,38 @@ class ResultReader {
     return static_cast<std::uint64_t>(std::llround(value));
   }
 
+  void read_flag(const std::string& what) {
+    document_.conditions[what] = reader_.read_boolean() ? "true" : "false";
+  }
+
+  // Text, a number or a flag, as it is written.
+  std::string read_scalar() {
+    if (take_null()) return "";
+    switch (reader_.peek()) {
+      case JsonKind::kNumber: return std::string(reader_.read_number().text);
+      case JsonKind::kBoolean: return reader_.read_boolean() ? "true" : "false";
+      default: return reader_.read_string();
+    }
+  }
+
   void read_device() {
-    const auto condition = [&](const char* what) {
-      document_.conditions[what] = take_null() ? "" : reader_.read_string();
-    };
-    const auto circumstance = [&](const char* what) {
-      document_.circumstances[what] = take_null() ? "" : reader_.read_string();
-    };
     if (take_null()) return;
+    const auto condition = [&](const char* what) { document_.conditions[what] = read_scalar(); };
+    const auto circumstance = [&](const char* what) {
+      document_.circumstances[what] = read_scalar();
+    };
     read_fields({{"name", [&] { condition("device"); }},
                  {"compute_capability", [&] { condition("compute capability"); }},
+                 {"sm_count", [&] { condition("number of multiprocessors"); }},
+                 {"shared_bytes_per_block", [&] { condition("shared memory of a block"); }},
+                 {"l2_bytes", [&] { condition("size of the L2"); }},
+                 {"ecc", [&] { condition("ECC"); }},
                  {"uuid", [&] { circumstance("device uuid"); }},
+                 {"memory_bytes", [&] { circumstance("memory size"); }},
+                 {"sm_clock_mhz", [&] { circumstance("SM clock"); }},
+                 {"memory_clock_mhz", [&] { circumstance("memory clock"); }},
                  {"driver", [&] { circumstance("driver"); }},
+                 {"driver_cuda", [&] { circumstance("CUDA version of the driver"); }},
                  {"toolkit", [&] { circumstance("toolkit"); }}});
   }
 

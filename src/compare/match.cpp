@@ -1,10 +1,12 @@
 #include "compare/match.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace fusecalc {
@@ -58,6 +60,20 @@ class Groups {
   std::vector<std::size_t> parent_;
 };
 
+// The number of its ops and the bytes of its tensors, largest first, whatever their names.
+std::string structure_of(const KernelFigures& kernel) {
+  if (!kernel.bytes) return "";
+  std::string text = std::to_string(kernel.ops.size()) + '\n' + std::to_string(*kernel.bytes);
+  for (const TensorBytes* side : {&kernel.reads, &kernel.writes}) {
+    std::vector<std::uint64_t> bytes;
+    for (const auto& [name, moved] : *side) bytes.push_back(moved);
+    std::ranges::sort(bytes, std::greater<>());
+    text += '\f';
+    for (const std::uint64_t moved : bytes) (text += std::to_string(moved)) += '\n';
+  }
+  return text;
+}
+
 // `kept`: how many of its ops each kernel of `after` shares with those before.
 Change change_of(const KernelMatch& match, const PlanFigures& before, const PlanFigures& after,
                  const std::vector<std::size_t>& kept) {
@@ -70,7 +86,8 @@ Change change_of(const KernelMatch& match, const PlanFigures& before, const Plan
   const KernelFigures& then = before.kernels[match.before.front()];
   const KernelFigures& now = after.kernels[match.after.front()];
   const std::size_t shared = kept[match.after.front()];
-  if (shared != then.ops.size() || shared != now.ops.size()) return Change::kAltered;
+  const bool renamed = shared == 0 && structure_of(then) == structure_of(now);
+  if (!renamed && (shared != then.ops.size() || shared != now.ops.size())) return Change::kAltered;
   return then.name == now.name ? Change::kSame : Change::kRenamed;
 }
 
@@ -108,26 +125,135 @@ OpMatcher::OpMatcher(const ResultDocument& before, const ResultDocument& after) 
   }
 }
 
+namespace {
+
+// Pairs the kernels of two plans. Every step leaves kernels that are already paired alone.
+class KernelMatcher {
+ public:
+  KernelMatcher(const PlanFigures& before, const PlanFigures& after, const OpNames& origin)
+      : before_(before.kernels),
+        after_(after.kernels),
+        groups_(before_.size() + after_.size()),
+        paired_(before_.size() + after_.size()) {
+    for (const KernelFigures& kernel : after_) {
+      std::vector<std::string_view>& ops = origins_.emplace_back();
+      for (const std::string& op : kernel.ops) {
+        const auto found = origin.find(op);
+        if (found != origin.end()) ops.emplace_back(found->second);
+      }
+    }
+  }
+
+  // How many of its ops each kernel of `after` has in common with kernels of `before`.
+  std::vector<std::size_t> kept() const {
+    std::set<std::string_view> known;
+    for (const KernelFigures& kernel : before_) known.insert(kernel.ops.begin(), kernel.ops.end());
+    std::vector<std::size_t> counts;
+    for (const auto& ops : origins_) {
+      counts.push_back(static_cast<std::size_t>(
+          std::ranges::count_if(ops, [&](std::string_view op) { return known.contains(op); })));
+    }
+    return counts;
+  }
+
+  Groups match() {
+    pair_same_ops();
+    join_shared_ops();
+    pair_same_structure();
+    return std::move(groups_);
+  }
+
+ private:
+  std::size_t index_of_after(std::size_t k) const { return before_.size() + k; }
+
+  void pair(std::size_t b, std::size_t a) {
+    groups_.join(b, index_of_after(a));
+    paired_[b] = paired_[index_of_after(a)] = true;
+  }
+
+  // Unpaired kernels that `key` gives the same value, in their order; none for an empty value.
+  template <typename Key>
+  void pair_equal(const Key& key_of_before, const Key& key_of_after) {
+    std::map<std::string, std::vector<std::size_t>> waiting;  // the first is last
+    for (std::size_t b = before_.size(); b-- > 0;) {
+      if (!paired_[b]) waiting[key_of_before(b)].push_back(b);
+    }
+    waiting.erase("");
+    for (std::size_t a = 0; a < after_.size(); ++a) {
+      if (paired_[index_of_after(a)]) continue;
+      const auto found = waiting.find(key_of_after(a));
+      if (found == waiting.end() || found->second.empty()) continue;
+      pair(found->second.back(), a);
+      found->second.pop_back();
+    }
+  }
+
+  // An op may be in several kernels, which compute it again instead of loading it: two kernels with
+  // all the same ops are one, whatever others share with them.
+  void pair_same_ops() {
+    const auto joined = [](std::vector<std::string_view> ops) {
+      std::ranges::sort(ops);
+      std::string text;
+      for (const std::string_view op : ops) (text += op) += '\n';
+      return text;
+    };
+    using Key = std::function<std::string(std::size_t)>;
+    pair_equal<Key>(
+        [&](std::size_t b) {
+          return joined({before_[b].ops.begin(), before_[b].ops.end()});
+        },
+        [&](std::size_t a) {
+          return origins_[a].size() == after_[a].ops.size() ? joined(origins_[a]) : std::string();
+        });
+  }
+
+  // Joins the others by the ops that only one kernel of `before` holds, or by any if there are
+  // none.
+  void join_shared_ops() {
+    std::unordered_map<std::string_view, std::vector<std::size_t>> holders;
+    for (std::size_t b = 0; b < before_.size(); ++b) {
+      if (paired_[b]) continue;
+      for (const std::string& op : before_[b].ops) holders[op].push_back(b);
+    }
+    for (std::size_t a = 0; a < after_.size(); ++a) {
+      if (paired_[index_of_after(a)]) continue;
+      const bool any_single = std::ranges::any_of(origins_[a], [&](std::string_view op) {
+        const auto found = holders.find(op);
+        return found != holders.end() && found->second.size() == 1;
+      });
+      for (const std::string_view op : origins_[a]) {
+        const auto found = holders.find(op);
+        if (found == holders.end() || (any_single && found->second.size() > 1)) continue;
+        for (const std::size_t b : found->second) joined_.emplace_back(b, a);
+      }
+    }
+    for (const auto& [b, a] : joined_) pair(b, a);
+  }
+
+  // What is left has new names: kernels that move the same bytes are the same, in their order.
+  void pair_same_structure() {
+    using Key = std::function<std::string(std::size_t)>;
+    pair_equal<Key>([&](std::size_t b) { return structure_of(before_[b]); },
+                    [&](std::size_t a) { return structure_of(after_[a]); });
+  }
+
+  const std::vector<KernelFigures>& before_;
+  const std::vector<KernelFigures>& after_;
+  std::vector<std::vector<std::string_view>> origins_;  // of each kernel of `after`
+  Groups groups_;
+  std::vector<bool> paired_;
+  std::vector<std::pair<std::size_t, std::size_t>> joined_;
+};
+
+}  // namespace
+
 std::vector<KernelMatch> OpMatcher::match(const PlanFigures& before,
                                           const PlanFigures& after) const {
   const std::size_t first_after = before.kernels.size();
   const std::size_t count = first_after + after.kernels.size();
-  std::map<std::string, std::size_t> holder;  // of an op of `before`
-  for (std::size_t k = 0; k < first_after; ++k) {
-    for (const std::string& op : before.kernels[k].ops) holder.emplace(op, k);
-  }
-  Groups groups(count);
-  std::vector<std::size_t> kept(after.kernels.size());  // ops that were there before
-  for (std::size_t k = 0; k < after.kernels.size(); ++k) {
-    for (const std::string& op : after.kernels[k].ops) {
-      const auto origin = origin_.find(op);
-      if (origin == origin_.end()) continue;
-      const auto found = holder.find(origin->second);
-      if (found == holder.end()) continue;
-      ++kept[k];
-      groups.join(found->second, first_after + k);
-    }
-  }
+  KernelMatcher matcher(before, after, origin_);
+  const std::vector<std::size_t> kept = matcher.kept();
+  Groups groups = matcher.match();
   std::map<std::size_t, std::size_t> place;  // of a group among the matches
   std::vector<KernelMatch> matches;
   for (std::size_t i = 0; i < count; ++i) {

@@ -32,6 +32,9 @@ struct KernelMatch {
   std::vector<std::size_t> after;
 };
 
+// The op of the earlier document that an op of the new one is, by their names.
+using OpNames = std::map<std::string, std::string, std::less<>>;
+
 // Pairs the ops of two documents: by name, or if a name is missing (or was only a number) by the
 // tensors that the op reads and writes when it is unfused (or by its bytes, if the document lists
 // no tensors).
@@ -39,13 +42,13 @@ class OpMatcher {
  public:
   OpMatcher(const ResultDocument& before, const ResultDocument& after);
 
-  // Every kernel of both plans is in exactly one match; those with kernels of both sides come
-  // first, in the order of `before`.
+  // Kernels are matched by their ops; those of which no op is known, by the bytes of their tensors
+  // and their order. Every kernel of both plans is in exactly one match; those with kernels of both
+  // sides come first, in the order of `before`.
   std::vector<KernelMatch> match(const PlanFigures& before, const PlanFigures& after) const;
 
  private:
-  // The op of `before` that an op of `after` is.
-  std::map<std::string, std::string, std::less<>> origin_;
+  OpNames origin_;
 };
 
 }  // namespace fusecalc

@@ -153,6 +153,36 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
         "folders\n");
 }
 
+TEST_CASE("compare: in folders, a file of one result is found in the list that it became") {
+  const TempDir folder;
+  std::filesystem::create_directory(folder / "base");
+  std::filesystem::create_directory(folder / "new");
+  const auto named = [](const char* name) {
+    json result = measurement();
+    result["name"] = name;
+    return result;
+  };
+  const auto run = [&](const json& base, const json& fresh) {
+    write_file(folder / "base/suite.json", base.dump());
+    write_file(folder / "new/suite.json", fresh.dump());
+    const Outcome outcome =
+        invoke({"compare", "base", "new", "-f", "json"}).in(folder.path()).outcome();
+    return std::pair(outcome.exit_code, outcome.out.empty() ? json() : json::parse(outcome.out));
+  };
+  const auto [code, document] = run(named("a"), json::array({named("a"), named("b")}));
+  CHECK(code == 0);
+  CHECK(document["specs"] == json({"a", "b"}));
+  CHECK(document["counts"]["added"] == 1);
+  const auto [back, reversed] = run(json::array({named("a"), named("b")}), named("a"));
+  CHECK(back == 1);
+  CHECK(reversed["counts"]["removed"] == 1);
+  json slower = named("a");
+  slower["plans"]["auto"]["total"] = 9000000;
+  CHECK(run(named("a"), json::array({slower, named("b")})).first == 1);
+  CHECK(run(named("a"), json::array()).first == 2);   // nothing in common
+  CHECK(run(named("a"), named("other")).first == 0);  // one each: a pair, whatever their names
+}
+
 TEST_CASE("compare: lists of results are paired by their names") {
   const auto named = [](const std::string& name) {
     json result = measurement();

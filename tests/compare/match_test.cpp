@@ -90,6 +90,43 @@ TEST_CASE("ops without a name are matched by tensors before numbers") {
                 {kernel({"op#0"}, {{"x", 4}, {"w", 4}}, {{"y", 4}})}) == Texts{"same 0>0"});
 }
 
+TEST_CASE("an op that several kernels compute does not join them") {
+  const auto both = {kernel({"r", "a"}), kernel({"r", "b"})};
+  CHECK(matches(both, both) == Texts{"same 0>0", "same 1>1"});
+  CHECK(matches(both, {kernel({"r", "a"}), kernel({"r"}), kernel({"b"})}) ==
+        Texts{"same 0>0", "split 1>12"});
+  CHECK(matches(both, {kernel({"r", "a", "b"})}) == Texts{"merged 01>0"});
+  CHECK(matches({kernel({"r", "a", "b"})}, both) == Texts{"split 0>01"});
+  CHECK(matches({kernel({"r"}), kernel({"a"}), kernel({"b"})}, both) == Texts{"regrouped 012>01"});
+  // r is computed once more; the kernel of a is the one that has it.
+  CHECK(matches({kernel({"r", "a"}), kernel({"b"})}, both) == Texts{"same 0>0", "altered 1>1"});
+  const auto twice = {kernel({"r"}), kernel({"r"})};
+  CHECK(matches(twice, twice) == Texts{"same 0>0", "same 1>1"});
+}
+
+TEST_CASE("kernels under all new names are found by the bytes of their tensors") {
+  const auto moving = [](const std::string& op, const TensorBytes& reads,
+                         const TensorBytes& writes) {
+    KernelFigures figures = kernel({op}, reads, writes);
+    figures.bytes = 0;
+    for (const auto& [name, bytes] : reads) *figures.bytes += bytes;
+    for (const auto& [name, bytes] : writes) *figures.bytes += bytes;
+    return figures;
+  };
+  const std::vector<KernelFigures> before = {moving("a", {{"x", 4}, {"w", 8}}, {{"h", 4}}),
+                                             moving("b", {{"h", 4}}, {{"y", 12}}),
+                                             moving("c", {{"h", 4}}, {{"z", 12}})};
+  const std::vector<KernelFigures> after = {moving("k", {{"q", 4}}, {{"s", 12}}),
+                                            moving("l", {{"q", 4}}, {{"t", 12}}),
+                                            moving("m", {{"o", 8}, {"p", 4}}, {{"q", 4}})};
+  CHECK(matches(before, after) == Texts{"renamed 0>2", "renamed 1>0", "renamed 2>1"});
+  // The same total from other tensors is another kernel, and so are other bytes.
+  CHECK(matches({before[1]}, {moving("k", {{"q", 8}}, {{"s", 8}})}) ==
+        Texts{"removed 0>", "added >0"});
+  CHECK(matches({before[1]}, {moving("k", {{"q", 4}}, {{"s", 13}})}) ==
+        Texts{"removed 0>", "added >0"});
+}
+
 TEST_CASE("kernels that list no tensors are found by their bytes where the name is new") {
   KernelFigures before = kernel({"first"});
   KernelFigures after = kernel({"second"});
