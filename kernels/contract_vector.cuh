@@ -5,7 +5,7 @@
 // kAlign: every line of A, and b, begins at a multiple of that many elements (8, 4, 2 or 1), and of
 // as many bytes in memory. kLanes: threads that share a row: 8 or 32 if there are enough rows, else
 // kThreads. kSplit: blocks that share a row, for few and long ones; more than 1 requires kLanes to
-// be kThreads, and `work`: 4 * kSplit + 4 bytes for each row, all zero before the first launch.
+// be kThreads, and `work`: kRowWorkspaceBytes for each row, all zero before the first launch.
 // Launch: kThreads threads; ceil(rows / kTileRows) * kSplit blocks, rows those of all batches.
 //
 // Traffic: A once; b stays in the L2. All threads have several loads of 16 bytes in flight.
@@ -16,6 +16,8 @@ struct ContractVector {
   static constexpr int kTileRows = kThreads / kLanes;  // of a block
   static constexpr int kTileColumns = 1;
   static constexpr u32 kSharedBytes = 0;  // none of it dynamic
+  // The parts of a row's sum, and how many blocks have left theirs.
+  static constexpr u32 kRowWorkspaceBytes = kSplit * sizeof(float) + sizeof(u32);
   static constexpr int kMost = 16 / sizeof(Element);
   static constexpr int kPack = kAlign < kMost ? kAlign : kMost;
   static_assert(kLanes == kThreads || (kLanes <= 32 && kSplit == 1), "only blocks share a row");

@@ -23,9 +23,11 @@ void ContractionWriter::write_vector() {
   const std::uint64_t rows = product_.m * product_.batches();
   VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, device_.multiprocessors));
   if (product_.a.tensor == kNone) shares.split = 1;  // the workspace is its copy's
-  if (shares.split > 1) epilogue_.reserve(rows * (shares.split + 1) * 4);
-  const KernelFacts facts{
-      .threads = shares.threads, .tile_rows = shares.threads / shares.lanes, .tile_columns = 1};
+  const KernelFacts facts{.threads = shares.threads,
+                          .tile_rows = shares.threads / shares.lanes,
+                          .tile_columns = 1,
+                          .row_workspace_bytes = (shares.split + 1) * 4};
+  if (shares.split > 1) epilogue_.reserve(rows * facts.row_workspace_bytes);
   result_.source.text +=
       blocks({"contract_vector"}) + epilogue_.text() + shape(8) +
       strided_entry(fmt::format("ContractVector<{}, {}, {}, {}", stored_type(operand_type()), align,

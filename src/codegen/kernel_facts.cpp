@@ -8,8 +8,12 @@ std::string static_asserts(std::initializer_list<Fact> facts) {
   std::string text;
   for (const Fact& fact : facts) {
     text +=
-        fmt::format("static_assert({0} == {1}, \"{0} is not {1}, which the host takes it for\");\n",
-                    fact.name, fact.value);
+        fact.upper_bound
+            ? fmt::format("static_assert({0} <= {1}, \"{0} is above {1}, the host's bound\");\n",
+                          fact.name, fact.value)
+            : fmt::format(
+                  "static_assert({0} == {1}, \"{0} is not {1}, which the host takes it for\");\n",
+                  fact.name, fact.value);
   }
   return text;
 }
@@ -26,6 +30,7 @@ std::string KernelFacts::asserted_of(std::string_view name) const {
   if (tile_depth != 0) add("kTileDepth", tile_depth);
   if (tile_keys != 0) add("kTileKeys", tile_keys);
   if (blocks_per_cluster != 0) add("kBlocksPerCluster", blocks_per_cluster);
+  if (row_workspace_bytes != 0) add("kRowWorkspaceBytes", row_workspace_bytes);
   return text;
 }
 

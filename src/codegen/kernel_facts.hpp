@@ -13,9 +13,10 @@ namespace fusecalc {
 struct Fact {
   std::string_view name;  // an expression of constants
   std::uint64_t value = 0;
+  bool upper_bound = false;  // device code may have less
 };
 
-// Code that fails to compile, naming the constant, if a value differs.
+// Code that fails to compile, naming the constant, if a value differs or a bound does not hold.
 std::string static_asserts(std::initializer_list<Fact> facts);
 
 // What host code assumes of a struct of kernels/*.cuh in order to launch it. Each member is the
@@ -28,6 +29,8 @@ struct KernelFacts {
   std::uint64_t tile_depth = 0;          // kTileDepth, of k, that a copy brings
   std::uint64_t tile_keys = 0;           // kTileKeys, of attention
   std::uint64_t blocks_per_cluster = 0;  // kBlocksPerCluster
+  // kRowWorkspaceBytes, for each row of the result if several blocks share it
+  std::uint64_t row_workspace_bytes = 0;
 
   // Of a struct that the source calls `name`. Launches rely on these numbers: NVRTC holds them
   // against the struct itself, without a GPU.

@@ -20,8 +20,6 @@ std::uint64_t room(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-constexpr std::uint64_t kMostStateBytes = 112;
-
 }  // namespace
 
 // How the threads of a team merge their accumulators.
@@ -71,7 +69,7 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
     place.memory = code_.fresh("w");
     body_ += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n", place.type,
                          place.memory, partial_bytes_);
-    partial_bytes_ += room(rows_.rows() * schedule_.splits * kMostStateBytes);
+    partial_bytes_ += room(rows_.rows() * schedule_.splits * state_bytes_);
     body_ += fmt::format(
         "  if (t == 0 && active) {{\n    for (int j = 0; j < {}; ++j) {}[(u64)split * {} + q + j] "
         "= {}[j];\n  }}\n",

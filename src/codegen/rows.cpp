@@ -9,15 +9,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/ceil_div.hpp"
+#include "codegen/kernel_facts.hpp"
 #include "codegen/row_holding.hpp"
 #include "codegen/row_results.hpp"
 
 namespace fusecalc {
 namespace {
 
-// The bytes of the largest state: up to seven members of the widest type.
+// Upper bounds of the bytes of an accumulator of rows.cuh, by the width of its type.
 constexpr std::uint64_t kStateBytes = 28;
 constexpr std::uint64_t kWideStateBytes = 56;
 constexpr std::uint64_t kSharedAlignment = 16;
@@ -52,11 +54,17 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
 }
 
 void RowWriter::plan(bool rows_fit, const Device& device) {
+  state_bytes_ = kStateBytes;
+  for (const OpId id : kernel_.ops()) {
+    if (!kernel_.takes_rows(id)) continue;
+    const ComputeType type = accumulator_type(kernel_, kernel_.op(id));
+    if (type == ComputeType::kF64 || type == ComputeType::kI64) state_bytes_ = kWideStateBytes;
+  }
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   RowWork work{.rows = rows_,
                .widest_bytes = 16 / group_width(kernel_, roots_, space_),
                .holds = rows_fit && !held.empty(),
-               .state_bytes = kStateBytes,
+               .state_bytes = state_bytes_,
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty()};
@@ -66,12 +74,6 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     work.stored_bytes += stored_bytes(kernel_, id);
     work.least_bytes = std::min(work.least_bytes, stored_bytes(kernel_, id));
     work.plain = work.plain && !kernel_.makes(id);
-  }
-  for (const OpId id : kernel_.ops()) {
-    if (!kernel_.takes_rows(id)) continue;
-    const ComputeType type = accumulator_type(kernel_, kernel_.op(id));
-    const bool wide = type == ComputeType::kF64 || type == ComputeType::kI64;
-    if (wide) work.state_bytes = kWideStateBytes;
   }
   schedule_ = schedule_rows(work, device);
   if (!schedule_.holds()) return;
@@ -198,6 +200,19 @@ std::string RowWriter::row_loop(const std::string& inside) const {
   return text + "  }\n";
 }
 
+std::string RowWriter::state_asserts() const {
+  std::set<std::string> classes;
+  for (const OpId id : kernel_.ops()) {
+    if (kernel_.takes_rows(id)) classes.insert(accumulator_class(kernel_, kernel_.op(id)));
+  }
+  std::string text;
+  for (const std::string& name : classes) {
+    text += static_asserts(
+        {{.name = fmt::format("sizeof({})", name), .value = state_bytes_, .upper_bound = true}});
+  }
+  return text;
+}
+
 GeneratedKernel RowWriter::write() {
   const bool columns = schedule_.columns;
   write_picks(false);
@@ -216,7 +231,7 @@ GeneratedKernel RowWriter::write() {
   const bool tight = schedule_.stays > 0 || (schedule_.in_shared > 0 && schedule_.in_registers > 0);
   const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
-  text = preamble(kernel_.graph(), space_);
+  text = preamble(kernel_.graph(), space_) + state_asserts();
   text +=
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) fused({}) {{\n",
                   schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "", parameters);

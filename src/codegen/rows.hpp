@@ -67,6 +67,8 @@ class RowWriter {
   void write_losses();
   std::string write_loss(OpId id);
 
+  // Fails to compile if an accumulator takes more room than it is given.
+  std::string state_asserts() const;
   std::string prologue() const;
   std::string held_declarations() const;
   std::string scratch_declaration() const;
@@ -82,6 +84,7 @@ class RowWriter {
   const RowLayout rows_;
   std::uint64_t space_;
   Roots roots_;
+  std::uint64_t state_bytes_ = 0;  // of the largest accumulator, at most
   RowSchedule schedule_;
   std::uint8_t last_ = 0;
   std::string totals_;  // declared before the first row, used after the last

@@ -27,6 +27,14 @@ constexpr const char* kAttention = R"({"format": "fusecalc.ops/1", "dtype": "bf1
     "tensors": {"q": {"shape": [1, 2, 256, 64]}},
     "ops": [{"op": "attention", "inputs": ["q", "q", "q"], "output": "a"}]})";
 
+constexpr const char* kNorm = R"({"format": "fusecalc.ops/1", "dtype": "f32",
+    "tensors": {"x": {"shape": [256, 512]}, "w": {"shape": [512]}},
+    "ops": [{"op": "layer_norm", "inputs": ["x", "w", "w"], "output": "y"}]})";
+// One long row, which several blocks share.
+constexpr const char* kVector = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [1, 1048576]}, "w": {"shape": [1048576, 1]}},
+    "ops": [{"op": "matmul", "inputs": ["x", "w"], "output": "y"}]})";
+
 // All ops of a list as one kernel.
 KernelSource source_of(const char* list, const Architecture& architecture) {
   const OpGraph graph = testing::graph_of(list);
@@ -39,13 +47,14 @@ KernelSource source_of(const char* list, const Architecture& architecture) {
 
 // With one of its constants changed, the source does not compile, and the message names the fact.
 void check_refused(KernelSource source, const char* architecture, const std::string& constant,
-                   const std::string& changed, const std::string& fact) {
+                   const std::string& changed, const std::string& fact,
+                   const std::string& fault = "is not") {
   CAPTURE(constant);
   const std::size_t at = source.text.find(constant);
   REQUIRE(at != std::string::npos);
   source.text.replace(at, constant.size(), changed);
   CHECK_THROWS_WITH_AS(compile_image(source, architecture, kNoCache),
-                       doctest::Contains((fact + " is not ").c_str()), Error);
+                       doctest::Contains((fact + " " + fault + " ").c_str()), Error);
 }
 
 TEST_CASE("a kernel that differs from how it is launched does not compile") {
@@ -62,6 +71,18 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
   check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kHead <= 128 ? 128",
                 "kTileKeys = kHead <= 128 ? 64", "Attention::kTileKeys");
+}
+
+TEST_CASE("accumulators and partial sums that need more room than the host gives do not compile") {
+  // A mean and a variance: six floats, and up to seven have room.
+  const KernelSource norm = source_of(kNorm, kArchitectures[0]);
+  check_refused(norm, "sm_80", "sizeof(Moments<float>) <= 28", "sizeof(Moments<float>) <= 20",
+                "sizeof(Moments<float>)", "is above 20");
+  check_refused(norm, "sm_80", "  T pivot;\n", "  T pivot, more[2];\n", "sizeof(Moments<float>)",
+                "is above 28");
+  const KernelSource vector = source_of(kVector, kArchitectures[0]);
+  check_refused(vector, "sm_80", "kSplit * sizeof(float) + sizeof(u32)",
+                "kSplit * sizeof(double) + sizeof(u32)", "Contract::kRowWorkspaceBytes", "is not");
 }
 
 TEST_CASE("a harness kernel that differs from what the host assumes does not compile") {
