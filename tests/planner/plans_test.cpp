@@ -4,72 +4,13 @@
 
 #include <doctest/doctest.h>
 
-#include <string>
-#include <string_view>
-
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "planner/plan_text.hpp"
 #include "support/plans.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
-
-namespace {
-
-// "[a b] [c]": the ops of each kernel by name.
-std::string shown(const OpGraph& graph, const std::vector<Kernel>& kernels) {
-  std::string text;
-  for (const Kernel& kernel : kernels) {
-    text += text.empty() ? "[" : " [";
-    for (const OpId op : kernel) text += (op == kernel.front() ? "" : " ") + graph.ops[op].name;
-    text += "]";
-  }
-  return text;
-}
-
-std::string compiler_of(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  return shown(graph, compiler_plan(counter).kernels);
-}
-
-std::string auto_of(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  return shown(graph, auto_plan(counter, compiler_plan(counter)).kernels);
-}
-
-// Why the ops cannot be one kernel of our runner; empty where they can.
-std::string obstacle(const OpGraph& graph, const std::vector<std::string>& ops) {
-  Kernel kernel;
-  for (const std::string& name : ops) kernel.push_back(op_called(graph, name));
-  PhaseFinder phases(graph);
-  const Rules rules = runner_rules(known_devices().front());
-  return explain(graph, check_kernel(phases, kernel, rules));
-}
-
-}  // namespace
-
-TEST_CASE("a value that feeds a matmul and a pointwise op is written once and read by the matmul") {
-  const OpGraph graph =
-      graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},
-    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
-            {"name": "mm", "op": "matmul", "inputs": ["e", "w"], "output": "p"},
-            {"name": "neg", "op": "neg", "inputs": ["e"], "output": "n"}]})");
-  CHECK(auto_of(graph) == "[exp neg] [mm]");
-  CHECK(compiler_of(graph) == "[exp neg] [mm]");
-  CHECK(obstacle(graph, {"exp", "mm"}) ==
-        "matmul loads its operands directly from memory; exp would have to run inside its main "
-        "loop");
-}
-
-TEST_CASE("an op that reads the result and the input of a matmul joins the matmul's kernel") {
-  const OpGraph graph =
-      graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},
-    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
-            {"name": "mm", "op": "matmul", "inputs": ["e", "w"], "output": "p"},
-            {"name": "res", "op": "add", "inputs": ["p", "e"], "output": "y"}]})");
-  CHECK(auto_of(graph) == "[exp] [mm res]");
-  CHECK(compiler_of(graph) == "[exp] [mm] [res]");
-}
 
 TEST_CASE("a small reduction is fused with the pointwise op that feeds it") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [512, 1024]}},
@@ -131,135 +72,6 @@ TEST_CASE("chains are fused through views") {
   CHECK(compiler_of(graph) == "[a b c]");
 }
 
-TEST_CASE("a second linear needs whole rows of the first") {
-  const OpGraph graph =
-      graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "w": {"shape": [256, 128]},
-      "u": {"shape": [64, 256]}},
-    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "h"},
-            {"name": "down", "op": "linear", "inputs": ["h", "u"], "output": "y"}]})");
-  CHECK(auto_of(graph) == "[up] [down]");
-  CHECK(obstacle(graph, {"up", "down"}) == "the second contraction needs whole rows of the first");
-}
-
-namespace {
-
-// softmax(q k^T / 8) v with the softmax spelt out, on `queries` rows of scores.
-OpGraph attention_of_primitives(std::uint64_t queries, std::string_view outputs = "") {
-  return graph_of(R"({"dims": {"T": 1}, "dtype": "bf16", "tensors": {"q": {"shape": [4, "T", 64]},
-      "k": {"shape": [4, "T", 64]}, "v": {"shape": [4, "T", 64]}},
-    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
-            {"name": "scale", "op": "mul", "inputs": ["s", 0.125], "output": "t"},
-            {"name": "max", "op": "max", "inputs": ["t"], "output": "m", "axis": -1, "keepdim": true},
-            {"name": "sub", "op": "sub", "inputs": ["t", "m"], "output": "d"},
-            {"name": "exp", "op": "exp", "inputs": ["d"], "output": "e"},
-            {"name": "sum", "op": "sum", "inputs": ["e"], "output": "n", "axis": -1, "keepdim": true},
-            {"name": "div", "op": "div", "inputs": ["e", "n"], "output": "p"},
-            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}])" +
-                      std::string(outputs) + "}",
-                  {{"T", queries}});
-}
-
-constexpr std::string_view kOneKernel = "[qk scale max sub exp sum div pv]";
-
-}  // namespace
-
-TEST_CASE("the attention pattern from primitives is one kernel, for compilers too") {
-  for (const std::uint64_t queries : {std::uint64_t{128}, std::uint64_t{4096}}) {
-    CAPTURE(queries);
-    CHECK(auto_of(attention_of_primitives(queries)) == kOneKernel);
-    CHECK(compiler_of(attention_of_primitives(queries)) == kOneKernel);
-  }
-}
-
-TEST_CASE("attention reduces the rows of its scores only for its softmax") {
-  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
-      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
-    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
-            {"name": "mean", "op": "mean", "inputs": ["s"], "output": "m", "axis": -1,
-             "keepdim": true},
-            {"name": "centre", "op": "sub", "inputs": ["s", "m"], "output": "c"},
-            {"name": "softmax", "op": "softmax", "inputs": ["c"], "output": "p"},
-            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
-  CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"}) ==
-        "the second contraction needs whole rows of the first");
-}
-
-TEST_CASE("dropout of the weights is fused into attention") {
-  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
-      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
-    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
-            {"name": "softmax", "op": "softmax", "inputs": ["s"], "output": "p"},
-            {"name": "drop", "op": "dropout", "inputs": ["p"], "output": "d", "p": 0.1},
-            {"name": "pv", "op": "matmul", "inputs": ["d", "v"], "output": "o"}]})");
-  CHECK(auto_of(graph) == "[qk softmax drop pv]");
-}
-
-TEST_CASE("scores that are an output of the graph prevent fused attention") {
-  const OpGraph graph = attention_of_primitives(4096, R"(, "outputs": ["o", "s"])");
-  CHECK(auto_of(graph) == "[qk] [scale max sub exp sum div] [pv]");
-  CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
-        "the scores between the two contractions are used elsewhere, so they must be written to "
-        "memory");
-}
-
-// One head of attention written out, too many ops for an exact search.
-constexpr std::string_view kLongAttention = R"({"dtype": "bf16", "dims": {"T": 2048, "D": 256},
-    "tensors": {"x": {"shape": ["T", "D"]}, "g": {"shape": ["D"]}, "wq": {"shape": ["D", "D"]},
-      "wk": {"shape": ["D", "D"]}, "wv": {"shape": ["D", "D"]}, "wo": {"shape": ["D", "D"]}},
-    "ops": [{"name": "norm", "op": "rms_norm", "inputs": ["x", "g"], "output": "h"},
-            {"name": "q", "op": "linear", "inputs": ["h", "wq"], "output": "hq"},
-            {"name": "k", "op": "linear", "inputs": ["h", "wk"], "output": "hk"},
-            {"name": "v", "op": "linear", "inputs": ["h", "wv"], "output": "hv"},
-            {"name": "qk", "op": "matmul", "inputs": ["hq", "hk"], "output": "s", "transpose_b": true},
-            {"name": "scale", "op": "mul", "inputs": ["s", 0.03], "output": "t"},
-            {"name": "max", "op": "max", "inputs": ["t"], "output": "m", "axis": -1, "keepdim": true},
-            {"name": "sub", "op": "sub", "inputs": ["t", "m"], "output": "d"},
-            {"name": "exp", "op": "exp", "inputs": ["d"], "output": "e"},
-            {"name": "sum", "op": "sum", "inputs": ["e"], "output": "n", "axis": -1, "keepdim": true},
-            {"name": "div", "op": "div", "inputs": ["e", "n"], "output": "p"},
-            {"name": "pv", "op": "matmul", "inputs": ["p", "hv"], "output": "a"},
-            {"name": "out", "op": "linear", "inputs": ["a", "wo"], "output": "b"},
-            {"name": "res", "op": "add", "inputs": ["b", "x"], "output": "y"}]})";
-
-TEST_CASE("the attention pattern is found inside of a graph too large for an exact search") {
-  const OpGraph graph = graph_of(std::string(kLongAttention));
-  CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out res]");
-  CHECK(compiler_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out] [res]");
-}
-
-TEST_CASE("attention is one kernel only where its heads fit on chip") {
-  std::string text(kLongAttention);
-  text.replace(text.find("256"), 3, "1024");
-  const OpGraph graph = graph_of(text);
-  CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale] [max sub exp sum div] [pv] [out res]");
-  CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
-        "the heads of matmul do not fit on chip");
-}
-
-TEST_CASE("the SPLADE head is one kernel for our runner") {
-  const OpGraph graph =
-      graph_of(R"({"dtype": "f16", "dims": {"B": 8, "T": 128, "H": 256, "V": 30522},
-    "tensors": {"hidden": {"shape": ["B", "T", "H"]}, "embedding": {"shape": ["V", "H"]},
-      "bias": {"shape": ["V"]}, "mask": {"shape": ["B", "T", 1]}},
-    "ops": [{"name": "logits", "op": "linear", "inputs": ["hidden", "embedding", "bias"], "output": "l"},
-            {"name": "relu", "op": "relu", "inputs": ["l"], "output": "r"},
-            {"name": "log", "op": "log1p", "inputs": ["r"], "output": "g"},
-            {"name": "mask", "op": "mul", "inputs": ["g", "mask"], "output": "m"},
-            {"name": "max", "op": "max", "inputs": ["m"], "output": "y", "axis": 1}]})");
-  CHECK(auto_of(graph) == "[logits relu log mask max]");
-  CHECK(compiler_of(graph) == "[logits] [relu log mask max]");
-}
-
-TEST_CASE("layer_norm, linear, gelu: the norm stays before the linear, the gelu ends it") {
-  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "g": {"shape": [128]},
-      "b": {"shape": [128]}, "w": {"shape": [256, 128]}, "c": {"shape": [256]}},
-    "ops": [{"name": "layer_norm", "op": "layer_norm", "inputs": ["x", "g", "b"], "output": "h"},
-            {"name": "linear", "op": "linear", "inputs": ["h", "w", "c"], "output": "l"},
-            {"name": "gelu", "op": "gelu", "inputs": ["l"], "output": "y"}]})");
-  CHECK(auto_of(graph) == "[layer_norm] [linear gelu]");
-  CHECK(compiler_of(graph) == "[layer_norm] [linear] [gelu]");
-}
-
 TEST_CASE("row sums without keepdim line up with the columns of a square matrix") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 64]}},
     "ops": [{"name": "sum", "op": "sum", "inputs": ["x"], "output": "s", "axis": -1},
@@ -288,65 +100,6 @@ TEST_CASE("if rows do not fit on chip, fusing costs a second pass, and still sav
     "ops": [{"name": "sum", "op": "sum", "inputs": ["x"], "output": "s", "axis": 1, "keepdim": true},
             {"name": "div", "op": "div", "inputs": ["x", "s"], "output": "y"}]})");
   CHECK(auto_of(graph) == "[sum div]");
-}
-
-TEST_CASE("an epilogue reduces rows only if one tile holds them") {
-  const auto graph = [](std::uint64_t columns) {
-    return graph_of(R"({"dims": {"D": 1}, "dtype": "f16",
-      "tensors": {"x": {"shape": [512, 64]}, "w": {"shape": ["D", 64]}},
-      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
-              {"name": "softmax", "op": "softmax", "inputs": ["l"], "output": "y"}]})",
-                    {{"D", columns}});
-  };
-  // A tile of 64 rows of f32 sums: 227 KiB hold 908 columns.
-  CHECK(auto_of(graph(908)) == "[linear softmax]");
-  CHECK(auto_of(graph(909)) == "[linear] [softmax]");
-  CHECK(obstacle(graph(909), {"linear", "softmax"}) ==
-        "softmax needs whole rows of the result of linear, more than one tile holds");
-}
-
-TEST_CASE("an epilogue performs reductions that can be combined across tiles") {
-  const auto graph = [](const std::string& reduction) {
-    return graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
-        "w": {"shape": [5000, 64]}},
-      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
-              {"name": "reduce", "op": ")" +
-                    reduction + R"(", "inputs": ["l"], "output": "y", "axis": -1}]})");
-  };
-  for (const std::string folds : {"sum", "mean", "max", "logsumexp"}) {
-    CAPTURE(folds);
-    CHECK(auto_of(graph(folds)) == "[linear reduce]");
-  }
-  for (const std::string whole : {"min", "amax_abs", "var", "argmax"}) {
-    CAPTURE(whole);
-    CHECK(auto_of(graph(whole)) == "[linear] [reduce]");
-  }
-  CHECK(obstacle(graph("argmax"), {"linear", "reduce"}) ==
-        "argmax cannot be combined across the tiles of linear; sum, mean, max and logsumexp can");
-}
-
-TEST_CASE("an epilogue performs one reduction, in 32-bit floats") {
-  const auto graph = [](const std::string& dtype) {
-    return graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [512, 64]},
-        "w": {"shape": [256, 64]}},
-      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
-              {"name": "norm", "op": "rms_norm", "inputs": ["l"], "output": "n"},
-              {"name": "softmax", "op": "softmax", "inputs": ["n"], "output": "y"}]})");
-  };
-  CHECK(obstacle(graph("f16"), {"linear", "norm", "softmax"}) ==
-        "the epilogue of linear can perform only one reduction; softmax would be the second");
-  CHECK(obstacle(graph("f32"), {"linear", "norm"}).empty());
-  CHECK(obstacle(graph("f64"), {"linear", "norm"}) ==
-        "the epilogue of linear accumulates 32-bit floats; rms_norm needs another type");
-}
-
-TEST_CASE("a loss after a linear streams over rows of any length") {
-  const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
-      "w": {"shape": [50000, 64]}, "labels": {"shape": [512], "dtype": "i64"}},
-    "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
-            {"name": "loss", "op": "cross_entropy", "inputs": ["l", "labels"], "output": "y"}]})");
-  CHECK(auto_of(graph) == "[linear loss]");
-  CHECK(compiler_of(graph) == "[linear] [loss]");
 }
 
 TEST_CASE("only an explicit plan fuses a custom op of any class") {
@@ -436,8 +189,8 @@ TEST_CASE("a graph without groups has every plan of the table except the explici
     PlanMaker maker(counter);
     std::string names;
     for (const PlanRow& row : plan_table()) {
-      CHECK(plan_named(row.name) == row.kind);
-      if (maker.plan(row.kind) != nullptr) names += std::string(row.name) + " ";
+      CHECK(plan_named(name_of(row.kind)) == row.kind);
+      if (maker.plan(row.kind) != nullptr) names += std::string(name_of(row.kind)) + " ";
     }
     return names;
   };

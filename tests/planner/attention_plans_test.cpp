@@ -1,0 +1,107 @@
+// Which kernels the planners make of attention.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph_text.hpp"
+#include "planner/plan_text.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+// softmax(q k^T / 8) v with the softmax spelt out, on `queries` rows of scores.
+OpGraph attention_of_primitives(std::uint64_t queries, std::string_view outputs = "") {
+  return graph_of(R"({"dims": {"T": 1}, "dtype": "bf16", "tensors": {"q": {"shape": [4, "T", 64]},
+      "k": {"shape": [4, "T", 64]}, "v": {"shape": [4, "T", 64]}},
+    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
+            {"name": "scale", "op": "mul", "inputs": ["s", 0.125], "output": "t"},
+            {"name": "max", "op": "max", "inputs": ["t"], "output": "m", "axis": -1, "keepdim": true},
+            {"name": "sub", "op": "sub", "inputs": ["t", "m"], "output": "d"},
+            {"name": "exp", "op": "exp", "inputs": ["d"], "output": "e"},
+            {"name": "sum", "op": "sum", "inputs": ["e"], "output": "n", "axis": -1, "keepdim": true},
+            {"name": "div", "op": "div", "inputs": ["e", "n"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}])" +
+                      std::string(outputs) + "}",
+                  {{"T", queries}});
+}
+
+constexpr std::string_view kOneKernel = "[qk scale max sub exp sum div pv]";
+
+}  // namespace
+
+TEST_CASE("the attention pattern from primitives is one kernel, for compilers too") {
+  for (const std::uint64_t queries : {std::uint64_t{128}, std::uint64_t{4096}}) {
+    CAPTURE(queries);
+    CHECK(auto_of(attention_of_primitives(queries)) == kOneKernel);
+    CHECK(compiler_of(attention_of_primitives(queries)) == kOneKernel);
+  }
+}
+
+TEST_CASE("attention reduces the rows of its scores only for its softmax") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
+    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
+            {"name": "mean", "op": "mean", "inputs": ["s"], "output": "m", "axis": -1,
+             "keepdim": true},
+            {"name": "centre", "op": "sub", "inputs": ["s", "m"], "output": "c"},
+            {"name": "softmax", "op": "softmax", "inputs": ["c"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
+  CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"}) ==
+        "the second contraction needs whole rows of the first");
+}
+
+TEST_CASE("dropout of the weights is fused into attention") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
+    "ops": [{"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true},
+            {"name": "softmax", "op": "softmax", "inputs": ["s"], "output": "p"},
+            {"name": "drop", "op": "dropout", "inputs": ["p"], "output": "d", "p": 0.1},
+            {"name": "pv", "op": "matmul", "inputs": ["d", "v"], "output": "o"}]})");
+  CHECK(auto_of(graph) == "[qk softmax drop pv]");
+}
+
+TEST_CASE("scores that are an output of the graph prevent fused attention") {
+  const OpGraph graph = attention_of_primitives(4096, R"(, "outputs": ["o", "s"])");
+  CHECK(auto_of(graph) == "[qk] [scale max sub exp sum div] [pv]");
+  CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
+        "the scores between the two contractions are used elsewhere, so they must be written to "
+        "memory");
+}
+
+// One head of attention written out, too many ops for an exact search.
+constexpr std::string_view kLongAttention = R"({"dtype": "bf16", "dims": {"T": 2048, "D": 256},
+    "tensors": {"x": {"shape": ["T", "D"]}, "g": {"shape": ["D"]}, "wq": {"shape": ["D", "D"]},
+      "wk": {"shape": ["D", "D"]}, "wv": {"shape": ["D", "D"]}, "wo": {"shape": ["D", "D"]}},
+    "ops": [{"name": "norm", "op": "rms_norm", "inputs": ["x", "g"], "output": "h"},
+            {"name": "q", "op": "linear", "inputs": ["h", "wq"], "output": "hq"},
+            {"name": "k", "op": "linear", "inputs": ["h", "wk"], "output": "hk"},
+            {"name": "v", "op": "linear", "inputs": ["h", "wv"], "output": "hv"},
+            {"name": "qk", "op": "matmul", "inputs": ["hq", "hk"], "output": "s", "transpose_b": true},
+            {"name": "scale", "op": "mul", "inputs": ["s", 0.03], "output": "t"},
+            {"name": "max", "op": "max", "inputs": ["t"], "output": "m", "axis": -1, "keepdim": true},
+            {"name": "sub", "op": "sub", "inputs": ["t", "m"], "output": "d"},
+            {"name": "exp", "op": "exp", "inputs": ["d"], "output": "e"},
+            {"name": "sum", "op": "sum", "inputs": ["e"], "output": "n", "axis": -1, "keepdim": true},
+            {"name": "div", "op": "div", "inputs": ["e", "n"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "hv"], "output": "a"},
+            {"name": "out", "op": "linear", "inputs": ["a", "wo"], "output": "b"},
+            {"name": "res", "op": "add", "inputs": ["b", "x"], "output": "y"}]})";
+
+TEST_CASE("the attention pattern is found inside of a graph too large for an exact search") {
+  const OpGraph graph = graph_of(std::string(kLongAttention));
+  CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out res]");
+  CHECK(compiler_of(graph) == "[norm] [q] [k] [v] [qk scale max sub exp sum div pv] [out] [res]");
+}
+
+TEST_CASE("attention is one kernel only where its heads fit on chip") {
+  std::string text(kLongAttention);
+  text.replace(text.find("256"), 3, "1024");
+  const OpGraph graph = graph_of(text);
+  CHECK(auto_of(graph) == "[norm] [q] [k] [v] [qk scale] [max sub exp sum div] [pv] [out res]");
+  CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
+        "the heads of matmul do not fit on chip");
+}

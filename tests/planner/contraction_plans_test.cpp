@@ -1,0 +1,125 @@
+// What the planners fuse with a contraction.
+
+#include <doctest/doctest.h>
+
+#include "graph/graph_text.hpp"
+#include "planner/plan_text.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+TEST_CASE("a value that feeds a matmul and a pointwise op is written once and read by the matmul") {
+  const OpGraph graph =
+      graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},
+    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"name": "mm", "op": "matmul", "inputs": ["e", "w"], "output": "p"},
+            {"name": "neg", "op": "neg", "inputs": ["e"], "output": "n"}]})");
+  CHECK(auto_of(graph) == "[exp neg] [mm]");
+  CHECK(compiler_of(graph) == "[exp neg] [mm]");
+  CHECK(obstacle(graph, {"exp", "mm"}) ==
+        "matmul loads its operands directly from memory; exp would have to run inside its main "
+        "loop");
+}
+
+TEST_CASE("an op that reads the result and the input of a matmul joins the matmul's kernel") {
+  const OpGraph graph =
+      graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},
+    "ops": [{"name": "exp", "op": "exp", "inputs": ["x"], "output": "e"},
+            {"name": "mm", "op": "matmul", "inputs": ["e", "w"], "output": "p"},
+            {"name": "res", "op": "add", "inputs": ["p", "e"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[exp] [mm res]");
+  CHECK(compiler_of(graph) == "[exp] [mm] [res]");
+}
+
+TEST_CASE("a second linear needs whole rows of the first") {
+  const OpGraph graph =
+      graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "w": {"shape": [256, 128]},
+      "u": {"shape": [64, 256]}},
+    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "down", "op": "linear", "inputs": ["h", "u"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[up] [down]");
+  CHECK(obstacle(graph, {"up", "down"}) == "the second contraction needs whole rows of the first");
+}
+
+TEST_CASE("the SPLADE head is one kernel for our runner") {
+  const OpGraph graph =
+      graph_of(R"({"dtype": "f16", "dims": {"B": 8, "T": 128, "H": 256, "V": 30522},
+    "tensors": {"hidden": {"shape": ["B", "T", "H"]}, "embedding": {"shape": ["V", "H"]},
+      "bias": {"shape": ["V"]}, "mask": {"shape": ["B", "T", 1]}},
+    "ops": [{"name": "logits", "op": "linear", "inputs": ["hidden", "embedding", "bias"], "output": "l"},
+            {"name": "relu", "op": "relu", "inputs": ["l"], "output": "r"},
+            {"name": "log", "op": "log1p", "inputs": ["r"], "output": "g"},
+            {"name": "mask", "op": "mul", "inputs": ["g", "mask"], "output": "m"},
+            {"name": "max", "op": "max", "inputs": ["m"], "output": "y", "axis": 1}]})");
+  CHECK(auto_of(graph) == "[logits relu log mask max]");
+  CHECK(compiler_of(graph) == "[logits] [relu log mask max]");
+}
+
+TEST_CASE("layer_norm, linear, gelu: the norm stays before the linear, the gelu ends it") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "g": {"shape": [128]},
+      "b": {"shape": [128]}, "w": {"shape": [256, 128]}, "c": {"shape": [256]}},
+    "ops": [{"name": "layer_norm", "op": "layer_norm", "inputs": ["x", "g", "b"], "output": "h"},
+            {"name": "linear", "op": "linear", "inputs": ["h", "w", "c"], "output": "l"},
+            {"name": "gelu", "op": "gelu", "inputs": ["l"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[layer_norm] [linear gelu]");
+  CHECK(compiler_of(graph) == "[layer_norm] [linear] [gelu]");
+}
+
+TEST_CASE("an epilogue reduces rows only if one tile holds them") {
+  const auto graph = [](std::uint64_t columns) {
+    return graph_of(R"({"dims": {"D": 1}, "dtype": "f16",
+      "tensors": {"x": {"shape": [512, 64]}, "w": {"shape": ["D", 64]}},
+      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+              {"name": "softmax", "op": "softmax", "inputs": ["l"], "output": "y"}]})",
+                    {{"D", columns}});
+  };
+  // A tile of 64 rows of f32 sums: 227 KiB hold 908 columns.
+  CHECK(auto_of(graph(908)) == "[linear softmax]");
+  CHECK(auto_of(graph(909)) == "[linear] [softmax]");
+  CHECK(obstacle(graph(909), {"linear", "softmax"}) ==
+        "softmax needs whole rows of the result of linear, more than one tile holds");
+}
+
+TEST_CASE("an epilogue performs reductions that can be combined across tiles") {
+  const auto graph = [](const std::string& reduction) {
+    return graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
+        "w": {"shape": [5000, 64]}},
+      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+              {"name": "reduce", "op": ")" +
+                    reduction + R"(", "inputs": ["l"], "output": "y", "axis": -1}]})");
+  };
+  for (const std::string folds : {"sum", "mean", "max", "logsumexp"}) {
+    CAPTURE(folds);
+    CHECK(auto_of(graph(folds)) == "[linear reduce]");
+  }
+  for (const std::string whole : {"min", "amax_abs", "var", "argmax"}) {
+    CAPTURE(whole);
+    CHECK(auto_of(graph(whole)) == "[linear] [reduce]");
+  }
+  CHECK(obstacle(graph("argmax"), {"linear", "reduce"}) ==
+        "argmax cannot be combined across the tiles of linear; sum, mean, max and logsumexp can");
+}
+
+TEST_CASE("an epilogue performs one reduction, in 32-bit floats") {
+  const auto graph = [](const std::string& dtype) {
+    return graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [512, 64]},
+        "w": {"shape": [256, 64]}},
+      "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+              {"name": "norm", "op": "rms_norm", "inputs": ["l"], "output": "n"},
+              {"name": "softmax", "op": "softmax", "inputs": ["n"], "output": "y"}]})");
+  };
+  CHECK(obstacle(graph("f16"), {"linear", "norm", "softmax"}) ==
+        "the epilogue of linear can perform only one reduction; softmax would be the second");
+  CHECK(obstacle(graph("f32"), {"linear", "norm"}).empty());
+  CHECK(obstacle(graph("f64"), {"linear", "norm"}) ==
+        "the epilogue of linear accumulates 32-bit floats; rms_norm needs another type");
+}
+
+TEST_CASE("a loss after a linear streams over rows of any length") {
+  const OpGraph graph = graph_of(R"({"dtype": "f16", "tensors": {"x": {"shape": [512, 64]},
+      "w": {"shape": [50000, 64]}, "labels": {"shape": [512], "dtype": "i64"}},
+    "ops": [{"name": "linear", "op": "linear", "inputs": ["x", "w"], "output": "l"},
+            {"name": "loss", "op": "cross_entropy", "inputs": ["l", "labels"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[linear loss]");
+  CHECK(compiler_of(graph) == "[linear] [loss]");
+}
