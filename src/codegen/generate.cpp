@@ -186,14 +186,12 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const De
   const OpGraph& graph = counter.graph();
   Verdict verdict = check_launch(counter.phases(), kernel, device.on_chip_bytes);
   if (verdict.first == kNone) verdict.first = kernel.front();
-  // What breaks rules of fusion alone has code in part.
-  if (concerns_op(verdict.obstacle)) refuse(graph, verdict);
+  if (!verdict.legal()) refuse(graph, verdict);
   try {
     return generate_group(counter, kernel, device);
   } catch (const NoCode& missing) {
-    assert(!verdict.legal());
-    if (verdict.legal()) throw Error(Fault::kUnavailable, missing.why + " has no code");
-    refuse(graph, verdict);
+    assert(false);  // check_launch() accepts what has code
+    throw Error(Fault::kUnavailable, missing.why + " has no code");
   }
 }
 

@@ -6,9 +6,11 @@
 #include <set>
 #include <string>
 
+#include "analysis/analyze.hpp"
 #include "backend/fake_backend.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc {
 namespace {
@@ -117,6 +119,40 @@ TEST_CASE("a kernel without code is skipped with its reason, and the others are 
   CHECK(!result.measured_speedup());
 }
 
+TEST_CASE("an explicit group that analyze cannot launch is not measured, for the same reason") {
+  // The mean of the rows and the mean of the columns: no block has both.
+  const char* const list = R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [64, 32]}},
+      "ops": [{"name": "rows", "op": "mean", "inputs": ["x"], "output": "r", "axes": [1]},
+              {"name": "columns", "op": "mean", "inputs": ["x"], "output": "c", "axes": [0]},
+              {"name": "act", "op": "relu", "inputs": ["x"], "output": "y"}],
+      "fuse": [["rows", "columns"]]})";
+  const OpGraph graph = graph_of(list);
+  FakeBackend gpu;
+  TrafficCounter counter(graph, known_devices().front());
+  const std::string reason =
+      "mean and mean work on different rows, so no block holds the data that "
+      "both need";
+  const Analysis analysis =
+      analyze_graph(graph_of(list), "", counter.device(), PlanKind::kExplicit);
+  const PlanAnalysis& plan = analysis.graph->plan(PlanKind::kExplicit);
+  CHECK(explain(graph, plan.kernels.at(0).launch) == reason);
+  const NamedPlan unfused{.key = "unfused",
+                          .kernels = unfused_plan(graph).kernels,
+                          .names = {"rows", "columns", "act"}};
+  const NamedPlan fused{
+      .key = "explicit", .kernels = explicit_plan(graph).kernels, .names = {"rows+columns", "act"}};
+  const Measurement result = measure_graph(gpu, counter, unfused, fused, {.runs = 10}, std::nullopt,
+                                           [](const std::string&) {});
+  REQUIRE(result.fused.kernels.size() == 2);
+  CHECK(!result.fused.kernels[0].observed.time);
+  CHECK(result.fused.kernels[0].observed.reason ==
+        "\"rows\" (mean) cannot be generated: " + reason);
+  CHECK(result.fused.kernels[1].observed.time);
+  CHECK(result.fused.isolated.reason.find("no code for 1 of its 2 kernels") != std::string::npos);
+  CHECK(result.unfused.isolated.time);
+}
+
 const char* const kLinearRelu = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [64, 64]}, "w": {"shape": [64, 64]}, "b": {"shape": [64]}},
     "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "h"},
@@ -149,7 +185,7 @@ TEST_CASE(
   CHECK(result.fused.kernels[0].schedule.starts_with("wgmma, tiles of "));
   CHECK(result.fused.kernels[0].choice == "50 % faster than cuBLASLt");
   CHECK(result.fused.isolated.time->median == doctest::Approx(1e-3));
-  // Alone, the product is the library's whatever it takes, and nothing is compiled for it.
+  // Alone, the product is the library's however long it takes, and nothing is compiled for it.
   CHECK(result.unfused.kernels[0].schedule == "cuBLASLt with its bias epilogue");
   CHECK(result.unfused.kernels[0].choice == "");
   CHECK(slow.sources.size() == 2);  // relu alone, and the fused kernel
