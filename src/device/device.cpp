@@ -21,21 +21,23 @@ std::string to_string(ComputeCapability capability) {
 }
 
 std::span<const Device> known_devices() {
-  // Shared memory per block after opting in, from the CUDA programming guide's table of compute
-  // capabilities; the rest is public product data, the memory of the largest version.
+  // Compute capability, shared memory of a block after opting in (the CUDA programming guide's
+  // table of compute capabilities), multiprocessors, L2, memory of the largest version. The
+  // are those that its driver reports; the others' are from the document named at the end of the
+  // row.
   static const std::array devices = {
-      Device{"h200", {9, 0}, 227 * kKiB, 132, 60 * kMiB, 141 * kGB},
-      Device{"h100", {9, 0}, 227 * kKiB, 132, 50 * kMiB, 80 * kGB},
-      Device{"b200", {10, 0}, 227 * kKiB, 148, 126 * kMiB, 180 * kGB},
-      Device{"a100", {8, 0}, 163 * kKiB, 108, 40 * kMiB, 80 * kGB},
-      Device{"l40s", {8, 9}, 99 * kKiB, 142, 96 * kMiB, 48 * kGB},
-      Device{"l4", {8, 9}, 99 * kKiB, 58, 48 * kMiB, 24 * kGB},
-      Device{"rtx5090", {12, 0}, 99 * kKiB, 170, 96 * kMiB, 32 * kGB},
-      Device{"rtx4090", {8, 9}, 99 * kKiB, 128, 72 * kMiB, 24 * kGB},
-      Device{"rtx3090", {8, 6}, 99 * kKiB, 82, 6 * kMiB, 24 * kGB},
-      Device{"a10", {8, 6}, 99 * kKiB, 72, 6 * kMiB, 24 * kGB},
-      Device{"v100", {7, 0}, 96 * kKiB, 80, 6 * kMiB, 32 * kGB},
-      Device{"t4", {7, 5}, 64 * kKiB, 40, 4 * kMiB, 16 * kGB},
+      Device{"h200", {9, 0}, 227 * kKiB, 132, 60 * kMiB, 141 * kGB},    // driver
+      Device{"h100", {9, 0}, 227 * kKiB, 132, 50 * kMiB, 80 * kGB},     // H100 white paper, SXM5
+      Device{"b200", {10, 0}, 227 * kKiB, 148, 126 * kMiB, 180 * kGB},  // HGX B200 datasheet
+      Device{"a100", {8, 0}, 163 * kKiB, 108, 40 * kMiB, 80 * kGB},     // A100 white paper
+      Device{"l40s", {8, 9}, 99 * kKiB, 142, 96 * kMiB, 48 * kGB},      // L40S datasheet, AD102
+      Device{"l4", {8, 9}, 99 * kKiB, 58, 48 * kMiB, 24 * kGB},         // L4 datasheet, AD104
+      Device{"rtx5090", {12, 0}, 99 * kKiB, 170, 96 * kMiB, 32 * kGB},  // RTX Blackwell white paper
+      Device{"rtx4090", {8, 9}, 99 * kKiB, 128, 72 * kMiB, 24 * kGB},   // Ada white paper
+      Device{"rtx3090", {8, 6}, 99 * kKiB, 82, 6 * kMiB, 24 * kGB},     // GA102 white paper
+      Device{"a10", {8, 6}, 99 * kKiB, 72, 6 * kMiB, 24 * kGB},         // A10 datasheet, GA102
+      Device{"v100", {7, 0}, 96 * kKiB, 80, 6 * kMiB, 32 * kGB},        // V100 white paper
+      Device{"t4", {7, 5}, 64 * kKiB, 40, 4 * kMiB, 16 * kGB},          // Turing white paper, T4
   };
   return devices;
 }

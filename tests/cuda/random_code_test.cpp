@@ -1,4 +1,4 @@
-// Kernels of random op lists compile, without a GPU, whatever plan they come from.
+// Kernels of random op lists compile, without a GPU, from any plan.
 
 #include <doctest/doctest.h>
 

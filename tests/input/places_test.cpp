@@ -1,4 +1,4 @@
-// Who names the place of a fault: the reader that filled the graph, whatever it reads.
+// The reader that filled the graph names the place of a fault, in any format.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -227,7 +227,7 @@ TEST_CASE("two plans are compared over every element") {
 }
 
 TEST_CASE("half of the samples of a scatter are in rows that it writes") {
-  // 4 rows of 5000 are written: samples of the whole would hardly ever meet one.
+  // 4 rows of 5000 are written: samples of the whole would hardly ever contain one.
   Bench bench(R"({"format": "fusecalc.ops/1",
     "tensors": {"t": {"shape": [5000, 3]}, "at": {"shape": [4], "dtype": "i64"},
                 "u": {"shape": [4, 3]}},

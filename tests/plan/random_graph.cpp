@@ -192,7 +192,7 @@ class RandomOpList {
     op(kind, {x->name}, shape, fmt::format("\"axis\": {}, \"keepdim\": {}", axis, keep));
   }
 
-  // A reduction whose result meets its own row again.
+  // A reduction whose result is combined with its own row again.
   void normalise_by_hand() {
     const std::optional<Value> x = any_with_rank(2);
     if (!x) return unary();

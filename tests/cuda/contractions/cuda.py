@@ -131,7 +131,7 @@ def pointer(tensor):
 
 
 def medians_ms(work, samples=15, warm_up=3, pause_cycles=0):
-    """{name: callable} -> {name: median device time}. All take turns, so that all meet the same
+    """{name: callable} -> {name: median device time}. They alternate, so that all run at the same
     clocks (a large matrix product runs into the power limit); the L2 is swept by loads in between,
     and the GPU does nothing for so many cycles."""
     sweep = torch.empty(1 << 28, dtype=torch.uint8, device="cuda").random_(0, 2).view(torch.int64)
