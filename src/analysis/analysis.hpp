@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "core/bytes.hpp"
+#include "device/device.hpp"
 #include "graph/op_graph.hpp"
 #include "plan/kernel.hpp"
-#include "planner/plans.hpp"
+#include "plan/plan_kind.hpp"
+#include "plan/verdict.hpp"
 #include "traffic/kernel_traffic.hpp"
 #include "traffic/savings.hpp"
 

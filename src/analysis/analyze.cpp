@@ -6,6 +6,7 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "planner/plans.hpp"
 #include "traffic/chain.hpp"
 
 namespace fusecalc {

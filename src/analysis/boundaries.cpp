@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/paths.hpp"
+#include "planner/plans.hpp"
 
 namespace fusecalc {
 namespace {

@@ -11,36 +11,14 @@
 #include <vector>
 
 #include "backend/buffer.hpp"
+#include "backend/results.hpp"
 #include "codegen/generated.hpp"
 #include "codegen/library_matmul.hpp"
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
-#include "device/device.hpp"
 #include "reference/random.hpp"
 
 namespace fusecalc {
-
-// A GPU of this machine: the device, and what only its driver can tell. SI units.
-struct PresentGpu {
-  Device device{};
-  int index = 0;
-  std::string uuid{};
-  std::string driver{};       // the driver's own version, empty without NVML
-  std::string driver_cuda{};  // the newest CUDA that the driver runs: "13.0"
-  std::string toolkit{};      // the CUDA that compiles here
-  double sm_clock_hz = 0;     // at its highest
-  double memory_clock_hz = 0;
-  bool ecc = false;
-};
-
-// The compiler's report on one entry.
-struct KernelResources {
-  unsigned registers = 0;          // per thread
-  std::uint64_t shared_bytes = 0;  // static, per block
-  std::uint64_t local_bytes = 0;   // per thread: stack and spills
-  std::uint64_t spill_bytes = 0;   // stored and loaded
-  unsigned max_block_threads = 0;
-};
 
 struct CompiledKernel {
   std::uint64_t id = 0;
@@ -109,13 +87,6 @@ struct Difference {
   std::uint64_t worst = 0;   // the first element with that excess
   std::uint64_t beyond = 0;  // elements that differ by more than is allowed
   double max_magnitude = 0;  // the largest finite |a|
-};
-
-// One timed run of some work.
-struct TimedRun {
-  double seconds = 0;
-  std::optional<double> sm_clock_hz{};  // right after it, if the device reports it
-  bool slowed = false;                  // the device reports a thermal or power limit on its clocks
 };
 
 // Enqueues only launches and copies, so it can be run any number of times.

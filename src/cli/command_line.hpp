@@ -10,7 +10,7 @@
 #include "compare/comparison.hpp"
 #include "graph/op_graph.hpp"
 #include "measure/plan_runner.hpp"
-#include "planner/plans.hpp"
+#include "plan/plan_kind.hpp"
 
 namespace fusecalc {
 

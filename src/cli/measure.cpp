@@ -27,6 +27,7 @@
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"
 #include "measure/graph_runner.hpp"
+#include "planner/plans.hpp"
 #include "report/formats.hpp"
 
 namespace fusecalc {

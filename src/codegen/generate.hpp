@@ -2,12 +2,12 @@
 
 #include "codegen/generated.hpp"
 #include "device/device.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc {
 
-// The code of one kernel. Throws Error (unavailable) if code cannot be generated for one of its
-// ops.
+// The code of one kernel. Throws Error (unavailable) for kernels that check_launch() refuses, with
+// its reason.
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Device& device);
 
 }  // namespace fusecalc

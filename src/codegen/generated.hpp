@@ -8,6 +8,7 @@
 
 #include "codegen/library_matmul.hpp"
 #include "graph/op_graph.hpp"
+#include "traffic/known_gaps.hpp"
 
 namespace fusecalc {
 
@@ -42,14 +43,6 @@ struct LibraryProduct {
 struct FollowingEntry {
   std::uint64_t blocks = 1;
   unsigned threads = 0;
-};
-
-// Why a kernel may move more bytes than were counted for it, if its code is the reason; empty: it
-// should not.
-struct KnownGaps {
-  std::string more_reads{};
-  std::string fewer_reads{};
-  std::string more_writes{};
 };
 
 // A kernel as text, and how it is launched.

@@ -9,7 +9,7 @@
 
 #include "core/checked.hpp"
 #include "core/text.hpp"
-#include "planner/plans.hpp"
+#include "plan/plan_kind.hpp"
 
 namespace fusecalc {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "core/format.hpp"
 #include "core/interrupt.hpp"
-#include "planner/plans.hpp"
+#include "plan/plan_kind.hpp"
 #include "traffic/chain.hpp"
 
 namespace fusecalc {

@@ -7,7 +7,7 @@
 
 #include "measure/plan_runner.hpp"
 #include "plan/kernel.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc {
 

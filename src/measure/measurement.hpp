@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/results.hpp"
 #include "core/bytes.hpp"
 #include "measure/statistics.hpp"
+#include "traffic/known_gaps.hpp"
 #include "traffic/savings.hpp"
 
 namespace fusecalc {

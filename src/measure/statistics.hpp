@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "backend/backend.hpp"
+#include "backend/results.hpp"
 
 namespace fusecalc {
 

@@ -21,6 +21,12 @@ struct FusionPlan {
   std::vector<Kernel> kernels;
 };
 
+// A partition of one kernel's ops into several kernels, and the bytes that these move.
+struct Split {
+  std::vector<Kernel> kernels;
+  std::uint64_t bytes = 0;
+};
+
 // One kernel per op.
 FusionPlan unfused_plan(const OpGraph& graph);
 

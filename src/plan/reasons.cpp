@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/legality.hpp"
+#include "plan/verdict.hpp"
 
 namespace fusecalc {
 namespace {

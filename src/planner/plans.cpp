@@ -56,25 +56,21 @@ using MaybePlan = std::optional<FusionPlan>;
 
 constexpr std::array kPlans = {
     PlanRow{.kind = PlanKind::kUnfused,
-            .name = "unfused",
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
               return unfused_plan(maker.counter().graph());
             },
             .not_measured = "it is the baseline of the other plans; name one of those"},
     PlanRow{.kind = PlanKind::kCompiler,
-            .name = "compiler",
             .rules = compiler_rules,
             .search = [](PlanMaker& maker) -> MaybePlan { return compiler_plan(maker.counter()); }},
     PlanRow{.kind = PlanKind::kAuto,
-            .name = "auto",
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
               return auto_plan(maker.counter(), *maker.plan(PlanKind::kCompiler));
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kExplicit,
-            .name = "explicit",
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
               const OpGraph& graph = maker.counter().graph();
@@ -83,19 +79,12 @@ constexpr std::array kPlans = {
             .given = true,
             .launched = true},
     PlanRow{.kind = PlanKind::kLimit,
-            .name = "limit",
             .rules = runner_rules,
             .search = nullptr,
             .not_measured = "the limit is a bound and has no kernels to run"},
 };
 
-constexpr bool in_order() {
-  for (std::size_t i = 0; i < kPlans.size(); ++i) {
-    if (kPlans[i].kind != static_cast<PlanKind>(i)) return false;
-  }
-  return true;
-}
-static_assert(in_order());
+static_assert(kPlans.size() == kPlanWords.size() && in_order(kPlans));
 
 }  // namespace
 
@@ -110,23 +99,6 @@ const FusionPlan* PlanMaker::plan(PlanKind kind) {
 std::span<const PlanRow> plan_table() { return kPlans; }
 
 const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }
-
-std::string_view name_of(PlanKind kind) { return row_of(kind).name; }
-
-std::span<const std::string_view> plan_names() {
-  static const std::array names = [] {
-    std::array<std::string_view, kPlans.size()> all;
-    std::ranges::transform(kPlans, all.begin(), &PlanRow::name);
-    return all;
-  }();
-  return names;
-}
-
-PlanKind plan_named(std::string_view name) {
-  const auto* found = std::ranges::find(kPlans, name, &PlanRow::name);
-  assert(found != kPlans.end());
-  return found->kind;
-}
 
 Rules runner_rules(const Device& device) {
   return {.epilogues = true, .launchable = true, .on_chip_bytes = device.on_chip_bytes};

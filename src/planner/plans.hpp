@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "plan/legality.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "plan/plan_kind.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc {
-
-// The order is that of the output.
-enum class PlanKind : std::uint8_t { kUnfused, kCompiler, kAuto, kExplicit, kLimit };
 
 // Makes the plans of one graph, each when it is first asked for: a search may start from what
 // another one found.
@@ -31,11 +29,10 @@ class PlanMaker {
   std::map<PlanKind, std::optional<FusionPlan>> plans_;
 };
 
-// All that differs from plan to plan. Adding a kind and its row adds it to --plan, to the
-// completions, and to every report of `analyze` and `measure`.
+// How a plan is found. Adding a kind, its words and its row adds it to --plan, to the completions,
+// and to every report of `analyze` and `measure`.
 struct PlanRow {
   PlanKind kind;
-  std::string_view name;
   // What one of its kernels may hold: boundaries are explained by these rules.
   Rules (*rules)(const Device&);
   // Nothing where the graph has no such plan. Null for a bound: no kernels could reach it.
@@ -54,9 +51,6 @@ struct PlanRow {
 // In the order of PlanKind.
 std::span<const PlanRow> plan_table();
 const PlanRow& row_of(PlanKind kind);
-std::string_view name_of(PlanKind kind);
-std::span<const std::string_view> plan_names();
-PlanKind plan_named(std::string_view name);
 
 // What our own runner, and what a general graph compiler, may put into one kernel.
 Rules runner_rules(const Device& device);
@@ -70,12 +64,6 @@ FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
 // The groups of the document, which must have some, and the other ops as single kernels. Throws an
 // Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);
-
-// A partition of one kernel's ops into several kernels.
-struct Split {
-  std::vector<Kernel> kernels;
-  std::uint64_t bytes = 0;
-};
 
 // The best legal partition of a kernel's ops, if it moves fewer bytes than the kernel or the kernel
 // itself cannot be launched.

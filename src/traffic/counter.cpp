@@ -1,4 +1,4 @@
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 #include <fmt/format.h>
 

@@ -43,6 +43,9 @@ class SourceTree(unittest.TestCase):
     def test_bytes_are_counted_in_src_traffic(self):
         self.none(rules.bytes_are_counted_elsewhere(SOURCE))
 
+    def test_types_have_names_of_their_own(self):
+        self.none(rules.types_share_a_name(SOURCE))
+
     def test_inputs_and_results_have_names_of_their_own(self):
         self.none(rules.names_occur_twice(SOURCE))
 
@@ -81,6 +84,13 @@ class Rules(unittest.TestCase):
                      "plan/paths.hpp"):
             self.sees(["src/report/a.cpp:1"], rule, src__report__a_cpp=f'#include "{name}"')
         self.sees(["src/report/a.cpp:2"], rule, src__report__a_cpp="\nTrafficCounter counter;")
+        # Through headers that are no formatting themselves.
+        self.sees([], rule, src__report__a_hpp='#include "analysis/b.hpp"',
+                  src__analysis__b_hpp='#include "plan/c.hpp"',
+                  src__analysis__b_cpp='#include "planner/plans.hpp"')
+        self.sees(["src/report/a.hpp:2"], rule, src__report__a_hpp='\n#include "analysis/b.hpp"',
+                  src__analysis__b_hpp='#include "measure/c.hpp"\n#include "analysis/b.hpp"',
+                  src__measure__c_hpp='#include "codegen/generated.hpp"')
 
     def test_vendor_headers(self):
         rule = rules.vendor_headers_leak
@@ -104,6 +114,18 @@ class Rules(unittest.TestCase):
                   src__report__a_cpp="void cell(const Bytes& bytes);")
         self.sees(["src/codegen/a.cpp:1"], rule, src__codegen__a_cpp="Bytes moved;")
         self.sees(["src/report/a.cpp:1"], rule, src__report__a_cpp="b.write += n;")
+
+    def test_types(self):
+        rule = rules.types_share_a_name
+        one, other = "namespace fusecalc {\nstruct Axis {", "namespace fusecalc {\nclass Axis : B {"
+        own = "namespace fusecalc {\nnamespace {\nstruct Axis {\n};\n}  // namespace"
+        self.sees([], rule, src__plan__a_cpp=one, src__plan__b_cpp=own, src__plan__c_cpp=own,
+                  src__cuda__d_cpp="namespace fusecalc::cuda {\nstruct Axis {",
+                  src__plan__e_hpp="namespace fusecalc {\nstruct Axis;")
+        self.sees(["src/plan/b.hpp:2"], rule, src__plan__a_cpp=one, src__plan__b_hpp=other)
+        self.sees(["tests/plan/b.cpp:2"], rule, src__plan__a_cpp=one, tests__plan__b_cpp=other)
+        self.sees(["src/plan/b.cpp:7"], rule, src__plan__a_cpp=one,
+                  src__plan__b_cpp=own + "\n\nstruct Axis {")
 
     def test_names(self):
         rule = rules.names_occur_twice

@@ -54,6 +54,27 @@ def includes_of(root):
             yield line, match[1] == '"', match[2]
 
 
+def headers_reached(root):
+    """A function from a header to the shortest path of includes to each header that it reaches, the
+    first of them itself."""
+    included = collections.defaultdict(list)
+    for line, quoted, name in includes_of(root):
+        if quoted:
+            included["/".join(line.place.rsplit(":", 1)[0].split("/")[1:])].append(name)
+
+    def reached(name):
+        paths = {name: (name,)}
+        queue = collections.deque(paths)
+        while queue:
+            header = queue.popleft()
+            for other in included[header]:
+                if other not in paths:
+                    paths[other] = (*paths[header], other)
+                    queue.append(other)
+        return paths.values()
+    return reached
+
+
 def places(folder):
     """Which folders a folder may include."""
     if folder == TOP:
@@ -73,12 +94,20 @@ def includes_point_back(root):
 
 
 def report_searches(root):
+    """FORMATTING includes no header that searches, be it through others, and names none of its
+    types."""
+    reached = headers_reached(root)
     for line in lines_of(root):
         if line.folder != FORMATTING:
             continue
-        match = INCLUDE.match(line.text)
-        if match and match[2].startswith(SEARCHING_HEADERS) or SEARCHING_WORDS.search(line.text):
+        if SEARCHING_WORDS.search(line.text):
             yield f"{line.place}: {FORMATTING} only formats: {line.text.strip()}"
+        match = INCLUDE.match(line.text)
+        if not match:
+            continue
+        for path in reached(match[2]):
+            if path[-1].startswith(SEARCHING_HEADERS):
+                yield f"{line.place}: {FORMATTING} only formats, but reaches {' -> '.join(path)}"
 
 
 def vendor_headers_leak(root):
@@ -108,6 +137,31 @@ def bytes_are_counted_elsewhere(root):
             yield f"{line.place}: bytes are counted in src/traffic alone: {text.strip()}"
         elif line.folder not in ADDS_BYTES and added.search(text):
             yield f"{line.place}: adds bytes up: {text.strip()}"
+
+
+def types_share_a_name(root):
+    """Two types of one name in one namespace: a program that links both has undefined behaviour, and
+    neither compiler nor linker tells. A namespace without a name belongs to its file."""
+    opened = re.compile(r"namespace\s*([\w:]*)\s*\{$")
+    closed = re.compile(r"\}\s*// namespace\b")
+    defined = re.compile(r"(?:struct|class|enum(?: class)?|union)\s+(?:alignas\([^)]*\)\s*)?"
+                         r"(\w+)\b(?!\s*::)[^;()]*\{")
+    where = collections.defaultdict(set)
+    for folder in ("src", "tests"):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            file = str(path.relative_to(root))
+            spaces = []
+            for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if match := opened.match(text):
+                    spaces.append(match[1] or file)
+                elif closed.match(text) and spaces:
+                    spaces.pop()
+                elif match := defined.match(text):
+                    where["::".join(spaces), match[1]].add((file, f"{file}:{number}"))
+    for (_, name), found in sorted(where.items()):
+        if len({file for file, _ in found}) > 1:
+            places = sorted(place for _, place in found)
+            yield f"{places[1]}: {name} is also the name of a type at {places[0]}"
 
 
 def names_occur_twice(root):

@@ -4,7 +4,7 @@
 
 #include "plan/legality.hpp"
 #include "plan/random_graph.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc::testing {
 

@@ -1,6 +1,6 @@
 // The design's examples and the rules of its byte model, with numbers worked out by hand.
 
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "graph/graph_text.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc::testing {
 namespace {
