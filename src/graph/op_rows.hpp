@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "graph/op_table.hpp"
+
+namespace fusecalc {
+
+// The parts of the op table, each in a file of its own.
+std::span<const OpRow> pointwise_ops();
+std::span<const OpRow> row_ops();
+std::span<const OpRow> movement_ops();
+std::span<const OpRow> contract_ops();
+
+constexpr OpRow in_softmax(OpRow row, SoftmaxPart part) {
+  row.softmax = part;
+  return row;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,266 @@
+// The rows of pointwise ops, and of dropout.
+//
+// Plain additions and multiplications count 1 FLOP, so does a call of a special function; moves,
+// comparisons and selections count none.
+
+#include <array>
+#include <cmath>
+
+#include "graph/op_rows.hpp"
+#include "graph/reference_ops.hpp"
+
+namespace fusecalc {
+namespace {
+
+using enum OpClass;
+using enum Attribute;
+using enum TypeRule;
+
+using reference::whole;
+using In = std::span<const double>;
+using At = const Attributes&;
+
+constexpr OpRow pointwise(std::string_view name, std::uint8_t inputs, TypeRule types,
+                          std::uint8_t flops, std::string_view summary, std::string_view device,
+                          ReferenceFunction reference) {
+  return {.name = name,
+          .op_class = kPointwise,
+          .min_inputs = inputs,
+          .max_inputs = inputs,
+          .flops = flops,
+          .type_rule = types,
+          .summary = summary,
+          .device = device,
+          .reference = reference};
+}
+
+constexpr OpRow with_factors(OpRow row, std::uint8_t factors) {
+  row.factors = factors;
+  return row;
+}
+
+constexpr OpRow with_jumps(OpRow row) {
+  row.jumps = true;
+  return row;
+}
+
+constexpr OpRow with_attributes(AttributeSet attributes, OpRow row) {
+  row.attributes = attributes;
+  return row;
+}
+
+constexpr OpRow with_quick(OpRow row, std::string_view quick) {
+  row.quick = quick;
+  return row;
+}
+
+constexpr OpRow in_library(OpRow row, LibraryStep step) {
+  row.library = step;
+  return row;
+}
+
+constexpr std::array kRows = {
+    in_library(
+        pointwise("add", 2, kPromote, 1, "a + b", "a + b", [](In x, At) { return x[0] + x[1]; }),
+        LibraryStep::kBias),
+    in_softmax(
+        pointwise("sub", 2, kPromote, 1, "a - b", "a - b", [](In x, At) { return x[0] - x[1]; }),
+        SoftmaxPart::kDifference),
+    with_factors(
+        pointwise("mul", 2, kPromote, 1, "a * b", "a * b", [](In x, At) { return x[0] * x[1]; }),
+        0b11),
+    with_quick(with_factors(in_softmax(pointwise("div", 2, kFloat, 1, "a / b", "a / b",
+                                                 [](In x, At) { return x[0] / x[1]; }),
+                                       SoftmaxPart::kQuotient),
+                            0b01),
+               "quick_divide(a, b)"),
+    pointwise("maximum", 2, kPromote, 1, "the larger of a and b", "larger(a, b)",
+              [](In x, At) { return reference::larger(x[0], x[1]); }),
+    pointwise("minimum", 2, kPromote, 1, "the smaller of a and b", "smaller(a, b)",
+              [](In x, At) { return reference::smaller(x[0], x[1]); }),
+    pointwise("pow", 2, kPromote, 1, "a to the power b", "power(a, b)",
+              [](In x, At) { return std::pow(x[0], x[1]); }),
+    pointwise("neg", 1, kPromote, 1, "-x", "-a", [](In x, At) { return -x[0]; }),
+    pointwise("abs", 1, kPromote, 1, "|x|", "magnitude(a)",
+              [](In x, At) { return std::abs(x[0]); }),
+    with_quick(in_softmax(pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
+                                    [](In x, At) { return std::exp(x[0]); }),
+                          SoftmaxPart::kExponential),
+               "quick_exp(a)"),
+    with_quick(pointwise("log", 1, kFloat, 1, "natural logarithm", "log(a)",
+                         [](In x, At) { return std::log(x[0]); }),
+               "quick_log(a)"),
+    with_quick(pointwise("log1p", 1, kFloat, 2, "log(1 + x)", "log1p(a)",
+                         [](In x, At) { return std::log1p(x[0]); }),
+               "quick_log1p(a)"),
+    pointwise("sqrt", 1, kFloat, 1, "square root", "sqrt(a)",
+              [](In x, At) { return std::sqrt(x[0]); }),
+    pointwise("rsqrt", 1, kFloat, 1, "1 / sqrt(x)", "rsqrt(a)",
+              [](In x, At) { return 1 / std::sqrt(x[0]); }),
+    pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$one / a", [](In x, At) { return 1 / x[0]; }),
+    pointwise("sin", 1, kFloat, 1, "sine", "sin(a)", [](In x, At) { return std::sin(x[0]); }),
+    pointwise("cos", 1, kFloat, 1, "cosine", "cos(a)", [](In x, At) { return std::cos(x[0]); }),
+    pointwise("tan", 1, kFloat, 1, "tangent", "tan(a)", [](In x, At) { return std::tan(x[0]); }),
+    pointwise("asin", 1, kFloat, 1, "arcsine", "asin(a)", [](In x, At) { return std::asin(x[0]); }),
+    pointwise("acos", 1, kFloat, 1, "arccosine", "acos(a)",
+              [](In x, At) { return std::acos(x[0]); }),
+    pointwise("atan", 1, kFloat, 1, "arctangent", "atan(a)",
+              [](In x, At) { return std::atan(x[0]); }),
+    pointwise("atan2", 2, kFloat, 1, "the angle of the point (b, a)", "atan2(a, b)",
+              [](In x, At) { return std::atan2(x[0], x[1]); }),
+    pointwise("sinh", 1, kFloat, 1, "hyperbolic sine", "sinh(a)",
+              [](In x, At) { return std::sinh(x[0]); }),
+    pointwise("cosh", 1, kFloat, 1, "hyperbolic cosine", "cosh(a)",
+              [](In x, At) { return std::cosh(x[0]); }),
+    pointwise("exp2", 1, kFloat, 1, "2 to the power x", "exp2(a)",
+              [](In x, At) { return std::exp2(x[0]); }),
+    pointwise("expm1", 1, kFloat, 2, "exp(x) - 1", "expm1(a)",
+              [](In x, At) { return std::expm1(x[0]); }),
+    pointwise("log2", 1, kFloat, 1, "logarithm to base 2", "log2(a)",
+              [](In x, At) { return std::log2(x[0]); }),
+    pointwise("erf", 1, kFloat, 1, "error function", "erf(a)",
+              [](In x, At) { return std::erf(x[0]); }),
+    with_jumps(pointwise("floor", 1, kPromote, 1, "the next whole number below", "round_down(a)",
+                         [](In x, At) { return std::floor(x[0]); })),
+    with_jumps(pointwise("ceil", 1, kPromote, 1, "the next whole number above", "round_up(a)",
+                         [](In x, At) { return std::ceil(x[0]); })),
+    with_jumps(pointwise("round", 1, kPromote, 1, "the nearest whole number, ties to even",
+                         "round_even(a)", [](In x, At) { return std::nearbyint(x[0]); })),
+    with_jumps(pointwise("trunc", 1, kPromote, 1, "the next whole number towards 0",
+                         "round_to_zero(a)", [](In x, At) { return std::trunc(x[0]); })),
+    with_jumps(pointwise("sign", 1, kPromote, 0, "1, 0 or -1, by the sign of x (NaN: 0)",
+                         "sign_of(a)",
+                         [](In x, At) { return double(x[0] > 0) - double(x[0] < 0); })),
+    with_jumps(pointwise("fmod", 2, kPromote, 1, "what a / b, rounded towards 0, leaves over",
+                         "truncated_rest(a, b)", [](In x, At) { return std::fmod(x[0], x[1]); })),
+    with_jumps(pointwise(
+        "remainder", 2, kPromote, 1, "what a / b, rounded down, leaves over: it has the sign of b",
+        "floored_rest(a, b)", [](In x, At) { return reference::floored_rest(x[0], x[1]); })),
+    with_jumps(pointwise("floor_divide", 2, kPromote, 1, "a / b, rounded down",
+                         "floored_quotient(a, b)",
+                         [](In x, At) { return reference::floored_quotient(x[0], x[1]); })),
+    with_quick(pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "tanh(a)",
+                         [](In x, At) { return std::tanh(x[0]); }),
+               "quick_tanh(a)"),
+    with_quick(pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
+                         [](In x, At) { return reference::sigmoid(x[0]); }),
+               "quick_sigmoid(a)"),
+    in_library(pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
+                         [](In x, At) { return reference::larger(x[0], 0); }),
+               LibraryStep::kRelu),
+    OpRow{.name = "gelu",
+          .op_class = kPointwise,
+          .flops = 5,
+          .type_rule = kFloat,
+          .attributes = only(kApproximate),
+          .summary = "x times the normal distribution at x, exact or by tanh",
+          .device = "$gelu(a)",
+          .quick = "$quick_gelu(a)",
+          .library = LibraryStep::kGelu,
+          .reference = reference::gelu},
+    with_quick(pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
+                         [](In x, At) { return x[0] * reference::sigmoid(x[0]); }),
+               "quick_silu(a)"),
+    pointwise("mish", 1, kFloat, 5, "x * tanh(softplus(x))", "mish(a)",
+              [](In x, At) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); }),
+    with_attributes(kBeta | kThreshold,
+                    pointwise("softplus", 1, kFloat, 5,
+                              "log(1 + exp(beta x)) / beta; x where beta x exceeds the threshold",
+                              "softplus(a, $beta, $threshold)", reference::softplus)),
+    with_attributes(
+        only(kNegativeSlope),
+        pointwise("leaky_relu", 1, kFloat, 1, "x, times negative_slope where x < 0",
+                  "a < $zero ? a * $negative_slope : a",
+                  [](In x, At at) { return x[0] < 0 ? x[0] * at.negative_slope : x[0]; })),
+    with_attributes(
+        only(kAlpha),
+        pointwise("elu", 1, kFloat, 3, "x, alpha (exp(x) - 1) where x < 0",
+                  "a > $zero ? a : $alpha * expm1(a)",
+                  [](In x, At at) { return x[0] > 0 ? x[0] : at.alpha * std::expm1(x[0]); })),
+    pointwise("selu", 1, kFloat, 4, "elu with the scales that keep unit variance", "selu(a)",
+              [](In x, At) { return reference::selu(x[0]); }),
+    pointwise("hardsigmoid", 1, kFloat, 2, "(x + 3) / 6, kept within 0 and 1", "hard_sigmoid(a)",
+              [](In x, At) { return reference::hard_sigmoid(x[0]); }),
+    pointwise("hardswish", 1, kFloat, 3, "x * hardsigmoid(x)", "a * hard_sigmoid(a)",
+              [](In x, At) { return x[0] * reference::hard_sigmoid(x[0]); }),
+    pointwise("square", 1, kPromote, 1, "x * x", "a * a", [](In x, At) { return x[0] * x[0]; }),
+    OpRow{.name = "clamp",
+          .op_class = kPointwise,
+          .max_inputs = 3,
+          .flops = 0,
+          .attributes = kMin | kMax,
+          .summary = "x kept within min and max (attributes or inputs)",
+          .device = "smaller(larger(a, $min), $max)",
+          .reference = reference::clamp},
+    OpRow{.name = "cast",
+          .op_class = kPointwise,
+          .family = OpFamily::kCast,
+          .attributes = only(kTo),
+          .summary = "x as another dtype",
+          .device = "a",
+          .reference = [](In x, At) { return x[0]; }},
+    OpRow{.name = "where",
+          .op_class = kPointwise,
+          .family = OpFamily::kWhere,
+          .min_inputs = 3,
+          .max_inputs = 3,
+          .summary = "a where the condition holds, else b (condition, a, b)",
+          .device = "a ? b : c",
+          .reference = [](In x, At) { return x[0] != 0 ? x[1] : x[2]; }},
+    pointwise("fma", 3, kPromote, 2, "a * b + c", "a * b + c",
+              [](In x, At) { return x[0] * x[1] + x[2]; }),
+    pointwise("lt", 2, kBool, 0, "a < b", "a < b",
+              [](In x, At) { return x[0] < x[1] ? 1.0 : 0.0; }),
+    pointwise("le", 2, kBool, 0, "a <= b", "a <= b",
+              [](In x, At) { return x[0] <= x[1] ? 1.0 : 0.0; }),
+    pointwise("gt", 2, kBool, 0, "a > b", "a > b",
+              [](In x, At) { return x[0] > x[1] ? 1.0 : 0.0; }),
+    pointwise("ge", 2, kBool, 0, "a >= b", "a >= b",
+              [](In x, At) { return x[0] >= x[1] ? 1.0 : 0.0; }),
+    pointwise("eq", 2, kBool, 0, "a == b", "a == b",
+              [](In x, At) { return x[0] == x[1] ? 1.0 : 0.0; }),
+    pointwise("ne", 2, kBool, 0, "a != b", "a != b",
+              [](In x, At) { return x[0] != x[1] ? 1.0 : 0.0; }),
+    pointwise("isnan", 1, kBool, 0, "whether x is not a number", "a != a",
+              [](In x, At) { return std::isnan(x[0]) ? 1.0 : 0.0; }),
+    pointwise("isinf", 1, kBool, 0, "whether x is infinite", "is_infinite(a)",
+              [](In x, At) { return std::isinf(x[0]) ? 1.0 : 0.0; }),
+    pointwise("logical_and", 2, kBool, 0, "whether neither is 0", "a != $zero && b != $zero",
+              [](In x, At) { return x[0] != 0 && x[1] != 0 ? 1.0 : 0.0; }),
+    pointwise("logical_or", 2, kBool, 0, "whether one is not 0", "a != $zero || b != $zero",
+              [](In x, At) { return x[0] != 0 || x[1] != 0 ? 1.0 : 0.0; }),
+    pointwise("logical_xor", 2, kBool, 0, "whether one alone is not 0",
+              "(a != $zero) != (b != $zero)",
+              [](In x, At) { return (x[0] != 0) != (x[1] != 0) ? 1.0 : 0.0; }),
+    pointwise("logical_not", 1, kBool, 0, "whether x is 0", "a == $zero",
+              [](In x, At) { return x[0] == 0 ? 1.0 : 0.0; }),
+    pointwise("bitwise_and", 2, kBits, 0, "a & b, of integers", "a & b",
+              [](In x, At) { return double(whole(x[0]) & whole(x[1])); }),
+    pointwise("bitwise_or", 2, kBits, 0, "a | b, of integers", "a | b",
+              [](In x, At) { return double(whole(x[0]) | whole(x[1])); }),
+    pointwise("bitwise_xor", 2, kBits, 0, "a ^ b, of integers", "a ^ b",
+              [](In x, At) { return double(whole(x[0]) ^ whole(x[1])); }),
+    pointwise("bitwise_not", 1, kBits, 0, "~x, of integers", "$wrap(~a)",
+              [](In x, At) { return double(~whole(x[0])); }),
+    pointwise("bitwise_left_shift", 2, kBits, 0, "a << b, of integers; bits beyond the type go",
+              "$wrap(shift_left(a, b))",
+              [](In x, At) { return reference::shift_left(x[0], x[1]); }),
+    pointwise("bitwise_right_shift", 2, kBits, 0, "a >> b, of integers; the sign fills up",
+              "shift_right(a, b)", [](In x, At) { return reference::shift_right(x[0], x[1]); }),
+    OpRow{.name = "dropout",
+          .op_class = kPointwise,
+          .family = OpFamily::kDropout,
+          .max_outputs = 2,
+          .flops = 1,
+          .attributes = kP | kSeed | kSaveMask,
+          .summary = "zeroes a share p, scales the rest; the mask as a second output",
+          .device = "dropped($seed, $index, $limit) ? $zero : a * $kept",
+          .device_more = {"!dropped($seed, $index, $limit)"},
+          .factors = 0b01},
+};
+
+}  // namespace
+
+std::span<const OpRow> pointwise_ops() { return kRows; }
+
+}  // namespace fusecalc
