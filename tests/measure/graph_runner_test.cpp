@@ -147,7 +147,7 @@ TEST_CASE("an explicit group that analyze cannot launch is not measured, for the
   REQUIRE(result.fused.kernels.size() == 2);
   CHECK(!result.fused.kernels[0].observed.time);
   CHECK(result.fused.kernels[0].observed.reason ==
-        "\"rows\" (mean) cannot be generated: " + reason);
+        "not measured: \"rows\" (mean) cannot be generated: " + reason);
   CHECK(result.fused.kernels[1].observed.time);
   CHECK(result.fused.isolated.reason.find("no code for 1 of its 2 kernels") != std::string::npos);
   CHECK(result.unfused.isolated.time);
