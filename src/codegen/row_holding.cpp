@@ -45,23 +45,29 @@ std::uint64_t register_bytes(const KernelView& kernel, TensorId id) {
 std::vector<TensorId> find_held(const KernelView& kernel, std::uint64_t space, std::uint8_t last) {
   const OpGraph& graph = kernel.graph();
   std::vector<TensorId> held;
-  const auto add = [&](TensorId id, bool inside, std::uint8_t first) {
+  // `first` is the phase that a value is there for even if none of the kernel's ops reads it then.
+  const auto add = [&](TensorId id, std::uint8_t first) {
     // Packed types are read again: what is held on chip has whole bytes.
     if (graph.tensors[id].elements != space || is_packed(graph.tensors[id].type.dtype)) return;
-    std::uint8_t final = inside ? first : 0;
+    std::uint8_t final = 0;
     for (const OpId reader : graph.readers[id]) {
       if (!kernel.contains(reader)) continue;
       const Op& op = kernel.op(reader);
+      // What is read again is the first operand; a weight is read after the rows were.
       const bool again = !op.rows.empty() && op.passes > 1;
-      if (!inside) first = std::min(first, kernel.runs_in(reader));
-      final = std::max(final, again ? kernel.ready_in(reader) : kernel.runs_in(reader));
+      const bool weight = again && graph.tensors[op.operands[0].tensor].value != id;
+      const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.runs_in(reader);
+      first = std::min(first, weight ? last_use : kernel.runs_in(reader));
+      final = std::max(final, last_use);
     }
     if (final > first) held.push_back(id);
   };
-  for (const Phases::Use& use : kernel.phases().reads) add(use.value, false, last);
+  for (const Phases::Use& use : kernel.phases().reads) add(use.value, last);
   for (const OpId id : kernel.ops()) {
     for (const TensorId output : kernel.op(id).outputs) {
-      if (!kernel.is_row_result(output)) add(output, true, kernel.ready_in(id));
+      if (kernel.is_row_result(output)) continue;
+      const bool waits = graph.outline[id].moves() && !kernel.needed_outside(output);
+      add(output, waits ? last : kernel.ready_in(id));
     }
   }
   // From the last to the first, so that chains of ops are followed to their beginning.

@@ -122,10 +122,19 @@ void GraphBuilder::build_op(std::uint32_t position) {
   for (const TensorId output : op.outputs) graph_.tensors[output].producer = id;
   graph_.ops.push_back(std::move(op));
   apply_inplace(written, graph_.ops.back());
-  if (inference.inplace_input && written.inplace.empty()) {
-    const Op& stored = graph_.ops.back();
-    store_in({Part::kOutput, position, 0}, stored.outputs[0],
-             stored.operands[*inference.inplace_input].tensor, id);
+  if (inference.inplace_input) store_in_input(written, id, *inference.inplace_input);
+}
+
+// The result of an op that updates one of its inputs.
+void GraphBuilder::store_in_input(const WrittenOp& written, OpId id, std::size_t input) {
+  const Op& op = graph_.ops[id];
+  const TensorId home = op.operands[input].tensor;
+  if (written.inplace.empty()) {
+    store_in({Part::kOutput, op.position, 0}, op.outputs[0], home, id);
+  } else if (graph_.tensors[op.outputs[0]].storage != graph_.storage_of(home)) {
+    fail({Part::kInplace, op.position, 0},
+         fmt::format("{} updates {} in place; remove \"inplace\"", in_quotes(op.name),
+                     in_quotes(graph_.tensors[home].name)));
   }
 }
 
@@ -216,7 +225,8 @@ void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, T
   }
   set_type(id, std::move(type), place);
   op.outputs.push_back(id);
-  op.writes.push_back(graph_.tensors[id].elements);
+  const std::uint64_t elements = graph_.tensors[id].elements;
+  op.writes.push_back({.most = elements, .least = elements});
 }
 
 void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType type) {
@@ -278,7 +288,11 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
            not_of_op(name, "output", {written.outputs.begin(), written.outputs.end()}));
     }
     const auto i = static_cast<std::size_t>(output - written.outputs.begin());
-    op.writes[i] = std::min(elements, graph_.tensors[op.outputs[i]].elements);
+    // More elements than there are: some are written twice, maybe always the same ones.
+    const std::uint64_t all = graph_.tensors[op.outputs[i]].elements;
+    WrittenPart& part = op.writes[i];
+    part = {.most = std::min(elements, all),
+            .least = elements > all ? 0 : std::min(elements, part.least)};
   }
 }
 
@@ -301,6 +315,23 @@ void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
   }
 }
 
+// What is not overwritten keeps its bits and its place.
+void GraphBuilder::check_patch(const WrittenPlace& place, const Tensor& tensor,
+                               TensorId home) const {
+  const std::string& name = graph_.tensors[home].name;
+  if (tensor.type.dtype != graph_.tensors[home].type.dtype) {
+    fail(place, fmt::format("{} overwrites a part of {} in place, so its dtype must be {}, not {}",
+                            in_quotes(tensor.name), in_quotes(name),
+                            name_of(graph_.tensors[home].type.dtype), name_of(tensor.type.dtype)));
+  }
+  for (TensorId id = home; id != kNone; id = graph_.tensors[id].view_of) {
+    if (graph_.tensors[id].view_perm.empty()) continue;
+    fail(place, fmt::format("{} overwrites a part of {} in place, which is a view in another order "
+                            "than memory; copy it first",
+                            in_quotes(tensor.name), in_quotes(name)));
+  }
+}
+
 void GraphBuilder::store_in(const WrittenPlace& place, TensorId output, TensorId home,
                             OpId writer) {
   Tensor& tensor = graph_.tensors[output];
@@ -318,8 +349,9 @@ void GraphBuilder::store_in(const WrittenPlace& place, TensorId output, TensorId
   tensor.storage = graph_.tensors[value].storage;
   const Op& op = graph_.ops[writer];
   const auto i = std::ranges::find(op.outputs, output) - op.outputs.begin();
-  const bool partial = op.writes[static_cast<std::size_t>(i)] < tensor.elements;
-  if (partial) graph_.tensors[value].patched_by = writer;
+  if (op.writes[static_cast<std::size_t>(i)].least == tensor.elements) return;
+  check_patch(place, tensor, home);
+  graph_.tensors[value].patched_by = writer;
 }
 
 }  // namespace fusecalc

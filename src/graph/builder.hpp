@@ -104,6 +104,8 @@ class GraphBuilder {
   void apply_partial(const WrittenOp& written, Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
   void store_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
+  void store_in_input(const WrittenOp& written, OpId id, std::size_t input);
+  void check_patch(const WrittenPlace& place, const Tensor& tensor, TensorId home) const;
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
   void link_ops();

@@ -226,7 +226,10 @@ void infer_scatter(Inference& op) {
                                  op.describe(2), to_string(expected)));
   }
   op.reads[0] = 0;
-  op.partial_write = std::min(op.elements(0), op.elements(2));
+  // All indices may name the same row.
+  const std::uint64_t row = op.elements(1) == 0 ? 0 : op.elements(2) / op.elements(1);
+  op.partial_write = {.most = std::min(op.elements(0), op.elements(2)),
+                      .least = std::min(op.elements(0), row)};
   op.inplace_input = 0;
   op.work = op.elements(2);
   op.outputs.push_back({op.shape(0), op.dtype(0)});

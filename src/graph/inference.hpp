@@ -27,6 +27,14 @@ struct MatrixShape {
   std::uint64_t depth = 1;  // products summed for each element
 };
 
+// What an op writes of one of its outputs, in elements.
+struct WrittenPart {
+  std::uint64_t most = 0;
+  // Fewer where the op may write an element twice, such as a row that indices name again: the
+  // others may be left as they were.
+  std::uint64_t least = 0;
+};
+
 // What a rule refuses: the op as a whole, one of its inputs or one of its attributes.
 using RefusedPart = std::variant<std::monostate, std::size_t, Attribute>;
 
@@ -59,12 +67,12 @@ class Inference {
   OpClass op_class;
   std::uint8_t passes;
   std::vector<TensorType> outputs;
-  std::vector<std::uint64_t> reads;            // elements touched of each input
-  std::optional<std::uint64_t> partial_write;  // elements written of output 0, if not all
-  std::optional<std::size_t> inplace_input;    // output 0 is stored in this input's memory
-  std::optional<std::uint64_t> work;           // elements it loops over; default: output 0's
-  RowLayout rows;                              // reductions and normalisations
-  std::optional<MatrixShape> matrix;           // contractions
+  std::vector<std::uint64_t> reads;          // elements touched of each input
+  std::optional<WrittenPart> partial_write;  // of output 0, if not all of it is sure to be written
+  std::optional<std::size_t> inplace_input;  // output 0 is stored in this input's memory
+  std::optional<std::uint64_t> work;         // elements it loops over; default: output 0's
+  RowLayout rows;                            // reductions and normalisations
+  std::optional<MatrixShape> matrix;         // contractions
   bool collapses = false;  // the rows' results are reduced to one value, known after all rows
 
   // For the rules.

@@ -26,8 +26,8 @@ struct Tensor {
   TensorId value = kNone;               // the tensor below all views, or itself
   TensorId storage = kNone;  // whose memory holds it: in-place results share their input's
   OpId producer = kNone;     // none for a graph input
-  // The op that overwrites a part of it in place: a reader of that result needs the rest of this
-  // tensor in memory.
+  // The op that overwrites it in place, but maybe not all of it: a reader of that result needs the
+  // rest of this tensor in memory.
   OpId patched_by = kNone;
   bool output = false;  // an output of the graph
 };
@@ -48,8 +48,8 @@ struct Op {
   std::unique_ptr<const Attributes> attributes;  // never null; out of line, as they are rarely read
   std::vector<Operand> operands;
   std::vector<TensorId> outputs;
-  std::vector<std::uint64_t> writes;  // elements, per output
-  std::uint64_t work = 0;             // elements of the iteration space
+  std::vector<WrittenPart> writes;  // per output
+  std::uint64_t work = 0;           // elements of the iteration space
   std::uint64_t flops = 0;
   RowLayout rows;
   MatrixShape matrix;

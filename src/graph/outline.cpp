@@ -83,7 +83,8 @@ Outline::Outline(const OpGraph& graph) {
                           .output = tensor.output,
                           .elements = tensor.elements,
                           .bytes = tensor.bytes,
-                          .writes = op.writes[i]});
+                          .writes = op.writes[i].most,
+                          .left_alone = tensor.elements - op.writes[i].least});
     }
   }
   ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),

@@ -45,7 +45,8 @@ class Outline {
     bool output = false;
     std::uint64_t elements = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t writes = 0;  // elements
+    std::uint64_t writes = 0;      // elements, at most
+    std::uint64_t left_alone = 0;  // elements that the op may not write
   };
 
   struct OpFacts {

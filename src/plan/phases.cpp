@@ -19,7 +19,8 @@ std::uint64_t bit(std::uint64_t phase) { return std::uint64_t{1} << phase; }
 std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
   const std::uint64_t length = rows.row_length();
   if (rows.reduces_innermost() || rows.empty()) return length;
-  const std::uint64_t in_sector = std::max<std::uint64_t>(1, kSectorBytes / bytes_of(dtype, 1));
+  // Counted in pairs, because a packed element is half a byte.
+  const std::uint64_t in_sector = 2 * kSectorBytes / bytes_of(dtype, 2);
   std::uint64_t elements = length;
   const std::uint64_t columns = std::min(rows.axes.back().extent, in_sector);
   return checked_multiply(elements, columns) ? elements : kMaxCount;
@@ -169,48 +170,87 @@ bool PhaseFinder::needed_outside(TensorId output) const {
                         *std::ranges::find(results, output, &Outline::Result::tensor));
 }
 
-// Elements that ops of this kernel take from an op's first result although it does not write them:
-// it overwrites a part of a tensor in place, and the rest was there before.
+// Elements that ops of this kernel take from a result although its op may not write them: it
+// overwrites a part of a tensor in place, and the rest was there before.
 std::uint64_t PhaseFinder::kept_elements(const Outline::Result& result, std::uint64_t used_inside) {
-  if (result.storage == result.tensor) return 0;
-  return used_inside - std::min(used_inside, result.writes);
+  return result.storage == result.tensor ? 0 : std::min(used_inside, result.left_alone);
+}
+
+// The same of the results of the op at this place that lie in this memory.
+std::uint64_t PhaseFinder::kept_elements(std::size_t place, TensorId storage) const {
+  std::uint64_t kept = 0;
+  std::uint32_t made = first_made_[place];
+  for (const Outline::Result& result : outline_.results_of(kernel_[place])) {
+    const std::uint64_t used_inside = demands_[made++].elements;
+    if (result.storage == storage) kept = std::max(kept, kept_elements(result, used_inside));
+  }
+  return kept;
+}
+
+// What the op at this place is needed for: the sum of what its readers need of each result.
+PhaseFinder::OpDemand PhaseFinder::demand_on(std::size_t place) {
+  OpDemand demand;
+  bool any = false;
+  std::uint64_t earliest = 0;  // the first phase that needs a result that is not full-size
+  const std::span<const Outline::Result> results = outline_.results_of(kernel_[place]);
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const Outline::Result& result = results[k];
+    Demand& needed = demands_[first_made_[place] + k];
+    demand.keeps = demand.keeps || kept_elements(result, needed.elements) > 0;
+    if (needed_outside(place, result)) {
+      ++phases_.written[place];
+      needed.phases |= bit(phases_.ready_in[place]);
+      demand.elements = kMaxCount;
+    }
+    if (needed.phases == 0) continue;
+    any = true;
+    // All of a result needs all that its op reads, however small the result is.
+    const bool all = needed.elements >= result.elements;
+    demand.elements = std::max(demand.elements, all ? kMaxCount : needed.elements);
+    if (is_full(result.elements)) {
+      demand.phases |= needed.phases;
+    } else {
+      const std::uint64_t first = needed.phases & (~needed.phases + 1);
+      earliest = earliest == 0 ? first : std::min(earliest, first);
+    }
+  }
+  // A small result is computed along with a full-size one, and kept.
+  const bool in_time = (demand.phases & (2 * earliest - 1)) != 0;
+  if (demand.phases != 0 && !in_time) demand.phases |= earliest;
+  // Results that nobody needs are computed all the same.
+  if (!any) demand.elements = kMaxCount;
+  return demand;
 }
 
 void PhaseFinder::run_backward(const Kernel& kernel) {
-  needed_in_.assign(kernel.size(), 0);
-  demanded_.assign(kernel.size(), 0);
+  demands_.assign(made_.size(), {});
   phases_.written.assign(kernel.size(), 0);
   for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
-    const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
-    const Outline::Result& first = results.front();
-    std::uint64_t demanded = demanded_[i];
-    const std::uint64_t kept = kept_elements(first, demanded);
-    phases_.written[i] = static_cast<std::uint8_t>(std::ranges::count_if(
-        results, [&](const Outline::Result& result) { return needed_outside(i, result); }));
-    if (phases_.written[i] > 0) {
-      needed_in_[i] |= bit(phases_.ready_in[i]);
-      demanded = first.elements;
-    }
-    // A result that nobody needs is computed all the same.
-    if (needed_in_[i] == 0) demanded = first.elements;
+    const OpDemand demand = demand_on(i);
+    // Full-size values are computed anew in each phase that needs them; results of rows are kept.
     std::uint64_t needed = bit(phases_.runs_in[i]);
-    // Full-size values are recomputed in each phase that needs them; results of rows are kept.
-    if (facts.moves() && is_full(first.elements) && needed_in_[i] != 0) needed = needed_in_[i];
-    if (facts.reduces() && facts.passes > 1) needed |= needed_in_[i] | bit(phases_.ready_in[i]);
-    const bool part = facts.moves() && demanded < first.elements;
-    for (const Edge& edge : edges_of(i)) {
+    if (facts.moves() && demand.phases != 0) needed = demand.phases;
+    const bool twice = facts.reduces() && facts.passes > 1;
+    const std::uint64_t after_rows = demand.phases | bit(phases_.ready_in[i]);
+    const std::span<const Edge> edges = edges_of(i);
+    for (const Edge& edge : edges) {
       const Outline::Input& input = *edge.input;
-      std::uint64_t touched = part ? std::min(input.touched, demanded) : input.touched;
-      if (kept > 0 && input.storage == first.storage) touched = std::max(touched, kept);
+      std::uint64_t touched = input.touched;
+      if (facts.moves()) touched = std::min(touched, demand.elements);
+      if (demand.keeps) touched = std::max(touched, kept_elements(i, input.storage));
+      std::uint64_t phases = needed;
+      // The rows are read before and after they are reduced, their weights only after.
+      if (twice) phases = (&edge == edges.data() ? needed : 0) | after_rows;
       if (!edge.inside()) {
-        add_read(edge, touched, needed);
+        add_read(edge, touched, phases);
         continue;
       }
-      needed_in_[edge.maker] |= needed;
-      std::uint64_t& sum = demanded_[edge.maker];
-      sum =
-          sum > input.elements - std::min(touched, input.elements) ? input.elements : sum + touched;
+      Demand& sum = demands_[edge.value];
+      sum.phases |= phases;
+      sum.elements = sum.elements > input.elements - std::min(touched, input.elements)
+                         ? input.elements
+                         : sum.elements + touched;
     }
   }
 }
@@ -230,13 +270,15 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     const bool twice = facts.reduces() && facts.passes > 1;
     const std::uint8_t last = twice ? phases_.ready_in[i] : phases_.runs_in[i];
-    for (const Edge& edge : edges_of(i)) {
+    const std::span<const Edge> edges = edges_of(i);
+    for (const Edge& edge : edges) {
+      const bool weight = twice && &edge != edges.data();
       if (!is_full(edge.input->elements)) continue;
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
       PhaseRange& range = edge.inside() ? made_ranges_[edge.value] : read_ranges_[edge.value];
-      range.first = std::min(range.first, phases_.runs_in[i]);
+      range.first = std::min(range.first, weight ? last : phases_.runs_in[i]);
       range.last = std::max(range.last, last);
     }
   }
@@ -263,7 +305,10 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     std::uint32_t made = first_made_[i];
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
-      hold(result.dtype, phases_.ready_in[i], made_ranges_[made++].last);
+      const PhaseRange& range = made_ranges_[made++];
+      // What can be computed in any phase is first computed where it is first read or written.
+      const bool waits = outline_[kernel[i]].moves() && !needed_outside(i, result);
+      hold(result.dtype, waits ? range.first : phases_.ready_in[i], range.last);
     }
   }
   phases_.held_bytes = *std::ranges::max_element(held);

@@ -110,7 +110,20 @@ class PhaseFinder {
   Edge edge_of(const Outline::Input& input, std::uint32_t reader);
   void add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in);
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
+  std::uint64_t kept_elements(std::size_t place, TensorId storage) const;
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
+
+  // What readers inside of the kernel need of a value: in which phases, and how many elements.
+  struct Demand {
+    std::uint64_t phases = 0;
+    std::uint64_t elements = 0;
+  };
+  // What is needed of an op: the phases of its full-size results, and the elements that its inputs
+  // serve, those of the result with the largest demand; kMaxCount for all.
+  struct OpDemand : Demand {
+    bool keeps = false;  // its readers need elements that it may leave as they were
+  };
+  OpDemand demand_on(std::size_t place);
 
   // An index into the kernel; valid if the stamp is the current one.
   struct Slot {
@@ -143,10 +156,8 @@ class PhaseFinder {
   Kernel kernel_;       // the last one resolved
   bool known_ = false;  // whether its phases are
   Phases phases_;
-  std::uint64_t space_ = 0;  // elements of the rows together
-  // Per op of the kernel: phases in which its result is needed, and how many of its elements.
-  std::vector<std::uint64_t> needed_in_;
-  std::vector<std::uint64_t> demanded_;
+  std::uint64_t space_ = 0;                 // elements of the rows together
+  std::vector<Demand> demands_;             // parallel to made_
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
   std::vector<PhaseRange> read_ranges_;     // parallel to phases_.reads
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
