@@ -11,6 +11,7 @@
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
 #include "plan/capability.hpp"
+#include "plan/overwrites.hpp"
 
 namespace fusecalc {
 namespace {
@@ -36,6 +37,7 @@ class Check {
     if (kernel_.size() < 2) return {};
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
     if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
+    if (const Verdict safe = check_overwrites(*resolved_, kernel_); !safe.legal()) return safe;
     return rules_.launchable ? check_limits(*resolved_, kernel_, rules_.on_chip_bytes) : Verdict{};
   }
 
@@ -44,6 +46,7 @@ class Check {
     resolved_ = finder_.resolve(kernel_);
     const Verdict limits = check_limits(*resolved_, kernel_, rules_.on_chip_bytes);
     if (!limits.legal()) return limits;
+    if (const Verdict safe = check_overwrites(*resolved_, kernel_); !safe.legal()) return safe;
     // A single op breaks no rule of fusion.
     return kernel_.size() < 2 ? Verdict{} : check_fusion();
   }

@@ -12,7 +12,7 @@ namespace fusecalc {
 namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 34> kReasons = {
+constexpr std::array<std::string_view, 36> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -43,6 +43,8 @@ constexpr std::array<std::string_view, 34> kReasons = {
     "our runner has no kernel for {0}",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
+    "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",
+    "{1} overwrites memory in place that other threads of {0} may not have read yet",
     "nothing uses the result of {0}",
     "{0} computes attention on integers; our runner does so in floating point only",
     "the heads of {0} do not fit on chip",

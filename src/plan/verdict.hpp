@@ -39,6 +39,8 @@ enum class Obstacle : std::uint8_t {
   kNoKernel,
   kEmpty,
   kPacked,
+  kBeforeScatter,
+  kOverwritten,
   kUnneeded,
   kIntegerAttention,
   kHeads,

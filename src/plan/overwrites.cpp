@@ -1,0 +1,108 @@
+#include "plan/overwrites.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace fusecalc {
+namespace {
+
+using Edge = ResolvedKernel::Edge;
+
+// One result of the kernel that is stored in memory which existed before.
+class OverwriteCheck {
+ public:
+  OverwriteCheck(const ResolvedKernel& resolved, const Kernel& kernel, std::size_t place,
+                 const Outline::Result& result)
+      : resolved_(resolved),
+        outline_(resolved.graph().outline),
+        kernel_(kernel),
+        phases_(resolved.phases()),
+        place_(place),
+        result_(result) {}
+
+  Verdict run() const {
+    return facts(place_).access == Access::kScatter ? check_scatter() : check_in_place();
+  }
+
+ private:
+  const Outline::OpFacts& facts(std::size_t place) const { return outline_[kernel_[place]]; }
+
+  bool reads_memory(const Edge& edge) const {
+    return !edge.inside() && edge.input->storage == result_.storage && edge.input->touched > 0;
+  }
+
+  // Which rows it writes is known only when it runs: nothing else may use the memory.
+  Verdict check_scatter() const {
+    const Edge& table = resolved_.edges_of(place_).front();
+    if (table.inside()) return {Obstacle::kBeforeScatter, kernel_[table.maker], kernel_[place_]};
+    for (std::size_t i = 0; i < kernel_.size(); ++i) {
+      if (std::ranges::any_of(resolved_.edges_of(i),
+                              [&](const Edge& edge) { return reads_memory(edge); })) {
+        return {Obstacle::kOverwritten, kernel_[i], kernel_[place_]};
+      }
+    }
+    return {};
+  }
+
+  Verdict check_in_place() const {
+    // Whether each op computes elements out of those that it reads from the memory.
+    std::vector<bool> follows(kernel_.size());
+    for (std::size_t i = 0; i < kernel_.size(); ++i) {
+      for (const Edge& edge : resolved_.edges_of(i)) {
+        const bool through = edge.inside() && follows[edge.maker];
+        if (!through && !reads_memory(edge)) continue;
+        if (!in_step(i, edge)) return {Obstacle::kOverwritten, kernel_[i], kernel_[place_]};
+        // Results of rows are known after all threads of the row have read it.
+        follows[i] = !facts(i).reduces() || facts(i).op_class == OpClass::kNormalise;
+      }
+      const bool other = follows[i] && i != place_ && phases_.written[i] > 0;
+      if (other && (!is_full() || phases_.ready_in[i] > phases_.ready_in[place_])) {
+        return {Obstacle::kOverwritten, kernel_[i], kernel_[place_]};
+      }
+    }
+    return {};
+  }
+
+  // Whether the op at this place reads each element where it computes the same element, before the
+  // result is written.
+  bool in_step(std::size_t place, const Edge& edge) const {
+    const Outline::OpFacts& reader = facts(place);
+    const bool same_place = reader.access == Access::kSame && !reader.contracts() &&
+                            !edge.input->reordered && edge.input->elements == result_.elements &&
+                            (reader.reduces() || reader.work == result_.elements);
+    const bool twice = reader.reduces() && reader.passes > 1;
+    const std::uint8_t last = twice ? phases_.ready_in[place] : phases_.runs_in[place];
+    return same_place && last <= phases_.ready_in[place_];
+  }
+
+  // Results of this size are stored together, once all of them are computed.
+  bool is_full() const {
+    std::uint64_t most = phases_.rows.rows() * phases_.rows.row_length();
+    for (std::size_t i = 0; i < kernel_.size(); ++i) {
+      if (phases_.rows.empty() && phases_.written[i] > 0) most = std::max(most, facts(i).work);
+    }
+    return result_.elements >= most;
+  }
+
+  const ResolvedKernel& resolved_;
+  const Outline& outline_;
+  const Kernel& kernel_;
+  const Phases& phases_;
+  const std::size_t place_;
+  const Outline::Result& result_;
+};
+
+}  // namespace
+
+Verdict check_overwrites(const ResolvedKernel& resolved, const Kernel& kernel) {
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    for (const Outline::Result& result : resolved.graph().outline.results_of(kernel[i])) {
+      if (result.storage == result.tensor || !resolved.needed_outside(i, result)) continue;
+      const Verdict verdict = OverwriteCheck(resolved, kernel, i, result).run();
+      if (!verdict.legal()) return verdict;
+    }
+  }
+  return {};
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "plan/legality.hpp"
+
+namespace fusecalc {
+
+// Whether a kernel overwrites memory in place (in-place results, scatter_update) that it also reads
+// or writes at other elements or in a later phase. Blocks run in no order, so an element could be
+// overwritten before it is read; and rows that a scatter writes could be lost to the op that fills
+// the tensor. What the same thread reads before it writes the same element is fine.
+Verdict check_overwrites(const ResolvedKernel& resolved, const Kernel& kernel);
+
+}  // namespace fusecalc
