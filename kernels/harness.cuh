@@ -83,13 +83,15 @@ __device__ unsigned random_nibble(u64 seed, u64 i, int kind, double low, double 
   return kind == kFloat4E2m1 ? narrow_float((float)real, 2, 1) : (unsigned)(int)floor(real) & 15u;
 }
 
-// `elements` counts what is stored whole: bytes, where a type has 4 bits.
+// `elements` counts what is stored whole: bytes, where a type has 4 bits. Draws repeat after
+// `period` elements, if that is not 0.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed) {
+    fill(void* buffer, u64 elements, int kind, double low, double high, u64 seed, u64 period) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < elements; i += stride) {
-    const u64 bits = random_bits(seed, i);
-    const double real = random_real(seed, i, low, high);
+    const u64 draw = period == 0 ? i : i % period;
+    const u64 bits = random_bits(seed, draw);
+    const double real = random_real(seed, draw, low, high);
     switch (kind) {
       case kBits64: ((u64*)buffer)[i] = bits; break;
       case kBits8: ((unsigned char*)buffer)[i] = (unsigned char)bits; break;
@@ -108,11 +110,14 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       case kBool: ((unsigned char*)buffer)[i] = (unsigned char)(bits >> 63); break;
       case kFloat4E2m1:
       case kInt4:
-      case kUint4:  // elements 2i and 2i + 1, the first in the low half
+      case kUint4: {  // elements 2i and 2i + 1, the first in the low half
+        const u64 first = period == 0 ? 2 * i : 2 * i % period;
+        const u64 second = period == 0 ? 2 * i + 1 : (2 * i + 1) % period;
         ((unsigned char*)buffer)[i] =
-            (unsigned char)(random_nibble(seed, 2 * i, kind, low, high) |
-                            random_nibble(seed, 2 * i + 1, kind, low, high) << 4);
+            (unsigned char)(random_nibble(seed, first, kind, low, high) |
+                            random_nibble(seed, second, kind, low, high) << 4);
         break;
+      }
     }
   }
 }

@@ -51,12 +51,12 @@ void CudaBackend::fill(const Buffer& buffer, const RandomFill& fill) {
   const std::uint64_t blocks =
       std::min<std::uint64_t>((elements + kHarnessThreads - 1) / kHarnessThreads,
                               std::uint64_t{32} * device().multiprocessors);
-  launch(
-      {.kernel = fill_kernel_,
-       .grid = {static_cast<unsigned>(blocks)},
-       .block = {kHarnessThreads},
-       .shared_bytes = 0,
-       .arguments = {BufferAt{buffer}, elements, element.number, fill.low, fill.high, fill.seed}});
+  launch({.kernel = fill_kernel_,
+          .grid = {static_cast<unsigned>(blocks)},
+          .block = {kHarnessThreads},
+          .shared_bytes = 0,
+          .arguments = {BufferAt{buffer}, elements, element.number, fill.low, fill.high, fill.seed,
+                        fill.period}});
 }
 
 Difference CudaBackend::compare(const BufferAt& a, const BufferAt& b, DType dtype,

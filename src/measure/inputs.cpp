@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/random_bits.hpp"
+#include "measure/repeated_rows.hpp"
 #include "reference/element.hpp"
 
 namespace fusecalc {
@@ -14,7 +15,7 @@ namespace {
 // The requirements of the ops on an input tensor.
 struct Use {
   std::optional<std::uint64_t> rows;  // for indices: the number of rows that they choose from
-  bool scattered = false;             // by scatter_update: no row twice
+  bool scattered = false;             // by scatter_update
   std::uint64_t depth = 1;            // for weights: terms of a contraction
 };
 
@@ -86,18 +87,19 @@ class Uses {
   std::vector<Use> uses_;
 };
 
-// Distinct rows in pseudo-random order: a step that is coprime to the number of rows. If there are
-// more indices than rows, some are equal.
-std::vector<std::byte> distinct_rows(DType dtype, std::uint64_t count, std::uint64_t rows,
-                                     std::uint64_t seed) {
+// Distinct rows in pseudo-random order: a step that is coprime to the number of rows. After
+// `period` of them, if that is not 0, or if there are more indices than rows, they repeat.
+std::vector<std::byte> scattered_rows(DType dtype, std::uint64_t count, std::uint64_t rows,
+                                      std::uint64_t period, std::uint64_t seed) {
   std::vector<std::int64_t> values(count);
   if (rows > 0) {
     std::uint64_t step = random_bits(seed, 0) % rows | 1U;
     while (std::gcd(step, rows) != 1) ++step;
     step %= rows;
     std::uint64_t row = random_bits(seed, 1) % rows;
-    for (std::int64_t& value : values) {
-      value = static_cast<std::int64_t>(row);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const bool repeats = period != 0 && i >= period;
+      values[i] = repeats ? values[i - period] : static_cast<std::int64_t>(row);
       row = row < rows - step ? row + step : row - (rows - step);
     }
   }
@@ -109,9 +111,9 @@ double weight_range(std::uint64_t depth) {
   return std::exp2(std::floor(std::log2(std::sqrt(3 / static_cast<double>(depth)))));
 }
 
-InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
+InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t period, std::uint64_t seed) {
   const DType dtype = tensor.type.dtype;
-  InputData data{.fill = {.dtype = dtype, .low = -1, .high = 1, .seed = seed}};
+  InputData data{.fill = {.dtype = dtype, .low = -1, .high = 1, .seed = seed, .period = period}};
   const Precision& precision = precision_of(dtype);
   if (use.rows) {
     // Limited to the indices that the dtype can represent.
@@ -119,7 +121,7 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t seed) {
     const std::uint64_t rows = std::min(*use.rows, most);
     data.fill.low = 0;
     data.fill.high = static_cast<double>(rows);
-    if (use.scattered) data.data = distinct_rows(dtype, tensor.elements, rows, seed);
+    if (use.scattered) data.data = scattered_rows(dtype, tensor.elements, rows, period, seed);
     return data;
   }
   if (!is_float(dtype)) {
@@ -246,10 +248,14 @@ std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed) 
 std::vector<GraphInput> random_inputs(const OpGraph& graph, const GraphPart& part,
                                       std::uint64_t seed) {
   const Uses uses(graph, part);
+  const Periods periods = find_periods(graph, part);
   std::vector<GraphInput> inputs;
   for (const TensorId id : part.given) {
     const std::uint64_t own_seed = random_bits(seed, id);
-    inputs.push_back({.tensor = id, .data = data_for(graph.tensor(id), uses.of(id), own_seed)});
+    const auto found = periods.find(id);
+    const std::uint64_t period = found == periods.end() ? 0 : found->second;
+    inputs.push_back(
+        {.tensor = id, .data = data_for(graph.tensor(id), uses.of(id), period, own_seed)});
   }
   keep_finite(Trial(graph, part.results), inputs);
   return inputs;

@@ -18,7 +18,8 @@ namespace fusecalc {
 // needed, or all if there are many. Integers are small, bools are random.
 //
 // Indices are uniform over the rows that they choose from. Those of scatter_update are given as
-// data: all distinct, because the result of writing a row twice is undefined.
+// data: distinct where there are fewer than rows, else with rows that are named twice and rows that
+// are not named (repeated_rows.hpp).
 std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed);
 
 // A part of a graph that is run and checked on its own: from data in `given`, which may be

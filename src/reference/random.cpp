@@ -10,7 +10,8 @@ namespace fusecalc {
 
 double random_value(const RandomFill& fill, std::uint64_t element) {
   assert(fill.dtype.has_value());
-  const std::uint64_t bits = random_bits(fill.seed, element);
+  const std::uint64_t draw = fill.period == 0 ? element : element % fill.period;
+  const std::uint64_t bits = random_bits(fill.seed, draw);
   if (fill.dtype == DType::kBool) return static_cast<double>(bits >> 63U);
   const double unit = static_cast<double>(bits >> 11U) * 0x1p-53;
   const double real = std::fma(fill.high - fill.low, unit, fill.low);

@@ -16,6 +16,7 @@ struct RandomFill {
   double low = 0;
   double high = 1;
   std::uint64_t seed = 0;
+  std::uint64_t period = 0;  // element i + period equals element i; 0: none repeats
 };
 
 // What element i of a buffer holds once GpuBackend::fill() has filled it; the fill must have a

@@ -1,7 +1,10 @@
 // Movement ops whose source depends on the position or on indices. Nothing is rounded.
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "reference/steps.hpp"
 
@@ -34,11 +37,12 @@ class MovementStep : public EvaluationStep {
         add_to_request(from, ranges_of(elements));
       }
     }
+    request_others();
   }
 
   void compute() override {
     Samples& results = *wanted();
-    bool all_exact = true;
+    bool all_exact = others_.empty();
     for (Request r = 0; r < results.ranges().size(); ++r) all_exact = all_exact && exact(r);
     // An output may be declared to be narrower than what is moved.
     const DType moved_type = value_type();
@@ -54,6 +58,8 @@ class MovementStep : public EvaluationStep {
         for (std::size_t k = 0; k < moved.size(); ++k) moved[k][lane] = in[k];
       }
       for (std::size_t k = 0; k < moved.size(); ++k) {
+        const auto others = others_.find({range, k});
+        if (others != others_.end()) spread(moved[k], others->second);
         store(0, range, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
       }
     }
@@ -63,6 +69,8 @@ class MovementStep : public EvaluationStep {
   // Evaluates what source_of() depends on.
   virtual void prepare() {}
   virtual Source source_of(std::uint64_t element) const = 0;
+  // Elements of operand 2 any of which may be there instead.
+  virtual std::vector<std::uint64_t> others_of(std::uint64_t /*element*/) const { return {}; }
   virtual DType value_type() const { return operand(0).type.dtype; }
 
   // The axis that a single-axis attribute names.
@@ -71,6 +79,33 @@ class MovementStep : public EvaluationStep {
     return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
                                                 : written);
   }
+
+ private:
+  void request_others() {
+    const std::span<const StridedRange> ranges = wanted()->ranges();
+    for (std::uint32_t range = 0; range < ranges.size(); ++range) {
+      for (std::uint64_t k = 0; k < ranges[range].count; ++k) {
+        const auto others = others_of(ranges[range].first + k * ranges[range].step);
+        if (!others.empty()) others_[{range, k}] = request(2, ranges_of(others));
+      }
+    }
+  }
+
+  // Every other lane takes the value that is farthest from the expected one, so that the error that
+  // the lanes estimate covers all of them.
+  void spread(Lanes& lanes, Request others) {
+    std::vector<double> scratch;
+    const std::span<const double> exact = values(others, 0, scratch);
+    std::size_t farthest = 0;
+    for (std::size_t i = 1; i < exact.size(); ++i) {
+      if (std::abs(exact[i] - lanes[0]) > std::abs(exact[farthest] - lanes[0])) farthest = i;
+    }
+    for (std::size_t lane = 1; lane < kLanes; lane += 2) {
+      lanes[lane] = values(others, lane, scratch)[farthest];
+    }
+  }
+
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Request> others_;
 };
 
 class ConcatStep final : public MovementStep {
@@ -152,6 +187,8 @@ class GatherStep final : public MovementStep {
   std::unordered_map<std::uint64_t, std::uint64_t> row_at_;
 };
 
+// Which of several updates of a row remains is undefined: the reference expects the last, within an
+// error that allows any of them.
 class ScatterStep final : public MovementStep {
  public:
   ScatterStep(Evaluation& evaluation, const Op& op)
@@ -163,18 +200,33 @@ class ScatterStep final : public MovementStep {
     std::vector<std::uint64_t> all(table_.indices);
     for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
     const auto rows = evaluation().indices(op().operands[1].tensor, all, table_.rows);
-    for (std::uint64_t i = 0; i < all.size(); ++i) update_of_[rows[i]] = i;
+    for (std::uint64_t i = 0; i < all.size(); ++i) updates_of_[rows[i]].push_back(i);
   }
 
   Source source_of(std::uint64_t element) const override {
-    const auto update = update_of_.find(element / table_.inner % table_.rows);
-    if (update == update_of_.end()) return {0, element};
+    const auto updates = updates_of_.find(element / table_.inner % table_.rows);
+    if (updates == updates_of_.end()) return {0, element};
+    return {2, element_of(updates->second.back(), element)};
+  }
+
+  std::vector<std::uint64_t> others_of(std::uint64_t element) const override {
+    const auto updates = updates_of_.find(element / table_.inner % table_.rows);
+    std::vector<std::uint64_t> others;
+    if (updates == updates_of_.end()) return others;
+    for (std::size_t i = 0; i + 1 < updates->second.size(); ++i) {
+      others.push_back(element_of(updates->second[i], element));
+    }
+    return others;
+  }
+
+  // The element of an update that goes to an element of the table.
+  std::uint64_t element_of(std::uint64_t update, std::uint64_t element) const {
     const std::uint64_t outer = element / table_.inner / table_.rows;
-    return {2, (outer * table_.indices + update->second) * table_.inner + element % table_.inner};
+    return (outer * table_.indices + update) * table_.inner + element % table_.inner;
   }
 
   Table table_;
-  std::unordered_map<std::uint64_t, std::uint64_t> update_of_;  // by row: the last index wins
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> updates_of_;  // by row
 };
 
 }  // namespace

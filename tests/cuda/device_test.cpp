@@ -116,11 +116,14 @@ TEST_CASE("every element of a fill is what the host says it is") {
       CAPTURE(name_of(dtype));
       CAPTURE(high);
       const DeviceBuffer buffer(gpu, bytes_of(dtype, kElements));
-      const RandomFill fill{.dtype = dtype, .low = low, .high = high, .seed = 77};
-      gpu.fill(buffer, fill);
-      const std::vector<std::byte> bytes = contents(gpu, buffer);
-      for (std::uint64_t i = 0; i < kElements; ++i) {
-        REQUIRE(decode(dtype, bytes, i) == random_value(fill, i));
+      for (const std::uint64_t period : {0U, 999U}) {
+        const RandomFill fill{
+            .dtype = dtype, .low = low, .high = high, .seed = 77, .period = period};
+        gpu.fill(buffer, fill);
+        const std::vector<std::byte> bytes = contents(gpu, buffer);
+        for (std::uint64_t i = 0; i < kElements; ++i) {
+          REQUIRE(decode(dtype, bytes, i) == random_value(fill, i));
+        }
       }
     }
   }

@@ -75,8 +75,8 @@ TEST_CASE("indices stay among their rows, through views and casts") {
   check_range(graph, inputs, "target", 0, 21);
 }
 
-TEST_CASE("scattered rows are all different") {
-  for (const unsigned rows : {7U, 12U, 64U, 1000U}) {
+TEST_CASE("fewer scattered rows than the table has are all different") {
+  for (const unsigned rows : {8U, 12U, 64U, 1000U}) {
     const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
       "tensors": {"x": {"shape": ["R", 2]}, "i": {"shape": [7], "dtype": "i32"},
                   "r": {"shape": [7, 2]}},
@@ -94,6 +94,52 @@ TEST_CASE("scattered rows are all different") {
       }
       CHECK(seen.size() == 7);
     }
+  }
+}
+
+TEST_CASE(
+    "as many scattered rows as the table has repeat, with equal updates, and leave rows out") {
+  const auto graph = [](unsigned count, std::string_view updates) {
+    return graph_of(R"({"format": "fusecalc.ops/1", "dims": {"N": 1},
+      "tensors": {"x": {"shape": [800, 4]}, "i": {"shape": ["N"], "dtype": "i32"},
+                  "r": {"shape": ["N", 4]}, "s": {"shape": ["N", 4]}, "w": {"shape": [4]}},
+      "ops": [{"op": "relu", "inputs": ["x"], "output": "h"}, )" +
+                        std::string(updates) + R"(,
+              {"op": "scatter_update", "inputs": ["h", "i", "u"], "output": "y"}]})",
+                    {{"N", count}});
+  };
+  const char* const by_element = R"({"op": "mul", "inputs": ["r", "s"], "output": "m"},
+                                    {"op": "add", "inputs": ["m", 1], "output": "u"})";
+  for (const unsigned count : {800U, 2000U}) {
+    CAPTURE(count);
+    const OpGraph made = graph(count, by_element);
+    const auto inputs = random_inputs(made, 1);
+    const InputData& indices = input_called(made, inputs, "i");
+    std::set<double> named;
+    for (std::uint64_t k = 0; k < count; ++k) {
+      CHECK(indices.value(k) < 800);
+      named.insert(indices.value(k));
+      if (k < 797) continue;
+      CHECK(indices.value(k) == indices.value(k - 797));
+      for (const char* const name : {"r", "s"}) {
+        const InputData& update = input_called(made, inputs, name);
+        CHECK(update.value(4 * k) == update.value(4 * (k - 797)));
+        CHECK(update.value(4 * k + 3) == update.value(4 * (k - 797) + 3));
+      }
+    }
+    CHECK(named.size() == 797);  // 3 rows of 800 are left alone
+  }
+  // Updates that do not repeat with their sources: every row is named once.
+  for (const char* const other : {R"({"op": "add", "inputs": ["r", "w"], "output": "u"})",
+                                  R"({"op": "softmax", "inputs": ["r"], "output": "u"})",
+                                  R"({"op": "dropout", "inputs": ["r"], "output": "u"})"}) {
+    CAPTURE(other);
+    const OpGraph made = graph(800, other);
+    const auto inputs = random_inputs(made, 1);
+    std::set<double> named;
+    for (std::uint64_t k = 0; k < 800; ++k) named.insert(input_called(made, inputs, "i").value(k));
+    CHECK(named.size() == 800);
+    CHECK(input_called(made, inputs, "r").fill.period == 0);
   }
 }
 

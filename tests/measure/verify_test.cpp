@@ -245,6 +245,55 @@ TEST_CASE("half of the samples of a scatter are in rows that it writes") {
   CHECK_FALSE(bench.check().ok);
 }
 
+TEST_CASE("of several updates of one row any may remain, and nothing else") {
+  // 12 indices name 5 rows; the updates are transposed, so no two are equal.
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"t": {"shape": [5, 3]}, "at": {"shape": [12], "dtype": "i64"},
+                "u": {"shape": [3, 12]}},
+    "ops": [{"op": "transpose", "inputs": ["u"], "output": "n"},
+            {"op": "scatter_update", "inputs": ["t", "at", "n"], "output": "y"}]})");
+  const auto input = [&](std::string_view name) {
+    return std::ranges::find_if(bench.inputs, [&](const GraphInput& given) {
+      return bench.graph.tensor(given.tensor).name == name;
+    });
+  };
+  CHECK(bench.check().ok);
+  const auto row = static_cast<std::uint64_t>(input("at")->data.value(0));
+  for (std::uint64_t update = 0; update < 12; ++update) {
+    if (static_cast<std::uint64_t>(input("at")->data.value(update)) != row) continue;
+    for (std::uint64_t column = 0; column < 3; ++column) {
+      bench.set("y", row * 3 + column, input("u")->data.value(column * 12 + update));
+    }
+    CHECK(bench.check().ok);
+  }
+  for (std::uint64_t column = 0; column < 3; ++column) bench.set("y", row * 3 + column, 70);
+  CHECK_FALSE(bench.check().ok);
+}
+
+TEST_CASE("a row that a scatter leaves alone is compared with the other plan") {
+  Bench bench(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [1000, 3]}, "at": {"shape": [1000], "dtype": "i64"},
+                "u": {"shape": [1000, 3]}},
+    "ops": [{"op": "neg", "inputs": ["x"], "output": "h"},
+            {"op": "scatter_update", "inputs": ["h", "at", "u"], "output": "y"}]})");
+  const auto at = std::ranges::find_if(bench.inputs, [&](const GraphInput& given) {
+    return bench.graph.tensor(given.tensor).name == "at";
+  });
+  std::vector<bool> named(1000, false);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    named[static_cast<std::uint64_t>(at->data.value(i))] = true;
+  }
+  const auto row = static_cast<std::uint64_t>(std::ranges::find(named, false) - named.begin());
+  REQUIRE(row < 1000);
+  const auto others = bench.outputs();
+  const auto compared = [&] {
+    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
+  };
+  CHECK(compared().ok);
+  bench.set("y", row * 3, kNan);  // as if nothing had written it
+  CHECK_FALSE(compared().ok);
+}
+
 TEST_CASE("at a discontinuity another number is accepted, but not NaN") {
   // Whether x + 1 - 1 is below x is up to roundings; what follows from it may be either.
   Bench bench(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [1000]}},

@@ -128,6 +128,16 @@ TEST_CASE("movement: gathered, scattered, cut and joined") {
   CHECK(given.values("u") == Values{9, 10, 3, 4, 7, 8});
 }
 
+TEST_CASE("of several updates of one row the last remains") {
+  const Given given(
+      R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [3, 2]}, "i": {"shape": [4], "dtype": "i64"},
+                "r": {"shape": [4, 2]}},
+    "ops": [{"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "u"}]})",
+      {{"x", {1, 2, 3, 4, 5, 6}}, {"i", {2, 0, 2, 2}}, {"r", {10, 11, 12, 13, 14, 15, 16, 17}}});
+  CHECK(given.values("u") == Values{12, 13, 3, 4, 16, 17});
+}
+
 TEST_CASE("products, windows and attention") {
   const Given given(R"({"format": "fusecalc.ops/1",
     "tensors": {"a": {"shape": [2, 2]}, "w": {"shape": [1, 2]}, "bias": {"shape": [1]},
