@@ -102,7 +102,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   const OpRow& row = *op.row;
   check_arity(written, op);
   Inference inference(row, *op.attributes, std::move(inputs), written.outputs.size(),
-                      [&](const RefusedPart& part, const std::string& message) {
+                      default_dtype_, [&](const RefusedPart& part, const std::string& message) {
                         fail(place_of(part, position), message);
                       });
   if (row.family == OpFamily::kCustom) {

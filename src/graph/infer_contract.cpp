@@ -178,7 +178,8 @@ void infer_attention(Inference& op) {
   // Scores and weighted values: both products run over the keys.
   if (!batches || !checked_add(depth, v[rank - 1])) op.fail("the result is too large");
   op.matrix = matrix_of(*batches, q[rank - 2], k[rank - 2], depth);
-  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(2))});
+  // Weights of integer scores are fractions.
+  op.outputs.push_back({shape, op.float_of(product_type(op.dtype(0), op.dtype(2)))});
 }
 
 }  // namespace fusecalc

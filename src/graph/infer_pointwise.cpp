@@ -49,10 +49,14 @@ DType promote_inputs(const Inference& op, std::size_t first) {
       dtype = dtype ? promote(*dtype, op.dtype(i)) : op.dtype(i);
     }
   }
-  const DType result = dtype.value_or(DType::kF32);
-  // A number takes the tensors' type, unless that cannot hold it.
+  for (const std::optional<double>& bound : {op.attributes().min, op.attributes().max}) {
+    fraction = fraction || !exact_integer(bound.value_or(0));
+  }
+  // Numbers take the tensors' type, or the default where there is no tensor, unless that cannot
+  // hold them.
+  const DType result = dtype.value_or(op.default_dtype());
   const bool needs_float = op.row().type_rule == TypeRule::kFloat || fraction;
-  return needs_float && !is_float(result) ? DType::kF32 : result;
+  return needs_float ? op.float_of(result) : result;
 }
 
 }  // namespace
@@ -78,7 +82,8 @@ void infer_dropout(Inference& op) {
   op.require_tensors();
   const double p = op.attributes().p;
   if (!(p >= 0 && p < 1)) op.fail_attribute(Attribute::kP, "must be in [0, 1)");
-  op.outputs.push_back({op.shape(0), op.dtype(0)});
+  // What it keeps is scaled.
+  op.outputs.push_back({op.shape(0), op.float_of(op.dtype(0))});
   if (op.attributes().save_mask != (op.output_count() == 2)) {
     op.fail("dropout has a second output, its mask, if and only if save_mask is true");
   }

@@ -20,7 +20,8 @@ Shape reduced_shape(const Shape& shape, const std::vector<bool>& reduced, bool k
   return result;
 }
 
-DType float_of(DType dtype) { return is_float(dtype) ? dtype : DType::kF32; }
+// Statistics are as exact as they are accumulated: in f32, or in f64.
+DType statistics_of(const Inference& op) { return promote(op.float_of(op.dtype(0)), DType::kF32); }
 
 // Input i, where given, must have exactly this shape.
 void require_shape(const Inference& op, std::size_t i, const Shape& expected,
@@ -42,7 +43,7 @@ void infer_reduce(Inference& op) {
   op.require_tensors();
   const std::vector<bool> reduced = op.axes(op.shape(0).size());
   DType dtype = op.dtype(0);
-  if (op.row().type_rule == TypeRule::kFloat) dtype = float_of(dtype);
+  if (op.row().type_rule == TypeRule::kFloat) dtype = op.float_of(dtype);
   if (op.row().type_rule == TypeRule::kAccumulate && !is_float(dtype)) dtype = DType::kI64;
   if (op.row().type_rule == TypeRule::kIndex) dtype = DType::kI64;
   op.work = op.elements(0);
@@ -56,7 +57,7 @@ void infer_softmax(Inference& op) {
   std::vector<bool> reduced(op.shape(0).size(), false);
   reduced[op.axis(op.shape(0).size(), -1)] = true;
   op.rows = row_layout(op.shape(0), reduced);
-  op.outputs.push_back({op.shape(0), float_of(op.dtype(0))});
+  op.outputs.push_back({op.shape(0), op.float_of(op.dtype(0))});
 }
 
 void infer_row_norm(Inference& op) {
@@ -83,7 +84,7 @@ void infer_row_norm(Inference& op) {
   std::vector<bool> reduced(rank, false);
   std::fill(reduced.begin() + static_cast<std::ptrdiff_t>(first), reduced.end(), true);
   op.rows = row_layout(shape, reduced);
-  op.outputs.push_back({shape, float_of(op.dtype(0))});
+  op.outputs.push_back({shape, op.float_of(op.dtype(0))});
 }
 
 void infer_batch_norm(Inference& op) {
@@ -93,7 +94,7 @@ void infer_batch_norm(Inference& op) {
   for (std::size_t i = 1; i < op.input_count(); ++i) {
     require_shape(op, i, {shape[1]}, "of the channels (axis 1)");
   }
-  op.outputs.push_back({shape, float_of(op.dtype(0))});
+  op.outputs.push_back({shape, op.float_of(op.dtype(0))});
   if (op.attributes().mode == BatchNormMode::kInference) {
     if (op.input_count() != 5)
       op.fail("batch_norm takes x, weight, bias, mean and variance in inference mode");
@@ -108,7 +109,7 @@ void infer_batch_norm(Inference& op) {
   reduced[1] = false;
   op.rows = row_layout(shape, reduced);
   for (std::size_t i = 1; i < op.output_count(); ++i) {
-    op.outputs.push_back({{shape[1]}, DType::kF32});
+    op.outputs.push_back({{shape[1]}, statistics_of(op)});
   }
 }
 
@@ -127,7 +128,7 @@ void infer_group_norm(Inference& op) {
   const auto count = static_cast<std::uint64_t>(groups);
   op.rows.append(shape[0] * count, false);
   op.rows.append(op.elements(0) == 0 ? 0 : op.elements(0) / (shape[0] * count), true);
-  op.outputs.push_back({shape, float_of(op.dtype(0))});
+  op.outputs.push_back({shape, op.float_of(op.dtype(0))});
 }
 
 void infer_loss(Inference& op) {
@@ -153,8 +154,8 @@ void infer_loss(Inference& op) {
     op.reads[0] = std::min(op.elements(0), op.elements(1));
     if (op.collapses) op.rows = row_layout(samples, std::vector<bool>(samples.size(), true));
   }
-  op.outputs.push_back({op.collapses ? Shape{} : samples, float_of(op.dtype(0))});
-  if (op.output_count() == 2) op.outputs.push_back({samples, DType::kF32});
+  op.outputs.push_back({op.collapses ? Shape{} : samples, op.float_of(op.dtype(0))});
+  if (op.output_count() == 2) op.outputs.push_back({samples, statistics_of(op)});
 }
 
 }  // namespace fusecalc

@@ -9,13 +9,15 @@
 namespace fusecalc {
 
 Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
-                     std::size_t output_count, std::function<void(RefusedPart, std::string)> fail)
+                     std::size_t output_count, DType default_dtype,
+                     std::function<void(RefusedPart, std::string)> fail)
     : op_class(op.op_class),
       passes(op.passes),
       row_(op),
       attributes_(attributes),
       inputs_(std::move(inputs)),
       output_count_(output_count),
+      default_dtype_(default_dtype),
       fail_(std::move(fail)) {
   for (const Input& input : inputs_) reads.push_back(input.type == nullptr ? 0 : input.elements);
 }
@@ -24,6 +26,11 @@ void Inference::require_tensors() const {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (is_number(i)) fail_input(i, "must be a tensor, not a number");
   }
+}
+
+DType Inference::float_of(DType dtype) const {
+  if (is_float(dtype)) return dtype;
+  return is_float(default_dtype_) ? default_dtype_ : DType::kF32;
 }
 
 std::size_t Inference::normalised_axis(std::int64_t axis, std::size_t rank) const {

@@ -50,8 +50,10 @@ class Inference {
     double number = 0;
   };
 
+  // `default_dtype` is the op list's.
   Inference(const OpRow& op, const Attributes& attributes, std::vector<Input> inputs,
-            std::size_t output_count, std::function<void(RefusedPart, std::string)> fail);
+            std::size_t output_count, DType default_dtype,
+            std::function<void(RefusedPart, std::string)> fail);
 
   const OpRow& row() const { return row_; }
   const Attributes& attributes() const { return attributes_; }
@@ -62,6 +64,10 @@ class Inference {
   const Shape& shape(std::size_t i) const { return inputs_[i].type->shape; }
   DType dtype(std::size_t i) const { return inputs_[i].type->dtype; }
   std::uint64_t elements(std::size_t i) const { return inputs_[i].elements; }
+  DType default_dtype() const { return default_dtype_; }
+  // The type of a floating-point result of operands of this type: the same where it is a float,
+  // else the default, or f32 where that is no float either.
+  DType float_of(DType dtype) const;
 
   // Results.
   OpClass op_class;
@@ -96,6 +102,7 @@ class Inference {
   const Attributes& attributes_;
   std::vector<Input> inputs_;
   std::size_t output_count_;
+  DType default_dtype_;
   std::function<void(RefusedPart, std::string)> fail_;
 };
 

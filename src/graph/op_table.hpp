@@ -60,7 +60,7 @@ enum class Access : std::uint8_t {
 
 enum class TypeRule : std::uint8_t {
   kPromote,     // of all inputs
-  kFloat,       // the same, and f32 where that is no float
+  kFloat,       // the same, and Inference::float_of() it where that is no float
   kAccumulate,  // the same, and i64 where that is no float
   kBool,
   kIndex,  // i64

@@ -39,11 +39,13 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
 Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes) {
   const Op& op = graph.ops[last];
   const DType dtype = graph.tensors[op.outputs[0]].type.dtype;
-  if (!is_float(dtype)) return {Obstacle::kIntegerAttention, last};
-  const auto last_extent = [&](std::size_t operand) {
-    return graph.tensors[op.operands[operand].tensor].type.shape.back();
+  const auto type_of = [&](std::size_t operand) -> const TensorType& {
+    return graph.tensors[op.operands[operand].tensor].type;
   };
+  const auto last_extent = [&](std::size_t operand) { return type_of(operand).shape.back(); };
   const bool whole = first == last;
+  const bool of_integers = whole && !is_float(type_of(0).dtype) && !is_float(type_of(2).dtype);
+  if (of_integers || !is_float(dtype)) return {Obstacle::kIntegerAttention, last};
   const std::uint64_t size = whole ? last_extent(0) : graph.ops[first].matrix.depth;
   const std::uint64_t value_size = whole ? last_extent(2) : op.matrix.columns;
   const bool may_use_tensor_cores = bytes_of(dtype, 1) <= 2 && (size | value_size) % 8 == 0 &&

@@ -94,8 +94,9 @@ Drawn Drawer::indices(const Shape& shape) {
 }
 
 std::string Drawer::document() const {
-  return fmt::format("{{\"tensors\": {{{}}},\n \"ops\": [\n  {}]{}}}\n",
-                     fmt::join(tensors_, ",\n  "), fmt::join(ops_, ",\n  "), outputs_);
+  return fmt::format("{{\"dtype\": \"{}\", \"tensors\": {{{}}},\n \"ops\": [\n  {}]{}}}\n",
+                     name_of(dtype_), fmt::join(tensors_, ",\n  "), fmt::join(ops_, ",\n  "),
+                     outputs_);
 }
 
 bool Drawer::attempt(const OpRow& row, const Line& line) {
