@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ class BoundaryFinder {
   PathFinder paths_;
   Boundaries found_;
   std::vector<KernelId> readers_;
+  // Of the kernel at hand: the first boundary with each other kernel.
+  std::unordered_map<KernelId, std::size_t> judged_;
   Kernel both_;
 };
 
@@ -65,6 +68,7 @@ Boundaries BoundaryFinder::find() {
 }
 
 void BoundaryFinder::add_of(KernelId kernel) {
+  judged_.clear();
   const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
   for (const KernelTraffic::Entry& entry : traffic.writes) {
     for (const KernelId reader : readers_of(entry.tensor)) {
@@ -107,9 +111,8 @@ KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
 
 void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
   // The reason is the same for all tensors that two kernels share.
-  const auto of_a = std::span(found_.all).subspan(found_.first.back());
-  const auto known = std::ranges::find(of_a, b, &Boundary::with);
-  Boundary boundary = known == of_a.end() ? judge(a, b) : *known;
+  const auto [known, added] = judged_.emplace(b, found_.all.size());
+  Boundary boundary = added ? judge(a, b) : found_.all[known->second];
   boundary.tensor = tensor;
   found_.all.push_back(boundary);
 }

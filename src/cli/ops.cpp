@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "core/output.hpp"
@@ -8,18 +8,16 @@
 namespace fusecalc {
 namespace {
 
-std::string range(std::size_t least, std::size_t most) {
-  constexpr std::size_t kMany = 255;
-  if (least == most) return std::to_string(least);
-  return most == kMany ? fmt::format("{}+", least) : fmt::format("{}-{}", least, most);
+CountRange range(std::uint32_t least, std::uint32_t most) {
+  return {.least = least,
+          .most = most == kAnyNumber ? std::nullopt : std::optional<std::uint64_t>(most)};
 }
 
-std::string attributes_of(const OpRow& row) {
-  std::string text;
-  for (const Attribute attribute : members_of(row.attributes)) {
-    text += (text.empty() ? "" : " ") + std::string(name_of(attribute));
-  }
-  return text;
+Words attributes_of(const OpRow& row) {
+  Words names;
+  for (const Attribute attribute : members_of(row.attributes))
+    names.emplace_back(name_of(attribute));
+  return names;
 }
 
 }  // namespace
@@ -34,8 +32,9 @@ void run(const OpsOptions& options) {
     const bool contract = row.op_class == OpClass::kContract;
     listing.rows.push_back({std::string(row.name), std::string(name_of(row.op_class)),
                             range(row.min_inputs, row.max_inputs), range(1, row.max_outputs),
-                            attributes_of(row), contract ? "2mnk" : std::to_string(row.flops),
-                            std::to_string(row.passes), std::string(row.summary)});
+                            attributes_of(row),
+                            contract ? Cell(Formula{"2mnk"}) : Cell(std::uint64_t{row.flops}),
+                            std::uint64_t{row.passes}, std::string(row.summary)});
   }
   Output output = Output::standard();
   write_listing(listing, options.format, output);

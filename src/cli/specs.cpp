@@ -26,12 +26,10 @@ void run(const SpecsOptions& options) {
     JsonReader reader(ByteSource::from_memory(file.text, "@" + std::string(file.name)));
     const OpList list = read_op_list(reader);
     const auto& graph = std::get<WrittenGraph>(list);
-    std::string kinds;
-    for (const WrittenOp& op : graph.ops) kinds += (kinds.empty() ? "" : " ") + op.op;
-    constexpr std::size_t kLongest = 64;
-    if (kinds.size() > kLongest) kinds = kinds.substr(0, kLongest - 3) + "...";
-    listing.rows.push_back({"@" + std::string(file.name), std::to_string(graph.ops.size()),
-                            graph.dtype.value_or("f32"), kinds});
+    Words kinds;
+    for (const WrittenOp& op : graph.ops) kinds.push_back(op.op);
+    listing.rows.push_back({"@" + std::string(file.name), std::uint64_t{graph.ops.size()},
+                            graph.dtype.value_or("f32"), std::move(kinds)});
   }
   write_listing(listing, options.format, output);
   output.finish();

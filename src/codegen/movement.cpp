@@ -119,7 +119,7 @@ Value moved_element(const Scope& scope, OpId id, const Index& at) {
     case Access::kPermute:
       return element(scope, input, mapped(scope, at, permutation_map(shape, op.attributes->perm)));
     case Access::kSelect:
-      if (op.row->max_inputs > 1) return concatenated(scope, op, at);
+      if (op.row->family == OpFamily::kConcat) return concatenated(scope, op, at);
       return element(scope, input, mapped(scope, at, slice_map(shape, result, *op.attributes)));
     case Access::kGather: return gathered_element(scope, op, at);
     case Access::kScatter: break;

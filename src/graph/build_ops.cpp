@@ -60,8 +60,9 @@ void GraphBuilder::check_arity(const WrittenOp& written, const Op& op) const {
   const OpRow& row = *op.row;
   const std::size_t position = op.position;
   if (written.inputs.size() < row.min_inputs || written.inputs.size() > row.max_inputs) {
-    const std::string range = row.min_inputs == row.max_inputs
-                                  ? std::to_string(row.min_inputs)
+    const std::string range = row.min_inputs == row.max_inputs ? std::to_string(row.min_inputs)
+                              : row.max_inputs == kAnyNumber
+                                  ? fmt::format("{} or more", row.min_inputs)
                                   : fmt::format("{} to {}", row.min_inputs, row.max_inputs);
     fail({Part::kInputs, position}, fmt::format("{} takes {} input{}, not {}", row.name, range,
                                                 range == "1" ? "" : "s", written.inputs.size()));
@@ -268,17 +269,24 @@ std::vector<std::string_view> GraphBuilder::input_names(const Op& op) const {
 }
 
 void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
+  // An op may have a hundred thousand inputs, and state what it reads of each.
+  NameIndex items;
   for (std::size_t item = 0; item < written.reads.size(); ++item) {
-    const auto& [name, elements] = written.reads[item];
-    bool found = false;
-    for (Operand& operand : op.operands) {
-      if (operand.tensor == kNone || graph_.tensors[operand.tensor].name != name) continue;
-      operand.reads = std::min(elements, graph_.tensors[operand.tensor].elements);
-      found = true;
-    }
-    if (!found) {
-      fail({Part::kReads, op.position, item}, not_of_op(name, "input", input_names(op)));
-    }
+    items.emplace(written.reads[item].first, static_cast<std::uint32_t>(item));
+  }
+  std::vector<bool> found(written.reads.size(), false);
+  for (Operand& operand : op.operands) {
+    if (operand.tensor == kNone || items.empty()) continue;
+    const auto item = items.find(graph_.tensors[operand.tensor].name);
+    if (item == items.end()) continue;
+    operand.reads =
+        std::min(written.reads[item->second].second, graph_.tensors[operand.tensor].elements);
+    found[item->second] = true;
+  }
+  for (std::size_t item = 0; item < found.size(); ++item) {
+    if (found[item]) continue;
+    fail({Part::kReads, op.position, item},
+         not_of_op(written.reads[item].first, "input", input_names(op)));
   }
   for (std::size_t item = 0; item < written.writes.size(); ++item) {
     const auto& [name, elements] = written.writes[item];

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -89,14 +90,17 @@ enum class SoftmaxPart : std::uint8_t {
 //   norms           of x, the mean, the variance and epsilon, before weight and bias
 using ReferenceFunction = double (*)(std::span<const double> inputs, const Attributes& attributes);
 
+// Of inputs.
+inline constexpr std::uint32_t kAnyNumber = std::numeric_limits<std::uint32_t>::max();
+
 // All that differs from op to op. Adding an op means adding a row.
 struct OpRow {
   std::string_view name;
   OpClass op_class = OpClass::kPointwise;
   OpFamily family = OpFamily::kPointwise;
-  std::uint8_t min_inputs = 1;
-  std::uint8_t max_inputs = 1;
-  std::uint8_t max_outputs = 1;
+  std::uint32_t min_inputs = 1;
+  std::uint32_t max_inputs = 1;
+  std::uint32_t max_outputs = 1;
   // Floating-point operations per element of the space it loops over; contractions count their own.
   std::uint8_t flops = 0;
   // Passes over its input: 2 if every result of a row needs the whole row first.

@@ -43,7 +43,7 @@ constexpr std::array kRows = {
           .op_class = kOpaque,
           .family = OpFamily::kCustom,
           .min_inputs = 0,
-          .max_inputs = 255,
+          .max_inputs = kAnyNumber,
           .max_outputs = 255,
           .summary = "anything: declared output shapes, reads, writes, flops, class"},
 };

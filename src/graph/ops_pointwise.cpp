@@ -252,6 +252,7 @@ constexpr std::array kRows = {
           .family = OpFamily::kDropout,
           .max_outputs = 2,
           .flops = 1,
+          .type_rule = kFloat,
           .attributes = kP | kSeed | kSaveMask,
           .summary = "zeroes a share p, scales the rest; the mask as a second output",
           .device = "dropped($seed, $index, $limit) ? $zero : a * $kept",

@@ -4,6 +4,13 @@
 
 namespace fusecalc {
 
+namespace {
+
+// Tensors of one launch: their addresses lie in 4 KB of parameters, beside that of the workspace.
+constexpr std::uint64_t kMostArguments = 500;
+
+}  // namespace
+
 Verdict check_op(const OpGraph& graph, OpId id) {
   const OpRow& row = *graph.ops[id].row;
   if (row.family == OpFamily::kCustom) return {Obstacle::kCustom, id};
@@ -16,15 +23,20 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
   const OpGraph& graph = resolved.graph();
   const Phases& phases = resolved.phases();
   bool writes = false;
+  std::uint64_t written = 0;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     if (phases.written[i] == 0) continue;
     writes = true;
+    written += phases.written[i];
     for (const Outline::Result& result : graph.outline.results_of(kernel[i])) {
       // Two threads would write one byte.
       if (is_packed(result.dtype) && resolved.needed_outside(i, result)) {
         return {Obstacle::kPacked, kernel[i]};
       }
     }
+  }
+  if (phases.reads.size() + written > kMostArguments) {
+    return {Obstacle::kTooManyArguments, kernel.front()};
   }
   for (const OpId id : kernel) {
     if (graph.ops[id].row->family != OpFamily::kAttention) continue;

@@ -12,7 +12,7 @@ namespace fusecalc {
 namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 36> kReasons = {
+constexpr std::array<std::string_view, 37> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -48,6 +48,7 @@ constexpr std::array<std::string_view, 36> kReasons = {
     "nothing uses the result of {0}",
     "{0} computes attention on integers; our runner does so in floating point only",
     "the heads of {0} do not fit on chip",
+    "{0} reads and writes more than the 500 tensors whose addresses a launch passes",
     "an extent of {0} exceeds what one launch covers",
 };
 static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kTooLarge) + 1);

@@ -44,6 +44,7 @@ enum class Obstacle : std::uint8_t {
   kUnneeded,
   kIntegerAttention,
   kHeads,
+  kTooManyArguments,
   kTooLarge,
 };
 

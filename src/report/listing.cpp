@@ -1,5 +1,8 @@
 #include "report/listing.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -12,32 +15,80 @@
 namespace fusecalc {
 namespace {
 
+std::string text_of(const Cell& cell) {
+  if (const auto* number = std::get_if<std::uint64_t>(&cell)) return std::to_string(*number);
+  if (const auto* formula = std::get_if<Formula>(&cell)) return formula->text;
+  if (const auto* words = std::get_if<Words>(&cell))
+    return fmt::format("{}", fmt::join(*words, " "));
+  if (const auto* range = std::get_if<CountRange>(&cell)) {
+    if (!range->most) return fmt::format("{}+", range->least);
+    if (*range->most == range->least) return std::to_string(range->least);
+    return fmt::format("{}-{}", range->least, *range->most);
+  }
+  return std::get<std::string>(cell);
+}
+
+std::vector<std::string> texts_of(const std::vector<Cell>& row) {
+  std::vector<std::string> texts;
+  for (const Cell& cell : row) texts.push_back(text_of(cell));
+  return texts;
+}
+
 void write_table(const Listing& listing, Output& output) {
-  std::vector<std::size_t> widths;
-  for (const std::string& column : listing.columns) widths.push_back(display_width(column));
-  for (const auto& row : listing.rows) {
+  // A longer list of words is truncated here, and whole in the other formats.
+  constexpr std::size_t kLongestWords = 64;
+  std::vector<std::vector<std::string>> lines = {listing.columns};
+  for (const std::vector<Cell>& row : listing.rows) {
+    std::vector<std::string>& line = lines.emplace_back(texts_of(row));
     for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], display_width(row[i]));
+      if (!std::holds_alternative<Words>(row[i]) || line[i].size() <= kLongestWords) continue;
+      line[i] = line[i].substr(0, kLongestWords - 3) + "...";
     }
   }
-  const auto write_row = [&](const std::vector<std::string>& row) {
+  std::vector<std::size_t> widths(listing.columns.size(), 0);
+  for (const std::vector<std::string>& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      widths[i] = std::max(widths[i], display_width(line[i]));
+    }
+  }
+  for (const std::vector<std::string>& cells : lines) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - display_width(row[i]) + 2, ' ');
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      line += cells[i];
+      if (i + 1 < cells.size()) line.append(widths[i] - display_width(cells[i]) + 2, ' ');
     }
     output.write(line + "\n");
-  };
-  write_row(listing.columns);
-  for (const auto& row : listing.rows) write_row(row);
+  }
+}
+
+void write_cell(JsonWriter& json, const Cell& cell) {
+  if (const auto* number = std::get_if<std::uint64_t>(&cell)) {
+    json.value(*number);
+  } else if (const auto* words = std::get_if<Words>(&cell)) {
+    json.begin_array();
+    for (const std::string& word : *words) json.value(word);
+    json.end();
+  } else if (const auto* range = std::get_if<CountRange>(&cell)) {
+    json.begin_object().member("min", range->least).key("max");
+    if (range->most) {
+      json.value(*range->most);
+    } else {
+      json.null();
+    }
+    json.end();
+  } else if (std::holds_alternative<Formula>(cell)) {
+    json.null();
+  } else {
+    json.value(std::get<std::string>(cell));
+  }
 }
 
 void write_json(const Listing& listing, Output& output) {
   JsonWriter json(output);
   json.begin_object().member("schema", listing.schema).key(listing.rows_key).begin_array();
-  for (const auto& row : listing.rows) {
+  for (const std::vector<Cell>& row : listing.rows) {
     json.begin_object(JsonWriter::Layout::kInline);
-    for (std::size_t i = 0; i < row.size(); ++i) json.member(listing.columns[i], row[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) write_cell(json.key(listing.columns[i]), row[i]);
     json.end();
   }
   json.end().end();
@@ -50,7 +101,7 @@ void write_csv(const Listing& listing, Output& output) {
     output.write(line + "\n");
   };
   write_row(listing.columns);
-  for (const auto& row : listing.rows) write_row(row);
+  for (const std::vector<Cell>& row : listing.rows) write_row(texts_of(row));
 }
 
 void write_markdown(const Listing& listing, Output& output) {
@@ -63,7 +114,7 @@ void write_markdown(const Listing& listing, Output& output) {
   std::string rule = "|";
   for (std::size_t i = 0; i < listing.columns.size(); ++i) rule += "---|";
   output.write(rule + "\n");
-  for (const auto& row : listing.rows) write_row(row);
+  for (const std::vector<Cell>& row : listing.rows) write_row(texts_of(row));
 }
 
 // Spreadsheets take these for the start of a formula, also in their full-width forms.

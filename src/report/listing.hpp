@@ -1,19 +1,36 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/output.hpp"
 
 namespace fusecalc {
 
-// A plain table of text: what `ops` and `specs` print.
+// From `least` to `most`; any number from `least` on where there is no `most`. {"min", "max"} in
+// JSON.
+struct CountRange {
+  std::uint64_t least = 0;
+  std::optional<std::uint64_t> most;
+};
+// A number that depends on shapes; null in JSON.
+struct Formula {
+  std::string text;
+};
+using Words = std::vector<std::string>;
+using Cell = std::variant<std::string, std::uint64_t, CountRange, Formula, Words>;
+
+// A plain table: what `ops` and `specs` print. Its JSON holds cells as what they are, numbers as
+// numbers; the other formats hold them as text.
 struct Listing {
   std::string schema;  // of its JSON
   std::string rows_key;
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<Cell>> rows;
 };
 
 std::vector<std::string_view> listing_formats();

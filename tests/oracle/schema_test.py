@@ -40,7 +40,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "comparison", "measurement", "ops", "sizes",
+        for name in ("analysis", "comparison", "measurement", "ops", "ops-table", "sizes", "specs",
                      "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
@@ -81,6 +81,34 @@ class Library(unittest.TestCase):
                     good | {"ops": [{"op": "rellu", "inputs": ["x"], "output": "y"}]},
                     good | {"tensors": {"x": {"shape": [1.5]}}}):
             self.assertFalse(ops.is_valid(bad), bad)
+
+
+class Listings(unittest.TestCase):
+    """What `ops` and `specs` print."""
+
+    def test_are_valid_with_numbers_as_numbers(self):
+        ops = json.loads(fusecalc("ops", "--format", "json"))
+        validator("ops-table").validate(ops)
+        rows = {row["op"]: row for row in ops["ops"]}
+        self.assertEqual(rows["clamp"]["inputs"], {"min": 1, "max": 3})
+        self.assertEqual(rows["concat"]["inputs"], {"min": 2, "max": None})
+        self.assertEqual(rows["layer_norm"]["flops"], 7)
+        self.assertEqual(rows["layer_norm"]["attributes"], ["axes", "eps"])
+        self.assertIsNone(rows["matmul"]["flops"])
+        specs = json.loads(fusecalc("specs", "--format", "json"))
+        validator("specs").validate(specs)
+        for row in specs["specs"]:
+            self.assertEqual(row["ops"], len(row["kinds"]))
+
+    def test_numbers_in_strings_are_refused(self):
+        ops = json.loads(fusecalc("ops", "--format", "json"))
+        specs = json.loads(fusecalc("specs", "--format", "json"))
+        for key, value in (("flops", "1"), ("passes", "1"), ("inputs", "1"), ("attributes", "")):
+            bad = ops | {"ops": [ops["ops"][0] | {key: value}]}
+            self.assertFalse(validator("ops-table").is_valid(bad), key)
+        for key, value in (("ops", "1"), ("kinds", "add mul")):
+            bad = specs | {"specs": [specs["specs"][0] | {key: value}]}
+            self.assertFalse(validator("specs").is_valid(bad), key)
 
 
 class Analysis(unittest.TestCase):
