@@ -32,6 +32,7 @@ struct KernelAnalysis {
 struct Boundary {
   KernelId with = 0;  // the other kernel's index in the plan
   TensorId tensor = kNone;
+  bool feeds = false;            // one of the two writes the tensor, the other reads it
   Verdict verdict;               // the obstacle to fusing them
   std::int64_t bytes_saved = 0;  // by fusing them, if there is no obstacle
 };

@@ -26,7 +26,7 @@ class BoundaryFinder {
   const std::vector<KernelId>& readers_of(TensorId value);
   OpId first_reader(KernelId kernel, TensorId value) const;
   KernelId next_reader(KernelId kernel, TensorId value) const;
-  void add(KernelId a, KernelId b, TensorId tensor);
+  void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
   Boundary judge(KernelId a, KernelId b);
 
   const OpGraph& graph_;
@@ -72,12 +72,12 @@ void BoundaryFinder::add_of(KernelId kernel) {
   const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
   for (const KernelTraffic::Entry& entry : traffic.writes) {
     for (const KernelId reader : readers_of(entry.tensor)) {
-      if (reader != kernel) add(kernel, reader, entry.tensor);
+      if (reader != kernel) add(kernel, reader, entry.tensor, true);
     }
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     const KernelId next = next_reader(kernel, entry.tensor);
-    if (next != kNone) add(kernel, next, entry.tensor);
+    if (next != kNone) add(kernel, next, entry.tensor, false);
   }
 }
 
@@ -109,11 +109,12 @@ KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
   return kNone;
 }
 
-void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor) {
+void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor, bool feeds) {
   // The reason is the same for all tensors that two kernels share.
   const auto [known, added] = judged_.emplace(b, found_.all.size());
   Boundary boundary = added ? judge(a, b) : found_.all[known->second];
   boundary.tensor = tensor;
+  boundary.feeds = feeds;
   found_.all.push_back(boundary);
 }
 
@@ -122,11 +123,15 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   both_.clear();
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
   boundary.verdict = check_kernel(counter_.phases(), both_, rules_);
-  if (!boundary.verdict.legal()) return boundary;
+  // What keeps bystanders out of a contraction's kernel says less than a third kernel in between.
+  const bool bystanders = boundary.verdict.obstacle == Obstacle::kSideContraction ||
+                          boundary.verdict.obstacle == Obstacle::kEpilogueSide;
+  if (!boundary.verdict.legal() && !bystanders) return boundary;
   if (paths_.has_indirect_path(a, b)) {
     boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
     return boundary;
   }
+  if (bystanders) return boundary;
   const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
                                                plan_.kernels[b].traffic.bytes.total());
   boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both_).total());

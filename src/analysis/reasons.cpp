@@ -24,8 +24,9 @@ std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
 std::string full_reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
   const Verdict& verdict = boundary.verdict;
   if (verdict.first == kNone || verdict.second == kNone) return reason_of(analysis, boundary);
-  return fmt::format("{} -> {}: {}", analysis.graph.ops[verdict.first].row->name,
-                     analysis.graph.ops[verdict.second].row->name, reason_of(analysis, boundary));
+  return fmt::format("{} {} {}: {}", analysis.graph.ops[verdict.first].row->name,
+                     boundary.feeds ? "->" : "and", analysis.graph.ops[verdict.second].row->name,
+                     reason_of(analysis, boundary));
 }
 
 }  // namespace fusecalc

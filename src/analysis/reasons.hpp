@@ -7,12 +7,13 @@
 
 namespace fusecalc {
 
-// Why our runner cannot launch the kernel; for one that it cannot.
+// Why fusecalc generates no such kernel; for one that it does not.
 std::string reason_of(const GraphAnalysis& analysis, const KernelAnalysis& kernel);
 
 // Why the two kernels are not fused.
 std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
-// The same with the kinds of the two ops that the obstacle is between: "linear -> linear: ...".
+// The same with the kinds of the two ops that the obstacle is between: "linear -> linear: ...", or
+// "linear and linear: ..." where the kernels only read the same tensor.
 std::string full_reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
 
 }  // namespace fusecalc

@@ -29,11 +29,12 @@ class AttentionMatch {
     std::size_t whole = 0;
     std::size_t written_out = 0;
     std::size_t reductions = 0;
+    bool scores_needed = needed_outside(graph_.ops[scores_]);
     for (const OpId id : kernel_) {
       if (id == scores_ || id == weighted_) continue;
       const Op& op = graph_.ops[id];
       const bool between = between_[resolved_.index_of(id)];
-      if (between && needed_outside(op)) return {Obstacle::kScoresNeeded, scores_, weighted_};
+      scores_needed = scores_needed || (between && needed_outside(op));
       if (reorders_operands(id) || op.row->access != Access::kSame) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) {
         // All that is stored has the shape of the result.
@@ -47,10 +48,10 @@ class AttentionMatch {
       if (is(id, SoftmaxPart::kWhole)) ++whole;
       if (is_softmax_sum(id)) ++written_out;
     }
-    if (needed_outside(graph_.ops[scores_])) return {Obstacle::kScoresNeeded, scores_, weighted_};
     // Written out, it has a maximum and a sum; there is no other reduction of the rows.
     const bool one = whole + written_out == 1 && reductions == 2 * written_out;
-    return one ? Verdict{} : two;
+    if (!one) return two;
+    return scores_needed ? Verdict{Obstacle::kScoresNeeded, scores_, weighted_} : Verdict{};
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
 #include "plan/capability.hpp"
+#include "plan/code_size.hpp"
 #include "plan/overwrites.hpp"
 
 namespace fusecalc {
@@ -78,6 +79,9 @@ class Check {
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
   Verdict check_contractions() const;
+  bool softmax_between(OpId first, OpId second) const;
+  void find_epilogue(OpId contraction, std::bitset<kMostOps>& follows,
+                     std::bitset<kMostOps>& serves) const;
   Verdict check_epilogue(OpId contraction) const;
   Verdict check_epilogue_spaces(OpId contraction) const;
   Verdict check_epilogue_rows(OpId contraction) const;
@@ -116,6 +120,7 @@ Verdict Check::check_fusion() {
   if (resolved_->reads() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
   phases_ = &resolved_->phases();
+  if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
   if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
@@ -127,8 +132,8 @@ Verdict Check::check_fusion() {
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
 bool Check::connected() const {
-  std::array<std::uint8_t, kMostOps> root{};
-  std::iota(root.begin(), root.end(), std::uint8_t{0});
+  std::array<std::uint16_t, kMostOps> root;
+  std::iota(root.begin(), root.begin() + std::ssize(kernel_), std::uint16_t{0});
   const auto find = [&](std::size_t i) {
     while (root[i] != i) i = root[i] = root[root[i]];
     return i;
@@ -141,7 +146,7 @@ bool Check::connected() const {
     a = find(a);
     b = find(b);
     if (a == b) return;
-    root[b] = static_cast<std::uint8_t>(a);
+    root[b] = static_cast<std::uint16_t>(a);
     --parts;
   };
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
@@ -299,7 +304,9 @@ Verdict Check::check_contractions() const {
     }
   }
   if (contractions.size() > 2) {
-    return {Obstacle::kSecondContraction, contractions[0], contractions[1]};
+    const bool attention = softmax_between(contractions[0], contractions[1]);
+    return {Obstacle::kSecondContraction, contractions[attention ? 1 : 0],
+            contractions[attention ? 2 : 1]};
   }
   if (contractions.size() == 2) {
     const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);
@@ -317,21 +324,43 @@ Verdict Check::check_contractions() const {
   return check_epilogue(contractions[0]);
 }
 
+bool Check::softmax_between(OpId first, OpId second) const {
+  return std::ranges::any_of(kernel_, [&](OpId id) {
+    const SoftmaxPart part = op(id).row->softmax;
+    return id > first && id < second && (part == SoftmaxPart::kWhole || part == SoftmaxPart::kSum);
+  });
+}
+
+// Of the kernel's ops, by their places: those that work on the contraction's result, and those that
+// such ones need.
+void Check::find_epilogue(OpId contraction, std::bitset<kMostOps>& follows,
+                          std::bitset<kMostOps>& serves) const {
+  follows[resolved_->index_of(contraction)] = true;
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
+      if (edge.inside() && follows[edge.maker]) follows[i] = true;
+    }
+  }
+  for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!follows[i] && !serves[i]) continue;
+    for (const Edge& edge : resolved_->edges_of(i)) {
+      if (edge.inside() && !follows[edge.maker]) serves[edge.maker] = true;
+    }
+  }
+}
+
 Verdict Check::check_epilogue(OpId contraction) const {
   for (const Edge& edge : edges_of(contraction)) {
     if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, contraction};
   }
-  // Whether each op works on the contraction's result.
   std::bitset<kMostOps> follows;
+  std::bitset<kMostOps> serves;
+  find_epilogue(contraction, follows, serves);
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const OpId id = kernel_[i];
-    if (id == contraction) {
-      follows[i] = true;
-      continue;
-    }
-    for (const Edge& edge : resolved_->edges_of(i)) {
-      if (edge.inside() && follows[edge.maker]) follows[i] = true;
-    }
+    if (id == contraction) continue;
+    const bool side = !follows[i] && (!serves[i] || facts(id).reduces());
+    if (side) return {Obstacle::kEpilogueSide, contraction, id};
     const bool picks = facts(id).op_class == OpClass::kNormalise && follows[i];
     if (facts(id).access != Access::kSame && !picks) {
       return {Obstacle::kEpilogueMovement, contraction, id};
@@ -340,8 +369,6 @@ Verdict Check::check_epilogue(OpId contraction) const {
     if (reordered && !picks) {
       return {Obstacle::kEpilogueOrder, contraction, id};
     }
-    const bool side = !follows[i] && (!feeds_inside(id) || facts(id).reduces());
-    if (side) return {Obstacle::kEpilogueSide, contraction, id};
     // Rows of single elements have no state that an epilogue could keep.
     const bool single =
         facts(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&

@@ -7,8 +7,12 @@
 
 namespace fusecalc {
 
-// The most ops that one kernel holds: longer ones save little more, and compile ever more slowly.
-inline constexpr std::size_t kMostOps = 64;
+// The most ops that the code of one kernel evaluates for an element: as many as NVRTC compiles in
+// some 7 s if they are special functions, and in half a second if they are sums.
+inline constexpr std::size_t kMostOps = 1024;
+// The most 32-bit words of values that a thread holds at once; a thread has 255 registers, and
+// needs some for operands and addresses. What does not fit spills to memory.
+inline constexpr std::size_t kMostWords = 128;
 
 // What a planner may put into one kernel.
 struct Rules {

@@ -9,7 +9,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::uint8_t kLastPhase = 62;  // phases are bits of a 64-bit set
 constexpr std::uint64_t kSectorBytes = 32;
 
 std::uint64_t bit(std::uint64_t phase) { return std::uint64_t{1} << phase; }
@@ -225,14 +224,17 @@ PhaseFinder::OpDemand PhaseFinder::demand_on(std::size_t place) {
 void PhaseFinder::run_backward(const Kernel& kernel) {
   demands_.assign(made_.size(), {});
   phases_.written.assign(kernel.size(), 0);
+  phases_.computed.assign(kernel.size(), 1);
   for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     const OpDemand demand = demand_on(i);
-    // Full-size values are computed anew in each phase that needs them; results of rows are kept.
+    // Full-size values are recomputed in each phase that needs them; results of rows are kept.
     std::uint64_t needed = bit(phases_.runs_in[i]);
     if (facts.moves() && demand.phases != 0) needed = demand.phases;
     const bool twice = facts.reduces() && facts.passes > 1;
     const std::uint64_t after_rows = demand.phases | bit(phases_.ready_in[i]);
+    phases_.computed[i] =
+        static_cast<std::uint8_t>(std::popcount(needed | (twice ? after_rows : 0)));
     const std::span<const Edge> edges = edges_of(i);
     for (const Edge& edge : edges) {
       const Outline::Input& input = *edge.input;

@@ -10,6 +10,9 @@
 
 namespace fusecalc {
 
+// Phases are bits of a 64-bit set. Reductions beyond the last phase are taken to run in it.
+inline constexpr std::uint8_t kLastPhase = 62;
+
 // How many passes a kernel makes over its rows.
 //
 // What depends on the result of a reduction can only be computed once the whole row was seen: it
@@ -29,6 +32,7 @@ struct Phases {
   bool contracts = false;              // holds a contraction, whose rows are never read again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
+  std::vector<std::uint8_t> computed;  // per op of the kernel: in how many phases
   std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
   std::uint64_t held_bytes = 0;  // must be on chip at once for every value to be read only once

@@ -6,19 +6,24 @@
 #include <string>
 #include <string_view>
 
+#include "core/format.hpp"
 #include "plan/verdict.hpp"
 
 namespace fusecalc {
 namespace {
 
-// What each obstacle is called; {0} and {1} are the kinds of its ops.
-constexpr std::array<std::string_view, 37> kReasons = {
+// What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
+// they loop over.
+constexpr std::array<std::string_view, 39> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
-    "a kernel holds at most 64 ops",
-    "a kernel takes at most 96 tensors",
-    "{0} and {1} loop over different numbers of elements",
+    "their code would evaluate more than 1,024 ops for an element, counting those that it computes "
+    "anew for each reader",
+    "a thread would hold more values at once than its registers do",
+    "more than 62 reductions would wait for each other",
+    "together they read and write more than 96 tensors, too many for a thread's registers",
+    "{0} and {1} loop over different numbers of elements ({2} and {3})",
     "{0} and {1} work on different rows, so no block holds the data that both need",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements of rows that {0} has not finished",
@@ -27,10 +32,14 @@ constexpr std::array<std::string_view, 37> kReasons = {
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} aligns the result of {0} with an axis other than the reduced one",
     "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
-    "the second contraction needs whole rows of the first",
-    "two contractions side by side; a kernel runs only one main loop",
+    "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
+    "attention's softmax can run on parts",
+    "two contractions side by side, and a kernel runs one main loop; where they share an input, "
+    "one "
+    "contraction with their weights concatenated reads it once",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
-    "{1} does not use the result of {0}",
+    "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
+    "result",
     "the epilogue of {0} writes its tiles in order; {1} rearranges elements",
     "the epilogue of {0} processes its tiles in order; {1} reads an operand in a different order",
     "the tiles of {0} hold only parts of what {1} reduces",
@@ -39,14 +48,15 @@ constexpr std::array<std::string_view, 37> kReasons = {
     "the epilogue of {0} can perform only one reduction; {1} would be the second",
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
     "a general compiler leaves {0} to a library, as a separate kernel",
-    "fusing them would create a cycle through another kernel",
-    "our runner has no kernel for {0}",
+    "another kernel must run between them: it uses the result of one, and the other uses its "
+    "result",
+    "fusecalc generates no {0} kernels; it counts their bytes only",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
     "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",
     "{1} overwrites memory in place that other threads of {0} may not have read yet",
     "nothing uses the result of {0}",
-    "{0} computes attention on integers; our runner does so in floating point only",
+    "{0} computes attention on integers; fusecalc generates it for floating point only",
     "the heads of {0} do not fit on chip",
     "{0} reads and writes more than the 500 tensors whose addresses a launch passes",
     "an extent of {0} exceeds what one launch covers",
@@ -59,8 +69,12 @@ std::string explain(const OpGraph& graph, const Verdict& verdict) {
   const auto kind = [&](OpId id) {
     return id == kNone ? std::string_view() : graph.ops[id].row->name;
   };
+  const auto work = [&](OpId id) {
+    return id == kNone ? std::string() : grouped_digits(graph.ops[id].work);
+  };
   return fmt::format(fmt::runtime(kReasons[static_cast<std::size_t>(verdict.obstacle)]),
-                     kind(verdict.first), kind(verdict.second));
+                     kind(verdict.first), kind(verdict.second), work(verdict.first),
+                     work(verdict.second));
 }
 
 }  // namespace fusecalc

@@ -12,6 +12,8 @@ enum class Obstacle : std::uint8_t {
   kCustom,
   kUnrelated,
   kTooManyOps,
+  kTooManyValues,
+  kTooManyPasses,
   kTooManyTensors,
   kSpaces,
   kRows,

@@ -155,7 +155,6 @@ FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {
   if (kernel.size() < 2) return std::nullopt;
   const Rules rules = runner_rules(counter.device());
-  const bool legal = check_kernel(counter.phases(), kernel, rules).legal();
   const std::uint64_t whole = counter.bytes(kernel).total();
   Split split;
   if (kernel.size() <= kMostExactOps) {
@@ -166,7 +165,7 @@ std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel)
     split.kernels = search_greedily(counter, rules, std::move(lone));
   }
   split.bytes = cost_of(counter, split.kernels).bytes;
-  if (split.kernels.size() < 2 || (legal && split.bytes >= whole)) return std::nullopt;
+  if (split.kernels.size() < 2 || split.bytes >= whole) return std::nullopt;
   return split;
 }
 

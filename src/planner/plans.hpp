@@ -65,8 +65,7 @@ FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
 // Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);
 
-// The best legal partition of a kernel's ops, if it moves fewer bytes than the kernel or the kernel
-// itself cannot be launched.
+// The best legal partition of a kernel's ops, if it moves fewer bytes than the kernel.
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel);
 
 }  // namespace fusecalc

@@ -33,6 +33,24 @@ std::vector<std::string> boundaries_of(std::string_view text, PlanKind kind) {
   return found;
 }
 
+// The reasons of a plan's boundaries, each as "kernel|kernel: reason".
+std::vector<std::string> reasons_of(std::string_view text, PlanKind kind = PlanKind::kAuto) {
+  Analysis analysis = analyze_graph(graph_of(text), "list", known_devices().front(), kind);
+  find_boundaries(analysis, BoundaryScope::kHeadline);
+  const PlanAnalysis& plan = analysis.graph->plan(kind);
+  std::vector<std::string> found;
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    for (const Boundary& boundary : plan.boundaries->of(k)) {
+      found.push_back(fmt::format("{}|{}: {}", plan.kernels[k].name,
+                                  plan.kernels[boundary.with].name,
+                                  full_reason_of(*analysis.graph, boundary)));
+    }
+  }
+  return found;
+}
+
+using Reasons = std::vector<std::string>;
+
 }  // namespace
 
 TEST_CASE("two kernels that read what a third one writes have a boundary") {
@@ -53,4 +71,78 @@ TEST_CASE("kernels that share an input are linked in the order in which they fir
             {"name": "e", "op": "mul", "inputs": ["r", "x"], "output": "t"}],
     "fuse": [["a", "c", "e"]]})",
                       PlanKind::kExplicit) == std::vector<std::string>{"a+c+e|b:x", "b|d:x"});
+}
+
+TEST_CASE("kernels that only read the same weight are told so") {
+  // An embedding and a head with tied weights, on other indices.
+  const Reasons reasons = reasons_of(R"({"tensors": {"i": {"shape": [64], "dtype": "i64"},
+      "w": {"shape": [512, 32]}, "m": {"shape": [64, 32]}},
+    "ops": [{"name": "embed", "op": "embedding", "inputs": ["i", "w"], "output": "e"},
+            {"name": "head", "op": "linear", "inputs": ["m", "w"], "output": "y"}]})");
+  CHECK(reasons == Reasons{"embed|head: linear and embedding: embedding does not use the result of "
+                           "linear; the other ops of a contraction's kernel work on its result"});
+}
+
+TEST_CASE("a kernel between two others is the reason, whatever else there is") {
+  const Reasons reasons = reasons_of(R"({"tensors": {"i": {"shape": [64], "dtype": "i64"},
+      "w": {"shape": [512, 32]}, "u": {"shape": [32, 32]}},
+    "ops": [{"name": "embed", "op": "embedding", "inputs": ["i", "w"], "output": "e"},
+            {"name": "mix", "op": "linear", "inputs": ["e", "u"], "output": "m"},
+            {"name": "head", "op": "linear", "inputs": ["m", "w"], "output": "y"}]})");
+  REQUIRE(reasons.size() == 3);
+  CHECK(reasons[0] ==
+        "embed|mix: embedding -> linear: linear loads its operands directly from memory; embedding "
+        "would have to run inside its main loop");
+  CHECK(
+      reasons[1] ==
+      "embed|head: embedding and linear: another kernel must run between them: it uses the result "
+      "of one, and the other uses its result");
+  CHECK(reasons[2].starts_with("mix|head: linear -> linear: the second contraction needs whole"));
+}
+
+TEST_CASE("what feeds nothing of a contraction's kernel is a bystander, whatever it does") {
+  for (const std::string_view op :
+       {R"("op": "transpose", "inputs": ["x"])", R"("op": "relu", "inputs": ["x"])",
+        R"("op": "softmax", "inputs": ["x"])",
+        R"("op": "slice", "inputs": ["x"], "starts": [1])"}) {
+    CAPTURE(op);
+    const Reasons reasons = reasons_of(
+        fmt::format(R"({{"tensors": {{"x": {{"shape": [64, 32]}}, "w": {{"shape": [16, 32]}}}},
+        "ops": [{{"name": "a", "op": "linear", "inputs": ["x", "w"], "output": "y"}},
+                {{"name": "b", {}, "output": "z"}}]}})",
+                    op));
+    REQUIRE(reasons.size() == 1);
+    CHECK(reasons[0].find("does not use the result of linear; the other ops") != std::string::npos);
+  }
+}
+
+TEST_CASE("only attention has scores") {
+  const auto reason = [](std::string_view between, std::string_view outputs) {
+    const Reasons reasons =
+        reasons_of(fmt::format(R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [4, 64, 64]}},
+        "k": {{"shape": [4, 64, 64]}}, "v": {{"shape": [4, 64, 64]}}}},
+      "ops": [{{"name": "a", "op": "matmul", "inputs": ["q", "k"], "output": "s"}},
+              {{"name": "m", "op": "{}", "inputs": ["s"], "output": "p"}},
+              {{"name": "b", "op": "matmul", "inputs": ["p", "v"], "output": "o"}}],
+      "outputs": [{}]}})",
+                               between, outputs));
+    return reasons.empty() ? "" : reasons.back();
+  };
+  CHECK(reason("relu", R"("o")").find("needs whole rows of the first") != std::string::npos);
+  CHECK(reason("relu", R"("o", "s")").find("needs whole rows of the first") != std::string::npos);
+  CHECK(reason("relu", R"("o", "p")").find("needs whole rows of the first") != std::string::npos);
+  CHECK(reason("softmax", R"("o", "p")").find("the scores between the two contractions are used") !=
+        std::string::npos);
+  CHECK(reason("softmax", R"("o")").empty());
+}
+
+TEST_CASE("beside an attention, a third contraction is the one that is refused") {
+  const Reasons reasons = reasons_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 64, 64]},
+      "k": {"shape": [4, 64, 64]}, "v": {"shape": [4, 64, 64]}, "w": {"shape": [32, 64]}},
+    "ops": [{"name": "a", "op": "matmul", "inputs": ["q", "k"], "output": "s"},
+            {"name": "m", "op": "softmax", "inputs": ["s"], "output": "p"},
+            {"name": "b", "op": "matmul", "inputs": ["p", "v"], "output": "o"},
+            {"name": "c", "op": "linear", "inputs": ["o", "w"], "output": "y"}]})");
+  REQUIRE(reasons.size() == 1);
+  CHECK(reasons[0].starts_with("a+m+b|c: matmul -> linear: the second contraction needs whole"));
 }

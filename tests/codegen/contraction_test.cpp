@@ -332,7 +332,7 @@ TEST_CASE("a convolution is refused with its reason") {
   } catch (const Error& error) {
     reason = error.what();
   }
-  CHECK(reason.find("our runner has no kernel for conv2d") != std::string::npos);
+  CHECK(reason.find("fusecalc generates no conv2d kernels") != std::string::npos);
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <array>
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -48,6 +51,52 @@ TEST_CASE("bounds that are infinite compile behind a product") {
                 {"op": "clamp", "inputs": ["h"], "output": "y", "min": 0}]})",
                     architecture);
   }
+}
+
+// 1,024 ops one after the other, 128 values that are needed at once, and 500 tensors.
+TEST_CASE("the largest kernels compile, and their values fit in registers") {
+  const auto list = [](const std::string& tensors, const std::vector<std::string>& ops) {
+    return fmt::format(R"({{"tensors": {{{}}}, "ops": [{}]}})", tensors, fmt::join(ops, ","));
+  };
+  const std::string x = R"("x0": {"shape": [4096]})";
+  constexpr std::array<std::string_view, 3> kKinds = {"relu", "square", "neg"};
+  std::vector<std::string> chain;
+  for (std::size_t i = 0; i < kMostOps; ++i) {
+    chain.push_back(fmt::format(R"({{"op": "{}", "inputs": ["x{}"], "output": "x{}"}})",
+                                kKinds[i % kKinds.size()], i, i + 1));
+  }
+  check_kernel_of(list(x, chain), kArchitectures[1]);
+  // Each value is used for the sum of all, and after it.
+  std::vector<std::string> wide;
+  const auto add = [&](std::string_view kind, const std::string& inputs,
+                       const std::string& output) {
+    wide.push_back(
+        fmt::format(R"({{"op": "{}", "inputs": [{}], "output": "{}"}})", kind, inputs, output));
+  };
+  constexpr std::size_t kValues = kMostWords - 2;
+  for (std::size_t i = 0; i < kValues; ++i) {
+    add("maximum", fmt::format(R"("x0", {})", i), fmt::format("v{}", i));
+  }
+  std::string last = "v0";
+  for (const std::string_view round : {"s", "y"}) {
+    const std::string total = last;
+    for (std::size_t i = 1; i < kValues; ++i) {
+      const std::string next = fmt::format("{}{}", round, i);
+      add("fma", fmt::format(R"("v{}", "{}", "{}")", i, total, last), next);
+      last = next;
+    }
+  }
+  check_kernel_of(list(x, wide), kArchitectures[1]);
+  std::vector<std::string> names;
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < 499; ++i) {
+    names.push_back(fmt::format("\"p{}\"", i));
+    parts.push_back(names.back() + R"(: {"shape": [1, 64]})");
+  }
+  check_kernel_of(list(fmt::format("{}", fmt::join(parts, ",")),
+                       {fmt::format(R"({{"op": "concat", "inputs": [{}], "output": "y"}})",
+                                    fmt::join(names, ","))}),
+                  kArchitectures[1]);
 }
 
 // What no tensor core takes, or no building block that is made for one chip.

@@ -50,8 +50,8 @@ TEST_CASE("attention reduces the rows of its scores only for its softmax") {
             {"name": "centre", "op": "sub", "inputs": ["s", "m"], "output": "c"},
             {"name": "softmax", "op": "softmax", "inputs": ["c"], "output": "p"},
             {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
-  CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"}) ==
-        "the second contraction needs whole rows of the first");
+  CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"})
+            .starts_with("the second contraction needs whole rows of the first, "));
 }
 
 TEST_CASE("dropout of the weights is fused into attention") {

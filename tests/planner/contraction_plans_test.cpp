@@ -38,7 +38,8 @@ TEST_CASE("a second linear needs whole rows of the first") {
     "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "h"},
             {"name": "down", "op": "linear", "inputs": ["h", "u"], "output": "y"}]})");
   CHECK(auto_of(graph) == "[up] [down]");
-  CHECK(obstacle(graph, {"up", "down"}) == "the second contraction needs whole rows of the first");
+  CHECK(obstacle(graph, {"up", "down"})
+            .starts_with("the second contraction needs whole rows of the first, "));
 }
 
 TEST_CASE("the SPLADE head is one kernel for our runner") {

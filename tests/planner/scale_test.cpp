@@ -120,12 +120,13 @@ TEST_CASE("every block of a deep network is planned alike") {
 TEST_CASE("a chain is split into as few kernels as possible, or one more") {
   const OpGraph graph = graph_of(pointwise(10'000, true));
   const Plans plans = plans_of(graph);
-  // 10,000 ops in kernels of at most 64.
-  CHECK(plans.best.size() >= 157);
-  CHECK(plans.best.size() <= 2 * 157);
+  // 10,000 ops in kernels of at most 1024.
+  CHECK(plans.best.size() >= 10);
+  CHECK(plans.best.size() <= 2 * 10);
 }
 
 TEST_CASE("thousands of readers of one tensor share it in full kernels, or nearly") {
   const OpGraph graph = graph_of(pointwise(10'000, false));
-  CHECK(plans_of(graph).best.size() <= 2 * 157);
+  // Each writes a tensor of its own, and a kernel has at most 96.
+  CHECK(plans_of(graph).best.size() <= 2 * 106);
 }

@@ -21,7 +21,7 @@ TESTS = """#!/bin/sh
 [ "$1" = --list-test-cases ] && echo "a test"
 exit 0
 """
-CONVOLUTION = '"conv" (conv2d) cannot be generated: our runner has no kernel for conv2d'
+CONVOLUTION = '"conv" (conv2d) cannot be generated: fusecalc generates no conv2d kernels'
 NO_ROOM = "fusecalc: @adam: its tensors need 1 TB of device memory, and Fake GPU has 1 GB free"
 
 
