@@ -2,9 +2,11 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "analysis/reasons.hpp"
+#include "analysis/repeats.hpp"
 #include "core/format.hpp"
 #include "report/listing.hpp"
 #include "report/writers.hpp"
@@ -29,27 +31,59 @@ std::string entries_in_words(const OpGraph& graph,
   return text;
 }
 
+// `count` is how often it repeats in later layers.
+void write_kernel(Output& output, const GraphAnalysis& analysis, const KernelAnalysis& kernel,
+                  std::uint32_t count) {
+  output.write(fmt::format("| {}{} | {} | {} | {} |\n", markdown_text(kernel.name),
+                           count > 1 ? fmt::format(" (x {})", count) : "",
+                           entries_in_words(analysis.graph, kernel.traffic.reads),
+                           entries_in_words(analysis.graph, kernel.traffic.writes),
+                           human_bytes(kernel.traffic.bytes.total())));
+}
+
+// Reasons that read alike but for numbers, as those of later layers do, are told once.
+std::string reasons_in_words(const GraphAnalysis& analysis, const PlanAnalysis& plan) {
+  struct Reason {
+    std::string text;
+    std::uint64_t count = 1;
+  };
+  std::vector<Reason> reasons;
+  std::unordered_map<std::string, std::size_t> known;
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    const KernelAnalysis& kernel = plan.kernels[k];
+    for (const Boundary& boundary : plan.boundaries->of(k)) {
+      const std::string pair =
+          fmt::format("- **{}** and **{}**, through {}: ", markdown_text(kernel.name),
+                      markdown_text(plan.kernels[boundary.with].name),
+                      markdown_text(analysis.graph.tensors[boundary.tensor].name));
+      const std::string reason = markdown_text(full_reason_of(analysis, boundary));
+      const auto [place, added] = known.try_emplace(without_numbers(pair) + reason, reasons.size());
+      if (added) {
+        reasons.push_back({.text = pair + reason});
+      } else {
+        ++reasons[place->second].count;
+      }
+    }
+  }
+  std::string text;
+  for (const Reason& reason : reasons) {
+    text += reason.text;
+    text += reason.count > 1 ? fmt::format(" (x {})\n", reason.count) : "\n";
+  }
+  return text;
+}
+
 void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   output.write(
       fmt::format("\nKernels of {}:\n\n| kernel | reads | writes | total |\n"
                   "|---|---|---|---:|\n",
                   name_of(plan.kind)));
-  for (const KernelAnalysis& kernel : plan.kernels) {
-    output.write(fmt::format("| {} | {} | {} | {} |\n", markdown_text(kernel.name),
-                             entries_in_words(analysis.graph, kernel.traffic.reads),
-                             entries_in_words(analysis.graph, kernel.traffic.writes),
-                             human_bytes(kernel.traffic.bytes.total())));
-  }
-  std::string reasons;
-  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
-    const KernelAnalysis& kernel = plan.kernels[k];
-    for (const Boundary& boundary : plan.boundaries->of(k)) {
-      reasons += fmt::format("- **{}** and **{}**, through {}: {}\n", markdown_text(kernel.name),
-                             markdown_text(plan.kernels[boundary.with].name),
-                             markdown_text(analysis.graph.tensors[boundary.tensor].name),
-                             markdown_text(full_reason_of(analysis, boundary)));
+  for (const Repeat& repeat : repeats_of(analysis.graph, plan)) {
+    for (std::uint32_t place = 0; place < repeat.period; ++place) {
+      write_kernel(output, analysis, plan.kernels[repeat.at(place, 0)], repeat.count);
     }
   }
+  const std::string reasons = reasons_in_words(analysis, plan);
   if (!reasons.empty()) output.write("\nWhy they are not fused:\n\n" + reasons);
 }
 

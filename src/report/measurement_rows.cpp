@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/format.hpp"
+#include "core/short_names.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
 
@@ -14,6 +15,7 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kMostKernelRows = 24;
+constexpr std::size_t kLongestName = 27;
 
 MeasurementRow row(const Measurement& measurement, std::string label, const Bytes& analytic,
                    const Observed& observed, bool plan) {
@@ -49,10 +51,11 @@ void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
               const PlanMeasurement& plan) {
   const std::size_t kernels = plan.kernels.size();
   const std::size_t shown = kernels > kMostKernelRows ? kMostKernelRows : kernels;
+  ShortNames names(kLongestName);
   for (std::size_t k = 0; k < shown && kernels > 1; ++k) {
     const KernelMeasurement& kernel = plan.kernels[k];
-    rows.push_back(row(measurement, "  " + printable(kernel.name, 24), kernel.analytic,
-                       kernel.observed, false));
+    rows.push_back(
+        row(measurement, "  " + names.of(kernel.name), kernel.analytic, kernel.observed, false));
     add_resources(rows.back(), kernel);
   }
   if (shown < kernels) {

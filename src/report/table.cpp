@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <span>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analysis/reasons.hpp"
+#include "analysis/repeats.hpp"
 #include "core/format.hpp"
 #include "core/ratio.hpp"
+#include "core/short_names.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
 #include "report/writers.hpp"
@@ -18,19 +22,19 @@
 namespace fusecalc {
 namespace {
 
-constexpr int kBarCells = 30;
-constexpr std::size_t kLongestName = 32;
-constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows all
+// Lines of columns are at most 80 columns wide.
+constexpr std::size_t kLongestName = 31;  // as the formats say, too
+constexpr std::size_t kMostRows = 12;     // of a section, unless --explain shows all
 
 constexpr std::string_view kBold = "1";
 constexpr std::string_view kBefore = "33";
 constexpr std::string_view kAfter = "32";
 constexpr std::string_view kFaint = "2";
 
-// A bar of `share` of the full width, to an eighth of a cell; never empty for a share above 0.
-std::string bar(double share) {
+// A bar of `share` of its full width, to an eighth of a cell; never empty for a share above 0.
+std::string bar(double share, int cells) {
   constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBarCells * 8));
+  auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells * 8));
   if (share > 0) eighths = std::max<std::size_t>(eighths, 1);
   std::string text;
   for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
@@ -38,16 +42,39 @@ std::string bar(double share) {
   return text;
 }
 
-std::string bar_of(std::uint64_t part, std::uint64_t whole, std::string_view code,
+std::string bar_of(std::uint64_t part, std::uint64_t whole, int cells, std::string_view code,
                    const Style& style) {
-  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole)), code, style);
+  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole), cells), code, style);
 }
 
 std::string plural(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", grouped_digits(count), noun, count == 1 ? "" : "s");
 }
 
-std::string short_name(std::string_view name) { return printable(name, kLongestName - 3); }
+// "x 32", or nothing for once.
+std::string times(std::uint64_t count) { return count == 1 ? "" : "x " + grouped_digits(count); }
+
+// Adjacent names of one scope are written once: "layers.0.mlp.act+mul" for layers.0.mlp.act and
+// layers.0.mlp.mul.
+std::string in_scope(const OpGraph& graph, const Kernel& kernel, const std::string& name) {
+  const std::string& first = graph.ops[kernel.front()].name;
+  const std::size_t end = first.find_last_of("./");
+  if (kernel.size() < 2 || end == std::string::npos) return name;
+  const std::string scope = first.substr(0, end + 1);
+  std::string text = name;
+  for (std::size_t at = text.find('+' + scope); at != std::string::npos;
+       at = text.find('+' + scope, at + 1)) {
+    text.erase(at + 1, scope.size());
+  }
+  return text;
+}
+
+// Rows of a section that read alike but for numbers in their names.
+template <typename Row>
+struct Folded {
+  Row row;
+  std::uint64_t count = 1;
+};
 
 class Table {
  public:
@@ -92,9 +119,10 @@ class Table {
 
   void plan_row(std::string_view name, const std::string& kernels, const Bytes& bytes,
                 std::uint64_t most, std::string_view code) {
+    constexpr int kBarCells = 20;
     line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
          human_bytes(bytes.write), human_bytes(bytes.total()),
-         bar_of(bytes.total(), most, code, style_));
+         bar_of(bytes.total(), most, kBarCells, code, style_));
   }
 
   void write_plans() {
@@ -121,55 +149,108 @@ class Table {
   }
 
   void write_saved_tensors() {
-    const std::vector<SavedTensor> saved = saved_tensors(*analysis_.graph, headline());
+    constexpr int kBarCells = 13;
+    const std::vector<Folded<SavedTensor>> saved = folded_tensors();
     if (saved.empty()) return;
     line("\n  {}", coloured("saved, by tensor", kBold, style_));
+    std::uint64_t most = 0;
+    for (const auto& [tensor, count] : saved) most = std::max(most, tensor.bytes);
+    ShortNames names(kLongestName);
     for (std::size_t i = 0; i < rows_of(saved.size()); ++i) {
-      const auto& [id, bytes, never_in_memory] = saved[i];
-      line("  {:<32}{:>22}  {}{}", short_name(analysis_.graph->graph.tensors[id].name),
-           human_bytes(bytes), bar_of(bytes, saved.front().bytes, kAfter, style_),
-           never_in_memory ? coloured(" never in memory", kFaint, style_) : "");
+      const auto& [tensor, count] = saved[i];
+      line("  {:<31} {:>7}{:>10}  {}{}", names.of(tensor_name(tensor.tensor)), times(count),
+           human_bytes(tensor.bytes), bar_of(tensor.bytes, most, kBarCells, kAfter, style_),
+           tensor.never_in_memory ? coloured(" never in memory", kFaint, style_) : "");
     }
     write_rest(saved.size(), "tensor");
   }
 
-  void write_kernels() {
-    const std::vector<KernelAnalysis>& reports = headline().kernels;
-    std::vector<KernelId> kernels(reports.size());
-    std::iota(kernels.begin(), kernels.end(), KernelId{0});
-    const auto bytes = [&](KernelId k) { return reports[k].traffic.bytes.total(); };
-    std::uint64_t most = 0;
-    for (const KernelId k : kernels) most = std::max(most, bytes(k));
-    // In execution order with --explain; otherwise the largest first.
-    if (!style_.explain) std::ranges::stable_sort(kernels, std::greater<>(), bytes);
-    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, style_));
-    for (std::size_t i = 0; i < rows_of(kernels.size()); ++i) {
-      const KernelAnalysis& kernel = reports[kernels[i]];
-      line("  {:<32}{:>10}{:>12}  {}", short_name(kernel.name),
-           kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"),
-           human_bytes(kernel.traffic.bytes.total()),
-           bar_of(kernel.traffic.bytes.total(), most, kAfter, style_));
-      if (style_.explain) explain_kernel(kernel, headline().boundaries->of(kernels[i]));
+  // The most saved first, those of all layers together.
+  std::vector<Folded<SavedTensor>> folded_tensors() const {
+    std::vector<Folded<SavedTensor>> rows;
+    std::map<std::tuple<std::string, std::uint64_t, bool>, std::size_t> known;
+    for (const SavedTensor& tensor : saved_tensors(*analysis_.graph, headline())) {
+      const auto [place, added] = known.try_emplace(
+          {without_numbers(tensor_name(tensor.tensor)), tensor.bytes, tensor.never_in_memory},
+          rows.size());
+      if (added) {
+        rows.push_back({.row = tensor});
+      } else {
+        ++rows[place->second].count;
+      }
     }
-    write_rest(kernels.size(), "kernel");
+    std::ranges::stable_sort(rows, std::greater<>(), [](const Folded<SavedTensor>& row) {
+      return static_cast<double>(row.row.bytes) * static_cast<double>(row.count);
+    });
+    return rows;
   }
 
-  void explain_kernel(const KernelAnalysis& kernel, std::span<const Boundary> boundaries) {
-    const GraphAnalysis& details = *analysis_.graph;
+  // Kernels of the headline's plan that a section shows, those of repeated layers once.
+  std::vector<Folded<KernelId>> folded_kernels() {
+    std::vector<Folded<KernelId>> rows;
+    for (const Repeat& repeat : repeats_of(analysis_.graph->graph, headline())) {
+      for (std::uint32_t place = 0; place < repeat.period; ++place) {
+        rows.push_back({.row = repeat.at(place, 0), .count = repeat.count});
+        repeats_.emplace(repeat.at(place, 0), repeat);
+      }
+    }
+    return rows;
+  }
+
+  void write_kernels() {
+    constexpr int kBarCells = 18;
+    const std::vector<KernelAnalysis>& reports = headline().kernels;
+    std::vector<Folded<KernelId>> rows = folded_kernels();
+    const auto bytes = [&](const Folded<KernelId>& row) {
+      return reports[row.row].traffic.bytes.total();
+    };
+    std::uint64_t most = 0;
+    for (const Folded<KernelId>& row : rows) most = std::max(most, bytes(row));
+    // In execution order with --explain; otherwise the largest first.
+    if (!style_.explain) std::ranges::stable_sort(rows, std::greater<>(), bytes);
+    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, style_));
+    ShortNames names(kLongestName);
+    for (std::size_t i = 0; i < rows_of(rows.size()); ++i) {
+      const KernelId k = rows[i].row;
+      const KernelAnalysis& kernel = reports[k];
+      line("  {:<31} {:>7}{:>7}{:>10}  {}", names.of(kernel_name_of(kernel)),
+           kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"), times(rows[i].count),
+           human_bytes(kernel.traffic.bytes.total()),
+           bar_of(kernel.traffic.bytes.total(), most, kBarCells, kAfter, style_));
+      if (style_.explain) explain_kernel(k);
+    }
+    write_rest(rows.size(), "kernel");
+  }
+
+  void explain_kernel(KernelId k) {
+    const KernelAnalysis& kernel = headline().kernels[k];
     std::string kinds;
     for (const OpId op : kernel.ops) {
-      kinds += (kinds.empty() ? "" : ", ") + std::string(details.graph.ops[op].row->name);
+      kinds += (kinds.empty() ? "" : ", ") + std::string(analysis_.graph->graph.ops[op].row->name);
     }
     line("    does    {}", kinds);
     line("    reads   {}", entries_in_words(kernel.traffic.reads));
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
-    for (const Boundary& boundary : boundaries) {
-      line("    {} {} (shares {}): {}", coloured("not fused with", kBefore, style_),
-           short_name(headline().kernels[boundary.with].name),
-           short_name(details.graph.tensors[boundary.tensor].name),
-           printable(full_reason_of(details, boundary), kNoLimit));
+    std::set<std::string> told;
+    const Repeat& repeat = repeats_.at(k);
+    for (std::uint32_t i = 0; i < repeat.count; ++i) {
+      explain_boundaries(repeat.at(k - repeat.first, i), i > 0, told);
     }
     line("");
+  }
+
+  // Of a later layer, only what reads differently than that of an earlier one.
+  void explain_boundaries(KernelId k, bool later, std::set<std::string>& told) {
+    for (const Boundary& boundary : headline().boundaries->of(k)) {
+      const std::string shared = fmt::format(
+          "{} (shares {})", printable(kernel_name_of(headline().kernels[boundary.with])),
+          printable(tensor_name(boundary.tensor)));
+      const std::string reason = printable(full_reason_of(*analysis_.graph, boundary), kNoLimit);
+      if (!told.insert(without_numbers(shared) + reason).second) continue;
+      line("    {}{} {}",
+           later ? printable(kernel_name_of(headline().kernels[k])) + ": " : std::string(),
+           coloured("not fused with", kBefore, style_), shared + ": " + reason);
+    }
   }
 
   std::string entries_in_words(const std::vector<KernelTraffic::Entry>& entries) const {
@@ -177,31 +258,46 @@ class Table {
     for (const KernelTraffic::Entry& entry : entries) {
       if (entry.bytes == 0) continue;
       if (!text.empty()) text += ", ";
-      text += fmt::format("{} {}", short_name(analysis_.graph->graph.tensors[entry.tensor].name),
-                          human_bytes(entry.bytes));
+      text += fmt::format("{} {}", printable(tensor_name(entry.tensor)), human_bytes(entry.bytes));
       if (entry.passes > 1) text += fmt::format(" ({} passes)", entry.passes);
     }
     return text.empty() ? "nothing" : text;
   }
 
-  // Warnings about an explicit plan: kernels that cannot be launched or are better split.
+  // What fusecalc cannot generate, and what is better split: a plan of the document's own.
   void write_doubts() {
     const GraphAnalysis& details = *analysis_.graph;
-    for (const KernelAnalysis& kernel : headline().kernels) {
-      const std::string name = short_name(kernel.name);
-      if (!kernel.launch.legal()) {
-        line("\n  {}: cannot be launched: {}", coloured(name, kBefore, style_),
-             printable(reason_of(details, kernel), kNoLimit));
-      }
-      if (kernel.split) {
-        std::string parts;
-        for (const Kernel& part : kernel.split->kernels) {
-          parts += fmt::format(" [{}]", short_name(kernel_name(details.graph, part)));
+    for (const Repeat& repeat : repeats_of(details.graph, headline())) {
+      for (std::uint32_t place = 0; place < repeat.period; ++place) {
+        const KernelAnalysis& kernel = headline().kernels[repeat.at(place, 0)];
+        const std::string name =
+            coloured(printable(kernel_name_of(kernel)), kBefore, style_) +
+            (repeat.count > 1 ? fmt::format(" (x {})", grouped_digits(repeat.count)) : "");
+        if (!kernel.launch.legal()) {
+          line("\n  {}: fusecalc cannot generate this kernel: {}", name,
+               printable(reason_of(details, kernel), kNoLimit));
         }
-        line("\n  {}: split into{} it moves {} instead of {}", coloured(name, kBefore, style_),
-             parts, human_bytes(kernel.split->bytes), human_bytes(kernel.traffic.bytes.total()));
+        if (kernel.split) write_split(name, kernel);
       }
     }
+  }
+
+  void write_split(const std::string& name, const KernelAnalysis& kernel) {
+    std::string parts;
+    for (const Kernel& part : kernel.split->kernels) {
+      const OpGraph& graph = analysis_.graph->graph;
+      parts += fmt::format(" [{}]", printable(in_scope(graph, part, kernel_name(graph, part))));
+    }
+    line("\n  {}: split into{} it moves {} instead of {}", name, parts,
+         human_bytes(kernel.split->bytes), human_bytes(kernel.traffic.bytes.total()));
+  }
+
+  const std::string& tensor_name(TensorId id) const {
+    return analysis_.graph->graph.tensors[id].name;
+  }
+
+  std::string kernel_name_of(const KernelAnalysis& kernel) const {
+    return in_scope(analysis_.graph->graph, kernel.ops, kernel.name);
   }
 
   std::size_t rows_of(std::size_t count) const {
@@ -218,6 +314,7 @@ class Table {
   const Analysis& analysis_;
   const Style& style_;
   Output& output_;
+  std::map<KernelId, Repeat> repeats_;  // by each kernel of the first repetition
 };
 
 }  // namespace
