@@ -11,6 +11,7 @@
 #include "core/suggest.hpp"
 #include "core/text.hpp"
 #include "graph/builder.hpp"
+#include "graph/dim_expression.hpp"
 
 namespace fusecalc {
 
@@ -34,6 +35,10 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
 std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& name) const {
   const auto found = dims_.find(name);
   if (found != dims_.end()) return static_cast<std::int64_t>(found->second);
+  if (is_dim_expression(name)) {
+    return evaluate_dims(name, {.dim = [&](const std::string& part) { return dim(place, part); },
+                                .fail = [&](const std::string& message) { fail(place, message); }});
+  }
   std::vector<std::string_view> names;
   for (const auto& [known, extent] : written_.dims) names.push_back(known);
   std::string hint = did_you_mean(name, names);
