@@ -39,6 +39,8 @@ struct WrittenOp {
   std::vector<std::pair<std::string, std::uint64_t>> writes;
   std::optional<std::uint64_t> flops;
   std::optional<std::string> op_class;
+  // The part of the model that it belongs to: "layers.3.mlp".
+  std::optional<std::string> scope;
   std::vector<WrittenAttribute> attributes;
   // Where the reader found it, in a form that only the reader's PlaceNamer understands.
   std::uint32_t source = 0;

@@ -67,6 +67,7 @@ WrittenValue read_value(JsonReader& reader) {
 
 void read_attributes(JsonReader& reader, WrittenOp& op) {
   reader.read_members([&](const std::string& key) {
+    if (JsonReader::is_annotation(key)) return reader.skip_value();
     op.attributes.push_back({.name = key, .value = read_value(reader), .source = kInAttrs});
   });
 }
@@ -124,6 +125,7 @@ constexpr std::array kOpMembers = {
              }},
     OpMember{"class",
              [](JsonReader& reader, WrittenOp& op) { op.op_class = reader.read_string(); }},
+    OpMember{"scope", [](JsonReader& reader, WrittenOp& op) { op.scope = reader.read_string(); }},
     OpMember{"attrs", read_attributes},
 };
 
@@ -165,6 +167,7 @@ WrittenTensor read_tensor(JsonReader& reader, const std::string& name) {
 WrittenOp read_op(JsonReader& reader) {
   WrittenOp op;
   reader.read_members([&](const std::string& key) {
+    if (JsonReader::is_annotation(key)) return reader.skip_value();
     for (const OpMember& member : kOpMembers) {
       if (member.key == key) return member.read(reader, op);
     }

@@ -98,8 +98,10 @@ JsonKind JsonReader::peek() {
 
 void JsonReader::enter(JsonKind kind) {
   if (peek() != kind) fail_type(kind);
+  if (depth_ == kDeepest) {
+    fail(fmt::format("must not be nested more than {} levels deep", kDeepest));
+  }
   ++position_;
-  assert(depth_ < path_.size());
   Level& level = path_[depth_++];
   level.kind = kind;
   level.started = false;
@@ -170,6 +172,20 @@ std::size_t JsonReader::match_key(std::span<const std::string_view> fields, std:
   fail("unknown key " + in_quotes(key_) + known);
 }
 
+bool JsonReader::is_annotation(std::string_view key) {
+  return key == "$schema" || key == "description" || key == "comment";
+}
+
+bool JsonReader::skip_annotation() {
+  if (!is_annotation(key_)) return false;
+  Level& level = path_[depth_ - 1];
+  level.owned_key.assign(key_);
+  level.key = level.owned_key;
+  level.started = true;
+  skip_value();
+  return true;
+}
+
 const std::string& JsonReader::own_key(const std::unordered_set<std::string>& seen) {
   Level& level = path_[depth_ - 1];
   level.owned_key.assign(key_);
@@ -191,9 +207,6 @@ void JsonReader::skip_string() {
 
 void JsonReader::skip_value() {
   const JsonKind kind = peek();
-  if ((kind == JsonKind::kObject || kind == JsonKind::kArray) && depth_ == kDeepest) {
-    fail(fmt::format("must not be nested more than {} levels deep", kDeepest));
-  }
   switch (kind) {
     case JsonKind::kObject: return read_members([&](const std::string&) { skip_value(); });
     case JsonKind::kArray: return read_array([&](std::size_t) { skip_value(); });

@@ -38,12 +38,14 @@ class JsonReader {
   JsonKind peek();
 
   // Reads an object whose keys are known: calls on_field(index into fields) with the reader at each
-  // key's value. Unknown and duplicate keys are refused. Returns the fields seen as a bit set.
+  // key's value. Unknown and duplicate keys are refused; those for people and editors
+  // (is_annotation) are skipped. Returns the fields seen as a bit set.
   template <typename OnField>
   std::uint64_t read_object(std::span<const std::string_view> fields, OnField on_field) {
     enter(JsonKind::kObject);
     std::uint64_t seen = 0;
     while (next_key()) {
+      if (skip_annotation()) continue;
       const std::size_t field = match_key(fields, seen);
       seen |= std::uint64_t{1} << field;
       on_field(field);
@@ -65,6 +67,9 @@ class JsonReader {
     enter(JsonKind::kArray);
     while (next_element()) on_element(path_[depth_ - 1].index);
   }
+
+  // Whether a key is one that any object of a document may have: $schema, description, comment.
+  static bool is_annotation(std::string_view key);
 
   std::string read_string();
   void skip_string();
@@ -98,11 +103,12 @@ class JsonReader {
     std::string owned_key;
   };
   // More than the callers' formats need, independent of the document.
-  static constexpr std::size_t kDeepest = 16;
+  static constexpr std::size_t kDeepest = 64;
 
   void enter(JsonKind kind);
   bool next_key();
   bool next_element();
+  bool skip_annotation();
   std::size_t match_key(std::span<const std::string_view> fields, std::uint64_t seen);
   const std::string& own_key(const std::unordered_set<std::string>& seen);
 

@@ -1,6 +1,9 @@
 #include "json/source.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,16 +43,61 @@ ByteSource::ByteSource(ByteSource&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       text_(other.text_),
       chunk_bytes_(other.chunk_bytes_),
-      buffer_(std::move(other.buffer_)) {}
+      buffer_(std::move(other.buffer_)),
+      peeked_(other.peeked_),
+      mapped_(std::exchange(other.mapped_, {})) {}
 
-ByteSource::~ByteSource() { close(); }
+ByteSource::~ByteSource() {
+  close();
+  // munmap takes what mmap returned, which nobody writes through.
+  if (!mapped_.empty()) ::munmap(const_cast<char*>(mapped_.data()), mapped_.size());
+}
 
 void ByteSource::close() {
   if (descriptor_ > STDIN_FILENO) ::close(descriptor_);
   descriptor_ = -1;
 }
 
+std::string_view ByteSource::peek() {
+  const std::string_view chunk = next();
+  peeked_ = true;
+  buffer_.resize(chunk.size());
+  return {buffer_.data(), buffer_.size()};
+}
+
+// Whether the descriptor is a file that could be mapped.
+bool ByteSource::map() {
+  struct stat status {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    return false;
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return false;
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  if (memory == MAP_FAILED) return false;
+  mapped_ = {static_cast<const char*>(memory), size};
+  return true;
+}
+
+std::string_view ByteSource::whole(std::size_t limit) {
+  if (map()) return mapped_;
+  std::vector<char> bytes;
+  for (std::string_view chunk = next(); !chunk.empty(); chunk = next()) {
+    if (chunk.size() > limit - bytes.size()) {
+      throw Error(Fault::kBadInput,
+                  fmt::format("{}: is longer than {} bytes; give it as a file", name_, limit));
+    }
+    bytes.insert(bytes.end(), chunk.begin(), chunk.end());
+  }
+  buffer_ = std::move(bytes);
+  return {buffer_.data(), buffer_.size()};
+}
+
 std::string_view ByteSource::next() {
+  if (peeked_) {
+    peeked_ = false;
+    return {buffer_.data(), buffer_.size()};
+  }
   if (descriptor_ < 0) {
     // Copied into new memory, so that a sanitizer detects uses of the previous chunk.
     const std::string_view chunk = text_.substr(0, chunk_bytes_);

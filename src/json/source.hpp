@@ -26,6 +26,14 @@ class ByteSource {
   // The next bytes, valid until the next call; empty at the end. Throws Error on a read fault.
   std::string_view next();
 
+  // The first bytes, which the next call of next() returns again; to be called before it.
+  std::string_view peek();
+
+  // All bytes at once, valid as long as the source, for formats that are not read front to back.
+  // A regular file is mapped, so that only what is used of it is read; anything else is read to its
+  // end, and refused if it is longer than `limit`. To be called before next().
+  std::string_view whole(std::size_t limit);
+
   // The name of this document in messages.
   const std::string& name() const { return name_; }
 
@@ -34,12 +42,15 @@ class ByteSource {
       : name_(std::move(name)), descriptor_(descriptor), text_(text), chunk_bytes_(chunk_bytes) {}
 
   void close();
+  bool map();
 
   std::string name_;
   int descriptor_ = -1;
   std::string_view text_;  // what is left of it
   std::size_t chunk_bytes_ = 0;
   std::vector<char> buffer_;
+  bool peeked_ = false;      // buffer_ holds what the next call of next() returns
+  std::string_view mapped_;  // of the file, where whole() mapped it
 };
 
 }  // namespace fusecalc

@@ -86,9 +86,9 @@ TEST_CASE("compare: documents that are not results are refused, with the locatio
       "fusecalc.measurement/1");
   refused(R"({"x": )" + std::string(100, '[') + std::string(100, ']') + "}", "/x" + [] {
     std::string zeros;
-    for (int i = 0; i < 14; ++i) zeros += "/0";
+    for (int i = 0; i < 62; ++i) zeros += "/0";
     return zeros;
-  }() + "/0: must not be nested more than 16 levels deep");
+  }() + "/0: must not be nested more than 64 levels deep");
   const Outcome missing = invoke({"compare", "good.json", "gone.json"}).in(folder.path()).outcome();
   CHECK(missing.exit_code == 2);
   CHECK(missing.err == "fusecalc: gone.json: No such file or directory\n");
