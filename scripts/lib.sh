@@ -12,6 +12,7 @@ build_packages=(
   nlohmann-json3-dev=/usr/include/nlohmann/json.hpp
   doctest-dev=/usr/include/doctest/doctest.h
   libfmt-dev=/usr/include/fmt/format.h
+  zlib1g-dev=/usr/include/zlib.h
 )
 test_packages=(
   python3-jsonschema=/usr/lib/python3/dist-packages/jsonschema/__init__.py

@@ -12,6 +12,7 @@
 
 #include "analysis/boundaries.hpp"
 #include "cli/commands.hpp"
+#include "cli/documents.hpp"
 #include "cli/outputs.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
@@ -19,8 +20,6 @@
 #include "core/text.hpp"
 #include "device/device.hpp"
 #include "graph/op_graph.hpp"
-#include "input/op_list.hpp"
-#include "json/reader.hpp"
 #include "json/source.hpp"
 #include "report/formats.hpp"
 
@@ -33,21 +32,22 @@ namespace {
 }
 
 Analysis analyze(const AnalyzeOptions& options) {
-  JsonReader reader(open_document(options.document));
-  OpList list = read_op_list(reader);
-  const std::string& document = reader.name();
-  if (auto* chain = std::get_if<SizeChain>(&list)) {
+  Document read = read_document(open_document(options.document), options.dims);
+  const std::string& document = read.name;
+  if (auto* chain = std::get_if<SizeChain>(&read.list)) {
     if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
     if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
     chain->dtype_bytes = options.dtype_bytes.value_or(chain->dtype_bytes);
     return analyze_chain(*chain, chain->name.value_or(name_of_document(options.document)),
                          document);
   }
-  const auto& written = std::get<WrittenGraph>(list);
+  const auto& written = std::get<WrittenGraph>(read.list);
   if (options.dtype_bytes) refuse(document, "--dtype-bytes", "gives each tensor its own dtype");
   OpGraph graph = build_graph(written, options.dims);
   const std::string name = graph.name.value_or(name_of_document(options.document));
-  return analyze_graph(std::move(graph), name, device_named(options.device), options.plan);
+  const Device& device = device_named(options.device);
+  if (read.origin) show_summary(summarise(*read.origin, graph, device, name));
+  return analyze_graph(std::move(graph), name, device, options.plan);
 }
 
 }  // namespace

@@ -56,12 +56,12 @@ Definition::Definition() {
   app_.footer(
       "Examples:\n"
       "  fusecalc analyze ops.json -o out.json  what fusion saves, as JSON for scripts\n"
-      "  fusecalc analyze @splade_head          one of the library's op lists\n"
-      "  fusecalc measure sizes.json            time and DRAM traffic on a GPU\n"
+      "  fusecalc analyze model.pt2             the same for a model that was exported\n"
       "  fusecalc compare base.json out.json    whether a change made it worse\n"
       "\nExit codes: 0 success, 1 a check failed, 2 bad usage or input, 3 not available");
   define_analyze();
   define_measure();
+  define_import();
   define_compare();
   define_doctor();
   define_ops();
@@ -74,7 +74,8 @@ void Definition::define_analyze() {
   CLI::App* app =
       add_command("analyze", "count the bytes an op list moves and fusion saves", AnalyzeOptions{});
   auto& options = std::get<AnalyzeOptions>(*commands_.at(app));
-  app->add_option("FILE", options.document, "the op list; @NAME: one of fusecalc specs; -: stdin")
+  app->add_option("FILE", options.document,
+                  "an op list or a model file; @NAME: one of\nfusecalc specs; -: stdin")
       ->type_name("")
       ->required();
   add_dtype_bytes(app, options.dtype_bytes);
@@ -99,7 +100,7 @@ void Definition::define_measure() {
   CLI::App* app = add_command("measure", "run an op list on a GPU and count its DRAM traffic",
                               MeasureCommand{});
   auto& command = std::get<MeasureCommand>(*commands_.at(app));
-  app->add_option("FILE", command.documents, "op lists; @NAME: a spec; -: stdin (none: all specs)")
+  app->add_option("FILE", command.documents, "op lists, models; @NAME; -: stdin (none: all specs)")
       ->type_name("");
   app->add_flag_callback(
       "--timing-only", [&command] { command.options.counters = false; },
@@ -134,6 +135,22 @@ void Definition::define_measure() {
   app->footer(
       "Example:\n"
       "  fusecalc measure @softmax --keep-source kernels -o softmax.json");
+}
+
+void Definition::define_import() {
+  CLI::App* app = add_command("import", "turn a model file into an op list", ImportOptions{});
+  auto& options = std::get<ImportOptions>(*commands_.at(app));
+  app->add_option("MODEL", options.document, "what torch.export.save wrote (.pt2); -: stdin")
+      ->type_name("")
+      ->required();
+  add_dims(app, options.dims);
+  app->add_option("-o,--output", options.output, "write the op list to a file")->type_name("FILE");
+  app->add_option("--summary", options.summary, "write as JSON what was recognised")
+      ->type_name("FILE");
+  app->footer(
+      "analyze and measure take a model file as it is.\n\n"
+      "Example:\n"
+      "  fusecalc import model.pt2 -o ops.json --summary summary.json");
 }
 
 void Definition::define_compare() {

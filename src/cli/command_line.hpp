@@ -37,6 +37,13 @@ struct MeasureCommand {
   std::vector<std::string> outputs;
 };
 
+struct ImportOptions {
+  std::string document;  // a path, or - for standard input
+  std::vector<DimOverride> dims;
+  std::string output;   // empty: standard output
+  std::string summary;  // empty: none
+};
+
 struct CompareCommand {
   std::string base;  // a path, - for standard input, or a folder
   std::string fresh;
@@ -78,8 +85,9 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<AnalyzeOptions, MeasureCommand, CompareCommand, DoctorCommand,
-                             OpsOptions, SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
+using Command =
+    std::variant<AnalyzeOptions, MeasureCommand, ImportOptions, CompareCommand, DoctorCommand,
+                 OpsOptions, SpecsOptions, SchemaOptions, CompletionOptions, ShowText>;
 
 // Turns the arguments into one typed command. Throws Error on anything it does not understand.
 Command parse_command_line(int argc, const char* const* argv);

@@ -7,6 +7,7 @@ namespace fusecalc {
 // One function per subcommand, each in its own file; they write to standard output and throw Error.
 void run(const AnalyzeOptions& options);
 void run(const MeasureCommand& command);
+void run(const ImportOptions& options);
 void run(const CompareCommand& command);
 void run(const DoctorCommand& command);
 void run(const OpsOptions& options);

@@ -40,6 +40,7 @@ class Definition {
   void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();
+  void define_import();
   void define_compare();
   void define_doctor();
   void define_ops();

@@ -15,6 +15,7 @@
 #include "analysis/boundaries.hpp"
 #include "backend/module.hpp"
 #include "cli/commands.hpp"
+#include "cli/documents.hpp"
 #include "cli/outputs.hpp"
 #include "cli/terminal.hpp"
 #include "core/embedded.hpp"
@@ -22,8 +23,6 @@
 #include "core/interrupt.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
-#include "input/op_list.hpp"
-#include "json/reader.hpp"
 #include "json/source.hpp"
 #include "measure/chain_runner.hpp"
 #include "measure/graph_runner.hpp"
@@ -97,9 +96,9 @@ NamedPlan named_plan(const GraphAnalysis& graph, PlanKind kind) {
 }
 
 MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
-                              const std::string& path, const WrittenGraph& written,
+                              const std::string& path, const Document& read,
                               const Progress& progress) {
-  OpGraph graph = build_graph(written, command.dims);
+  OpGraph graph = build_graph(std::get<WrittenGraph>(read.list), command.dims);
   if (command.dtype_bytes) {
     throw Error(
         Fault::kBadInput,
@@ -107,6 +106,7 @@ MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
   }
   check_size(graph.document, graph.ops.size());
   const std::string name = graph.name.value_or(name_of_document(path));
+  if (read.origin) show_summary(summarise(*read.origin, graph, gpu.device(), name));
   // The on-chip memory of the GPU that is measured.
   MeasurementReport report{.measurement = {}};
   report.analysis = analyze_graph(std::move(graph), name, gpu.device(), command.plan);
@@ -124,14 +124,13 @@ MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
 
 MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const std::string& path,
                           const Progress& progress) {
-  JsonReader reader(open_document(path));
   std::vector<SizedOperation> operations;
-  const OpList list = read_op_list(reader, &operations);
-  if (const auto* written = std::get_if<WrittenGraph>(&list)) {
-    return measure_ops(gpu, command, path, *written, progress);
+  const Document read = read_document(open_document(path), command.dims, &operations);
+  if (std::holds_alternative<WrittenGraph>(read.list)) {
+    return measure_ops(gpu, command, path, read, progress);
   }
-  check_size(reader.name(), operations.size());
-  return measure_sizes(gpu, command, path, std::get<SizeChain>(list), operations, reader.name(),
+  check_size(read.name, operations.size());
+  return measure_sizes(gpu, command, path, std::get<SizeChain>(read.list), operations, read.name,
                        progress);
 }
 
@@ -145,13 +144,12 @@ void refuse_early(const MeasureCommand& command) {
   }
   for (const std::string& path : command.documents) {
     if (path == "-") continue;
-    JsonReader reader(open_document(path));
     std::vector<SizedOperation> operations;
-    const OpList list = read_op_list(reader, &operations);
-    if (const auto* written = std::get_if<WrittenGraph>(&list)) {
-      check_size(reader.name(), build_graph(*written, command.dims).ops.size());
+    const Document read = read_document(open_document(path), command.dims, &operations);
+    if (const auto* written = std::get_if<WrittenGraph>(&read.list)) {
+      check_size(read.name, build_graph(*written, command.dims).ops.size());
     } else {
-      check_size(reader.name(), operations.size());
+      check_size(read.name, operations.size());
     }
   }
 }

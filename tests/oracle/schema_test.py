@@ -40,7 +40,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "comparison", "measurement", "ops", "ops-table", "sizes", "specs",
+        for name in ("analysis", "comparison", "import", "measurement", "ops", "sizes",
                      "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
@@ -65,6 +65,11 @@ class Library(unittest.TestCase):
                 result = json.loads(fusecalc("analyze", "@" + path.stem))
                 analysis.validate(result)
                 self.assertEqual(result["name"], path.stem)
+
+    def test_describes_what_import_writes(self):
+        for path in sorted((TESTS / "input/pt2").glob("*.pt2")):
+            with self.subTest(path.name):
+                validator("ops").validate(json.loads(fusecalc("import", str(path))))
 
     def test_schema_knows_every_op(self):
         listed = [op["op"] for op in json.loads(fusecalc("ops", "--format", "json"))["ops"]]

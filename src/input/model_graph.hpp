@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "graph/inference.hpp"
+#include "graph/written_graph.hpp"
+#include "input/model.hpp"
+
+namespace fusecalc {
+
+// The type of a tensor of a model: its shape in numbers, and as written, with the names of dims.
+struct ModelType {
+  TensorType type;
+  std::vector<WrittenDim> extents;
+
+  const Shape& shape() const { return type.shape; }
+  DType dtype() const { return type.dtype; }
+};
+
+// A type without dims.
+ModelType model_type(Shape shape, DType dtype);
+
+// Builds the graph of a model: readers of model files add its tensors and ops, whose types the file
+// states; finish() leaves out what no output needs, names everything and makes a WrittenGraph.
+//
+// An op is added only if its row's rule yields the types that the file states, so that a
+// WrittenGraph made of a readable file can be built. Readers add a custom op where it is refused.
+class ModelGraph {
+ public:
+  using TensorId = std::uint32_t;
+  using NodeId = std::uint32_t;
+  using Input = std::variant<double, TensorId>;
+
+  // A node of the file. What is added after it belongs to it.
+  struct Node {
+    std::string target;  // what the file calls its operation
+    std::string name;    // of its op and its first output
+    std::string scope;
+  };
+
+  struct Custom {
+    OpClass op_class = OpClass::kOpaque;
+    std::vector<std::pair<TensorId, std::uint64_t>> reads{};  // of inputs that it reads in part
+    // Output 0 is input 0, of which this many elements are overwritten.
+    std::optional<std::uint64_t> overwrites{};
+  };
+
+  ModelGraph(std::string document, PlaceNamer name_of_place);
+
+  // A dim that shapes and attributes may name.
+  void dim(const std::string& name, std::uint64_t extent);
+  // The expression of dims, if an op list has it and it has this value; or else the value.
+  WrittenDim extent(const std::string& expression, std::int64_t value) const;
+
+  TensorId input(std::string name, ModelType type);
+  const ModelType& type(TensorId tensor) const { return tensors_[tensor].type; }
+  bool is_input(TensorId tensor) const { return tensors_[tensor].producer == kNobody; }
+
+  void begin_node(Node node) { nodes_.push_back({std::move(node)}); }
+  // The node is a constant or arithmetic of shapes. Without ops, a node counts as a view otherwise.
+  void fold_node() { nodes_.back().folded = true; }
+
+  // The outputs, or nothing if there is no such row or its rule does not yield `types`.
+  std::optional<std::vector<TensorId>> op(std::string_view row, std::vector<Input> inputs,
+                                          std::vector<WrittenAttribute> attributes,
+                                          std::span<const ModelType> types);
+  // The same for an op with one output.
+  std::optional<TensorId> op(std::string_view row, std::vector<Input> inputs,
+                             std::vector<WrittenAttribute> attributes, const ModelType& type);
+  // What has no row: its inputs and outputs are moved once.
+  std::vector<TensorId> custom(const std::vector<TensorId>& inputs,
+                               std::span<const ModelType> types, const Custom& custom);
+
+  void output(TensorId tensor) { outputs_.push_back(tensor); }
+
+  // The op that wrote a tensor, where it is of this row: its inputs and attributes.
+  struct Origin {
+    std::vector<Input> inputs;
+    std::vector<WrittenAttribute> attributes;
+  };
+  std::optional<Origin> written_by(TensorId tensor, std::string_view row) const;
+
+  Model finish();
+
+ private:
+  static constexpr std::uint32_t kNobody = 0xffffffff;
+
+  struct Tensor {
+    ModelType type;
+    std::string name;  // of an input; of others once finished
+    std::uint32_t producer = kNobody;
+    bool pinned_shape = false;
+    bool pinned_dtype = false;
+  };
+
+  struct Op {
+    const OpRow* row = nullptr;
+    NodeId node = 0;
+    std::vector<Input> inputs;
+    std::vector<TensorId> outputs;
+    std::vector<WrittenAttribute> attributes;
+    Custom custom;
+  };
+
+  struct NodeState {
+    Node node;
+    bool folded = false;
+    std::uint32_t ops = 0;
+    std::uint32_t kept = 0;
+    bool moves = false;  // some op that was kept is no view
+    bool missing = false;
+  };
+
+  std::int64_t dim_value(const std::string& name) const;
+  TensorId new_tensor(ModelType type, std::uint32_t producer);
+  std::optional<std::vector<TensorType>> infer(const OpRow& row, const std::vector<Input>& inputs,
+                                               const std::vector<WrittenAttribute>& attributes,
+                                               std::size_t outputs) const;
+  std::vector<bool> needed_ops() const;
+  void name_tensors(const std::vector<bool>& needed);
+  std::string unused(const std::string& name);
+  WrittenOp write(const Op& op, bool last);
+  DType commonest_dtype() const;
+  void write_tensors(const std::vector<bool>& needed);
+  void write_outputs();
+  void count(const std::vector<bool>& needed);
+
+  Model model_;
+  std::vector<Tensor> tensors_;
+  std::vector<Op> ops_;
+  std::vector<NodeState> nodes_;
+  std::vector<TensorId> outputs_;
+  std::unordered_map<std::string, std::int64_t> dims_;
+  std::unordered_map<std::string, std::uint32_t> names_;  // taken, with how often each was wanted
+};
+
+}  // namespace fusecalc

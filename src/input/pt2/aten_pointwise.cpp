@@ -1,0 +1,215 @@
+// Pointwise ATen ops that are not called like their rows, or have arguments of their own.
+
+#include <algorithm>
+#include <array>
+
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Inputs = std::vector<ModelGraph::Input>;
+
+// What the op reads, in the order of its arguments; nothing if an argument is neither a tensor nor
+// a number.
+std::optional<Inputs> operands(const AtenCall& call, std::span<const std::string_view> names) {
+  Inputs inputs;
+  for (const std::string_view name : names) {
+    if (const auto value = call.value(name)) {
+      inputs.push_back(call.operand(*value));
+    } else if (const auto number = call.number(name)) {
+      inputs.emplace_back(*number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return inputs;
+}
+
+// Adds the row; first as the op reads best, then with every tensor in full, where a result has a
+// shape that none of the operands shows.
+bool add(const AtenCall& call, std::string_view row, Inputs inputs,
+         std::span<const std::string_view> names, std::vector<WrittenAttribute> attributes = {}) {
+  if (call.op(row, inputs, attributes)) return true;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto value = call.value(names[i]);
+    if (value) inputs[i] = call.tensor(*value);
+  }
+  return call.op(row, std::move(inputs), std::move(attributes));
+}
+
+bool unary(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 1> kNames = {"self"};
+  const auto inputs = operands(call, kNames);
+  return inputs && add(call, row, *inputs, kNames);
+}
+
+bool binary(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 2> kNames = {"self", "other"};
+  const auto inputs = operands(call, kNames);
+  return inputs && add(call, row, *inputs, kNames);
+}
+
+// add, sub and rsub may scale their second operand.
+bool sum(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 2> kNames = {"self", "other"};
+  const auto inputs = operands(call, kNames);
+  if (!inputs) return false;
+  const double alpha = call.number("alpha").value_or(1);
+  if (alpha == 1) return add(call, row, *inputs, kNames);
+  const double scale = row == "sub" ? -alpha : alpha;
+  return call.op("fma", {(*inputs)[1], scale, (*inputs)[0]});
+}
+
+bool rsub(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 2> kNames = {"other", "self"};
+  const auto inputs = operands(call, kNames);
+  return inputs && call.number("alpha").value_or(1) == 1 && add(call, "sub", *inputs, kNames);
+}
+
+bool div(const AtenCall& call, std::string_view) {
+  const std::string rounding = call.text("rounding_mode");
+  if (rounding == "floor") return binary(call, "floor_divide");
+  return rounding.empty() && binary(call, "div");
+}
+
+// Attributes that the call gives under the same names.
+template <std::size_t n>
+std::vector<WrittenAttribute> given(const AtenCall& call,
+                                    const std::array<std::string_view, n>& names) {
+  std::vector<WrittenAttribute> attributes;
+  for (const std::string_view name : names) {
+    const auto value = call.number(name);
+    if (value) attributes.push_back({.name = std::string(name), .value = *value});
+  }
+  return attributes;
+}
+
+// Activations with a parameter.
+bool activation(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 4> kParameters = {"alpha", "beta", "threshold",
+                                                                  "negative_slope"};
+  const auto self = call.value("self");
+  if (!self || call.number("scale").value_or(1) != 1) return false;
+  return call.op(row, {call.tensor(*self)}, given(call, kParameters));
+}
+
+bool power(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 2> kNames = {"self", "exponent"};
+  const auto inputs = operands(call, kNames);
+  if (!inputs) return false;
+  const auto exponent = call.number("exponent");
+  if (exponent == 2 && add(call, "square", {(*inputs)[0]}, {kNames.data(), 1})) return true;
+  return add(call, "pow", *inputs, kNames);
+}
+
+bool where(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 3> kNames = {"condition", "self", "other"};
+  const auto inputs = operands(call, kNames);
+  return inputs && add(call, "where", *inputs, kNames);
+}
+
+bool masked_fill(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 3> kNames = {"mask", "value", "self"};
+  const auto inputs = operands(call, kNames);
+  return inputs && add(call, "where", *inputs, kNames);
+}
+
+bool gelu(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  std::vector<WrittenAttribute> attributes;
+  const std::string approximate = call.text("approximate");
+  if (!approximate.empty()) attributes.push_back({.name = "approximate", .value = approximate});
+  return call.op("gelu", {call.tensor(*self)}, attributes);
+}
+
+bool clamp_between(const AtenCall& call, std::optional<double> min, std::optional<double> max) {
+  const auto self = call.value("self");
+  if (!self || (!min && !max)) return false;
+  std::vector<WrittenAttribute> attributes;
+  if (min) attributes.push_back({.name = "min", .value = *min});
+  if (max) attributes.push_back({.name = "max", .value = *max});
+  return call.op("clamp", {call.tensor(*self)}, attributes);
+}
+
+bool clamp(const AtenCall& call, std::string_view) {
+  if (call.value("min") || call.value("max")) return false;
+  return clamp_between(call, call.number("min"), call.number("max"));
+}
+
+bool hardtanh(const AtenCall& call, std::string_view) {
+  return clamp_between(call, call.number("min_val").value_or(-1),
+                       call.number("max_val").value_or(1));
+}
+
+bool relu6(const AtenCall& call, std::string_view) { return clamp_between(call, 0, 6); }
+
+// self + value * a * b
+bool addcmul(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 3> kNames = {"tensor1", "tensor2", "self"};
+  const auto inputs = operands(call, kNames);
+  return inputs && call.number("value").value_or(1) == 1 && add(call, "fma", *inputs, kNames);
+}
+
+// The source in the target's shape and type.
+bool copy_from(const AtenCall& call, std::string_view) {
+  const auto source = call.value("src");
+  if (!source) return false;
+  const ProgramValue value = call.at(*source);
+  if (value.number) return call.set_number(0, *value.number), true;
+  const ModelType& type = call.type();
+  if (value.type.shape() != type.shape()) {
+    return value.type.dtype() == type.dtype() &&
+           call.op("broadcast_to", {call.operand(*source)}, {listed("shape", type.extents)});
+  }
+  if (value.type.dtype() == type.dtype()) return call.equal(0, *source), true;
+  return call.op("cast", {call.tensor(*source)},
+                 {{.name = "to", .value = std::string(name_of(type.dtype()))}});
+}
+
+constexpr std::array kRules = {
+    AtenRule{"add", sum, "add"},
+    AtenRule{"__add__", sum, "add"},
+    AtenRule{"sub", sum, "sub"},
+    AtenRule{"subtract", sum, "sub"},
+    AtenRule{"rsub", rsub},
+    AtenRule{"multiply", binary, "mul"},
+    AtenRule{"div", div},
+    AtenRule{"divide", div},
+    AtenRule{"true_divide", binary, "div"},
+    AtenRule{"pow", power},
+    AtenRule{"square", unary, "square"},
+    AtenRule{"less", binary, "lt"},
+    AtenRule{"greater", binary, "gt"},
+    AtenRule{"__and__", binary, "bitwise_and"},
+    AtenRule{"__or__", binary, "bitwise_or"},
+    AtenRule{"__xor__", binary, "bitwise_xor"},
+    AtenRule{"softplus", activation, "softplus"},
+    AtenRule{"leaky_relu", activation, "leaky_relu"},
+    AtenRule{"elu", activation, "elu"},
+    AtenRule{"where", where},
+    AtenRule{"masked_fill", masked_fill},
+    AtenRule{"gelu", gelu},
+    AtenRule{"clamp", clamp},
+    AtenRule{"clip", clamp},
+    AtenRule{"clamp_min", clamp},
+    AtenRule{"clamp_max", clamp},
+    AtenRule{"hardtanh", hardtanh},
+    AtenRule{"relu6", relu6},
+    AtenRule{"addcmul", addcmul},
+    AtenRule{"copy", copy_from},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_pointwise_rules() { return kRules; }
+
+bool pointwise_by_name(const AtenCall& call, std::string_view op) {
+  const OpRow* row = op_named(op);
+  if (row == nullptr || row->op_class != OpClass::kPointwise || row->attributes != 0) return false;
+  if (row->max_inputs == 1) return unary(call, op);
+  return row->max_inputs == 2 && binary(call, op);
+}
+
+}  // namespace fusecalc

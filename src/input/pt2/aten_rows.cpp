@@ -1,0 +1,162 @@
+// ATen reductions, normalisations and softmaxes.
+
+#include <algorithm>
+#include <array>
+
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Inputs = std::vector<ModelGraph::Input>;
+using Attributes = std::vector<WrittenAttribute>;
+
+// Over the axes that "dim" names, or all.
+bool reduce(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  Attributes attributes;
+  const std::vector<std::int64_t> axes = call.wholes("dim");
+  if (!axes.empty()) attributes.push_back(listed("axes", axes));
+  if (call.truth("keepdim", false)) attributes.push_back({.name = "keepdim", .value = true});
+  return call.op(row, {call.tensor(*self)}, attributes);
+}
+
+// The largest or smallest of all elements; of an axis, its index is a second result.
+bool extreme(const AtenCall& call, std::string_view row) {
+  if (call.given("other"))
+    return call.node().inputs.size() == 2 &&
+           pointwise_by_name(call, row == "max" ? "maximum" : "minimum");
+  if (call.results() == 2 && call.used(1)) return false;
+  return reduce(call, row);
+}
+
+// The population's variance; a row for a sample's variance takes the correction as an attribute.
+bool variance(const AtenCall& call, std::string_view row) {
+  const double correction =
+      call.number("correction").value_or(call.truth("unbiased", true) ? 1 : 0);
+  if (correction == 0) return reduce(call, row);
+  const auto self = call.value("self");
+  if (!self) return false;
+  Attributes attributes = {{.name = "correction", .value = correction}};
+  const std::vector<std::int64_t> axes = call.wholes("dim");
+  if (!axes.empty()) attributes.push_back(listed("axes", axes));
+  if (call.truth("keepdim", false)) attributes.push_back({.name = "keepdim", .value = true});
+  return call.op(row, {call.tensor(*self)}, attributes);
+}
+
+bool softmax(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  return call.op(row, {call.tensor(*self)}, {listed("axes", {WrittenDim(call.whole("dim", -1))})});
+}
+
+WrittenAttribute epsilon(const AtenCall& call, double otherwise) {
+  return {.name = "eps", .value = call.number("eps").value_or(otherwise)};
+}
+
+// The inputs that are given, in order; nothing if one is given after one that is not.
+std::optional<Inputs> leading_tensors(const AtenCall& call,
+                                      std::span<const std::string_view> names) {
+  Inputs inputs;
+  bool ended = false;
+  for (const std::string_view name : names) {
+    const auto value = call.value(name);
+    if (!value) {
+      ended = true;
+    } else if (ended) {
+      return std::nullopt;
+    } else {
+      inputs.emplace_back(call.tensor(*value));
+    }
+  }
+  return inputs;
+}
+
+// How many of the results are used: all up to the last one that is.
+std::size_t used_results(const AtenCall& call) {
+  std::size_t count = 1;
+  for (std::size_t i = 1; i < call.results(); ++i) {
+    if (call.used(i)) count = i + 1;
+  }
+  return count;
+}
+
+bool row_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 3> kNames = {"input", "weight", "bias"};
+  const auto inputs = leading_tensors(call, kNames);
+  if (!inputs || inputs->empty()) return false;
+  Attributes attributes = {epsilon(call, 1e-5)};
+  const auto axes = static_cast<std::int64_t>(call.wholes("normalized_shape").size());
+  if (axes == 0) return false;
+  if (inputs->size() == 1 || axes > 1) {
+    std::vector<std::int64_t> last;
+    for (std::int64_t i = axes; i > 0; --i) last.push_back(-i);
+    attributes.push_back(listed("axes", last));
+  }
+  return call.op(row, *inputs, attributes, used_results(call));
+}
+
+bool group_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 3> kNames = {"input", "weight", "bias"};
+  const auto inputs = leading_tensors(call, kNames);
+  if (!inputs || inputs->empty()) return false;
+  const std::int64_t groups = call.whole("num_groups", call.whole("group", 1));
+  return call.op(row, *inputs, {{.name = "groups", .value = groups}, epsilon(call, 1e-5)},
+                 used_results(call));
+}
+
+bool batch_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 5> kNames = {"input", "weight", "bias",
+                                                             "running_mean", "running_var"};
+  const auto inputs = leading_tensors(call, kNames);
+  if (!inputs || inputs->size() != 5 || call.truth("training", false)) return false;
+  return used_results(call) == 1 && call.op(row, *inputs, {epsilon(call, 1e-5)});
+}
+
+// Pooling to a single pixel is a mean; what has larger results is left to rows of its own.
+bool adaptive_pool(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const Shape& shape = call.type().shape();
+  if (!self || shape.size() < 2 || shape.back() != 1 || shape[shape.size() - 2] != 1) return false;
+  return call.op(
+      "mean", {call.tensor(*self)},
+      {listed("axes", std::vector<std::int64_t>{-2, -1}), {.name = "keepdim", .value = true}});
+}
+
+constexpr std::array kRules = {
+    AtenRule{"adaptive_avg_pool2d", adaptive_pool},
+    AtenRule{"_adaptive_avg_pool2d", adaptive_pool},
+    AtenRule{"sum", reduce, "sum"},
+    AtenRule{"mean", reduce, "mean"},
+    AtenRule{"amax", reduce, "max"},
+    AtenRule{"amin", reduce, "min"},
+    AtenRule{"max", extreme, "max"},
+    AtenRule{"min", extreme, "min"},
+    AtenRule{"argmax", reduce, "argmax"},
+    AtenRule{"argmin", reduce, "argmin"},
+    AtenRule{"any", reduce, "any"},
+    AtenRule{"all", reduce, "all"},
+    AtenRule{"prod", reduce, "prod"},
+    AtenRule{"logsumexp", reduce, "logsumexp"},
+    AtenRule{"var", variance, "var"},
+    AtenRule{"std", variance, "std"},
+    AtenRule{"softmax", softmax, "softmax"},
+    AtenRule{"_softmax", softmax, "softmax"},
+    AtenRule{"log_softmax", softmax, "log_softmax"},
+    AtenRule{"_log_softmax", softmax, "log_softmax"},
+    AtenRule{"layer_norm", row_norm, "layer_norm"},
+    AtenRule{"native_layer_norm", row_norm, "layer_norm"},
+    AtenRule{"rms_norm", row_norm, "rms_norm"},
+    AtenRule{"_fused_rms_norm", row_norm, "rms_norm"},
+    AtenRule{"group_norm", group_norm, "group_norm"},
+    AtenRule{"native_group_norm", group_norm, "group_norm"},
+    AtenRule{"batch_norm", batch_norm, "batch_norm"},
+    AtenRule{"_native_batch_norm_legit_no_training", batch_norm, "batch_norm"},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_row_rules() { return kRules; }
+
+}  // namespace fusecalc

@@ -1,0 +1,375 @@
+#include "input/pt2/importer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "input/pt2/aten.hpp"
+#include "input/pt2/module_names.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Kind = ProgramArgument::Kind;
+
+struct ScalarType {
+  std::int64_t code;  // torch/_export/serde/schema.py
+  DType dtype;
+};
+
+// Complex numbers count as real ones of twice the size, unsigned ones as signed ones.
+constexpr std::array kScalarTypes = {
+    ScalarType{1, DType::kU8},       ScalarType{2, DType::kI8},
+    ScalarType{3, DType::kI16},      ScalarType{4, DType::kI32},
+    ScalarType{5, DType::kI64},      ScalarType{6, DType::kF16},
+    ScalarType{7, DType::kF32},      ScalarType{8, DType::kF64},
+    ScalarType{9, DType::kF32},      ScalarType{10, DType::kF64},
+    ScalarType{12, DType::kBool},    ScalarType{13, DType::kBf16},
+    ScalarType{28, DType::kI16},     ScalarType{29, DType::kFp8E4m3},
+    ScalarType{30, DType::kFp8E5m2}, ScalarType{31, DType::kFp8E4m3},
+    ScalarType{32, DType::kFp8E5m2}, ScalarType{33, DType::kU8},
+    ScalarType{34, DType::kI32},     ScalarType{35, DType::kI64},
+};
+
+// Higher-order ops that run a graph once, as it is.
+constexpr std::array<std::string_view, 6> kInlined = {
+    "wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap",
+    "tag_activation_checkpoint",  "invoke_subgraph",    "hints_wrapper",
+};
+
+std::string place_name(const WrittenGraph& graph, const WrittenPlace& place) {
+  using Part = WrittenPlace::Part;
+  switch (place.part) {
+    case Part::kGraph:
+    case Part::kDtype:
+    case Part::kGraphOutputs:
+    case Part::kGraphOutput:
+    case Part::kFuseGroup:
+    case Part::kFuseMember: return "";
+    case Part::kTensor:
+    case Part::kShape:
+    case Part::kExtent:
+    case Part::kTensorDtype: return "tensor " + in_quotes(graph.tensors[place.index].name);
+    default: return "node " + in_quotes(graph.ops[place.index].name.value_or(""));
+  }
+}
+
+// The name and the overload of "torch.ops.aten.add.Tensor"; empty for what is no op.
+std::string_view op_of(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (!target.starts_with(kOps)) return {};
+  target.remove_prefix(kOps.size());
+  target.remove_prefix(std::min(target.size(), target.find('.') + 1));
+  return target.substr(0, target.find('.'));
+}
+
+// add_, but not __and__ or _softmax.
+bool is_in_place(std::string_view op) { return op.ends_with('_') && !op.ends_with("__"); }
+
+void collect_sizes(const ProgramGraph& graph, std::vector<const ProgramInt*>& sizes) {
+  for (const auto& [name, tensor] : graph.tensors) {
+    for (const ProgramInt& size : tensor.sizes) sizes.push_back(&size);
+  }
+  for (const auto& [name, size] : graph.ints) sizes.push_back(&size);
+}
+
+std::vector<const ProgramInt*> sizes_of(const ProgramGraph& graph) {
+  std::vector<const ProgramInt*> sizes;
+  collect_sizes(graph, sizes);
+  return sizes;
+}
+
+std::vector<std::string_view> tensors_of(const std::vector<ProgramArgument>& arguments) {
+  std::vector<std::string_view> names;
+  for (const ProgramArgument& argument : arguments) {
+    for (const std::string& name : argument.tensors) {
+      if (!name.empty()) names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+Pt2Importer::Pt2Importer(const ExportedProgram& program, const std::string& document,
+                         const std::vector<DimOverride>& dims)
+    : program_(program),
+      document_(document),
+      graph_(document, place_name),
+      symbols_(sizes_of(program.graph), program.ranges, dims, document) {}
+
+void Pt2Importer::fail(const ProgramNode* node, const std::string& message) const {
+  std::string place;
+  if (node != nullptr) {
+    const std::vector<std::string_view> outputs = tensors_of(node->outputs);
+    const std::string_view name = outputs.empty() ? std::string_view(node->target) : outputs[0];
+    place = fmt::format("node {}: ", in_quotes(name));
+  }
+  throw Error(Fault::kBadInput, fmt::format("{}: {}{}", document_, place, message));
+}
+
+std::int64_t Pt2Importer::size_value(const ProgramInt& size) {
+  const std::optional<std::int64_t> value = symbols_.value(size);
+  if (!value) fail(nullptr, "the size " + in_quotes(size.expression) + " has no known value");
+  return *value;
+}
+
+// Symbols become dims; what is calculated from them is written as it is, where an op list can.
+WrittenDim Pt2Importer::size_text(const ProgramInt& size) {
+  const std::int64_t value = size_value(size);
+  if (size.expression.empty()) return value;
+  const std::optional<SizeExpression> expression = parse_size_expression(size.expression);
+  const std::optional<std::string> text = expression ? dim_text(*expression) : std::nullopt;
+  if (!text) return value;
+  std::vector<std::string> symbols;
+  collect_symbols(*expression, symbols);
+  for (const std::string& symbol : symbols) {
+    graph_.dim(symbol, static_cast<std::uint64_t>(symbols_.value(symbol).value_or(0)));
+  }
+  return graph_.extent(*text, value);
+}
+
+const ProgramTensor& Pt2Importer::meta_of(std::size_t frame, const std::string& name) const {
+  const auto& tensors = frames_[frame].graph->tensors;
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) fail(nullptr, "tensor " + in_quotes(name) + " has no type");
+  return found->second;
+}
+
+const ModelType& Pt2Importer::type_of(std::size_t frame, const std::string& name) {
+  auto& types = frames_[frame].types;
+  const auto known = types.find(name);
+  if (known != types.end()) return known->second;
+  const ProgramTensor& meta = meta_of(frame, name);
+  const auto* scalar = std::ranges::find(kScalarTypes, meta.dtype, &ScalarType::code);
+  const std::string what = "tensor " + in_quotes(name);
+  if (scalar == kScalarTypes.end()) {
+    fail(nullptr, fmt::format("{}: elements of type {} are not read", what, meta.dtype));
+  }
+  ModelType type{.type = {{}, scalar->dtype}, .extents = {}};
+  for (const ProgramInt& size : meta.sizes) {
+    const std::int64_t value = size_value(size);
+    if (value < 0) fail(nullptr, fmt::format("{}: an extent is {}", what, value));
+    type.type.shape.push_back(static_cast<std::uint64_t>(value));
+    type.extents.push_back(size_text(size));
+  }
+  const std::optional<std::uint64_t> elements = checked_elements(type.shape());
+  if (!elements || !checked_bytes_of(scalar->dtype, *elements)) {
+    fail(nullptr, fmt::format("{} of shape {} is more than {} bytes", what, to_string(type.shape()),
+                              kMaxCount));
+  }
+  // The key is the graph's own, which lives as long as the program.
+  const std::string& key = frames_[frame].graph->tensors.find(name)->first;
+  return types.emplace(key, std::move(type)).first->second;
+}
+
+std::vector<std::int64_t> Pt2Importer::strides_of(std::size_t frame, const std::string& name) {
+  std::vector<std::int64_t> strides;
+  for (const ProgramInt& stride : meta_of(frame, name).strides) {
+    strides.push_back(symbols_.value(stride).value_or(0));
+  }
+  return strides;
+}
+
+std::int64_t Pt2Importer::int_value(std::size_t frame, const ProgramArgument::Int& value) {
+  if (value.name.empty()) return value.value;
+  const auto& ints = frames_[frame].graph->ints;
+  const auto found = ints.find(value.name);
+  if (found == ints.end()) fail(nullptr, "size " + in_quotes(value.name) + " has no value");
+  return size_value(found->second);
+}
+
+std::size_t Pt2Importer::open_frame(const ProgramGraph& graph) {
+  Frame& frame = frames_.emplace_back(Frame{.graph = &graph});
+  for (const ProgramNode& node : graph.nodes) {
+    for (const std::string_view name : tensors_of(node.inputs)) ++frame.uses[name];
+  }
+  for (const std::string_view name : tensors_of(graph.outputs)) ++frame.uses[name];
+  return frames_.size() - 1;
+}
+
+ValueId Pt2Importer::bind(std::size_t frame, std::string_view name, ProgramValue value) {
+  const auto id = static_cast<ValueId>(bindings_.size());
+  bindings_.push_back(
+      {.value = std::move(value), .storage = static_cast<std::uint32_t>(storages_.size())});
+  storages_.push_back({.base = id});
+  frames_[frame].names.insert_or_assign(name, id);
+  return id;
+}
+
+// The value of a name now: a view of memory that was overwritten is read anew.
+ValueId Pt2Importer::lookup(std::size_t frame, const ProgramNode* node, const std::string& name) {
+  const auto found = frames_[frame].names.find(name);
+  if (found == frames_[frame].names.end()) {
+    fail(node, "reads " + in_quotes(name) + ", which nothing before it writes");
+  }
+  const ValueId id = found->second;
+  const Binding& binding = bindings_[id];
+  const Storage& storage = storages_[binding.storage];
+  if (storage.base == id || binding.version == storage.version) return id;
+  constexpr std::uint32_t kDeepest = 1000;
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (++rereading_ > kDeepest || ++reread_ > kMost) {
+    fail(node, "too many views of memory that is overwritten");
+  }
+  const std::size_t made_in = binding.frame;
+  const std::string_view made_as = binding.name;
+  call(made_in, *binding.node);
+  --rereading_;
+  const ValueId fresh = frames_[made_in].names.at(made_as);
+  frames_[frame].names.insert_or_assign(found->first, fresh);
+  return fresh;
+}
+
+// All elements of a value as a tensor.
+ModelGraph::TensorId Pt2Importer::tensor(ValueId id) {
+  ProgramValue& value = bindings_[id].value;
+  if (value.tensor != ProgramValue::kNoTensor) return value.tensor;
+  if (value.number) {
+    const ModelGraph::Custom constant{.op_class = OpClass::kMovement};
+    value.tensor = graph_.custom({}, std::span(&value.type, 1), constant)[0];
+    return value.tensor;
+  }
+  const std::vector<WrittenAttribute> attributes = {listed("shape", value.type.extents)};
+  auto expanded = graph_.op("expand_view", {value.base}, attributes, value.type);
+  if (!expanded) expanded = graph_.op("broadcast_to", {value.base}, attributes, value.type);
+  if (!expanded) {
+    expanded =
+        graph_.custom({value.base}, std::span(&value.type, 1), {.op_class = OpClass::kMovement})[0];
+  }
+  value.tensor = *expanded;
+  return value.tensor;
+}
+
+void Pt2Importer::read_inputs() {
+  std::unordered_map<std::string_view, std::string_view> names;
+  for (const ProgramInput& input : program_.inputs) names.emplace(input.tensor, input.name);
+  for (const ProgramArgument& argument : program_.graph.inputs) {
+    for (const std::string& name : argument.tensors) {
+      if (name.empty()) continue;
+      const auto known = names.find(name);
+      const bool named = known != names.end() && !known->second.empty();
+      ProgramValue value{.type = type_of(0, name), .strides = strides_of(0, name)};
+      value.tensor = graph_.input(std::string(named ? known->second : name), value.type);
+      inputs_.push_back(bind(0, name, std::move(value)));
+    }
+  }
+}
+
+// Runs the graph that a node calls in place of the node.
+bool Pt2Importer::inline_graph(std::size_t frame, const ProgramNode& node) {
+  const auto graph = std::ranges::find(node.inputs, Kind::kGraph, &ProgramArgument::kind);
+  if (graph == node.inputs.end()) return false;
+  if (std::ranges::find(kInlined, op_of(node.target)) == kInlined.end()) return false;
+  const ProgramGraph& inner = *graph->graph;
+  std::vector<std::string> given;
+  for (auto argument = graph + 1; argument != node.inputs.end(); ++argument) {
+    given.insert(given.end(), argument->tensors.begin(), argument->tensors.end());
+  }
+  const std::vector<std::string_view> taken = tensors_of(inner.inputs);
+  const std::vector<std::string_view> made = tensors_of(inner.outputs);
+  const std::vector<std::string_view> results = tensors_of(node.outputs);
+  if (given.size() != taken.size() || made.size() != results.size()) {
+    fail(&node, "the graph that it calls has other inputs or outputs");
+  }
+  const std::size_t inside = open_frame(inner);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    frames_[inside].names.emplace(taken[i], lookup(frame, &node, given[i]));
+  }
+  for (const ProgramNode& inner_node : inner.nodes) read_node(inside, inner_node);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const ValueId id = lookup(inside, &node, std::string(made[i]));
+    frames_[frame].names.insert_or_assign(results[i], id);
+  }
+  return true;
+}
+
+void Pt2Importer::read_node(std::size_t frame, const ProgramNode& node) {
+  if (inline_graph(frame, node)) return;
+  std::string_view op = op_of(node.target);
+  graph_.begin_node(named_node(node.modules, node.target, op));
+  if (op.empty() || tensors_of(node.outputs).empty()) {
+    graph_.fold_node();
+    return;
+  }
+  call(frame, node);
+}
+
+void Pt2Importer::call(std::size_t frame, const ProgramNode& node) {
+  std::string_view op = op_of(node.target);
+  const bool in_place = is_in_place(op);
+  if (in_place) op.remove_suffix(1);
+  const AtenCall call(*this, frame, node);
+  if (!apply_aten_rule(call, op)) make_custom(call, op);
+  if (!in_place) return;
+  const std::optional<ValueId> target = call.value("self");
+  if (!target) return;
+  const std::string_view result = tensors_of(node.outputs)[0];
+  const ValueId made = lookup(frame, &node, std::string(result));
+  write_back(*target, tensor(made));
+  frames_[frame].names.insert_or_assign(result, *target);
+}
+
+// Its inputs and outputs move once.
+void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
+  std::vector<ModelGraph::TensorId> inputs;
+  for (const ValueId id : call.all_values()) {
+    const ProgramValue& value = call.at(id);
+    if (value.number) continue;
+    const ModelGraph::TensorId source =
+        value.base != ProgramValue::kNoTensor ? value.base : tensor(id);
+    if (std::ranges::find(inputs, source) == inputs.end()) inputs.push_back(source);
+  }
+  std::vector<ModelType> types;
+  for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
+  const auto outputs = graph_.custom(inputs, types, {.op_class = aten_class(op)});
+  for (std::size_t i = 0; i < outputs.size(); ++i) call.set(i, outputs[i]);
+}
+
+// An in-place op has written `result` to the memory that `target` shows.
+void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
+  Binding& written = bindings_[target];
+  Storage& storage = storages_[written.storage];
+  ++storage.version;
+  if (target != storage.base) {
+    Binding& base = bindings_[storage.base];
+    const ModelGraph::TensorId old = tensor(storage.base);
+    const std::uint64_t elements = *checked_elements(written.value.type.shape());
+    const bool shared = old < shared_.size() && shared_[old];
+    ModelGraph::Custom patch{.op_class = OpClass::kMovement};
+    if (!shared) {
+      patch.overwrites = elements;
+      patch.reads.emplace_back(old, 0);
+    }
+    base.value.tensor = graph_.custom({old, result}, std::span(&base.value.type, 1), patch)[0];
+    base.version = storage.version;
+  }
+  written.value.tensor = result;
+  written.value.base = ProgramValue::kNoTensor;
+  written.value.number.reset();
+  written.version = storage.version;
+}
+
+// The program's outputs, and the inputs that in-place ops have overwritten.
+void Pt2Importer::read_outputs() {
+  for (const std::string_view name : tensors_of(program_.graph.outputs)) {
+    graph_.output(tensor(lookup(0, nullptr, std::string(name))));
+  }
+  for (const ValueId input : inputs_) {
+    if (storages_[bindings_[input].storage].version != 0) graph_.output(tensor(input));
+  }
+}
+
+Model Pt2Importer::run() {
+  open_frame(program_.graph);
+  read_inputs();
+  for (const ProgramNode& node : program_.graph.nodes) read_node(0, node);
+  read_outputs();
+  return graph_.finish();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+#include "input/model_graph.hpp"
+#include "input/pt2/exported_program.hpp"
+#include "input/pt2/symbols.hpp"
+
+namespace fusecalc {
+
+// What a name of the program stands for at one point of it.
+struct ProgramValue {
+  static constexpr ModelGraph::TensorId kNoTensor = 0xffffffff;
+
+  ModelType type;
+  std::vector<std::int64_t> strides;
+  // One of these: a tensor, a tensor that broadcasts to the type, or a number in every element.
+  ModelGraph::TensorId tensor = kNoTensor;
+  ModelGraph::TensorId base = kNoTensor;
+  std::optional<double> number{};
+};
+
+using ValueId = std::uint32_t;
+
+class Pt2Importer;
+
+// A node and what its arguments stand for, for the rules of ATen ops (aten.hpp).
+class AtenCall {
+ public:
+  AtenCall(Pt2Importer& importer, std::size_t frame, const ProgramNode& node)
+      : importer_(importer), frame_(frame), node_(node) {}
+
+  const ProgramNode& node() const { return node_; }
+  ModelGraph& graph() const;
+
+  // Arguments, by their names in the op's schema.
+  const ProgramArgument* argument(std::string_view name) const;
+  bool given(std::string_view name) const;  // and not None
+  // What a tensor argument stands for, if it is given.
+  std::optional<ValueId> value(std::string_view name) const;
+  const ProgramValue& at(ValueId id) const;
+  // The tensors of a list; those that are not given are left out.
+  std::vector<ValueId> values(std::string_view name) const;
+  // All tensors that it takes, in order.
+  std::vector<ValueId> all_values() const;
+  std::optional<std::int64_t> whole(std::string_view name) const;
+  std::int64_t whole(std::string_view name, std::int64_t otherwise) const;
+  // A single number counts as a list of one.
+  std::vector<std::int64_t> wholes(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  bool truth(std::string_view name, bool otherwise) const;
+  std::string text(std::string_view name) const;
+
+  // Results: tensors in order, without those that are None.
+  std::size_t results() const;
+  const ModelType& type(std::size_t result = 0) const;
+  std::vector<std::int64_t> strides(std::size_t result = 0) const;
+  bool used(std::size_t result) const;
+
+  // A tensor with all elements of a value; it is made where there is none.
+  ModelGraph::TensorId tensor(ValueId value) const;
+  // What a pointwise op reads of it: a number, or a tensor that broadcasts to it.
+  ModelGraph::Input operand(ValueId value) const;
+
+  // Sets results.
+  void set(std::size_t result, ModelGraph::TensorId tensor) const;
+  void set_number(std::size_t result, double number) const;
+  // The result is the value itself, or a view of it that shares its memory.
+  void share(std::size_t result, ValueId source, ModelGraph::TensorId tensor) const;
+  void share_base(std::size_t result, ValueId source, ModelGraph::TensorId base) const;
+  void share_number(std::size_t result, ValueId source, double number) const;
+  // The same elements in memory of its own.
+  void equal(std::size_t result, ValueId source) const;
+
+  // Adds an op of a row whose outputs are the first results. False if its rule refuses it.
+  bool op(std::string_view row, std::vector<ModelGraph::Input> inputs,
+          std::vector<WrittenAttribute> attributes = {}, std::size_t outputs = 1) const;
+
+ private:
+  ValueId bind(std::size_t result, ProgramValue value) const;
+  void share(std::size_t result, ValueId source, ProgramValue value) const;
+
+  Pt2Importer& importer_;
+  std::size_t frame_;
+  const ProgramNode& node_;
+};
+
+// Turns the nodes of an exported program into the ops of a graph, in order. Names stand for values:
+// an in-place op makes a new value, and names that share the memory are read anew.
+class Pt2Importer {
+ public:
+  Pt2Importer(const ExportedProgram& program, const std::string& document,
+              const std::vector<DimOverride>& dims);
+
+  Model run();
+
+ private:
+  friend class AtenCall;
+
+  // A graph whose nodes are being read: the program's, or one that a node calls.
+  struct Frame {
+    const ProgramGraph* graph = nullptr;
+    std::unordered_map<std::string_view, ValueId> names{};
+    std::unordered_map<std::string_view, std::size_t> uses{};  // how often each name is read
+    std::unordered_map<std::string_view, ModelType> types{};
+  };
+
+  // What in-place ops overwrite.
+  struct Storage {
+    ValueId base = 0;  // the value that shows all of it
+    std::uint32_t version = 0;
+  };
+
+  struct Binding {
+    ProgramValue value;
+    std::uint32_t storage = 0;
+    std::uint32_t version = 0;  // of the storage that the value was read from
+    // The node that makes it anew after its storage was overwritten: a view.
+    std::size_t frame = 0;
+    const ProgramNode* node = nullptr;
+    std::string_view name{};  // there
+  };
+
+  [[noreturn]] void fail(const ProgramNode* node, const std::string& message) const;
+  std::int64_t size_value(const ProgramInt& size);
+  WrittenDim size_text(const ProgramInt& size);
+  const ModelType& type_of(std::size_t frame, const std::string& name);
+  const ProgramTensor& meta_of(std::size_t frame, const std::string& name) const;
+  std::vector<std::int64_t> strides_of(std::size_t frame, const std::string& name);
+  std::int64_t int_value(std::size_t frame, const ProgramArgument::Int& value);
+
+  std::size_t open_frame(const ProgramGraph& graph);
+  void read_inputs();
+  void read_node(std::size_t frame, const ProgramNode& node);
+  bool inline_graph(std::size_t frame, const ProgramNode& node);
+  void call(std::size_t frame, const ProgramNode& node);
+  void make_custom(const AtenCall& call, std::string_view op);
+  void write_back(ValueId target, ModelGraph::TensorId result);
+  void read_outputs();
+
+  ValueId bind(std::size_t frame, std::string_view name, ProgramValue value);
+  ValueId lookup(std::size_t frame, const ProgramNode* node, const std::string& name);
+  ModelGraph::TensorId tensor(ValueId id);
+
+  const ExportedProgram& program_;
+  std::string document_;
+  ModelGraph graph_;
+  Symbols symbols_;
+  std::deque<Frame> frames_;
+  std::deque<Binding> bindings_;
+  std::vector<Storage> storages_;
+  std::vector<ValueId> inputs_;
+  std::vector<bool> shared_;     // per tensor: several values are this tensor
+  std::uint32_t rereading_ = 0;  // views read anew within each other
+  std::uint64_t reread_ = 0;     // and in all
+};
+
+}  // namespace fusecalc

@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/files.hpp"
+#include "support/invocation.hpp"
+#include "support/schema_check.hpp"
+
+using namespace fusecalc::testing;
+using nlohmann::json;
+
+namespace {
+
+std::string model_file(const std::string& name) {
+  return (tests_folder("input/pt2") / name).string();
+}
+
+json schema_of(const std::string& document) {
+  return json::parse(invoke({"schema", document}).outcome().out);
+}
+
+}  // namespace
+
+TEST_CASE("import: analyzing the op list is analyzing the model, byte for byte") {
+  for (const std::string name : {"layer.pt2", "layer.raw.pt2"}) {
+    CAPTURE(name);
+    const TempDir folder;
+    const std::string list = (folder / "ops.json").string();
+    const Outcome made = invoke({"import", model_file(name), "-o", list}).outcome();
+    CHECK(made.exit_code == 0);
+    CHECK(made.out == "");
+    for (const std::string format : {"json", "csv", "markdown"}) {
+      const Outcome direct = invoke({"analyze", model_file(name), "-f", format}).outcome();
+      const Outcome imported = invoke({"analyze", list, "-f", format}).outcome();
+      CHECK(direct.exit_code == 0);
+      CHECK(direct.out == imported.out);
+      CHECK(direct.err == made.err);
+      CHECK(imported.err == "");
+    }
+  }
+}
+
+TEST_CASE("import: the op list goes to standard output, the summary to a file and in one line") {
+  const TempDir folder;
+  const std::string file = (folder / "summary.json").string();
+  const Outcome outcome = invoke({"import", model_file("layer.pt2"), "--summary", file}).outcome();
+  CHECK(outcome.exit_code == 0);
+  const json list = json::parse(outcome.out);
+  CHECK(list["name"] == "layer");
+  const json summary = json::parse(read_file(file));
+  CHECK(fusecalc::schema_violation(summary, schema_of("import")) == "");
+  CHECK(summary["model"] == "layer");
+  CHECK(summary["nodes"] == 29);
+  CHECK(summary["opaque"] == 0);
+  CHECK(summary["exact"].get<int>() + summary["views"].get<int>() + summary["folded"].get<int>() ==
+        29);
+  CHECK(outcome.err.starts_with("fusecalc: layer: 29 nodes: "));
+  CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+}
+
+TEST_CASE("import: a model's dims") {
+  const Outcome plain = invoke({"analyze", model_file("layer.pt2"), "-f", "csv"}).outcome();
+  const Outcome longer =
+      invoke({"analyze", model_file("layer.pt2"), "-f", "csv", "--dim", "s27=64"}).outcome();
+  CHECK(plain.exit_code == 0);
+  CHECK(longer.exit_code == 0);
+  CHECK(plain.out != longer.out);
+  const Outcome beyond = invoke({"analyze", model_file("layer.pt2"), "--dim", "s27=1"}).outcome();
+  CHECK(beyond.exit_code == 2);
+  CHECK(beyond.err == "fusecalc: " + model_file("layer.pt2") +
+                          ": --dim s27=1: the model was exported for 2 to 4096\n");
+}
+
+TEST_CASE("import: a model from a pipe is read as the same model") {
+  const std::string bytes = read_file(model_file("layer.pt2"));
+  const Outcome piped = invoke({"import", "-"}).input(bytes).outcome();
+  const Outcome file = invoke({"import", model_file("layer.pt2")}).outcome();
+  CHECK(piped.exit_code == 0);
+  json list = json::parse(piped.out);
+  CHECK(list["name"] == "stdin");
+  list["name"] = "layer";
+  CHECK(list == json::parse(file.out));
+}
+
+TEST_CASE("import: what is no model, or a damaged one, is refused in one line") {
+  const TempDir folder;
+  write_file(folder / "ops.json", R"([{"input_size": 1, "output_size": 1}])");
+  const Outcome list = invoke({"import", "ops.json"}).in(folder.path()).outcome();
+  CHECK(list.exit_code == 2);
+  CHECK(list.err == "fusecalc: ops.json: is an op list already; import takes a model file\n");
+  const std::string bytes = read_file(model_file("layer.pt2"));
+  write_file(folder / "short.pt2", bytes.substr(0, bytes.size() / 2));
+  for (const std::string command : {"import", "analyze"}) {
+    const Outcome cut = invoke({command, "short.pt2"}).in(folder.path()).outcome();
+    CHECK(cut.exit_code == 2);
+    CHECK(cut.out == "");
+    CHECK(cut.err ==
+          "fusecalc: short.pt2: the archive is truncated: its list of entries is missing\n");
+  }
+}
