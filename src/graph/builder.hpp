@@ -16,6 +16,7 @@
 #include "core/suggest.hpp"
 #include "core/text.hpp"
 #include "graph/attribute_reader.hpp"
+#include "graph/canonical_order.hpp"
 #include "graph/op_graph.hpp"
 #include "graph/written_graph.hpp"
 
@@ -47,6 +48,7 @@ class GraphBuilder {
     mark_outputs();
     resolve_fuse();
     graph_.outline = Outline(graph_);
+    graph_.rank = canonical_ranks(graph_);
     return std::move(graph_);
   }
 

@@ -68,6 +68,9 @@ struct OpGraph {
   IdLists before;   // per op: what must run first, producers and readers of what this overwrites
   IdLists after;    // the inverse
   Outline outline;  // the same ops, laid out for fast traversal
+  // Per op: its place in canonical_order(), which the document's order of independent ops does not
+  // change.
+  std::vector<std::uint32_t> rank;
   // The explicit plan: its groups, of one or more ops, in the document's order.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 

@@ -34,4 +34,11 @@ FusionPlan unfused_plan(const OpGraph& graph);
 // returns false and leaves in `kernels` those that form a cycle, in its order.
 [[nodiscard]] bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels);
 
+enum class RunOrder : std::uint8_t { kEarly, kLate };
+
+// The same, but the order depends on the ranks of ops and not on how the document orders them: each
+// kernel as early as its first op allows, or as late as its last one does.
+[[nodiscard]] bool sort_canonically(const OpGraph& graph, std::vector<Kernel>& kernels,
+                                    RunOrder order = RunOrder::kEarly);
+
 }  // namespace fusecalc

@@ -41,6 +41,7 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
   const std::uint64_t high = places_[second_].label;
   const KernelId k = cone.kernels[cone.expanded++];
   const bool at_start = cone.expanded == 1;
+  const std::size_t known = cone.kernels.size();
   for (const OpId op : kernels_[k]) {
     for (const OpId other : order[op]) {
       ++cone.steps;
@@ -57,6 +58,10 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
       cone.kernels.push_back(reached);
     }
   }
+  // What a search of bounded length finds must not depend on the order in which the document has
+  // independent ops.
+  std::sort(cone.kernels.begin() + static_cast<std::ptrdiff_t>(known), cone.kernels.end(),
+            [&](KernelId a, KernelId b) { return places_[a].label < places_[b].label; });
   return false;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "plan/paths.hpp"
@@ -48,8 +49,10 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) 
   std::vector<Kernel> kernels;
   kernels.reserve(graph.ops.size());
   std::vector<bool> taken(graph.ops.size(), false);
-  for (OpId weighted = 0; weighted < graph.ops.size(); ++weighted) {
-    if (graph.ops[weighted].op_class != OpClass::kContract) continue;
+  std::vector<OpId> ops(graph.ops.size());
+  for (OpId op = 0; op < ops.size(); ++op) ops[graph.rank[op]] = op;
+  for (const OpId weighted : ops) {
+    if (!graph.outline[weighted].contracts()) continue;
     const Kernel source = made_of(graph, weighted);
     for (const OpId scores : source) {
       if (scores == weighted || graph.ops[scores].op_class != OpClass::kContract) continue;
@@ -66,7 +69,12 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) 
   for (OpId op = 0; op < graph.ops.size(); ++op) {
     if (!taken[op]) kernels.push_back({op});
   }
-  return sort_kernels(graph, kernels) ? kernels : unfused_plan(graph).kernels;
+  if (!sort_canonically(graph, kernels)) {
+    kernels = unfused_plan(graph).kernels;
+    [[maybe_unused]] const bool sorted = sort_canonically(graph, kernels);
+    assert(sorted);
+  }
+  return kernels;
 }
 
 }  // namespace fusecalc

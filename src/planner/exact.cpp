@@ -1,116 +1,168 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <optional>
+#include <unordered_map>
 
+#include "core/checked.hpp"
+#include "planner/legal_kernels.hpp"
 #include "planner/search.hpp"
 
 namespace fusecalc {
 namespace {
 
-using Mask = std::uint32_t;  // a set of ops, by their position in the scope
+// Costs as one number: bytes first, then kernels.
+constexpr unsigned kKernelBits = 7;
+constexpr std::uint64_t kMostBytes = kMaxCount >> kKernelBits;
 
+// Branch and bound over the partitions of a region. Each partition is built in one order: the
+// kernel of the first op that is not done yet comes next, but before it those that it waits for,
+// each found in the same way.
+//
+// Every op pays a share of its kernel's cost, such that the shares of no kernel's ops exceed its
+// cost. Whatever the kernels are, ops that are not done yet then cost at least their shares.
 class ExactSearch {
  public:
-  ExactSearch(TrafficCounter& counter, const Rules& rules, const Kernel& scope)
-      : counter_(counter), rules_(rules), scope_(scope), count_(scope.size()) {
-    assert(count_ <= kMostExactOps);
+  ExactSearch(const Region& region, const std::vector<LegalKernel>& kernels, std::uint64_t start,
+              std::size_t& work)
+      : region_(region), work_(work), best_cost_(start), shares_(region.size(), 0) {
+    for (const LegalKernel& kernel : kernels) {
+      if (kernel.bytes >= kMostBytes) continue;
+      const std::uint64_t cost = (kernel.bytes << kKernelBits) + 1;
+      if (cost < start) choices_.push_back({kernel.ops, kernel.needs, cost, cost});
+    }
   }
 
-  std::vector<Kernel> run() {
-    const Mask all = (Mask{1} << count_) - 1;
-    find_prefixes(all);
-    kernel_cost_.assign(std::size_t{all} + 1, std::nullopt);
-    kernel_known_.assign(std::size_t{all} + 1, false);
-    std::vector<std::optional<PlanCost>> best(std::size_t{all} + 1);
-    std::vector<Mask> last_kernel(std::size_t{all} + 1, 0);
-    best[0] = PlanCost{};
-    // Ops are numbered in execution order, so a set comes after all its subsets.
-    for (Mask done = 0; done < all; ++done) {
-      if (!best[done]) continue;
-      const Mask rest = all & ~done;
-      for (Mask kernel = rest & (~rest + 1);; kernel = (kernel - rest) & rest) {
-        if (kernel == 0) break;
-        if (can_run_[done | kernel]) try_kernel(done, kernel, best, last_kernel);
+  // The best partition that costs less than the start; empty where there is none, or none was found
+  // before all work was spent.
+  std::vector<OpSet> run() {
+    if (!find_shares()) return {};
+    by_op_.resize(region_.size());
+    std::ranges::sort(choices_, [](const Choice& a, const Choice& b) {
+      return a.above != b.above ? a.above < b.above : a.ops < b.ops;
+    });
+    for (const Choice& choice : choices_) {
+      for (OpSet ops = choice.ops; ops != 0; ops &= ops - 1) {
+        by_op_[static_cast<std::size_t>(std::countr_zero(ops))].push_back(&choice);
       }
     }
-    std::vector<Kernel> kernels;
-    for (Mask done = all; done != 0; done &= ~last_kernel[done]) {
-      kernels.push_back(ops_of(last_kernel[done]));
-    }
-    std::ranges::sort(kernels);
-    return kernels;
+    extend(0, 0, 0, bound_);
+    return best_;
   }
 
  private:
-  // The sets of ops that contain the producers of all their members.
-  void find_prefixes(Mask all) {
-    std::vector<Mask> needs(count_, 0);
-    for (std::size_t i = 0; i < count_; ++i) {
-      for (const OpId earlier : counter_.graph().before[scope_[i]]) {
-        const auto place = std::ranges::lower_bound(scope_, earlier);
-        if (place == scope_.end() || *place != earlier) continue;
-        needs[i] |= Mask{1} << (place - scope_.begin());
+  struct Choice {
+    OpSet ops = 0;
+    OpSet needs = 0;
+    std::uint64_t cost = 0;
+    std::uint64_t above = 0;  // the cost less the shares of its ops
+  };
+
+  // Returns false if no partition can cost less than the start.
+  bool find_shares() {
+    constexpr int kRounds = 8;
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t op = 0; op < region_.size(); ++op) {
+        // At first a part of what is left, so that the ops of a kernel pay alike.
+        if (!raise_share(op, round + 1 < kRounds) || bound_ >= best_cost_) return false;
+      }
+      std::erase_if(choices_,
+                    [&](const Choice& choice) { return bound_ + choice.above >= best_cost_; });
+    }
+    return true;
+  }
+
+  bool raise_share(std::size_t op, bool part) {
+    std::uint64_t most = kMaxCount;
+    for (const Choice& choice : choices_) {
+      if ((choice.ops >> op & 1U) == 0) continue;
+      const std::uint64_t alike =
+          part ? choice.above / static_cast<unsigned>(std::popcount(choice.ops)) : choice.above;
+      most = std::min(most, alike);
+    }
+    if (most == kMaxCount) return false;
+    shares_[op] += most;
+    bound_ += most;
+    for (Choice& choice : choices_) {
+      if ((choice.ops >> op & 1U) != 0) choice.above -= most;
+    }
+    return true;
+  }
+
+  // Continues a partition. `done` are the ops of kernels that can run, `chosen` those and the ops
+  // of the kernels that wait; `rest` is the least that all others cost.
+  void extend(OpSet done, OpSet chosen, std::uint64_t cost, std::uint64_t rest) {
+    if (work_ == 0) return;
+    --work_;
+    [[maybe_unused]] const std::size_t waiting = waiting_.size();
+    std::vector<const Choice*> started;
+    while (!waiting_.empty() && (waiting_.back()->needs & ~done) == 0) {
+      done |= waiting_.back()->ops;
+      started.push_back(waiting_.back());
+      waiting_.pop_back();
+    }
+    if (done == region_.all()) {
+      best_cost_ = cost;
+      best_ = chosen_;
+    } else if (!waiting_.empty()) {
+      branch(waiting_.back()->needs & ~done, done, chosen, cost, rest);
+    } else {
+      const auto [known, added] = least_.try_emplace(done, cost);
+      if (added || cost < known->second) {
+        known->second = cost;
+        branch(region_.all() & ~done, done, chosen, cost, rest);
       }
     }
-    can_run_.assign(std::size_t{all} + 1, false);
-    can_run_[0] = true;
-    for (Mask set = 1; set <= all; ++set) {
-      // The last op of a set can be removed: no other op in it depends on it.
-      const auto last = static_cast<std::size_t>(std::bit_width(set)) - 1;
-      const Mask without = set & ~(Mask{1} << last);
-      can_run_[set] = can_run_[without] && (needs[last] & ~without) == 0;
+    for (; !started.empty(); started.pop_back()) waiting_.push_back(started.back());
+    assert(waiting_.size() == waiting);
+  }
+
+  // Chooses the kernel of the first of these ops.
+  void branch(OpSet open, OpSet done, OpSet chosen, std::uint64_t cost, std::uint64_t rest) {
+    const auto op = static_cast<std::size_t>(std::countr_zero(open));
+    // It is in a kernel that waits: a cycle.
+    if ((chosen >> op & 1U) != 0) return;
+    for (const Choice* choice : by_op_[op]) {
+      if (cost + rest + choice->above >= best_cost_) return;
+      if ((choice->ops & chosen) != 0) continue;
+      waiting_.push_back(choice);
+      chosen_.push_back(choice->ops);
+      extend(done, chosen | choice->ops, cost + choice->cost,
+             rest - (choice->cost - choice->above));
+      chosen_.pop_back();
+      waiting_.pop_back();
     }
   }
 
-  void try_kernel(Mask done, Mask kernel, std::vector<std::optional<PlanCost>>& best,
-                  std::vector<Mask>& last_kernel) {
-    const std::optional<std::uint64_t>& bytes = cost(kernel);
-    if (!bytes) return;
-    PlanCost total = *best[done];
-    total.bytes += *bytes;
-    total.kernels += 1;
-    std::optional<PlanCost>& known = best[done | kernel];
-    if (known && *known <= total) return;
-    known = total;
-    last_kernel[done | kernel] = kernel;
-  }
-
-  // Bytes of a set of ops as one kernel; nothing if that kernel is not legal.
-  const std::optional<std::uint64_t>& cost(Mask mask) {
-    if (!kernel_known_[mask]) {
-      kernel_known_[mask] = true;
-      const Kernel kernel = ops_of(mask);
-      if (check_kernel(counter_.phases(), kernel, rules_).legal()) {
-        kernel_cost_[mask] = counter_.bytes(kernel).total();
-      }
-    }
-    return kernel_cost_[mask];
-  }
-
-  Kernel ops_of(Mask mask) const {
-    Kernel kernel;
-    for (std::size_t i = 0; i < count_; ++i) {
-      if ((mask >> i & 1U) != 0) kernel.push_back(scope_[i]);
-    }
-    return kernel;
-  }
-
-  TrafficCounter& counter_;
-  const Rules& rules_;
-  const Kernel& scope_;
-  std::size_t count_;
-  std::vector<bool> can_run_;
-  std::vector<std::optional<std::uint64_t>> kernel_cost_;
-  std::vector<bool> kernel_known_;
+  const Region& region_;
+  std::size_t& work_;
+  std::uint64_t best_cost_;
+  std::vector<OpSet> best_;
+  std::vector<Choice> choices_;
+  std::vector<std::vector<const Choice*>> by_op_;  // the best first
+  std::vector<std::uint64_t> shares_;
+  std::uint64_t bound_ = 0;  // the sum of all shares
+  std::vector<const Choice*> waiting_;
+  std::vector<OpSet> chosen_;
+  std::unordered_map<OpSet, std::uint64_t> least_;  // for each set of ops, its least cost so far
 };
 
 }  // namespace
 
-std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
-                                   const Kernel& scope) {
-  if (scope.empty()) return {};
-  return ExactSearch(counter, rules, scope).run();
+Replanned replan_exactly(TrafficCounter& counter, const Rules& rules,
+                         const std::vector<Kernel>& kernels, std::size_t& work) {
+  std::vector<OpId> ops;
+  for (const Kernel& kernel : kernels) ops.insert(ops.end(), kernel.begin(), kernel.end());
+  const Region region(counter.graph(), std::move(ops));
+  const std::optional<std::vector<LegalKernel>> legal = legal_kernels(counter, rules, region, work);
+  const PlanCost cost = cost_of(counter, kernels);
+  if (!legal || cost.bytes >= kMostBytes) return {};
+  const std::uint64_t start = (cost.bytes << kKernelBits) + cost.kernels;
+  Replanned replanned;
+  for (const OpSet set : ExactSearch(region, *legal, start, work).run()) {
+    replanned.kernels.push_back(region.kernel(set));
+  }
+  replanned.is_best = work > 0;
+  return replanned;
 }
 
 PlanCost cost_of(TrafficCounter& counter, const std::vector<Kernel>& kernels) {

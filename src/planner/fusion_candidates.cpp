@@ -8,7 +8,7 @@ namespace fusecalc {
 namespace {
 
 // How many neighbouring readers of the same tensor are considered, in each direction.
-constexpr std::ptrdiff_t kSiblingReach = 2;
+constexpr std::size_t kSiblingReach = 2;
 // How many readers of a tensor are considered with the op that produces it.
 constexpr std::size_t kMostReaders = 16;
 
@@ -40,6 +40,19 @@ std::vector<FusionCandidate> CandidateFinder::of(KernelId k) {
   return found;
 }
 
+// The ops that read a value. Where they are so many that not all are considered, in canonical
+// order.
+std::span<const OpId> CandidateFinder::readers_of(TensorId value) {
+  const std::span<const OpId> readers = graph_.readers[value];
+  if (readers.size() <= kSiblingReach + 1) return readers;
+  std::vector<OpId>& ranked = ranked_readers_[value];
+  if (ranked.empty()) {
+    ranked.assign(readers.begin(), readers.end());
+    std::ranges::sort(ranked, {}, [&](OpId op) { return graph_.rank[op]; });
+  }
+  return ranked;
+}
+
 void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op) {
   if (input.producer == kNone || !is_other(input.producer, k)) return;
   const KernelId maker = owner_[input.producer];
@@ -56,10 +69,12 @@ void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op
 }
 
 void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
-  const std::span<const OpId> readers = graph_.readers[input.value];
-  const auto place = std::ranges::lower_bound(readers, op) - readers.begin();
-  const auto first = std::max<std::ptrdiff_t>(0, place - kSiblingReach);
-  const auto last = std::min(std::ssize(readers), place + kSiblingReach + 1);
+  const std::span<const OpId> readers = readers_of(input.value);
+  const auto place = std::ranges::lower_bound(readers, graph_.rank[op], {},
+                                              [&](OpId reader) { return graph_.rank[reader]; }) -
+                     readers.begin();
+  const auto first = std::max<std::ptrdiff_t>(0, place - std::ptrdiff_t{kSiblingReach});
+  const auto last = std::min(std::ssize(readers), place + std::ptrdiff_t{kSiblingReach} + 1);
   for (auto i = first; i < last; ++i) {
     const OpId reader = readers[static_cast<std::size_t>(i)];
     if (!is_other(reader, k)) continue;
@@ -68,15 +83,15 @@ void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId
 }
 
 void CandidateFinder::add_readers(KernelId k, const Outline::Result& result) {
-  const std::span<const OpId> readers = graph_.readers[result.tensor];
+  const std::span<const OpId> readers = readers_of(result.tensor);
   const std::size_t count = std::min(readers.size(), kMostReaders);
   for (std::size_t i = 0; i < count; ++i) {
     if (!is_other(readers[i], k)) continue;
     const KernelId reader = owner_[readers[i]];
-    const bool vanishes =
-        !result.output && count == readers.size() && std::ranges::all_of(readers, [&](OpId other) {
-          return owner_[other] == k || owner_[other] == reader;
-        });
+    const bool vanishes = !result.output && count == readers.size() &&
+                          std::ranges::all_of(graph_.readers[result.tensor], [&](OpId other) {
+                            return owner_[other] == k || owner_[other] == reader;
+                          });
     shared_.push_back({.kernel = reader,
                        .value = result.tensor,
                        .bytes = vanishes ? twice(result.bytes) : result.bytes,

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/paths.hpp"
@@ -39,6 +41,7 @@ class CandidateFinder {
     auto operator<=>(const Shared&) const = default;
   };
 
+  std::span<const OpId> readers_of(TensorId value);
   void add_maker(KernelId k, const Outline::Input& input, OpId op);
   void add_siblings(KernelId k, const Outline::Input& input, OpId op);
   void add_readers(KernelId k, const Outline::Result& result);
@@ -48,6 +51,7 @@ class CandidateFinder {
   const Outline& outline_;
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
+  std::unordered_map<TensorId, std::vector<OpId>> ranked_readers_;
   std::vector<Shared> shared_;
 };
 

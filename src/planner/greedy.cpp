@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <queue>
 #include <utility>
 
 #include "plan/paths.hpp"
-#include "planner/cuts.hpp"
 #include "planner/fusion_candidates.hpp"
+#include "planner/region.hpp"
 #include "planner/search.hpp"
 
 namespace fusecalc {
@@ -56,7 +57,6 @@ class GreedySearch {
     merge_offered();
     improve();
     std::erase_if(kernels_, [](const Kernel& kernel) { return kernel.empty(); });
-    std::ranges::sort(kernels_);
     return std::move(kernels_);
   }
 
@@ -168,6 +168,13 @@ class GreedySearch {
     return counter_.bytes(kernel).total();
   }
 
+  static Kernel joined(const Kernel& a, const Kernel& b) {
+    Kernel both;
+    both.reserve(a.size() + b.size());
+    std::ranges::merge(a, b, std::back_inserter(both));
+    return both;
+  }
+
   void merge(KernelId a, KernelId b, std::uint64_t bytes) {
     paths_.merge(a, b);
     kernels_[a] = joined(kernels_[a], kernels_[b]);
@@ -186,6 +193,28 @@ class GreedySearch {
     facts.contractions = static_cast<std::uint16_t>(contractions);
   }
 
+  // A set of ops that can be split off a kernel: all that must run after (or before) one of its
+  // ops, or the complement of such a set.
+  struct Part {
+    OpSet ops = 0;
+    bool last = false;  // runs after the remaining ops
+  };
+
+  static std::vector<Part> parts_of(const Region& whole) {
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const OpSet after = whole.after(i) | set_of(i);
+      const OpSet before = whole.before(i) | set_of(i);
+      parts.push_back({after, true});
+      parts.push_back({whole.all() & ~after, false});
+      parts.push_back({before, false});
+      parts.push_back({whole.all() & ~before, true});
+    }
+    std::erase_if(parts,
+                  [&](const Part& part) { return part.ops == 0 || part.ops == whole.all(); });
+    return parts;
+  }
+
   // Moves parts of kernels to neighbouring kernels while that saves bytes.
   void improve() {
     std::vector<bool> waiting(kernels_.size(), true);
@@ -196,9 +225,10 @@ class GreedySearch {
       open.pop();
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
+      const Region whole(graph_, kernels_[k]);
       for (const FusionCandidate& candidate : candidates_.of(k)) {
         const KernelId target = candidate.kernel;
-        if (!cut(k, target)) continue;
+        if (!cut(whole, k, target)) continue;
         offer_pairs_of(k, false);
         offer_pairs_of(target, false);
         merge_offered();
@@ -212,8 +242,7 @@ class GreedySearch {
   }
 
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
-  bool cut(KernelId source, KernelId target) {
-    const Kernel whole = kernels_[source];
+  bool cut(const Region& whole, KernelId source, KernelId target) {
     const std::uint64_t before = facts_[source].bytes + facts_[target].bytes;
     struct Cut {
       Part part;
@@ -221,8 +250,9 @@ class GreedySearch {
       std::uint64_t grown = 0;
     };
     std::optional<Cut> best;
-    for (const Part& part : parts_of(graph_, whole)) {
-      const auto [moved, left] = split(whole, part.mask);
+    for (const Part& part : parts_of(whole)) {
+      const Kernel moved = whole.kernel(part.ops);
+      const Kernel left = whole.kernel(whole.all() & ~part.ops);
       if (moved.size() + kernels_[target].size() > kMostOps) continue;
       cut_work_ += whole.size() + kernels_[target].size();
       const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
@@ -230,20 +260,19 @@ class GreedySearch {
       const std::optional<std::uint64_t> rest = bytes_if_legal(left);
       if (!rest || *grown + *rest >= before) continue;
       if (best && best->left + best->grown <= *grown + *rest) continue;
-      if (move(source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
+      if (move(whole, source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
     }
-    return best && move(source, target, best->part, best->left, best->grown, true);
+    return best && move(whole, source, target, best->part, best->left, best->grown, true);
   }
 
   // Returns whether the move creates no cycle; if so and `really` is set, makes it.
-  bool move(KernelId source, KernelId target, const Part& part, std::uint64_t left_bytes,
-            std::uint64_t grown_bytes, bool really) {
-    const Kernel whole = kernels_[source];
-    auto [moved, left] = split(whole, part.mask);
+  bool move(const Region& whole, KernelId source, KernelId target, const Part& part,
+            std::uint64_t left_bytes, std::uint64_t grown_bytes, bool really) {
+    Kernel moved = whole.kernel(part.ops);
     // The part becomes a temporary kernel that is then merged.
     const auto alone = static_cast<KernelId>(kernels_.size());
     for (const OpId op : moved) owner_[op] = alone;
-    kernels_[source] = std::move(left);
+    kernels_[source] = whole.kernel(whole.all() & ~part.ops);
     const std::uint16_t moved_contractions = contractions_in(moved);
     facts_.push_back({.contractions = moved_contractions});
     kernels_.push_back(std::move(moved));
@@ -254,8 +283,8 @@ class GreedySearch {
       facts_[source].bytes = left_bytes;
       note(source, facts_[source].contractions - moved_contractions);
     } else {
-      for (const OpId op : whole) owner_[op] = source;
-      kernels_[source] = whole;
+      kernels_[source] = whole.kernel(whole.all());
+      for (const OpId op : kernels_[source]) owner_[op] = source;
     }
     kernels_.pop_back();
     facts_.pop_back();
@@ -280,8 +309,8 @@ class GreedySearch {
 
 }  // namespace
 
-std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
-                                    std::vector<Kernel> kernels) {
+std::vector<Kernel> merge_greedily(TrafficCounter& counter, const Rules& rules,
+                                   std::vector<Kernel> kernels) {
   return GreedySearch(counter, rules, std::move(kernels)).run();
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <numeric>
 #include <utility>
 
 #include "core/error.hpp"
@@ -37,19 +36,22 @@ std::vector<Kernel> launchable_parts(TrafficCounter& counter, const Rules& rules
   return parts;
 }
 
-FusionPlan searched_plan(TrafficCounter& counter, const Rules& rules) {
-  const OpGraph& graph = counter.graph();
-  FusionPlan plan;
-  if (graph.ops.size() <= kMostExactOps) {
-    Kernel scope(graph.ops.size());
-    std::iota(scope.begin(), scope.end(), OpId{0});
-    plan.kernels = search_exactly(counter, rules, scope);
-  } else {
-    plan.kernels = search_greedily(counter, rules, seed_attention(counter, rules));
-  }
-  [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
-  assert(sorted);
-  return plan;
+// Starts from kernels in canonical order.
+std::vector<Kernel> searched(TrafficCounter& counter, const Rules& rules,
+                             std::vector<Kernel> kernels) {
+  return replan(counter, rules, merge_greedily(counter, rules, std::move(kernels)));
+}
+
+std::vector<Kernel> sorted(const OpGraph& graph, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
+  assert(possible);
+  return kernels;
+}
+
+FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_kernels(graph, kernels);
+  assert(possible);
+  return {std::move(kernels)};
 }
 
 using MaybePlan = std::optional<FusionPlan>;
@@ -129,41 +131,38 @@ FusionPlan explicit_plan(const OpGraph& graph) {
 }
 
 FusionPlan compiler_plan(TrafficCounter& counter) {
-  return searched_plan(counter, compiler_rules(counter.device()));
+  const Rules rules = compiler_rules(counter.device());
+  return plan_of(counter.graph(), searched(counter, rules, seed_attention(counter, rules)));
 }
 
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
   const OpGraph& graph = counter.graph();
   const Rules rules = runner_rules(counter.device());
-  const std::vector<Kernel> start = launchable_parts(counter, rules, compiler.kernels);
+  std::vector<Kernel> start = launchable_parts(counter, rules, compiler.kernels);
   const bool contracts = std::ranges::any_of(
       graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
   // Our runner's rules differ from a compiler's only for contractions and for what it cannot
   // launch.
   if (!contracts && start.size() == compiler.kernels.size()) return compiler;
-  FusionPlan plan = searched_plan(counter, rules);
-  // A greedy search may end in a worse plan than the same search under stricter rules; if so,
-  // restart from the better plan.
-  if (cost_of(counter, start) < cost_of(counter, plan.kernels)) {
-    plan.kernels = search_greedily(counter, rules, start);
-    [[maybe_unused]] const bool sorted = sort_kernels(graph, plan.kernels);
-    assert(sorted);
+  std::vector<Kernel> kernels = searched(counter, rules, seed_attention(counter, rules));
+  // A search may end in a worse plan than the same search under stricter rules; if so, restart from
+  // the better plan.
+  if (cost_of(counter, start) < cost_of(counter, kernels)) {
+    kernels = searched(counter, rules, sorted(graph, std::move(start)));
   }
-  return plan;
+  return plan_of(graph, std::move(kernels));
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {
   if (kernel.size() < 2) return std::nullopt;
   const Rules rules = runner_rules(counter.device());
   const std::uint64_t whole = counter.bytes(kernel).total();
+  std::vector<Kernel> lone;
+  for (const OpId op : kernel) lone.push_back({op});
   Split split;
-  if (kernel.size() <= kMostExactOps) {
-    split.kernels = search_exactly(counter, rules, kernel);
-  } else {
-    std::vector<Kernel> lone;
-    for (const OpId op : kernel) lone.push_back({op});
-    split.kernels = search_greedily(counter, rules, std::move(lone));
-  }
+  split.kernels =
+      plan_of(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))))
+          .kernels;
   split.bytes = cost_of(counter, split.kernels).bytes;
   if (split.kernels.size() < 2 || split.bytes >= whole) return std::nullopt;
   return split;

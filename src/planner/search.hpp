@@ -16,25 +16,32 @@ struct PlanCost {
   auto operator<=>(const PlanCost&) const = default;
 };
 
-// The most ops that the exact search takes.
-inline constexpr std::size_t kMostExactOps = 12;
-
-// The legal partition of `scope` with the fewest bytes, then the fewest kernels, then the earliest
-// ops together. Every acyclic partition corresponds to an order of kernels, so the search goes
-// over the sets of ops that can have run so far. The scope has at most kMostExactOps ops, in
-// ascending order, and no path leads from one of them to another through other ops.
-std::vector<Kernel> search_exactly(TrafficCounter& counter, const Rules& rules,
-                                   const Kernel& scope);
-
 // For graphs of any size, starting from `kernels` (a legal partition of the graph, or of some ops
-// with no path between them through other ops, in execution order): merges the pair of
-// kernels that saves most until none is left, then moves cuts while that saves bytes.
+// with no path between them through other ops, in canonical order): merges the pair of kernels that
+// saves most until none is left, then moves cuts between kernels while that saves bytes.
 // Near-linear in the number of ops.
-std::vector<Kernel> search_greedily(TrafficCounter& counter, const Rules& rules,
-                                    std::vector<Kernel> kernels);
+std::vector<Kernel> merge_greedily(TrafficCounter& counter, const Rules& rules,
+                                   std::vector<Kernel> kernels);
+
+// Another partition of the same ops.
+struct Replanned {
+  std::vector<Kernel> kernels;  // empty where none is better, or was found
+  bool is_best = false;         // there is no better one
+};
+
+// The legal partition of the ops of `kernels` with the fewest bytes, then the fewest kernels. There
+// are at most kMostRegionOps ops, with no path from one to another through other ops. Gives up
+// after `work` steps, of which it takes away those that it needed.
+Replanned replan_exactly(TrafficCounter& counter, const Rules& rules,
+                         const std::vector<Kernel>& kernels, std::size_t& work);
+
+// Replans stretches of kernels that can run one after the other, exactly and until that saves no
+// more; a graph of a few dozen ops is one stretch. The work is bounded.
+std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
+                           std::vector<Kernel> kernels);
 
 // One kernel per op, except for attention patterns, which pairwise merging would not find, as
-// scores and softmax alone need not be legal. In execution order.
+// scores and softmax alone need not be legal. In canonical order.
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
 // Bytes and kernels of a partition.

@@ -10,12 +10,14 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/partition.hpp"
 #include "plan/random_graph.hpp"
+#include "planner/exhaustive.hpp"
 #include "planner/plans.hpp"
 #include "support/plans.hpp"
 
@@ -26,6 +28,8 @@ namespace {
 
 // Set to run more and larger random graphs: FUSECALC_LONG_TESTS=3000 takes that many of each size.
 constexpr const char* kLong = "FUSECALC_LONG_TESTS";
+// The most ops of which all partitions are tried.
+constexpr std::size_t kMostBruteOps = 12;
 
 std::optional<OpGraph> random_graph(std::uint64_t seed, std::size_t ops) {
   try {
@@ -127,7 +131,7 @@ void check_against_brute_force(std::uint64_t seed, std::size_t ops) {
   CAPTURE(seed);
   CAPTURE(ops);
   const std::optional<OpGraph> graph = random_graph(seed, ops);
-  if (!graph || graph->ops.size() > kMostExactOps) return;
+  if (!graph || graph->ops.size() > kMostBruteOps) return;
   const Device& device = known_devices().front();
   TrafficCounter counter(*graph, device);
   for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
@@ -149,7 +153,7 @@ std::size_t long_tests() {
   return text == nullptr ? 0 : static_cast<std::size_t>(std::atoi(text));
 }
 
-// How far a greedy search ends from the best plan, over many graphs.
+// How far plans are from the best one, over many graphs.
 struct Distance {
   std::size_t graphs = 0;
   std::size_t off = 0;        // more bytes than the best
@@ -172,11 +176,20 @@ struct Distance {
   }
 };
 
+std::string summary_of(std::string_view what, const Distance& distance) {
+  return fmt::format(
+      "{}: of {} graphs {} above the best, {} by more than 2 %, {} by more than 10 %; at most "
+      "{:.1f} "
+      "% (seed {})",
+      what, distance.graphs, distance.off, distance.off_by_2, distance.off_by_10,
+      100 * distance.worst, distance.worst_seed);
+}
+
 // Attention is never found pair by pair: each half is illegal alone. Large graphs begin with it,
 // too.
 PlanCost greedy_cost(TrafficCounter& counter, const Rules& rules) {
   const std::vector<Kernel> kernels =
-      search_greedily(counter, rules, seed_attention(counter, rules));
+      merge_greedily(counter, rules, seed_attention(counter, rules));
   check_sound(counter, rules, kernels);
   return cost_of(counter, kernels);
 }
@@ -196,13 +209,34 @@ TEST_CASE("no legal partition of ten ops is better than the plans") {
   }
 }
 
+TEST_CASE("an exhaustive search of 13 to 20 ops finds next to nothing better than the plans") {
+  Distance distance;
+  const std::size_t count = long_tests() > 0 ? long_tests() : 12;
+  for (std::uint64_t seed = 6'000'000; distance.graphs < 2 * count; ++seed) {
+    CAPTURE(seed);
+    const std::optional<OpGraph> graph = random_graph(seed, 14 + seed % 9);
+    if (!graph || graph->ops.size() < 13 || graph->ops.size() > kMostExhaustiveOps) continue;
+    TrafficCounter counter(*graph, known_devices().front());
+    for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+      const Rules rules = row_of(kind).rules(counter.device());
+      const std::uint64_t bytes = cost_of(counter, make_plan(counter, kind).kernels).bytes;
+      distance.add(seed, bytes, fewest_bytes(counter, rules, bytes));
+    }
+  }
+  const std::string summary = summary_of("plans", distance);
+  if (long_tests() > 0) MESSAGE(summary);
+  INFO(summary);
+  CHECK(distance.off * 100 <= distance.graphs);
+  CHECK(distance.off_by_2 == 0);
+}
+
 TEST_CASE("a greedy search is legal, saves, and ends near the best plan") {
   Distance distance;
   const std::size_t count = long_tests() > 0 ? long_tests() : 400;
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     CAPTURE(seed);
     const std::optional<OpGraph> graph = random_graph(seed, 4 + seed % 7);
-    if (!graph || graph->ops.size() > kMostExactOps) continue;
+    if (!graph || graph->ops.size() > kMostBruteOps) continue;
     TrafficCounter counter(*graph, known_devices().front());
     const Rules rules = runner_rules(counter.device());
     const PlanCost greedy = greedy_cost(counter, rules);
@@ -211,11 +245,7 @@ TEST_CASE("a greedy search is legal, saves, and ends near the best plan") {
     CHECK(best <= greedy);
     distance.add(seed, greedy.bytes, best.bytes);
   }
-  const std::string summary = fmt::format(
-      "greedy: of {} graphs {} above the best, {} by more than 2 %, {} by more than 10 %; "
-      "at most {:.1f} % (seed {})",
-      distance.graphs, distance.off, distance.off_by_2, distance.off_by_10, 100 * distance.worst,
-      distance.worst_seed);
+  const std::string summary = summary_of("greedy", distance);
   if (long_tests() > 0) MESSAGE(summary);
   INFO(summary);
   CHECK(distance.off_by_2 * 50 <= distance.graphs);

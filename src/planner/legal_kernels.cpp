@@ -1,0 +1,112 @@
+#include "planner/legal_kernels.hpp"
+
+#include <bit>
+
+namespace fusecalc {
+namespace {
+
+// Whether what prevents a kernel also prevents every larger one that holds its ops: these obstacles
+// lie in single ops, or in what one op takes from another.
+bool remains(const OpGraph& graph, const Verdict& verdict) {
+  switch (verdict.obstacle) {
+    case Obstacle::kCustom:
+    case Obstacle::kNoKernel:
+    case Obstacle::kEmpty:
+    case Obstacle::kTooManyOps:
+    case Obstacle::kMovesRows:
+    case Obstacle::kPermutesRows:
+    case Obstacle::kAfterScatter:
+    case Obstacle::kAfterCollapse:
+    case Obstacle::kMisaligned:
+    case Obstacle::kSideContraction: return true;
+    case Obstacle::kRows: {
+      // A loss may turn out to work on rows that were reduced before it.
+      const auto is_loss = [&](OpId op) { return graph.ops[op].row->family == OpFamily::kLoss; };
+      return !is_loss(verdict.first) && !is_loss(verdict.second);
+    }
+    default: return false;
+  }
+}
+
+class Finder {
+ public:
+  Finder(TrafficCounter& counter, const Rules& rules, const Region& region, std::size_t& work)
+      : counter_(counter), rules_(rules), region_(region), work_(work) {}
+
+  // Sets of ops grow by neighbours, and by all between, so that each connected set without a way
+  // out and back is found once: as a set that has its first op and none of those tried before.
+  bool run() {
+    OpSet tried = 0;
+    for (std::size_t i = 0; i < region_.size(); ++i) {
+      if (!grow({set_of(i), region_.before(i), region_.after(i), region_.neighbours(i)}, tried)) {
+        return false;
+      }
+      tried |= set_of(i);
+    }
+    return true;
+  }
+
+  std::vector<LegalKernel> found;
+
+ private:
+  struct Grown {
+    OpSet ops = 0;
+    OpSet before = 0;
+    OpSet after = 0;
+    OpSet neighbours = 0;
+  };
+
+  // Returns false if there is too much work.
+  bool grow(const Grown& grown, OpSet tried) {
+    if (work_ == 0) return false;
+    --work_;
+    const Kernel kernel = region_.kernel(grown.ops);
+    const Verdict verdict = check_kernel(counter_.phases(), kernel, rules_);
+    if (verdict.legal()) {
+      found.push_back({.ops = grown.ops,
+                       .needs = grown.before & ~grown.ops,
+                       .bytes = counter_.bytes(kernel).total()});
+    } else if (remains(region_.graph(), verdict)) {
+      return true;
+    }
+    for (OpSet open = grown.neighbours & ~grown.ops & ~tried; open != 0; open &= open - 1) {
+      const auto place = static_cast<std::size_t>(std::countr_zero(open));
+      if (const Grown larger = with(grown, place); (larger.ops & tried) == 0) {
+        if (!grow(larger, tried)) return false;
+      }
+      tried |= set_of(place);
+    }
+    return true;
+  }
+
+  Grown with(Grown grown, std::size_t place) const {
+    const OpSet before = grown.before | region_.before(place);
+    const OpSet after = grown.after | region_.after(place);
+    // What stands between two ops of the kernel belongs to it.
+    const OpSet ops = grown.ops | set_of(place) | (before & after);
+    for (OpSet added = ops & ~grown.ops; added != 0; added &= added - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(added));
+      grown.before |= region_.before(i);
+      grown.after |= region_.after(i);
+      grown.neighbours |= region_.neighbours(i);
+    }
+    grown.ops = ops;
+    return grown;
+  }
+
+  TrafficCounter& counter_;
+  const Rules& rules_;
+  const Region& region_;
+  std::size_t& work_;
+};
+
+}  // namespace
+
+std::optional<std::vector<LegalKernel>> legal_kernels(TrafficCounter& counter, const Rules& rules,
+                                                      const Region& region, std::size_t& work) {
+  Finder finder(counter, rules, region, work);
+  if (!finder.run()) return std::nullopt;
+  return std::move(finder.found);
+}
+
+}  // namespace fusecalc

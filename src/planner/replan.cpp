@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "planner/region.hpp"
+#include "planner/search.hpp"
+
+namespace fusecalc {
+namespace {
+
+// The most steps of one exact search, and of all together. They are shared evenly: in a graph of
+// very many ops nothing of use would be left for each stretch, and none is replanned.
+constexpr std::size_t kMostWorkOfOne = 20'000;
+constexpr std::size_t kLeastWorkOfOne = 500;
+constexpr std::size_t kMostWork = 200'000;
+constexpr int kMostPasses = 6;
+
+// Any stretch of kernels that run one after the other can be planned anew by itself: nothing leads
+// out of it and back. Passes over two orders bring different kernels together.
+class Replanning {
+ public:
+  Replanning(TrafficCounter& counter, const Rules& rules, std::vector<Kernel> kernels)
+      : counter_(counter), rules_(rules), kernels_(std::move(kernels)) {}
+
+  std::vector<Kernel> run() {
+    std::size_t ops = 0;
+    for (const Kernel& kernel : kernels_) ops += kernel.size();
+    share_ = std::min(kMostWorkOfOne, kMostWork * kMostRegionOps / std::max<std::size_t>(1, ops));
+    int unchanged = 0;
+    for (int pass = 0; pass < kMostPasses && unchanged < 2; ++pass) {
+      if (std::min(share_, left_) < kLeastWorkOfOne) break;
+      const RunOrder order = pass % 2 == 0 ? RunOrder::kEarly : RunOrder::kLate;
+      [[maybe_unused]] const bool sorted = sort_canonically(counter_.graph(), kernels_, order);
+      assert(sorted);
+      unchanged = run_pass() ? 0 : unchanged + 1;
+    }
+    return std::move(kernels_);
+  }
+
+ private:
+  // Returns whether that changed anything.
+  bool run_pass() {
+    bool changed = false;
+    std::vector<Kernel> passed;
+    std::vector<Kernel> ahead(std::make_move_iterator(kernels_.rbegin()),
+                              std::make_move_iterator(kernels_.rend()));
+    std::vector<Kernel> stretch;
+    while (true) {
+      fill(stretch, ahead);
+      // Half of it at a time until that is little enough work.
+      while (stretch.size() > 1) {
+        const std::optional<bool> better = replan_stretch(stretch);
+        changed = changed || better.value_or(false);
+        if (better) break;
+        for (std::size_t half = (stretch.size() + 1) / 2; stretch.size() > half;) {
+          ahead.push_back(std::move(stretch.back()));
+          stretch.pop_back();
+        }
+      }
+      // The next one takes up the second half of this one.
+      const std::size_t left = ahead.empty() ? 0 : stretch.size() / 2;
+      const auto end = stretch.end() - static_cast<std::ptrdiff_t>(left);
+      std::move(stretch.begin(), end, std::back_inserter(passed));
+      stretch.erase(stretch.begin(), end);
+      if (ahead.empty()) break;
+    }
+    kernels_ = std::move(passed);
+    return changed;
+  }
+
+  // Takes the next kernels as long as there is room, but at least one.
+  static void fill(std::vector<Kernel>& stretch, std::vector<Kernel>& ahead) {
+    std::size_t ops = 0;
+    for (const Kernel& kernel : stretch) ops += kernel.size();
+    while (!ahead.empty() && (stretch.empty() || ops + ahead.back().size() <= kMostRegionOps)) {
+      ops += ahead.back().size();
+      stretch.push_back(std::move(ahead.back()));
+      ahead.pop_back();
+    }
+  }
+
+  // Returns whether the stretch got better; nothing if that was too much work to tell.
+  std::optional<bool> replan_stretch(std::vector<Kernel>& stretch) {
+    if (left_ < kLeastWorkOfOne) return std::nullopt;
+    Kernel ops;
+    for (const Kernel& kernel : stretch) ops.insert(ops.end(), kernel.begin(), kernel.end());
+    std::ranges::sort(ops);
+    const PlanCost cost = cost_of(counter_, stretch);
+    const auto known = best_.find(ops);
+    if (known != best_.end() && known->second == cost) return false;
+    const std::size_t share = std::min(left_, share_);
+    std::size_t work = share;
+    Replanned replanned = replan_exactly(counter_, rules_, stretch, work);
+    left_ -= share - work;
+    const bool better = !replanned.kernels.empty();
+    if (better) {
+      stretch = std::move(replanned.kernels);
+      [[maybe_unused]] const bool sorted = sort_canonically(counter_.graph(), stretch);
+      assert(sorted);
+    }
+    if (!replanned.is_best) return better ? std::optional(true) : std::nullopt;
+    best_[std::move(ops)] = better ? cost_of(counter_, stretch) : cost;
+    return better;
+  }
+
+  TrafficCounter& counter_;
+  const Rules& rules_;
+  std::vector<Kernel> kernels_;
+  std::size_t share_ = 0;  // of the work, for one stretch
+  std::size_t left_ = kMostWork;
+  std::map<Kernel, PlanCost> best_;  // of the ops of stretches
+};
+
+}  // namespace
+
+std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
+                           std::vector<Kernel> kernels) {
+  return Replanning(counter, rules, std::move(kernels)).run();
+}
+
+}  // namespace fusecalc
