@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "input/onnx/onnx.hpp"
 #include "input/pt2/pt2.hpp"
 #include "json/reader.hpp"
 
@@ -17,7 +18,9 @@ struct ModelFormat {
 };
 
 constexpr std::array kModelFormats = {
-    ModelFormat{"PK\x03\x04", read_pt2}, ModelFormat{"PK\x05\x06", read_pt2},  // an empty archive
+    ModelFormat{"PK\x03\x04", read_pt2},
+    ModelFormat{"PK\x05\x06", read_pt2},  // an empty archive
+    ModelFormat{"\x08", read_onnx},        // the field that holds the version of ONNX
 };
 
 // Of a model that is read from a pipe.

@@ -144,6 +144,20 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
   return ops_.back().outputs;
 }
 
+std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
+    std::string_view name, std::vector<Input> inputs, std::vector<WrittenAttribute> attributes,
+    std::size_t outputs) {
+  const OpRow* row = op_named(name);
+  if (row == nullptr || row->family == OpFamily::kCustom) return std::nullopt;
+  const auto inferred = infer(*row, inputs, attributes, outputs);
+  if (!inferred) return std::nullopt;
+  std::vector<ModelType> types;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    types.push_back(model_type((*inferred)[i].shape, (*inferred)[i].dtype));
+  }
+  return op(name, std::move(inputs), std::move(attributes), types);
+}
+
 std::optional<ModelGraph::TensorId> ModelGraph::op(std::string_view row, std::vector<Input> inputs,
                                                    std::vector<WrittenAttribute> attributes,
                                                    const ModelType& type) {
@@ -254,6 +268,7 @@ WrittenOp ModelGraph::write(const Op& op, bool last) {
   if (op.custom.op_class != OpClass::kOpaque) {
     written.op_class = std::string(name_of(op.custom.op_class));
   }
+  if (op.custom.flops > 0) written.flops = op.custom.flops;
   for (const auto& [tensor, elements] : op.custom.reads) {
     written.reads.emplace_back(tensors_[tensor].name, elements);
   }

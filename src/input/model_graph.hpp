@@ -48,6 +48,7 @@ class ModelGraph {
 
   struct Custom {
     OpClass op_class = OpClass::kOpaque;
+    std::uint64_t flops = 0;
     std::vector<std::pair<TensorId, std::uint64_t>> reads{};  // of inputs that it reads in part
     // Output 0 is input 0, of which this many elements are overwritten.
     std::optional<std::uint64_t> overwrites{};
@@ -72,6 +73,10 @@ class ModelGraph {
   std::optional<std::vector<TensorId>> op(std::string_view row, std::vector<Input> inputs,
                                           std::vector<WrittenAttribute> attributes,
                                           std::span<const ModelType> types);
+  // The same for a file that does not state types: as the rule yields them.
+  std::optional<std::vector<TensorId>> op(std::string_view row, std::vector<Input> inputs,
+                                          std::vector<WrittenAttribute> attributes,
+                                          std::size_t outputs);
   // The same for an op with one output.
   std::optional<TensorId> op(std::string_view row, std::vector<Input> inputs,
                              std::vector<WrittenAttribute> attributes, const ModelType& type);

@@ -1,0 +1,309 @@
+#include "input/onnx/importer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "input/onnx/onnx.hpp"
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Functions and branches nest less than this, and models have fewer nodes.
+constexpr int kMostNesting = 16;
+constexpr std::uint64_t kMostNodes = 1'000'000;
+constexpr std::uint64_t kOldestOpset = 13;
+
+void require_opset(const OnnxModel& model, const std::string& document) {
+  const auto opset = model.opsets.find("");
+  if (opset == model.opsets.end() || opset->second >= kOldestOpset) return;
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: opset {} is older than {}, the oldest that fusecalc reads; convert "
+                          "the model with onnx.version_converter",
+                          document, opset->second, kOldestOpset));
+}
+
+}  // namespace
+
+OnnxImporter::OnnxImporter(const OnnxModel& model, const std::string& document,
+                           const std::vector<DimOverride>& dims)
+    : model_(model),
+      document_(document),
+      places_(std::make_shared<std::vector<std::string>>()),
+      graph_(document, [places = places_](const WrittenGraph& graph, const WrittenPlace& place) {
+        const bool of_op = place.part >= WrittenPlace::Part::kOp && place.index < graph.ops.size();
+        return of_op ? places->at(graph.ops[place.index].source) : std::string{};
+      }) {
+  for (const DimOverride& dim : dims) {
+    dims_[dim.name] = dim.extent;
+    graph_.dim(dim.name, dim.extent);
+  }
+}
+
+const OnnxKnown* OnnxImporter::input(const OnnxNode& node, std::size_t i) const {
+  return i < node.inputs.size() ? find(node.inputs[i]) : nullptr;
+}
+
+const OnnxKnown* OnnxImporter::find(std::string_view name) const {
+  if (name.empty()) return nullptr;
+  const auto found = values_.find(std::string(name));
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+const Constant* OnnxImporter::constant(const OnnxNode& node, std::size_t i) const {
+  const OnnxKnown* value = input(node, i);
+  return value == nullptr ? nullptr : value->constant.get();
+}
+
+std::size_t OnnxImporter::output_count(const OnnxNode& node) {
+  std::size_t count = node.outputs.size();
+  while (count > 1 && node.outputs[count - 1].empty()) --count;
+  return count;
+}
+
+void OnnxImporter::bind(std::string_view name, OnnxKnown value) {
+  if (!name.empty()) values_[std::string(name)] = std::move(value);
+}
+
+void OnnxImporter::alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i) {
+  bind(node.outputs[i], OnnxKnown(value));
+}
+
+std::string OnnxImporter::place_of(const OnnxNode& node) {
+  const bool unnamed = node.name.empty() && !node.outputs.empty();
+  return fmt::format("node {} ({})", in_quotes(unnamed ? node.outputs[0] : node.name),
+                     printable(node.type));
+}
+
+std::optional<std::uint64_t> OnnxImporter::extent_of(const OnnxDim& dim) const {
+  if (const auto* extent = std::get_if<std::uint64_t>(&dim)) return *extent;
+  const auto found = dims_.find(std::get<std::string_view>(dim));
+  if (found == dims_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<TensorType> OnnxImporter::type_of(const OnnxValue& value) const {
+  const std::optional<DType> dtype = dtype_of_onnx(value.type);
+  if (!dtype || !value.shape) return std::nullopt;
+  TensorType type{.shape = {}, .dtype = *dtype};
+  for (const OnnxDim& dim : *value.shape) {
+    const std::optional<std::uint64_t> extent = extent_of(dim);
+    if (!extent) return std::nullopt;
+    type.shape.push_back(*extent);
+  }
+  const std::optional<std::uint64_t> elements = checked_elements(type.shape);
+  if (!elements || !checked_bytes_of(type.dtype, *elements)) return std::nullopt;
+  return type;
+}
+
+std::optional<TensorType> OnnxImporter::stated(const OnnxNode& node, std::size_t i) const {
+  if (i >= node.outputs.size()) return std::nullopt;
+  const auto found = stated_.find(node.outputs[i]);
+  if (found == stated_.end()) return std::nullopt;
+  return found->second;
+}
+
+void OnnxImporter::refuse_open_dims() const {
+  std::set<std::string_view> open;
+  for (const OnnxValue& value : model_.graph.inputs) {
+    if (!value.shape) continue;
+    for (const OnnxDim& dim : *value.shape) {
+      const auto* name = std::get_if<std::string_view>(&dim);
+      if (name != nullptr && !name->empty() && !extent_of(dim)) open.insert(*name);
+    }
+  }
+  if (open.empty()) return;
+  std::vector<std::string> options;
+  for (const std::string_view name : open) options.push_back("--dim " + printable(name) + "=N");
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: the model leaves {} open; set {} with {}", document_,
+                          open.size() == 1 ? "a dimension" : "dimensions",
+                          open.size() == 1 ? "it" : "them", fmt::join(options, " ")));
+}
+
+void OnnxImporter::declare(std::string_view name, const TensorType& type,
+                           std::shared_ptr<const Constant> constant) {
+  OnnxKnown value{.type = type};
+  value.constant = std::move(constant);
+  if (!value.constant) {
+    value.tensor = graph_.input(std::string(name), model_type(type.shape, type.dtype));
+    source_names_.emplace(*value.tensor, name);
+  }
+  bind(name, std::move(value));
+}
+
+void OnnxImporter::declare_constants(const OnnxGraph& graph) {
+  for (const OnnxTensor& tensor : graph.initializers) {
+    const std::optional<DType> dtype = dtype_of_onnx(tensor.type);
+    const std::optional<std::uint64_t> elements = checked_elements(tensor.dims);
+    if (!dtype || !elements || !checked_bytes_of(*dtype, *elements)) continue;
+    std::optional<Constant> constant = constant_of(tensor);
+    declare(tensor.name, {tensor.dims, *dtype},
+            constant ? std::make_shared<const Constant>(std::move(*constant)) : nullptr);
+  }
+}
+
+void OnnxImporter::declare_inputs() {
+  refuse_open_dims();
+  declare_constants(model_.graph);
+  for (const OnnxValue& value : model_.graph.inputs) {
+    if (find(value.name) != nullptr) continue;  // an initializer gives its default
+    if (const auto type = type_of(value)) declare(value.name, *type, nullptr);
+  }
+  for (const std::vector<OnnxValue>* list : {&model_.graph.values, &model_.graph.outputs}) {
+    for (const OnnxValue& value : *list) {
+      if (const auto type = type_of(value)) stated_[value.name] = *type;
+    }
+  }
+}
+
+// Shape and Size need no elements.
+std::optional<Constant> OnnxImporter::fold_shape(const OnnxNode& node) const {
+  const OnnxKnown* x = input(node, 0);
+  if (x == nullptr) return std::nullopt;
+  const Shape& shape = x->type.shape;
+  if (node.type == "Size") {
+    const auto elements = static_cast<double>(elements_between(shape, 0, shape.size()));
+    return Constant{{{}, DType::kI64}, {elements}};
+  }
+  if (node.type != "Shape") return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const auto bound = [&](std::int64_t place) {
+    return std::clamp(place < 0 ? std::max(place, -rank) + rank : place, std::int64_t{0}, rank);
+  };
+  const std::int64_t start = bound(whole_attribute(node, "start", 0));
+  const std::int64_t end = std::max(start, bound(whole_attribute(node, "end", rank)));
+  const std::vector<double> extents(shape.begin() + start, shape.begin() + end);
+  return Constant{{{extents.size()}, DType::kI64}, extents};
+}
+
+bool OnnxImporter::fold(const OnnxNode& node) {
+  if (node.outputs.size() != 1 || !node.domain.empty()) return false;
+  std::optional<Constant> result = fold_shape(node);
+  if (!result) {
+    std::vector<const Constant*> inputs;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(constant(node, i));
+    result = fold_node(node, inputs);
+  }
+  if (!result) return false;
+  declare(node.outputs[0], result->type, std::make_shared<const Constant>(*result));
+  begin(node);
+  graph_.fold_node();
+  return true;
+}
+
+// A condition that is known decides which branch is part of the model.
+bool OnnxImporter::inline_branch(const OnnxNode& node) {
+  if (!node.domain.empty() || node.type != "If") return false;
+  const Constant* condition = constant(node, 0);
+  if (condition == nullptr || condition->elements.size() != 1) return false;
+  const OnnxAttribute* branch =
+      node.find(condition->elements[0] != 0 ? "then_branch" : "else_branch");
+  if (branch == nullptr || !branch->graph) return false;
+  const OnnxGraph& graph = *branch->graph;
+  if (graph.outputs.size() < node.outputs.size()) return false;
+  declare_constants(graph);
+  for (const OnnxNode& inner : graph.nodes) process(inner);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (const OnnxKnown* result = find(graph.outputs[i].name)) alias(node, *result, i);
+  }
+  return true;
+}
+
+bool OnnxImporter::inline_function(const OnnxNode& node) {
+  const auto function = std::ranges::find_if(model_.functions, [&](const OnnxFunction& candidate) {
+    return candidate.name == node.type && candidate.domain == node.domain;
+  });
+  if (function == model_.functions.end()) return false;
+  std::unordered_map<std::string_view, std::string_view> actual;
+  for (std::size_t i = 0; i < function->inputs.size(); ++i) {
+    actual[function->inputs[i]] = i < node.inputs.size() ? node.inputs[i] : std::string_view{};
+  }
+  for (std::size_t i = 0; i < function->outputs.size() && i < node.outputs.size(); ++i) {
+    actual[function->outputs[i]] = node.outputs[i];
+  }
+  std::string_view call = node.name;
+  if (call.empty() && !node.outputs.empty()) call = node.outputs[0];
+  const auto renamed = [&](std::string_view name) {
+    if (name.empty()) return name;
+    const auto [entry, inserted] = actual.emplace(name, std::string_view{});
+    if (inserted) entry->second = names_.emplace_back(fmt::format("{}/{}", call, name));
+    return entry->second;
+  };
+  for (const OnnxNode& original : function->nodes) {
+    OnnxNode& inner = inlined_.emplace_back(original);
+    inner.name = names_.emplace_back(fmt::format("{}/{}", call, original.name));
+    for (std::string_view& name : inner.inputs) name = renamed(name);
+    for (std::string_view& name : inner.outputs) name = renamed(name);
+    std::erase_if(inner.attributes, [&](OnnxAttribute& attribute) {
+      if (attribute.refers_to.empty()) return false;
+      const OnnxAttribute* given = node.find(attribute.refers_to);
+      if (given == nullptr) return true;
+      const std::string_view name = attribute.name;
+      attribute = *given;
+      attribute.name = name;
+      return false;
+    });
+    process(inner);
+  }
+  return true;
+}
+
+void OnnxImporter::process(const OnnxNode& node) {
+  const auto fail = [&](std::string_view what) {
+    throw Error(Fault::kBadInput, fmt::format("{}: {}: {}", document_, place_of(node), what));
+  };
+  if (++processed_ > kMostNodes) fail("the model has more than a million nodes");
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].empty() && input(node, i) == nullptr) {
+      fail("its input " + in_quotes(node.inputs[i]) +
+           " is not known: no earlier node writes it, or its shape is not stated");
+    }
+  }
+  if (fold(node)) return;
+  if (++nesting_ > kMostNesting) fail("functions and branches are nested more than 16 deep");
+  const bool inlined = inline_branch(node) || inline_function(node);
+  --nesting_;
+  if (inlined) return;
+  begin(node);
+  const OnnxRule rule = rule_of(node.domain, node.type);
+  // Every rule computes something from its first input.
+  const bool known = rule != nullptr && input(node, 0) != nullptr && !node.outputs.empty();
+  if (!known || !rule(*this, node)) write_custom(node, OpClass::kOpaque);
+}
+
+void OnnxImporter::add_outputs() {
+  for (const OnnxValue& value : model_.graph.outputs) {
+    const OnnxKnown* result = find(value.name);
+    if (result == nullptr) {
+      throw Error(Fault::kBadInput, fmt::format("{}: no node writes the output {}", document_,
+                                                in_quotes(value.name)));
+    }
+    if (result->tensor) graph_.output(*result->tensor);
+  }
+}
+
+Model OnnxImporter::run() {
+  declare_inputs();
+  for (const OnnxNode& node : model_.graph.nodes) process(node);
+  add_outputs();
+  Model model = graph_.finish();
+  if (!model_.graph.name.empty()) model.graph.name = printable(model_.graph.name);
+  return model;
+}
+
+Model read_onnx(std::string_view file, const std::string& name,
+                const std::vector<DimOverride>& dims) {
+  const OnnxModel model = decode_onnx(file, name);
+  require_opset(model, name);
+  return OnnxImporter(model, name, dims).run();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,184 @@
+// How rules write ops: operands, results, and the names of nodes.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "input/onnx/importer.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::vector<std::int64_t> contiguous(const Shape& shape) {
+  std::vector<std::int64_t> result;
+  for (const std::uint64_t stride : strides_of(shape)) {
+    result.push_back(static_cast<std::int64_t>(stride));
+  }
+  return result;
+}
+
+std::vector<WrittenDim> dims_of(const Shape& shape) {
+  std::vector<WrittenDim> result;
+  for (const std::uint64_t extent : shape) result.emplace_back(static_cast<std::int64_t>(extent));
+  return result;
+}
+
+}  // namespace
+
+// The module whose weight the node reads ("layers.0.mlp.up_proj"), or nothing.
+std::string OnnxImporter::module_of(const OnnxNode& node) const {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const OnnxKnown* value = input(node, i);
+    while (value != nullptr && value->permuted) value = value->permuted.get();
+    if (value == nullptr || !value->tensor) continue;
+    const auto source = source_names_.find(*value->tensor);
+    if (source == source_names_.end()) continue;
+    const std::string& name = source->second;
+    for (const std::string_view end : {".weight", ".bias", ".gamma"}) {
+      if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+    }
+  }
+  return {};
+}
+
+// Names it after the module of its weight, else after itself. A path is also its scope.
+void OnnxImporter::begin(const OnnxNode& node) {
+  std::string name = module_of(node);
+  if (name.empty()) {
+    name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
+    if (name.starts_with("node_")) name.erase(0, 5);
+    if (name.starts_with("/")) name.erase(0, 1);
+    std::ranges::replace(name, '/', '.');
+  }
+  if (name.empty()) name = node.type;
+  const std::size_t dot = name.rfind('.');
+  std::string scope = dot == std::string::npos ? "" : name.substr(0, dot);
+  std::string target(node.type);
+  if (!node.domain.empty()) target = fmt::format("{}.{}", node.domain, node.type);
+  places_->push_back(place_of(node));
+  graph_.begin_node(
+      {.target = std::move(target), .name = std::move(name), .scope = std::move(scope)});
+}
+
+ModelGraph::TensorId OnnxImporter::tensor_of(const OnnxKnown& value) {
+  if (value.tensor) return *value.tensor;
+  const auto [entry, added] = constant_tensors_.emplace(value.constant.get(), 0);
+  if (added) {
+    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype));
+  }
+  return entry->second;
+}
+
+std::vector<ModelGraph::Input> OnnxImporter::written(const std::vector<Operand>& operands) {
+  std::vector<ModelGraph::Input> result;
+  for (const Operand& operand : operands) {
+    if (const auto* number = std::get_if<double>(&operand)) {
+      result.emplace_back(*number);
+    } else {
+      result.emplace_back(tensor_of(*std::get<const OnnxKnown*>(operand)));
+    }
+  }
+  return result;
+}
+
+bool OnnxImporter::bind_results(const OnnxNode& node,
+                                const std::optional<std::vector<ModelGraph::TensorId>>& results) {
+  if (!results) return false;
+  for (std::size_t i = 0; i < results->size(); ++i) {
+    bind(node.outputs[i], {.type = graph_.type((*results)[i]).type, .tensor = (*results)[i]});
+  }
+  return true;
+}
+
+bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
+                         const std::vector<Operand>& inputs, Written attributes,
+                         std::size_t outputs) {
+  return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
+}
+
+bool OnnxImporter::write_again(const OnnxNode& node, std::string_view op,
+                               const ModelGraph::Origin& origin, const OnnxKnown& more) {
+  std::vector<ModelGraph::Input> inputs = origin.inputs;
+  inputs.emplace_back(tensor_of(more));
+  return bind_results(node, graph_.op(op, std::move(inputs), origin.attributes, 1));
+}
+
+std::optional<ModelGraph::Origin> OnnxImporter::written_by(const OnnxKnown& value,
+                                                           std::string_view row) const {
+  return value.tensor ? graph_.written_by(*value.tensor, row) : std::nullopt;
+}
+
+std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
+                                                  const std::vector<Operand>& inputs,
+                                                  Written attributes) {
+  const auto results = graph_.op(op, written(inputs), std::move(attributes), 1);
+  if (!results) return std::nullopt;
+  return OnnxKnown{.type = graph_.type(results->front()).type, .tensor = results->front()};
+}
+
+std::optional<OnnxKnown> OnnxImporter::permute(const OnnxKnown& value,
+                                               const std::vector<std::size_t>& perm) {
+  const std::vector<std::int64_t> before =
+      value.strides.empty() ? contiguous(value.type.shape) : value.strides;
+  std::vector<WrittenDim> axes;
+  std::vector<std::int64_t> strides;
+  for (const std::size_t axis : perm) {
+    axes.emplace_back(static_cast<std::int64_t>(axis));
+    strides.push_back(before[axis]);
+  }
+  auto result = write_step("permute_view", {&value}, {{"perm", axes}});
+  if (!result) return std::nullopt;
+  result->permuted = std::make_shared<const OnnxKnown>(value);
+  result->perm = perm;
+  if (strides != contiguous(result->type.shape)) result->strides = std::move(strides);
+  return result;
+}
+
+std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Shape& shape) {
+  if (shape == value.type.shape) return value;
+  const OnnxKnown* from = &value;
+  std::optional<OnnxKnown> copied;
+  if (!value.strides.empty() && !can_be_viewed(value.type.shape, value.strides, shape)) {
+    copied = write_step("copy", {&value});
+    if (!copied) return std::nullopt;
+    from = &*copied;
+  }
+  return write_step("reshape", {from}, {{"shape", dims_of(shape)}});
+}
+
+bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uint64_t flops,
+                                const std::vector<TensorType>& outputs) {
+  std::vector<ModelGraph::TensorId> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (const OnnxKnown* value = input(node, i)) inputs.push_back(tensor_of(*value));
+  }
+  std::vector<ModelType> types;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const std::optional<TensorType> type =
+        i < outputs.size() ? std::optional(outputs[i]) : stated(node, i);
+    if (!type) {
+      throw Error(Fault::kBadInput,
+                  fmt::format("{}: {}: the file states no shape of {}, and fusecalc does not know "
+                              "the operator; run ONNX shape inference on the model first",
+                              document_, place_of(node), in_quotes(node.outputs[i])));
+    }
+    types.push_back(model_type(type->shape, type->dtype));
+    places.push_back(i);
+  }
+  if (types.empty()) return true;
+  ModelGraph::Custom custom;
+  custom.op_class = op_class;
+  custom.flops = flops;
+  const auto results = graph_.custom(inputs, types, custom);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    bind(node.outputs[places[i]], {.type = types[i].type, .tensor = results[i]});
+  }
+  return true;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,289 @@
+// Operators that move or rename elements.
+
+#include <algorithm>
+#include <array>
+
+#include "core/checked.hpp"
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::vector<const Constant*> constants_of(const OnnxImporter& in, const OnnxNode& node) {
+  std::vector<const Constant*> result;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) result.push_back(in.constant(node, i));
+  return result;
+}
+
+// Heads that were repeated along an axis of their own (Unsqueeze, Expand) become a longer axis of
+// heads: remember which value they repeat.
+void note_repetition(const OnnxKnown& from, OnnxKnown& to) {
+  if (!from.expanded_axis || !from.repeated) return;
+  const std::size_t axis = *from.expanded_axis;
+  const Shape& shape = from.type.shape;
+  if (axis == 0) return;
+  Shape merged = shape;
+  merged[axis - 1] *= merged[axis];
+  merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (to.type.shape != merged) return;
+  Shape before = shape;
+  before.erase(before.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (from.repeated->type.shape == before) to.repeated = from.repeated;
+}
+
+bool reshape(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto target = reshaped_by(node, x->type.shape, in.constant(node, 1));
+  const auto shape = target               ? target
+                     : in.stated(node, 0) ? std::optional(in.stated(node, 0)->shape)
+                                          : std::nullopt;
+  if (!shape) return false;
+  auto result = in.reshape(*x, *shape);
+  if (!result) return false;
+  note_repetition(*x, *result);
+  if (node.type == "Unsqueeze") result->repeated = std::make_shared<const OnnxKnown>(*x);
+  in.alias(node, *result);
+  return true;
+}
+
+bool transpose(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto perm = permutation_of(node, x->type.shape.size());
+  const auto result = perm ? in.permute(*x, *perm) : std::nullopt;
+  if (!result) return false;
+  in.alias(node, *result);
+  return true;
+}
+
+bool expand(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  std::optional<Shape> shape;
+  if (const Constant* target = in.constant(node, 1)) {
+    Shape wanted;
+    for (const std::int64_t extent : target->integers()) {
+      if (extent < 0) return false;
+      wanted.push_back(static_cast<std::uint64_t>(extent));
+    }
+    shape = broadcast(x->type.shape, wanted);
+  } else if (const auto stated = in.stated(node, 0)) {
+    shape = stated->shape;
+  }
+  if (!shape) return false;
+  if (*shape == x->type.shape) {
+    in.alias(node, *x);
+    return true;
+  }
+  const std::vector<std::int64_t> extents(shape->begin(), shape->end());
+  const std::string_view op = op_named("expand_view") != nullptr ? "expand_view" : "broadcast_to";
+  const auto source = std::make_shared<const OnnxKnown>(*x);
+  if (!in.write(node, op, {source.get()}, {listed_attribute("shape", extents)})) return false;
+  if (!source->repeated || shape->size() != source->type.shape.size()) return true;
+  std::optional<std::size_t> axis;
+  for (std::size_t i = 0; i < shape->size(); ++i) {
+    if ((*shape)[i] == source->type.shape[i]) continue;
+    if (axis) return true;
+    axis = i;
+  }
+  OnnxKnown result = *in.find(node.outputs[0]);
+  result.expanded_axis = axis;
+  result.repeated = source->repeated;
+  in.alias(node, result);
+  return true;
+}
+
+bool concat(OnnxImporter& in, const OnnxNode& node) {
+  std::vector<OnnxImporter::Operand> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (in.input(node, i) != nullptr) inputs.emplace_back(in.input(node, i));
+  }
+  if (inputs.size() == 1) {
+    in.alias(node, *in.input(node, 0));
+    return true;
+  }
+  return in.write(node, "concat", inputs,
+                  {listed_attribute("axes", {whole_attribute(node, "axis", 0)})});
+}
+
+std::string_view slice_op() { return op_named("slice_view") != nullptr ? "slice_view" : "slice"; }
+
+bool slice(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto range = sliced_by(node, x->type.shape, constants_of(in, node));
+  if (!range) return false;
+  if (range->shape == x->type.shape &&
+      std::ranges::all_of(range->steps, [](auto s) { return s > 0; })) {
+    in.alias(node, *x);
+    return true;
+  }
+  std::vector<std::int64_t> axes;
+  std::vector<std::int64_t> starts;
+  std::vector<std::int64_t> ends;
+  std::vector<std::int64_t> steps;
+  for (std::size_t axis = 0; axis < range->shape.size(); ++axis) {
+    if (range->shape[axis] == x->type.shape[axis] && range->steps[axis] > 0) continue;
+    if (range->steps[axis] < 0) {  // read backwards: no view of ours
+      return in.write_custom(node, OpClass::kMovement, 0, {{range->shape, x->type.dtype}});
+    }
+    axes.push_back(static_cast<std::int64_t>(axis));
+    starts.push_back(range->starts[axis]);
+    const auto count = static_cast<std::int64_t>(range->shape[axis]);
+    ends.push_back(range->starts[axis] + (count == 0 ? 0 : (count - 1) * range->steps[axis] + 1));
+    steps.push_back(range->steps[axis]);
+  }
+  return in.write(node, slice_op(), {x},
+                  {listed_attribute("axes", axes), listed_attribute("starts", starts),
+                   listed_attribute("ends", ends), listed_attribute("steps", steps)});
+}
+
+bool split(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown x = *in.input(node, 0);
+  const auto axis = axis_in(whole_attribute(node, "axis", 0), x.type.shape.size());
+  if (!axis || (in.input(node, 1) != nullptr && in.constant(node, 1) == nullptr)) return false;
+  const auto extent = static_cast<std::int64_t>(x.type.shape[*axis]);
+  std::vector<std::int64_t> sizes;
+  if (const auto given = integers_of(node, "split", in.constant(node, 1))) {
+    sizes = *given;
+  } else {
+    const auto parts = static_cast<std::int64_t>(node.outputs.size());
+    const std::int64_t chunk = (extent + parts - 1) / parts;
+    for (std::int64_t i = 0; i < parts; ++i) {
+      sizes.push_back(std::clamp(extent - i * chunk, std::int64_t{0}, chunk));
+    }
+  }
+  if (sizes.size() != node.outputs.size()) return false;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 || sizes[i] > extent - start) return false;
+    const auto part = in.write_step(
+        slice_op(), {&x},
+        {listed_attribute("axes", {static_cast<std::int64_t>(*axis)}),
+         listed_attribute("starts", {start}), listed_attribute("ends", {start + sizes[i]})});
+    if (!part) return false;
+    in.alias(node, *part, i);
+    start += sizes[i];
+  }
+  return true;
+}
+
+// Rows that indices name; a single known index is a slice.
+bool gather(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* indices = in.input(node, 1);
+  const auto axis = axis_in(whole_attribute(node, "axis", 0), x->type.shape.size());
+  if (!axis || indices == nullptr) return false;
+  const Constant* known = indices->constant.get();
+  if (known != nullptr && known->elements.size() == 1 && known->type.shape.size() <= 1) {
+    const auto extent = static_cast<std::int64_t>(x->type.shape[*axis]);
+    std::int64_t index = known->integers()[0];
+    index += index < 0 ? extent : 0;
+    if (index < 0 || index >= extent) return false;
+    const auto place = static_cast<std::int64_t>(*axis);
+    const auto row =
+        in.write_step(slice_op(), {x},
+                      {listed_attribute("axes", {place}), listed_attribute("starts", {index}),
+                       listed_attribute("ends", {index + 1})});
+    if (!row) return false;
+    Shape shape = row->type.shape;
+    if (known->type.shape.empty()) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*axis));
+    const auto result = in.reshape(*row, shape);
+    if (!result) return false;
+    in.alias(node, *result);
+    return true;
+  }
+  if (*axis == 0 && x->type.shape.size() == 2 && is_float(x->type.dtype)) {
+    return in.write(node, "embedding", {x, indices});
+  }
+  return in.write(node, "gather", {x, indices},
+                  {listed_attribute("axes", {static_cast<std::int64_t>(*axis)})});
+}
+
+bool gather_elements(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* indices = in.input(node, 1);
+  if (indices == nullptr) return false;
+  return in.write_custom(node, OpClass::kMovement, 0,
+                         {{indices->type.shape, in.input(node, 0)->type.dtype}});
+}
+
+// Slices that tuples of indices name.
+bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* indices = in.input(node, 1);
+  if (indices == nullptr || indices->type.shape.empty()) return false;
+  const auto batch = whole_attribute(node, "batch_dims", 0);
+  const std::uint64_t depth = indices->type.shape.back();
+  if (batch < 0 || static_cast<std::uint64_t>(batch) + depth > x->type.shape.size()) return false;
+  Shape shape(indices->type.shape.begin(), indices->type.shape.end() - 1);
+  shape.insert(shape.end(),
+               x->type.shape.begin() + static_cast<std::ptrdiff_t>(batch) +
+                   static_cast<std::ptrdiff_t>(depth),
+               x->type.shape.end());
+  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
+}
+
+bool tile(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* repeats = in.constant(node, 1);
+  if (repeats == nullptr || repeats->elements.size() != x->type.shape.size()) return false;
+  Shape shape = x->type.shape;
+  const std::vector<std::int64_t> times = repeats->integers();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (times[i] < 0 || !checked_multiply(shape[i], static_cast<std::uint64_t>(times[i]))) {
+      return false;
+    }
+  }
+  if (in.write(node, "repeat", {x}, {listed_attribute("repeats", times)})) return true;
+  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
+}
+
+bool pad(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto pads = integers_of(node, "pads", in.constant(node, 1));
+  const std::size_t rank = x->type.shape.size();
+  if (!pads || in.input(node, 3) != nullptr || pads->size() != 2 * rank) return false;
+  Shape shape = x->type.shape;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t extent =
+        static_cast<std::int64_t>(shape[i]) + (*pads)[i] + (*pads)[i + rank];
+    if (extent < 0) return false;
+    shape[i] = static_cast<std::uint64_t>(extent);
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
+}
+
+bool keeps_type(OnnxImporter& in, const OnnxNode& node) {
+  return in.write_custom(node, OpClass::kMovement, 0, {in.input(node, 0)->type});
+}
+
+bool filled(OnnxImporter& in, const OnnxNode& node) {
+  const auto type = in.stated(node, 0);
+  return type && in.write_custom(node, OpClass::kMovement, 0, {*type});
+}
+
+constexpr std::array kRules = {
+    OnnxRuleRow{"Reshape", reshape},
+    OnnxRuleRow{"Flatten", reshape},
+    OnnxRuleRow{"Squeeze", reshape},
+    OnnxRuleRow{"Unsqueeze", reshape},
+    OnnxRuleRow{"Transpose", transpose},
+    OnnxRuleRow{"Expand", expand},
+    OnnxRuleRow{"Concat", concat},
+    OnnxRuleRow{"Slice", slice},
+    OnnxRuleRow{"Split", split},
+    OnnxRuleRow{"Gather", gather},
+    OnnxRuleRow{"GatherElements", gather_elements},
+    OnnxRuleRow{"GatherND", gather_tuples},
+    OnnxRuleRow{"Tile", tile},
+    OnnxRuleRow{"Pad", pad},
+    OnnxRuleRow{"ScatterElements", keeps_type},
+    OnnxRuleRow{"ScatterND", keeps_type},
+    OnnxRuleRow{"Trilu", keeps_type},
+    OnnxRuleRow{"Range", filled},
+    OnnxRuleRow{"ConstantOfShape", filled},
+};
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_movement_rules() { return kRules; }
+
+}  // namespace fusecalc

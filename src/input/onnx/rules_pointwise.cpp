@@ -1,0 +1,345 @@
+// Operators whose results are computed element by element.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Operand = OnnxImporter::Operand;
+
+struct SameOp {
+  std::string_view onnx;
+  std::string_view op;
+};
+// Operators that one op computes from the same inputs.
+constexpr std::array kSameOps = {
+
+    SameOp{"Sub", "sub"},
+    SameOp{"Mul", "mul"},
+    SameOp{"Div", "div"},
+    SameOp{"Pow", "pow"},
+    SameOp{"Neg", "neg"},
+    SameOp{"Abs", "abs"},
+    SameOp{"Exp", "exp"},
+    SameOp{"Log", "log"},
+    SameOp{"Sqrt", "sqrt"},
+    SameOp{"Reciprocal", "reciprocal"},
+    SameOp{"Sin", "sin"},
+    SameOp{"Cos", "cos"},
+    SameOp{"Tan", "tan"},
+    SameOp{"Tanh", "tanh"},
+    SameOp{"Sigmoid", "sigmoid"},
+    SameOp{"Relu", "relu"},
+    SameOp{"Erf", "erf"},
+    SameOp{"Floor", "floor"},
+    SameOp{"Ceil", "ceil"},
+    SameOp{"Round", "round"},
+    SameOp{"Sign", "sign"},
+    SameOp{"IsNaN", "isnan"},
+    SameOp{"IsInf", "isinf"},
+    SameOp{"Not", "logical_not"},
+    SameOp{"And", "logical_and"},
+    SameOp{"Or", "logical_or"},
+    SameOp{"Xor", "logical_xor"},
+    SameOp{"BitwiseAnd", "bitwise_and"},
+    SameOp{"BitwiseOr", "bitwise_or"},
+    SameOp{"BitwiseXor", "bitwise_xor"},
+    SameOp{"BitwiseNot", "bitwise_not"},
+    SameOp{"Equal", "eq"},
+    SameOp{"Less", "lt"},
+    SameOp{"LessOrEqual", "le"},
+    SameOp{"Greater", "gt"},
+    SameOp{"GreaterOrEqual", "ge"},
+    SameOp{"Where", "where"},
+    SameOp{"HardSwish", "hardswish"},
+    SameOp{"Mish", "mish"},
+    SameOp{"Softplus", "softplus"},
+    SameOp{"Swish", "silu"},
+};
+
+// A known number is written inline, unless only its own axes give the result its rank.
+Operand operand(const OnnxImporter& in, const OnnxNode& node, std::size_t i) {
+  const OnnxKnown* value = in.input(node, i);
+  const Constant* constant = value->constant.get();
+  if (constant == nullptr || constant->elements.size() != 1) return value;
+  if (!std::isfinite(constant->elements[0])) return value;
+  for (std::size_t other = 0; other < node.inputs.size(); ++other) {
+    const OnnxKnown* with = in.input(node, other);
+    if (with != nullptr && !with->constant &&
+        with->type.shape.size() >= constant->type.shape.size()) {
+      return constant->elements[0];
+    }
+  }
+  return value;
+}
+
+std::vector<Operand> operands(const OnnxImporter& in, const OnnxNode& node) {
+  std::vector<Operand> result;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (in.input(node, i) == nullptr) return {};
+    result.push_back(operand(in, node, i));
+  }
+  return result;
+}
+
+// The result's type where no row computes the operator yet: as the inputs broadcast.
+std::vector<TensorType> broadcast_type(const OnnxImporter& in, const OnnxNode& node) {
+  if (const auto stated = in.stated(node, 0)) return {*stated};
+  TensorType type = in.input(node, 0)->type;
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const OnnxKnown* value = in.input(node, i);
+    if (value == nullptr) continue;
+    const auto shape = broadcast(type.shape, value->type.shape);
+    if (!shape) return {};
+    type.shape = *shape;
+  }
+  return {type};
+}
+
+// A bias after a linear is its third input.
+bool biased_linear(OnnxImporter& in, const OnnxNode& node) {
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const OnnxKnown* product = in.input(node, i);
+    const OnnxKnown* bias = in.input(node, 1 - i);
+    if (product == nullptr || bias == nullptr || bias->type.shape.size() != 1) continue;
+    const auto origin = in.written_by(*product, "linear");
+    if (!origin || origin->inputs.size() != 2) continue;
+    if (in.write_again(node, "linear", *origin, *bias)) return true;
+  }
+  return false;
+}
+
+bool element_by_element(OnnxImporter& in, const OnnxNode& node, std::string_view op) {
+  if (in.write(node, op, operands(in, node))) return true;
+  return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
+}
+
+bool same_op(OnnxImporter& in, const OnnxNode& node) {
+  const auto* found = std::ranges::find(kSameOps, node.type, &SameOp::onnx);
+  return element_by_element(in, node, found->op);
+}
+
+bool add(OnnxImporter& in, const OnnxNode& node) {
+  return biased_linear(in, node) || element_by_element(in, node, "add");
+}
+
+// With numbers as attributes: {ONNX's attribute, its default, ours}.
+struct Parameter {
+  std::string_view onnx;
+  double fallback;
+  std::string_view ours;
+};
+
+bool with_parameters(OnnxImporter& in, const OnnxNode& node, std::string_view op,
+                     std::initializer_list<Parameter> parameters) {
+  OnnxImporter::Written attributes;
+  for (const Parameter& parameter : parameters) {
+    attributes.push_back(
+        {std::string(parameter.ours), real_attribute(node, parameter.onnx, parameter.fallback)});
+  }
+  if (in.write(node, op, {in.input(node, 0)}, attributes)) return true;
+  return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
+}
+
+bool leaky_relu(OnnxImporter& in, const OnnxNode& node) {
+  return with_parameters(in, node, "leaky_relu", {{"alpha", 0.01, "negative_slope"}});
+}
+
+bool elu(OnnxImporter& in, const OnnxNode& node) {
+  return with_parameters(in, node, "elu", {{"alpha", 1.0, "alpha"}});
+}
+
+bool hard_sigmoid(OnnxImporter& in, const OnnxNode& node) {
+  // x * alpha + beta, within 0 and 1.
+  const auto scaled = in.write_step("fma", {in.input(node, 0), real_attribute(node, "alpha", 0.2),
+                                            real_attribute(node, "beta", 0.5)});
+  return scaled && in.write(node, "clamp", {&*scaled}, {{"min", 0.0}, {"max", 1.0}});
+}
+
+bool gelu(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxAttribute* approximate = node.find("approximate");
+  const bool tanh = approximate != nullptr && approximate->text == "tanh";
+  return in.write(node, "gelu", {in.input(node, 0)},
+                  {{"approximate", std::string(tanh ? "tanh" : "none")}});
+}
+
+bool clip(OnnxImporter& in, const OnnxNode& node) {
+  OnnxImporter::Written attributes;
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    if (in.input(node, i) == nullptr) continue;
+    const Constant* bound = in.constant(node, i);
+    if (bound == nullptr || bound->elements.size() != 1) return false;
+    if (!std::isfinite(bound->elements[0])) continue;
+    attributes.push_back({i == 1 ? "min" : "max", bound->elements[0]});
+  }
+  return in.write(node, "clamp", {in.input(node, 0)}, attributes);
+}
+
+bool cast_to(OnnxImporter& in, const OnnxNode& node, DType dtype) {
+  const OnnxKnown* x = in.input(node, 0);
+  if (x->type.dtype == dtype) {
+    in.alias(node, *x);
+    return true;
+  }
+  return in.write(node, "cast", {x}, {{"to", std::string(name_of(dtype))}});
+}
+
+bool cast(OnnxImporter& in, const OnnxNode& node) {
+  const auto dtype = dtype_of_onnx(static_cast<std::uint64_t>(whole_attribute(node, "to", 0)));
+  return dtype && cast_to(in, node, *dtype);
+}
+
+bool cast_like(OnnxImporter& in, const OnnxNode& node) {
+  return in.input(node, 1) != nullptr && cast_to(in, node, in.input(node, 1)->type.dtype);
+}
+
+// Any number of inputs, two at a time.
+bool folded_pairwise(OnnxImporter& in, const OnnxNode& node, std::string_view op) {
+  const std::vector<Operand> inputs = operands(in, node);
+  if (inputs.empty()) return false;
+  if (inputs.size() == 1) {
+    in.alias(node, *in.input(node, 0));
+    return true;
+  }
+  std::optional<OnnxKnown> partial;
+  for (std::size_t i = 1; i + 1 < inputs.size(); ++i) {
+    const Operand first = partial ? Operand{&*partial} : inputs[0];
+    auto next = in.write_step(op, {first, inputs[i]});
+    if (!next) return false;
+    partial = std::move(next);
+  }
+  return in.write(node, op, {partial ? Operand{&*partial} : inputs[0], inputs.back()});
+}
+
+bool largest(OnnxImporter& in, const OnnxNode& node) {
+  return folded_pairwise(in, node, "maximum");
+}
+bool smallest(OnnxImporter& in, const OnnxNode& node) {
+  return folded_pairwise(in, node, "minimum");
+}
+bool sum(OnnxImporter& in, const OnnxNode& node) { return folded_pairwise(in, node, "add"); }
+
+bool modulo(OnnxImporter& in, const OnnxNode& node) {
+  const bool truncated = whole_attribute(node, "fmod", 0) != 0;
+  if (in.write(node, truncated ? "fmod" : "remainder", operands(in, node))) return true;
+  return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
+}
+
+// Without training, a dropout passes its input on; a mask that is asked for is opaque.
+bool dropout(OnnxImporter& in, const OnnxNode& node) {
+  const Constant* training = in.constant(node, 2);
+  if (training != nullptr && training->elements.size() == 1 && training->elements[0] != 0) {
+    const Constant* ratio = in.constant(node, 1);
+    const double p = ratio != nullptr && !ratio->elements.empty() ? ratio->elements[0] : 0.5;
+    const std::size_t outputs = OnnxImporter::output_count(node);
+    return in.write(node, "dropout", {in.input(node, 0)}, {{"p", p}, {"save_mask", outputs > 1}},
+                    outputs);
+  }
+  if (OnnxImporter::output_count(node) > 1) return false;
+  in.alias(node, *in.input(node, 0));
+  return true;
+}
+
+bool identity(OnnxImporter& in, const OnnxNode& node) {
+  in.alias(node, *in.input(node, 0));
+  return true;
+}
+
+// The scales or zero points of an axis, in a shape that broadcasts along it; blocks along an axis
+// are not known.
+std::optional<OnnxKnown> along_axis(OnnxImporter& in, const OnnxNode& node, std::size_t i,
+                                    const Shape& shape) {
+  const OnnxKnown* value = in.input(node, i);
+  if (whole_attribute(node, "block_size", 0) != 0) return std::nullopt;
+  if (value->type.shape.empty() || checked_elements(value->type.shape) == 1) return *value;
+  const auto axis = axis_in(whole_attribute(node, "axis", 1), shape.size());
+  if (!axis || value->type.shape != Shape{shape[*axis]}) return std::nullopt;
+  Shape target(shape.size() - *axis, 1);
+  target[0] = shape[*axis];
+  return in.reshape(*value, target);
+}
+
+// (x - zero point) * scale.
+bool dequantize(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* scale = in.input(node, 1);
+  if (scale == nullptr) return false;
+  const auto factor = along_axis(in, node, 1, x->type.shape);
+  if (!factor)
+    return in.write_custom(node, OpClass::kPointwise, 0, {{x->type.shape, scale->type.dtype}});
+  auto wide = in.write_step("cast", {x}, {{"to", std::string(name_of(scale->type.dtype))}});
+  if (wide && in.input(node, 2) != nullptr) {
+    const auto zero = along_axis(in, node, 2, x->type.shape);
+    if (!zero) return false;
+    const auto narrow =
+        in.write_step("cast", {&*zero}, {{"to", std::string(name_of(scale->type.dtype))}});
+    if (!narrow) return false;
+    wide = in.write_step("sub", {&*wide, &*narrow});
+  }
+  return wide && in.write(node, "mul", {&*wide, &*factor});
+}
+
+// round(x / scale) + zero point, within the range of the type.
+bool quantize(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* zero = in.input(node, 2);
+  const auto type =
+      zero != nullptr ? std::optional(zero->type.dtype)
+      : whole_attribute(node, "output_dtype", 0) != 0
+          ? dtype_of_onnx(static_cast<std::uint64_t>(whole_attribute(node, "output_dtype", 0)))
+          : std::optional(DType::kU8);
+  if (!type || in.input(node, 1) == nullptr) return false;
+  const std::vector<TensorType> result{{x->type.shape, *type}};
+  const auto scale = along_axis(in, node, 1, x->type.shape);
+  if (!scale) return in.write_custom(node, OpClass::kPointwise, 0, result);
+  const auto scaled = in.write_step("div", {x, &*scale});
+  auto rounded = scaled ? in.write_step("round", {&*scaled}) : std::nullopt;
+  if (!rounded) return in.write_custom(node, OpClass::kPointwise, 0, result);
+  if (zero != nullptr) {
+    const auto offset = along_axis(in, node, 2, x->type.shape);
+    if (!offset) return false;
+    const auto wide =
+        in.write_step("cast", {&*offset}, {{"to", std::string(name_of(x->type.dtype))}});
+    if (!wide) return false;
+    rounded = in.write_step("add", {&*rounded, &*wide});
+  }
+  return rounded && in.write(node, "cast", {&*rounded}, {{"to", std::string(name_of(*type))}});
+}
+
+constexpr auto kRules = [] {
+  std::array<OnnxRuleRow, kSameOps.size() + 18> rows{};
+  std::size_t i = 0;
+  for (const SameOp& op : kSameOps) rows[i++] = {op.onnx, same_op};
+  for (const OnnxRuleRow& row : {OnnxRuleRow{"Add", add},
+                                 {"LeakyRelu", leaky_relu},
+                                 {"Elu", elu},
+                                 {"HardSigmoid", hard_sigmoid},
+                                 {"Gelu", gelu},
+                                 {"Gelu", gelu, "com.microsoft"},
+                                 {"Clip", clip},
+                                 {"Cast", cast},
+                                 {"CastLike", cast_like},
+                                 {"Max", largest},
+                                 {"Min", smallest},
+                                 {"Sum", sum},
+                                 {"Mod", modulo},
+                                 {"Dropout", dropout},
+                                 {"Identity", identity},
+                                 {"DequantizeLinear", dequantize},
+                                 {"DequantizeLinear", dequantize, "com.microsoft"},
+                                 {"QuantizeLinear", quantize}}) {
+    rows[i++] = row;
+  }
+  return rows;
+}();
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_pointwise_rules() { return kRules; }
+
+}  // namespace fusecalc

@@ -1,0 +1,223 @@
+// Reductions and normalisations.
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+struct Reduction {
+  std::string_view onnx;
+  std::string_view op;
+  std::string_view before;  // of each element first
+  std::string_view after;   // of each result last
+};
+constexpr std::array kReductions = {
+    Reduction{"ReduceSum", "sum", "", ""},
+    Reduction{"ReduceMean", "mean", "", ""},
+    Reduction{"ReduceMax", "max", "", ""},
+    Reduction{"ReduceMin", "min", "", ""},
+    Reduction{"ReduceProd", "prod", "", ""},
+    Reduction{"ReduceL1", "sum", "abs", ""},
+    Reduction{"ReduceL2", "sum", "square", "sqrt"},
+    Reduction{"ReduceSumSquare", "sum", "square", ""},
+    Reduction{"ReduceLogSum", "sum", "", "log"},
+    Reduction{"ReduceLogSumExp", "logsumexp", "", ""},
+};
+
+Shape reduced(const Shape& shape, const std::vector<bool>& flags, bool keep) {
+  Shape result;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!flags[i]) result.push_back(shape[i]);
+    if (flags[i] && keep) result.push_back(1);
+  }
+  return result;
+}
+
+bool reduction(OnnxImporter& in, const OnnxNode& node) {
+  const auto* row = std::ranges::find(kReductions, node.type, &Reduction::onnx);
+  const OnnxKnown* x = in.input(node, 0);
+  if (in.input(node, 1) != nullptr && in.constant(node, 1) == nullptr) return false;
+  std::vector<std::int64_t> axes =
+      integers_of(node, "axes", in.constant(node, 1)).value_or(std::vector<std::int64_t>{});
+  if (axes.empty()) {
+    if (whole_attribute(node, "noop_with_empty_axes", 0) != 0) {
+      in.alias(node, *x);
+      return true;
+    }
+    axes.resize(x->type.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  std::vector<bool> flags(x->type.shape.size(), false);
+  for (const std::int64_t axis : axes) {
+    const auto place = axis_in(axis, flags.size());
+    if (!place) return false;
+    flags[*place] = true;
+  }
+  const bool keep = whole_attribute(node, "keepdims", 1) != 0;
+  const OnnxImporter::Written attributes = {listed_attribute("axes", axes), {"keepdim", keep}};
+  std::optional<OnnxKnown> before;
+  if (!row->before.empty()) {
+    before = in.write_step(row->before, {x});
+    if (!before) return false;
+    x = &*before;
+  }
+  if (row->after.empty()) {
+    if (in.write(node, row->op, {x}, attributes)) return true;
+    return in.write_custom(node, OpClass::kReduce, 0,
+                           {{reduced(x->type.shape, flags, keep), x->type.dtype}});
+  }
+  const auto total = in.write_step(row->op, {x}, attributes);
+  return total && in.write(node, row->after, {&*total});
+}
+
+bool best_index(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const std::int64_t axis = whole_attribute(node, "axis", 0);
+  const bool keep = whole_attribute(node, "keepdims", 1) != 0;
+  const std::string_view op = node.type == "ArgMax" ? "argmax" : "argmin";
+  if (in.write(node, op, {x}, {listed_attribute("axes", {axis}), {"keepdim", keep}})) return true;
+  const auto place = axis_in(axis, x->type.shape.size());
+  if (!place) return false;
+  std::vector<bool> flags(x->type.shape.size(), false);
+  flags[*place] = true;
+  return in.write_custom(node, OpClass::kReduce, 0,
+                         {{reduced(x->type.shape, flags, keep), DType::kI64}});
+}
+
+bool softmax(OnnxImporter& in, const OnnxNode& node) {
+  const std::string_view op = node.type == "Softmax" ? "softmax" : "log_softmax";
+  return in.write(node, op, {in.input(node, 0)},
+                  {listed_attribute("axes", {whole_attribute(node, "axis", -1)})});
+}
+
+// The inputs from `first` on that are given, up to the first that is not.
+std::vector<OnnxImporter::Operand> given(const OnnxImporter& in, const OnnxNode& node,
+                                         std::size_t count) {
+  std::vector<OnnxImporter::Operand> result;
+  for (std::size_t i = 0; i < count && in.input(node, i) != nullptr; ++i) {
+    result.emplace_back(in.input(node, i));
+  }
+  return result;
+}
+
+std::vector<std::int64_t> axes_from(std::int64_t first, std::size_t rank) {
+  const auto place = axis_in(first, rank);
+  if (!place) return {};
+  std::vector<std::int64_t> axes(rank - *place);
+  std::iota(axes.begin(), axes.end(), static_cast<std::int64_t>(*place));
+  return axes;
+}
+
+bool layer_norm(OnnxImporter& in, const OnnxNode& node) {
+  const auto axes =
+      axes_from(whole_attribute(node, "axis", -1), in.input(node, 0)->type.shape.size());
+  return in.write(node, "layer_norm", given(in, node, 3),
+                  {listed_attribute("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
+                  OnnxImporter::output_count(node));
+}
+
+bool rms_norm(OnnxImporter& in, const OnnxNode& node) {
+  const auto axes =
+      axes_from(whole_attribute(node, "axis", -1), in.input(node, 0)->type.shape.size());
+  return in.write(node, "rms_norm", given(in, node, 2),
+                  {listed_attribute("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
+                  OnnxImporter::output_count(node));
+}
+
+bool batch_norm(OnnxImporter& in, const OnnxNode& node) {
+  if (whole_attribute(node, "training_mode", 0) != 0) return false;
+  return OnnxImporter::output_count(node) == 1 &&
+         in.write(node, "batch_norm", given(in, node, 5),
+                  {{"eps", real_attribute(node, "epsilon", 1e-5)}});
+}
+
+bool group_norm(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  if (x->type.shape.size() < 2) return false;
+  const auto groups = node.type == "InstanceNormalization"
+                          ? static_cast<std::int64_t>(x->type.shape[1])
+                          : whole_attribute(node, "num_groups", 1);
+  return in.write(node, "group_norm", given(in, node, 3),
+                  {{"groups", groups}, {"eps", real_attribute(node, "epsilon", 1e-5)}});
+}
+
+// com.microsoft: layer_norm or rms_norm of a sum (x, skip, weight, bias of the norm, bias); the
+// sum may be an output, too.
+bool skip_norm(OnnxImporter& in, const OnnxNode& node) {
+  const bool simplified = node.type == "SkipSimplifiedLayerNormalization";
+  const OnnxKnown* skip = in.input(node, 1);
+  if (skip == nullptr || in.input(node, 2) == nullptr) return false;
+  auto total = in.write_step("add", {in.input(node, 0), skip});
+  const OnnxKnown* bias = in.input(node, simplified ? 3 : 4);
+  if (total && bias != nullptr) total = in.write_step("add", {&*total, bias});
+  if (!total) return false;
+  std::vector<OnnxImporter::Operand> inputs = {&*total, in.input(node, 2)};
+  if (!simplified && in.input(node, 3) != nullptr) inputs.emplace_back(in.input(node, 3));
+  if (OnnxImporter::output_count(node) == 4) in.alias(node, *total, 3);
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    if (i < node.outputs.size() && !node.outputs[i].empty()) return false;
+  }
+  return in.write(node, simplified ? "rms_norm" : "layer_norm", inputs,
+                  {{"eps", real_attribute(node, "epsilon", 1e-12)}});
+}
+
+bool top_k(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* k = in.constant(node, 1);
+  const auto axis = axis_in(whole_attribute(node, "axis", -1), x->type.shape.size());
+  if (k == nullptr || k->elements.size() != 1 || !axis || k->elements[0] < 0) return false;
+  if (in.write(
+          node, "topk", {x},
+          {{"k", k->integers()[0]}, listed_attribute("axes", {static_cast<std::int64_t>(*axis)})},
+          OnnxImporter::output_count(node))) {
+    return true;
+  }
+  Shape shape = x->type.shape;
+  shape[*axis] = static_cast<std::uint64_t>(k->elements[0]);
+  return in.write_custom(node, OpClass::kOpaque, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
+}
+
+bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* axis = in.constant(node, 1);
+  if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "exclusive", 0) == 0 &&
+      whole_attribute(node, "reverse", 0) == 0 &&
+      in.write(node, "cumsum", {x}, {listed_attribute("axes", axis->integers())})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kOpaque, 0, {x->type});
+}
+
+constexpr auto kRules = [] {
+  std::array<OnnxRuleRow, kReductions.size() + 14> rows{};
+  std::size_t i = 0;
+  for (const Reduction& row : kReductions) rows[i++] = {row.onnx, reduction};
+  for (const OnnxRuleRow& row : {OnnxRuleRow{"ArgMax", best_index},
+                                 {"ArgMin", best_index},
+                                 {"Softmax", softmax},
+                                 {"LogSoftmax", softmax},
+                                 {"LayerNormalization", layer_norm},
+                                 {"RMSNormalization", rms_norm},
+                                 {"SimplifiedLayerNormalization", rms_norm},
+                                 {"BatchNormalization", batch_norm},
+                                 {"GroupNormalization", group_norm},
+                                 {"InstanceNormalization", group_norm},
+                                 {"SkipLayerNormalization", skip_norm, "com.microsoft"},
+                                 {"SkipSimplifiedLayerNormalization", skip_norm, "com.microsoft"},
+                                 {"TopK", top_k},
+                                 {"CumSum", cumulative_sum}}) {
+    rows[i++] = row;
+  }
+  return rows;
+}();
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_row_rules() { return kRules; }
+
+}  // namespace fusecalc

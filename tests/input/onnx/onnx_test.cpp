@@ -1,0 +1,235 @@
+#include "input/onnx/onnx.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "graph/op_graph.hpp"
+#include "input/onnx/proto.hpp"
+
+namespace fusecalc {
+namespace {
+
+using namespace proto;
+
+Model read(const std::string& bytes, const std::vector<DimOverride>& dims = {}) {
+  return read_onnx(bytes, "m.onnx", dims);
+}
+
+// Each op as "name = op(inputs) -> outputs", and the graph is valid.
+std::vector<std::string> ops_of(const Model& model) {
+  build_graph(model.graph, {});
+  std::vector<std::string> result;
+  for (const WrittenOp& op : model.graph.ops) {
+    std::string line = op.op + "(";
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (i > 0) line += ", ";
+      const auto* name = std::get_if<std::string>(&op.inputs[i]);
+      line += name != nullptr ? *name : "#";
+    }
+    line += ") ->";
+    for (const std::string& output : op.outputs) line += " " + output;
+    result.push_back(line);
+  }
+  return result;
+}
+
+std::string refusal(const std::string& bytes, const std::vector<DimOverride>& dims = {}) {
+  try {
+    read(bytes, dims);
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+using Lines = std::vector<std::string>;
+
+TEST_CASE("onnx: a product with a transposed weight and a bias is one linear") {
+  const Graph graph{.nodes = {node("Transpose", {"fc.weight"}, {"wt"}, {attribute("perm", {1, 0})}),
+                              node("MatMul", {"x", "wt"}, {"p"}),
+                              node("Add", {"p", "fc.bias"}, {"y"})},
+                    .inputs = {value("x", {8, 32, 64}), value("fc.weight", {128, 64}),
+                               value("fc.bias", {128})},
+                    .outputs = {value("y", {8, 32, 128})}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"linear(x, fc.weight, fc.bias) -> y"});
+  CHECK(*model.graph.ops[0].name == "fc");
+}
+
+TEST_CASE("onnx: a product that others read keeps its own result beside the bias") {
+  const Graph graph{.nodes = {node("Transpose", {"w"}, {"wt"}, {attribute("perm", {1, 0})}),
+                              node("MatMul", {"x", "wt"}, {"p"}), node("Add", {"p", "b"}, {"y"})},
+                    .inputs = {value("x", {32, 64}), value("w", {128, 64}), value("b", {128})},
+                    .outputs = {value("y", {32, 128}), value("p", {32, 128})}};
+  CHECK(ops_of(read(proto::model(graph))) ==
+        Lines{"linear(x, w) -> p", "linear(x, w, b) -> y"});
+}
+
+TEST_CASE("onnx: shape arithmetic is folded") {
+  const Graph graph{
+      .nodes = {node("Shape", {"x"}, {"s"}),
+                node("Gather", {"s", "first"}, {"rows"}, {attribute("axis", 0)}),
+                node("Unsqueeze", {"rows", "axis"}, {"rows1"}),
+                node("Concat", {"rows1", "rest"}, {"target"}, {attribute("axis", 0)}),
+                node("Reshape", {"x", "target"}, {"v"}), node("Relu", {"v"}, {"y"})},
+      .inputs = {value("x", {6, 4, 10})},
+      .outputs = {value("y", {6, 40})},
+      .constants = {integers("first", {0}, true), integers("axis", {0}), integers("rest", {-1})}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"reshape(x) -> v", "relu(v) -> y"});
+  CHECK(model.origin.folded == 4);
+  CHECK(model.origin.views == 1);
+  CHECK(model.origin.exact == 1);
+  CHECK(model.origin.opaque == 0);
+  CHECK(build_graph(model.graph, {}).tensors.back().type.shape == Shape{6, 40});
+}
+
+TEST_CASE("onnx: a reshape of a transposed tensor copies unless its strides allow it") {
+  const auto reshaped = [](std::vector<std::int64_t> target) {
+    const Graph graph{
+        .nodes = {node("Transpose", {"x"}, {"t"}, {attribute("perm", {0, 2, 1})}),
+                  node("Reshape", {"t", "target"}, {"v"}), node("Relu", {"v"}, {"y"})},
+        .inputs = {value("x", {2, 6, 8})},
+        .outputs = {value("y", {})},
+        .constants = {integers("target", target)}};
+    return ops_of(read(proto::model(graph)));
+  };
+  CHECK(reshaped({16, 6}).size() == 4);     // axes 2 and 8 are apart in memory
+  CHECK(reshaped({2, 4, 2, 6}).size() == 3);  // an axis is split
+  CHECK(reshaped({2, 8, 2, 3}).size() == 3);
+}
+
+TEST_CASE("onnx: open dimensions are named, and set by name") {
+  const Graph graph{.nodes = {node("Relu", {"x"}, {"y"})},
+                    .inputs = {value("x", {"batch", 16})},
+                    .outputs = {value("y", {"batch", 16})}};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: the model leaves a dimension open; set it with --dim batch=N");
+  const Model model = read(proto::model(graph), {{"batch", 12}});
+  CHECK(build_graph(model.graph, {}).tensors[0].type.shape == Shape{12, 16});
+}
+
+TEST_CASE("onnx: repeated key heads are read once by attention") {
+  const auto repeat = [](const std::string& x) {
+    return std::vector<Message>{node("Unsqueeze", {x, "two"}, {x + "1"}),
+                                node("Expand", {x + "1", "five"}, {x + "2"}),
+                                node("Reshape", {x + "2", "four"}, {x + "3"})};
+  };
+  Graph graph{.inputs = {value("q", {1, 8, 64, 32}), value("k", {1, 2, 64, 32}),
+                         value("v", {1, 2, 64, 32})},
+              .outputs = {value("y", {1, 8, 64, 32})},
+              .constants = {integers("two", {2}), integers("five", {1, 2, 4, 64, 32}),
+                            integers("four", {1, 8, 64, 32})}};
+  for (const std::string& x : {std::string("k"), std::string("v")}) {
+    for (const Message& each : repeat(x)) graph.nodes.push_back(each);
+  }
+  graph.nodes.push_back(node("Attention", {"q", "k3", "v3"}, {"y"}, {attribute("is_causal", 1)}));
+  CHECK(ops_of(read(proto::model(graph, 23))) == Lines{"attention(q, k, v) -> y"});
+}
+
+TEST_CASE("onnx: a known condition selects a branch") {
+  const auto branch = [](std::string_view type) {
+    return Graph{.nodes = {node(type, {"x"}, {"r"})}, .outputs = {value("r", {4})}}.encoded();
+  };
+  const Graph graph{.nodes = {node("Equal", {"one", "two"}, {"same"}),
+                              node("If", {"same"}, {"y"},
+                                   {Message().text(1, "then_branch").message(6, branch("Exp")),
+                                    Message().text(1, "else_branch").message(6, branch("Tanh"))})},
+                    .inputs = {value("x", {4})},
+                    .outputs = {value("y", {4})},
+                    .constants = {integers("one", {1}), integers("two", {2})}};
+  CHECK(ops_of(read(proto::model(graph))) == Lines{"tanh(x) -> r"});
+}
+
+TEST_CASE("onnx: functions are inlined") {
+  const Message twice = Message()
+                            .text(1, "Twice")
+                            .text(4, "a")
+                            .text(5, "b")
+                            .message(7, node("Exp", {"a"}, {"t"}))
+                            .message(7, node("Exp", {"t"}, {"b"}))
+                            .text(10, "local");
+  const Graph graph{.nodes = {node("Twice", {"x"}, {"m"}, {}, "local"),
+                              node("Twice", {"m"}, {"y"}, {}, "local")},
+                    .inputs = {value("x", {4})},
+                    .outputs = {value("y", {4})}};
+  CHECK(ops_of(read(proto::model(graph, 20, {twice}))).size() == 4);
+}
+
+TEST_CASE("onnx: an unknown operator is opaque if the file states its shape") {
+  Graph graph{.nodes = {node("Strange", {"x"}, {"m"}, {}, "vendor"), node("Relu", {"m"}, {"y"})},
+              .inputs = {value("x", {100})},
+              .outputs = {value("y", {50})}};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: node \"node_m\" (Strange): the file states no shape of \"m\", and fusecalc does "
+        "not know the operator; run ONNX shape inference on the model first");
+  graph.values = {value("m", {50})};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"custom(x) -> m", "relu(m) -> y"});
+  CHECK(model.origin.opaque == 1);
+  REQUIRE(model.origin.missing.size() == 1);
+  CHECK(model.origin.missing[0].target == "vendor.Strange");
+}
+
+TEST_CASE("onnx: slices, splits and single rows are parts of their tensor") {
+  const Graph graph{
+      .nodes = {node("Split", {"x"}, {"a", "b"}, {attribute("axis", 1)}),
+                node("Slice", {"b", "from", "to", "axis"}, {"c"}),
+                node("Gather", {"c", "row"}, {"d"}, {attribute("axis", 0)}),
+                node("Relu", {"d"}, {"y"}), node("Relu", {"a"}, {"z"})},
+      .inputs = {value("x", {10, 6})},
+      .outputs = {value("y", {2}), value("z", {10, 3})},
+      .constants = {integers("from", {1}), integers("to", {INT64_MAX}), integers("axis", {-1}),
+                    integers("row", {-1}, true)}};
+  const OpGraph built = build_graph(read(proto::model(graph)).graph, {});
+  std::vector<Shape> outputs;
+  for (const Tensor& tensor : built.tensors) {
+    if (tensor.output) outputs.push_back(tensor.type.shape);
+  }
+  CHECK(outputs == std::vector<Shape>{{2}, {10, 3}});
+}
+
+TEST_CASE("onnx: weights of 8 bits are scaled by column after they are read") {
+  const Graph graph{.nodes = {node("DequantizeLinear", {"w", "s"}, {"wide"}, {attribute("axis", 1)}),
+                              node("MatMul", {"x", "wide"}, {"y"})},
+                    .inputs = {value("x", {4, 32}), value("w", {32, 64}, kInt8), value("s", {64})},
+                    .outputs = {value("y", {4, 64})}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model).back() == "matmul(x, wide) -> y");
+  CHECK(model.origin.opaque == 0);
+}
+
+TEST_CASE("onnx: what is damaged, old or too deep is refused in one line") {
+  const Graph graph{.nodes = {node("Relu", {"x"}, {"y"})},
+                    .inputs = {value("x", {4})},
+                    .outputs = {value("y", {4})}};
+  const std::string whole = proto::model(graph);
+  CHECK(refusal(whole) == "accepted");
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CHECK(refusal(whole.substr(0, length)).starts_with("m.onnx: "));
+  }
+  CHECK(refusal(proto::model(graph, 12)) ==
+        "m.onnx: opset 12 is older than 13, the oldest that fusecalc reads; convert the model with "
+        "onnx.version_converter");
+  Message deep = Graph{}.encoded();
+  for (int i = 0; i < 40; ++i) {
+    deep = Graph{.nodes = {node("If", {"c"}, {"y"}, {Message().text(1, "g").message(6, deep)})}}
+               .encoded();
+  }
+  CHECK(refusal(Message().message(7, deep).bytes()).starts_with(
+      "m.onnx: not a valid ONNX file: graphs nested more than 16 deep at byte"));
+}
+
+TEST_CASE("onnx: a node that reads what nothing wrote is refused") {
+  const Graph graph{.nodes = {node("Relu", {"hidden"}, {"y"})}, .outputs = {value("y", {4})}};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: node \"node_y\" (Relu): its input \"hidden\" is not known: no earlier node writes "
+        "it, or its shape is not stated");
+}
+
+}  // namespace
+}  // namespace fusecalc
