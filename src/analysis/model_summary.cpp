@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/checked.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc {
 namespace {

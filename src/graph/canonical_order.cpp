@@ -76,7 +76,8 @@ class OpHashes {
     for (const RowLayout::MergedAxis& axis : op.rows.axes)
       hash = mixed(hash, 2 * axis.extent + axis.reduced);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      hash = mixed(mixed(hash, op.writes[i]), hash_of(graph_.tensors[op.outputs[i]]));
+      hash = mixed(mixed(hash, op.writes[i].most), op.writes[i].least);
+      hash = mixed(hash, hash_of(graph_.tensors[op.outputs[i]]));
       hash = mixed(hash, operand_below(op, op.outputs[i]));
     }
     return hash;

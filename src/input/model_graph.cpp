@@ -100,7 +100,7 @@ std::optional<std::vector<TensorType>> ModelGraph::infer(
       if (!known || (row.attributes & only(*known)) == 0) return std::nullopt;
       set_attribute(attributes, *known, attribute.value, scope);
     }
-    Inference inference(row, attributes, std::move(typed), outputs,
+    Inference inference(row, attributes, std::move(typed), outputs, DType::kF32,
                         [](const RefusedPart&, const std::string&) { throw Refused(); });
     infer_results(inference);
     if (inference.outputs.size() < outputs) return std::nullopt;
@@ -130,6 +130,10 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
     if ((*inferred)[i].shape != types[i].shape()) return std::nullopt;
     if (row->op_class == OpClass::kView && !same_dtype) return std::nullopt;
   }
+  const bool reads_floats = std::ranges::any_of(inputs, [&](const Input& input) {
+    const auto* tensor = std::get_if<TensorId>(&input);
+    return tensor != nullptr && is_float(tensors_[*tensor].type.dtype());
+  });
   Op op{.row = row,
         .node = static_cast<NodeId>(nodes_.size() - 1),
         .inputs = std::move(inputs),
@@ -138,7 +142,10 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
         .custom = {}};
   for (std::size_t i = 0; i < types.size(); ++i) {
     op.outputs.push_back(new_tensor(types[i], static_cast<std::uint32_t>(ops_.size())));
-    tensors_.back().pinned_dtype = (*inferred)[i].dtype != types[i].dtype();
+    // What is computed from integers or numbers alone follows the list's dtype, which is not known
+    // yet.
+    tensors_.back().pinned_dtype =
+        (*inferred)[i].dtype != types[i].dtype() || (is_float(types[i].dtype()) && !reads_floats);
   }
   ops_.push_back(std::move(op));
   return ops_.back().outputs;

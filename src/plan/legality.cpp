@@ -79,6 +79,7 @@ class Check {
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
   Verdict check_contractions() const;
+  OpId apart_from(OpId last) const;
   bool softmax_between(OpId first, OpId second) const;
   void find_epilogue(OpId contraction, std::bitset<kMostOps>& follows,
                      std::bitset<kMostOps>& serves) const;
@@ -311,17 +312,29 @@ Verdict Check::check_contractions() const {
   if (contractions.size() == 2) {
     const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);
     if (!verdict.legal()) return verdict;
-    const bool last = contractions[1] == kernel_.back();
-    if (!rules_.epilogues && !last) {
-      return {Obstacle::kLibraryContraction, contractions[1], kernel_.back()};
-    }
-    return {};
+    if (rules_.epilogues) return {};
+    const OpId other = apart_from(contractions[1]);
+    if (other == kNone) return {};
+    return {Obstacle::kLibraryContraction, contractions[1], other};
   }
   if (!rules_.epilogues) {
     const OpId other = kernel_.front() == contractions[0] ? kernel_.back() : kernel_.front();
     return {Obstacle::kLibraryContraction, contractions[0], other};
   }
   return check_epilogue(contractions[0]);
+}
+
+// An op of the kernel that `last` does not need, or kNone.
+OpId Check::apart_from(OpId last) const {
+  std::bitset<kMostOps> needed;
+  needed[resolved_->index_of(last)] = true;
+  for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!needed[i]) return kernel_[i];
+    for (const Edge& edge : resolved_->edges_of(i)) {
+      if (edge.inside()) needed[edge.maker] = true;
+    }
+  }
+  return kNone;
 }
 
 bool Check::softmax_between(OpId first, OpId second) const {

@@ -79,8 +79,9 @@ TEST_CASE("bash completes the choices of options and arguments") {
   CHECK(bash_offers({"fusecalc", "analyze", "ops.json", "-f", "j"}) == Words{"json"});
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "="}) == formats);  // bash splits at =
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "=", "ma"}) == Words{"markdown"});
-  CHECK(bash_offers({"fusecalc", "schema", ""}) ==
-        Words{"analysis", "comparison", "import", "measurement", "ops", "sizes", "tolerances"});
+  CHECK(bash_offers({"fusecalc", "schema", ""}) == Words{"analysis", "comparison", "import",
+                                                         "measurement", "ops", "ops-table", "sizes",
+                                                         "specs", "tolerances"});
   CHECK(bash_offers({"fusecalc", "completion", ""}) == Words{"bash", "fish", "zsh"});
 }
 
@@ -150,6 +151,6 @@ TEST_CASE("fish completes subcommands, options, choices and files") {
   CHECK(offers("fusecalc analyze --format m") == Words{"markdown", "mermaid"});
   CHECK(offers("fusecalc analyze op") == Words{"ops.json"});
   CHECK(offers("fusecalc analyze --dtype-bytes ") == Words{});
-  CHECK(offers("fusecalc schema ") ==
-        Words{"analysis", "comparison", "import", "measurement", "ops", "sizes", "tolerances"});
+  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "import", "measurement",
+                                            "ops", "ops-table", "sizes", "specs", "tolerances"});
 }

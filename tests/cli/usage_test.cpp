@@ -101,9 +101,10 @@ TEST_CASE("a value that is not one of the choices is refused with the choices") 
        "\"json\"?); "
        "see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, import, measurement, ops, "
-       "sizes or "
-       "tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
+       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, import, measurement, "
+       "ops-table, "
+       "ops, "
+       "sizes, specs or tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
       {{"completion", "powershell"},
        "completion: SHELL: \"powershell\" is not one of bash, zsh or fish; see fusecalc completion "
        "--help"},

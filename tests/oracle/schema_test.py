@@ -40,7 +40,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "comparison", "import", "measurement", "ops", "sizes",
+        for name in ("analysis", "comparison", "import", "measurement", "ops", "ops-table", "sizes", "specs",
                      "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "plan/legality.hpp"
-#include "traffic/kernel_traffic.hpp"
+#include "traffic/counter.hpp"
 
 namespace fusecalc::testing {
 

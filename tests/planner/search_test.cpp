@@ -268,7 +268,14 @@ TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same 
       check_sound(counter, runner_rules(device), best.kernels);
       const PlanCost apart = cost_of(counter, unfused_plan(*graph).kernels);
       CHECK(cost_of(counter, compiler.kernels) <= apart);
-      CHECK(cost_of(counter, best.kernels) <= cost_of(counter, compiler.kernels));
+      // A compiler may merge what our runner cannot launch, such as an op that nothing uses.
+      const bool launchable = std::ranges::all_of(compiler.kernels, [&](const Kernel& kernel) {
+        return kernel.size() == 1 ||
+               check_kernel(counter.phases(), kernel, runner_rules(device)).legal();
+      });
+      if (launchable) {
+        CHECK(cost_of(counter, best.kernels) <= cost_of(counter, compiler.kernels));
+      }
       CHECK(count_limit(*graph, device).bytes.total() <= cost_of(counter, best.kernels).bytes);
       TrafficCounter again(*graph, device);
       CHECK(make_plan(again, PlanKind::kCompiler).kernels == compiler.kernels);

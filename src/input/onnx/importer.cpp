@@ -23,7 +23,11 @@ constexpr std::uint64_t kOldestOpset = 13;
 
 void require_opset(const OnnxModel& model, const std::string& document) {
   const auto opset = model.opsets.find("");
-  if (opset == model.opsets.end() || opset->second >= kOldestOpset) return;
+  if (opset == model.opsets.end()) {
+    throw Error(Fault::kBadInput,
+                fmt::format("{}: states no opset of ONNX; is the file cut off?", document));
+  }
+  if (opset->second >= kOldestOpset) return;
   throw Error(Fault::kBadInput,
               fmt::format("{}: opset {} is older than {}, the oldest that fusecalc reads; convert "
                           "the model with onnx.version_converter",

@@ -49,14 +49,13 @@ std::string refusal(const std::string& bytes, const std::vector<DimOverride>& di
 using Lines = std::vector<std::string>;
 
 TEST_CASE("onnx: a product with a transposed weight and a bias is one linear") {
-  const Graph graph{.nodes = {node("Transpose", {"fc.weight"}, {"wt"}, {attribute("perm", {1, 0})}),
-                              node("MatMul", {"x", "wt"}, {"p"}),
-                              node("Add", {"p", "fc.bias"}, {"y"})},
-                    .inputs = {value("x", {8, 32, 64}), value("fc.weight", {128, 64}),
-                               value("fc.bias", {128})},
-                    .outputs = {value("y", {8, 32, 128})}};
+  const Graph graph{
+      .nodes = {node("Transpose", {"fc.weight"}, {"wt"}, {attribute("perm", {1, 0})}),
+                node("MatMul", {"x", "wt"}, {"p"}), node("Add", {"p", "fc.bias"}, {"y"})},
+      .inputs = {value("x", {8, 32, 64}), value("fc.weight", {128, 64}), value("fc.bias", {128})},
+      .outputs = {value("y", {8, 32, 128})}};
   const Model model = read(proto::model(graph));
-  CHECK(ops_of(model) == Lines{"linear(x, fc.weight, fc.bias) -> y"});
+  CHECK(ops_of(model) == Lines{"linear(x, fc.weight, fc.bias) -> fc"});
   CHECK(*model.graph.ops[0].name == "fc");
 }
 
@@ -65,8 +64,7 @@ TEST_CASE("onnx: a product that others read keeps its own result beside the bias
                               node("MatMul", {"x", "wt"}, {"p"}), node("Add", {"p", "b"}, {"y"})},
                     .inputs = {value("x", {32, 64}), value("w", {128, 64}), value("b", {128})},
                     .outputs = {value("y", {32, 128}), value("p", {32, 128})}};
-  CHECK(ops_of(read(proto::model(graph))) ==
-        Lines{"linear(x, w) -> p", "linear(x, w, b) -> y"});
+  CHECK(ops_of(read(proto::model(graph))) == Lines{"linear(x, w) -> p", "linear(x, w, b) -> y"});
 }
 
 TEST_CASE("onnx: shape arithmetic is folded") {
@@ -98,7 +96,7 @@ TEST_CASE("onnx: a reshape of a transposed tensor copies unless its strides allo
         .constants = {integers("target", target)}};
     return ops_of(read(proto::model(graph)));
   };
-  CHECK(reshaped({16, 6}).size() == 4);     // axes 2 and 8 are apart in memory
+  CHECK(reshaped({16, 6}).size() == 4);       // axes 2 and 8 are apart in memory
   CHECK(reshaped({2, 4, 2, 6}).size() == 3);  // an axis is split
   CHECK(reshaped({2, 8, 2, 3}).size() == 3);
 }
@@ -153,10 +151,10 @@ TEST_CASE("onnx: functions are inlined") {
                             .message(7, node("Exp", {"a"}, {"t"}))
                             .message(7, node("Exp", {"t"}, {"b"}))
                             .text(10, "local");
-  const Graph graph{.nodes = {node("Twice", {"x"}, {"m"}, {}, "local"),
-                              node("Twice", {"m"}, {"y"}, {}, "local")},
-                    .inputs = {value("x", {4})},
-                    .outputs = {value("y", {4})}};
+  const Graph graph{
+      .nodes = {node("Twice", {"x"}, {"m"}, {}, "local"), node("Twice", {"m"}, {"y"}, {}, "local")},
+      .inputs = {value("x", {4})},
+      .outputs = {value("y", {4})}};
   CHECK(ops_of(read(proto::model(graph, 20, {twice}))).size() == 4);
 }
 
@@ -176,15 +174,14 @@ TEST_CASE("onnx: an unknown operator is opaque if the file states its shape") {
 }
 
 TEST_CASE("onnx: slices, splits and single rows are parts of their tensor") {
-  const Graph graph{
-      .nodes = {node("Split", {"x"}, {"a", "b"}, {attribute("axis", 1)}),
-                node("Slice", {"b", "from", "to", "axis"}, {"c"}),
-                node("Gather", {"c", "row"}, {"d"}, {attribute("axis", 0)}),
-                node("Relu", {"d"}, {"y"}), node("Relu", {"a"}, {"z"})},
-      .inputs = {value("x", {10, 6})},
-      .outputs = {value("y", {2}), value("z", {10, 3})},
-      .constants = {integers("from", {1}), integers("to", {INT64_MAX}), integers("axis", {-1}),
-                    integers("row", {-1}, true)}};
+  const Graph graph{.nodes = {node("Split", {"x"}, {"a", "b"}, {attribute("axis", 1)}),
+                              node("Slice", {"b", "from", "to", "axis"}, {"c"}),
+                              node("Gather", {"c", "row"}, {"d"}, {attribute("axis", 0)}),
+                              node("Relu", {"d"}, {"y"}), node("Relu", {"a"}, {"z"})},
+                    .inputs = {value("x", {10, 6})},
+                    .outputs = {value("y", {2}), value("z", {10, 3})},
+                    .constants = {integers("from", {1}), integers("to", {INT64_MAX}),
+                                  integers("axis", {-1}), integers("row", {-1}, true)}};
   const OpGraph built = build_graph(read(proto::model(graph)).graph, {});
   std::vector<Shape> outputs;
   for (const Tensor& tensor : built.tensors) {
@@ -194,10 +191,11 @@ TEST_CASE("onnx: slices, splits and single rows are parts of their tensor") {
 }
 
 TEST_CASE("onnx: weights of 8 bits are scaled by column after they are read") {
-  const Graph graph{.nodes = {node("DequantizeLinear", {"w", "s"}, {"wide"}, {attribute("axis", 1)}),
-                              node("MatMul", {"x", "wide"}, {"y"})},
-                    .inputs = {value("x", {4, 32}), value("w", {32, 64}, kInt8), value("s", {64})},
-                    .outputs = {value("y", {4, 64})}};
+  const Graph graph{
+      .nodes = {node("DequantizeLinear", {"w", "s"}, {"wide"}, {attribute("axis", 1)}),
+                node("MatMul", {"x", "wide"}, {"y"})},
+      .inputs = {value("x", {4, 32}), value("w", {32, 64}, kInt8), value("s", {64})},
+      .outputs = {value("y", {4, 64})}};
   const Model model = read(proto::model(graph));
   CHECK(ops_of(model).back() == "matmul(x, wide) -> y");
   CHECK(model.origin.opaque == 0);
@@ -220,8 +218,8 @@ TEST_CASE("onnx: what is damaged, old or too deep is refused in one line") {
     deep = Graph{.nodes = {node("If", {"c"}, {"y"}, {Message().text(1, "g").message(6, deep)})}}
                .encoded();
   }
-  CHECK(refusal(Message().message(7, deep).bytes()).starts_with(
-      "m.onnx: not a valid ONNX file: graphs nested more than 16 deep at byte"));
+  CHECK(refusal(Message().message(7, deep).bytes())
+            .starts_with("m.onnx: not a valid ONNX file: graphs nested more than 16 deep at byte"));
 }
 
 TEST_CASE("onnx: a node that reads what nothing wrote is refused") {

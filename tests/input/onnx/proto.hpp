@@ -48,8 +48,8 @@ inline constexpr std::uint64_t kBool = 9;
 
 // An extent is a number, or a symbol's name.
 struct Extent {
-  Extent(int value) : value(static_cast<std::uint64_t>(value)) {}
-  Extent(const char* symbol) : symbol(symbol) {}
+  Extent(int number) : value(static_cast<std::uint64_t>(number)) {}
+  Extent(const char* name) : symbol(name) {}
   std::uint64_t value = 0;
   std::string symbol{};
 };
