@@ -113,6 +113,7 @@ class Page:
     def check(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(self.source / "specs", f"{folder}/specs")
+            os.symlink(self.source / "tests/input/pt2/layer.pt2", f"{folder}/layer.pt2")
             shell = Shell(folder, f"{self.binary.parent}:{os.environ['PATH']}")
             replaced = []
             for info, start, end in blocks_of(self.lines):

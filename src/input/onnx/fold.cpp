@@ -245,13 +245,16 @@ std::optional<Constant> fold_range(Inputs inputs) {
 }
 
 std::optional<Constant> fold_filled(const OnnxNode& node, const Constant& target) {
-  Constant value{{{}, DType::kF32}, {0}};
-  if (const OnnxAttribute* given = node.find("value"); given != nullptr && given->tensor) {
-    const std::optional<Constant> stated = constant_of(*given->tensor);
-    if (!stated || stated->elements.size() != 1) return std::nullopt;
-    value = {{{}, stated->type.dtype}, stated->elements};
+  const OnnxAttribute* given = node.find("value");
+  std::optional<Constant> value;
+  if (given != nullptr && given->tensor) {
+    value = constant_of(*given->tensor);
+    if (!value || value->elements.size() != 1) return std::nullopt;
+    value->type.shape.clear();
+  } else {
+    value.emplace().elements.push_back(0);
   }
-  return fold_expand(value, target);
+  return fold_expand(*value, target);
 }
 
 std::optional<Constant> fold_reduction(const OnnxNode& node, const Constant& x) {

@@ -298,9 +298,7 @@ Model OnnxImporter::run() {
   declare_inputs();
   for (const OnnxNode& node : model_.graph.nodes) process(node);
   add_outputs();
-  Model model = graph_.finish();
-  if (!model_.graph.name.empty()) model.graph.name = printable(model_.graph.name);
-  return model;
+  return graph_.finish();
 }
 
 Model read_onnx(std::string_view file, const std::string& name,
