@@ -18,9 +18,8 @@ struct ModelFormat {
 };
 
 constexpr std::array kModelFormats = {
-    ModelFormat{"PK\x03\x04", read_pt2},
-    ModelFormat{"PK\x05\x06", read_pt2},  // an empty archive
-    ModelFormat{"\x08", read_onnx},        // the field that holds the version of ONNX
+    ModelFormat{"PK\x03\x04", read_pt2}, ModelFormat{"PK\x05\x06", read_pt2},  // an empty archive
+    ModelFormat{"\x08", read_onnx},  // the field that holds the version of ONNX
 };
 
 // Of a model that is read from a pipe.

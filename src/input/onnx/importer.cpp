@@ -171,21 +171,23 @@ void OnnxImporter::declare_inputs() {
 // Shape and Size need no elements.
 std::optional<Constant> OnnxImporter::fold_shape(const OnnxNode& node) const {
   const OnnxKnown* x = input(node, 0);
-  if (x == nullptr) return std::nullopt;
+  if (x == nullptr || (node.type != "Size" && node.type != "Shape")) return std::nullopt;
   const Shape& shape = x->type.shape;
+  std::optional<Constant> result(std::in_place);
+  result->type.dtype = DType::kI64;
   if (node.type == "Size") {
-    const auto elements = static_cast<double>(elements_between(shape, 0, shape.size()));
-    return Constant{{{}, DType::kI64}, {elements}};
+    result->elements = {static_cast<double>(elements_between(shape, 0, shape.size()))};
+    return result;
   }
-  if (node.type != "Shape") return std::nullopt;
   const auto rank = static_cast<std::int64_t>(shape.size());
   const auto bound = [&](std::int64_t place) {
     return std::clamp(place < 0 ? std::max(place, -rank) + rank : place, std::int64_t{0}, rank);
   };
   const std::int64_t start = bound(whole_attribute(node, "start", 0));
   const std::int64_t end = std::max(start, bound(whole_attribute(node, "end", rank)));
-  const std::vector<double> extents(shape.begin() + start, shape.begin() + end);
-  return Constant{{{extents.size()}, DType::kI64}, extents};
+  result->elements.assign(shape.begin() + start, shape.begin() + end);
+  result->type.shape = {result->elements.size()};
+  return result;
 }
 
 bool OnnxImporter::fold(const OnnxNode& node) {
