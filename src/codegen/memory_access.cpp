@@ -56,6 +56,19 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
                       at.pattern == LanePattern::kUniform);
 }
 
+Value load_from(const Scope& scope, DType dtype, const std::string& address, LanePattern pattern) {
+  const ComputeType type = compute_type(dtype);
+  if (pattern != LanePattern::kUnit) {
+    return scope.define(type, fmt::format("fetch({}, 0)", address),
+                        pattern == LanePattern::kUniform);
+  }
+  const std::string name = scope.fresh("x");
+  scope.block.before +=
+      fmt::format("const Pack<{}, {}> {} = load_pack<{}>({});\n", stored_type(dtype),
+                  scope.block.width_text, name, scope.block.width_text, address);
+  return scope.define(type, fmt::format("{}.get(j)", name), false);
+}
+
 Value load_held(const Scope& scope, const HeldValue& held) {
   const std::string name = scope.fresh("x");
   scope.block.before += fmt::format("const auto {} = {};\n", name, place_of(held));

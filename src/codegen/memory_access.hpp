@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "codegen/scope.hpp"
@@ -9,6 +10,9 @@ namespace fusecalc {
 // The tensor's element, read from memory; or, where the loop has copied it on chip first, from
 // there.
 Value load(const Scope& scope, TensorId tensor, const Index& at);
+// The element at an address, given as an expression; one of a group of `width` neighbours, if so.
+// Not for types of less than a byte.
+Value load_from(const Scope& scope, DType dtype, const std::string& address, LanePattern pattern);
 // A held value's element, from where an earlier pass or this block has put it.
 Value load_held(const Scope& scope, const HeldValue& held);
 // Puts the element where the value is held.

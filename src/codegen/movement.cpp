@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/elements.hpp"
 #include "codegen/indices.hpp"
+#include "codegen/memory_access.hpp"
 
 namespace fusecalc {
 namespace {
@@ -54,7 +56,69 @@ Index gathered(const Scope& scope, TensorId table, TensorId ids, std::size_t axi
   return looked_up(scope, base, id, inner, mapped(scope, at, map(0, 0, 1)));
 }
 
-// Every part is read, with its index clamped; then the part that has the element is selected.
+// One part of a concat: where it begins in the run of all parts, and its length.
+struct Part {
+  TensorId tensor = kNone;
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+};
+
+std::vector<Part> parts_of(const Scope& scope, const Op& op, std::size_t axis,
+                           std::uint64_t inner) {
+  std::vector<Part> parts;
+  std::uint64_t begin = 0;
+  for (const Operand& operand : op.operands) {
+    const Tensor& tensor = scope.tensor(operand.tensor);
+    const std::uint64_t length = tensor.type.shape[axis] * inner;
+    if (tensor.elements > 0) parts.push_back({operand.tensor, begin, length});
+    begin += length;
+  }
+  return parts;
+}
+
+// Whether all parts are in memory, in their own order and in elements of one type that has
+// addresses.
+bool selects_addresses(const Scope& scope, const std::vector<Part>& parts) {
+  if (scope.loop.matrix || parts.empty()) return false;
+  const DType dtype = scope.tensor(parts[0].tensor).type.dtype;
+  return !is_packed(dtype) && std::ranges::all_of(parts, [&](const Part& part) {
+    const Tensor* tensor = &scope.tensor(part.tensor);
+    if (tensor->type.dtype != dtype || scope.view().makes(tensor->value)) return false;
+    for (; tensor->view_of != kNone; tensor = &scope.tensor(tensor->view_of)) {
+      if (!tensor->view_perm.empty()) return false;
+    }
+    return true;
+  });
+}
+
+// Selects the address of the element, then reads it: a thread holds one element however many parts
+// there are, and touches no other part.
+Value selected_by_address(const Scope& scope, const std::vector<Part>& parts, const Index& place,
+                          const std::function<Index(std::uint64_t)>& base_of) {
+  const DType dtype = scope.tensor(parts[0].tensor).type.dtype;
+  const unsigned width = scope.block.width;
+  const bool whole_groups = place.aligned && place.pattern != LanePattern::kScattered &&
+                            std::ranges::all_of(parts, [&](const Part& part) {
+                              return part.begin % width == 0 && part.length % width == 0;
+                            });
+  const std::string x = whole_groups ? place.name : place.lane();
+  const std::string source = scope.fresh("q");
+  std::string text;
+  for (const Part& part : parts) {
+    const Index base = base_of(part.length);
+    const std::string address =
+        fmt::format("{} + ({} + ({} - {}))", scope.kernel.parameters().input(part.tensor),
+                    whole_groups ? base.name : base.lane(), x, part.begin);
+    text += text.empty() ? fmt::format("const {}* {} = {};\n", stored_type(dtype), source, address)
+                         : fmt::format("if ({} >= {}) {} = {};\n", x, part.begin, source, address);
+  }
+  (whole_groups ? scope.block.before : scope.block.lanes) += text;
+  const LanePattern pattern = whole_groups ? place.pattern : LanePattern::kScattered;
+  return load_from(scope, dtype, source, pattern);
+}
+
+// The part that has the element is selected by its address, or, where parts are computed, by value:
+// then every part is evaluated, with its index clamped.
 Value concatenated(const Scope& scope, const Op& op, const Index& at) {
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
   const std::size_t axis = axis_of(op, shape.size());
@@ -70,17 +134,18 @@ Value concatenated(const Scope& scope, const Op& op, const Index& at) {
   const ComputeType type = compute_type(scope.tensor(op.outputs[0]).type.dtype);
   const Index place = mapped(scope, at, map(0, 1));
   const unsigned width = scope.block.width;
-  std::uint64_t begin = 0;
+  const std::vector<Part> parts = parts_of(scope, op, axis, inner);
+  const auto base_of = [&](std::uint64_t length) { return mapped(scope, at, map(length, 0)); };
+  if (selects_addresses(scope, parts)) {
+    return converted(selected_by_address(scope, parts, place, base_of), type);
+  }
   std::string chosen;
-  for (const Operand& operand : op.operands) {
-    const Tensor& part = scope.tensor(operand.tensor);
-    if (part.elements == 0) continue;
-    const std::uint64_t length = part.type.shape[axis] * inner;
+  for (const auto& [tensor, begin, length] : parts) {
     const bool whole_groups = begin % width == 0 && length % width == 0 && place.aligned &&
                               place.pattern != LanePattern::kScattered;
     const LanePattern pattern = whole_groups ? place.pattern : LanePattern::kScattered;
     const std::string x = whole_groups ? place.name : place.lane();
-    const Index base = mapped(scope, at, map(length, 0));
+    const Index base = base_of(length);
     const std::string inside = scope.fresh("in");
     std::string& code = whole_groups ? scope.block.before : scope.block.lanes;
     code +=
@@ -89,9 +154,8 @@ Value concatenated(const Scope& scope, const Op& op, const Index& at) {
         scope.define_index(fmt::format("{} ? {} + ({} - {}) : 0", inside,
                                        whole_groups ? base.name : base.lane(), x, begin),
                            pattern, true);
-    const std::string text = converted(element(scope, operand.tensor, from), type).text;
+    const std::string text = converted(element(scope, tensor, from), type).text;
     chosen = chosen.empty() ? text : fmt::format("{} ? {} : {}", inside, text, chosen);
-    begin += length;
   }
   return scope.define(type, chosen, false);
 }
