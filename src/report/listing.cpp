@@ -158,9 +158,16 @@ void write_listing(const Listing& listing, std::string_view format, Output& outp
 }
 
 std::string csv_field(std::string_view text) {
-  std::string shown = printable(text, kNoLimit);
+  // A field in quotes may hold several lines, and tabs.
+  std::string shown;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t to = std::min(text.find_first_of("\n\t", from), text.size());
+    shown += printable(text.substr(from, to - from), kNoLimit);
+    if (to < text.size()) shown += text[to];
+    from = to + 1;
+  }
   if (is_formula(shown)) shown.insert(0, 1, '\'');
-  if (shown.find_first_of(",\"") == std::string::npos) return shown;
+  if (shown.find_first_of(",\"\n\t") == std::string::npos) return shown;
   std::string field = "\"";
   for (const char c : shown) {
     if (c == '"') field += '"';

@@ -13,9 +13,11 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 from sizes_lists import random_list
 
@@ -51,6 +53,20 @@ def check_refused(run):
     return None
 
 
+# How a formula starts, in spreadsheets.
+FORMULAS = tuple("=+-@\t\r")
+
+
+def shown(name):
+    """A name in CSV: what would control a terminal, is invisible or no character is escaped."""
+    def escape(c):
+        code = ord(c)
+        unsafe = c not in "\n\t" and (unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") or
+                                      code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF)
+        return (f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}") if unsafe else c
+    return "".join(map(escape, name))
+
+
 def check_accepted(run, case, figures, csv_text):
     if run.returncode != 0 or run.stderr:
         return f"exit {run.returncode}: {run.stderr.decode()}"
@@ -62,6 +78,9 @@ def check_accepted(run, case, figures, csv_text):
         return f"json differs:\n  wanted {wanted}\n  found  {found}"
     rows = list(csv.reader(io.StringIO(csv_text, newline="")))
     row = [wanted.get(column, "") for column in HEADER]
+    row[0] = shown(row[0])
+    if row[0][:1] in FORMULAS:
+        row[0] = "'" + row[0]
     if rows != [HEADER, row]:
         return f"csv differs:\n  wanted {row}\n  found  {rows}"
     return None

@@ -112,7 +112,8 @@ TEST_CASE("hostile names: every format of an analysis") {
       CAPTURE(printable(part));
       const std::string text = report(analysis_named(part));
       CHECK(unsafe_in(text) == "");
-      CHECK(lines_of(text) == lines_of(report(plain)));
+      // A field of CSV in quotes may hold several lines.
+      if (format.name != "csv") CHECK(lines_of(text) == lines_of(report(plain)));
       if (format.name == "json") CHECK(json::parse(text)["name"] == "g" + std::string(part) + "g");
     }
   }
@@ -130,7 +131,7 @@ TEST_CASE("hostile names: every format of a comparison") {
       CAPTURE(format.name);
       CAPTURE(printable(part));
       CHECK(unsafe_in(report(part)) == "");
-      CHECK(lines_of(report(part)) == lines_of(report("plain")));
+      if (format.name != "csv") CHECK(lines_of(report(part)) == lines_of(report("plain")));
     }
     // A path need not be UTF-8.
     CHECK(unsafe_in(report("\xff\xc0")) == "");
