@@ -133,7 +133,7 @@ Verdict Check::check_fusion() {
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
 bool Check::connected() const {
-  std::array<std::uint16_t, kMostOps> root;
+  std::array<std::uint16_t, kMostOps> root{};
   std::iota(root.begin(), root.begin() + std::ssize(kernel_), std::uint16_t{0});
   const auto find = [&](std::size_t i) {
     while (root[i] != i) i = root[i] = root[root[i]];

@@ -76,9 +76,9 @@ std::unordered_map<std::string_view, AtenRule> all_rules() {
 }  // namespace
 
 bool apply_aten_rule(const AtenCall& call, std::string_view op) {
-  static const std::unordered_map<std::string_view, AtenRule> kRules = all_rules();
-  const auto found = kRules.find(op);
-  if (found != kRules.end()) return found->second.apply(call, found->second.row);
+  static const std::unordered_map<std::string_view, AtenRule> rules = all_rules();
+  const auto found = rules.find(op);
+  if (found != rules.end()) return found->second.apply(call, found->second.row);
   return pointwise_by_name(call, op);
 }
 

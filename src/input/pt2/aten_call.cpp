@@ -10,13 +10,13 @@ using Kind = ProgramArgument::Kind;
 
 // The name of result i of a node; empty if there is none.
 const std::string& result_name(const ProgramNode& node, std::size_t result) {
-  static const std::string kNothing;
+  static const std::string nothing;
   for (const ProgramArgument& output : node.outputs) {
     for (const std::string& name : output.tensors) {
       if (!name.empty() && result-- == 0) return name;
     }
   }
-  return kNothing;
+  return nothing;
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ bool addcmul(const AtenCall& call, std::string_view) {
 bool copy_from(const AtenCall& call, std::string_view) {
   const auto source = call.value("src");
   if (!source) return false;
-  const ProgramValue value = call.at(*source);
+  const ProgramValue value = call.copy_of(*source);
   if (value.number) return call.set_number(0, *value.number), true;
   const ModelType& type = call.type();
   if (value.type.shape() != type.shape()) {

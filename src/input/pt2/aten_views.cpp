@@ -44,7 +44,7 @@ bool viewable(const Shape& from, const std::vector<std::int64_t>& strides, const
 
 // A copy of the elements, one after the other.
 std::optional<ModelGraph::TensorId> copied(const AtenCall& call, ValueId id) {
-  const ProgramValue value = call.at(id);
+  const ProgramValue value = call.copy_of(id);
   if (value.base == kNoTensor) return call.graph().op("copy", {call.tensor(id)}, {}, value.type);
   return call.graph().op("broadcast_to", {value.base}, {listed("shape", value.type.extents)},
                          value.type);
@@ -53,7 +53,7 @@ std::optional<ModelGraph::TensorId> copied(const AtenCall& call, ValueId id) {
 bool reshape(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const ModelType& type = call.type();
   if (value.type.dtype() != type.dtype()) return false;
   if (value.number) return call.share_number(0, *self, *value.number), true;
@@ -76,7 +76,7 @@ bool reshape(const AtenCall& call, std::string_view) {
 bool permuted(const AtenCall& call, std::vector<std::int64_t> perm) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   if (value.number) return call.share_number(0, *self, *value.number), true;
   ModelGraph::TensorId tensor = call.tensor(*self);
   const auto rank = static_cast<std::int64_t>(perm.size());
@@ -147,7 +147,7 @@ bool movedim(const AtenCall& call, std::string_view) {
 bool expand(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   if (value.number) return call.share_number(0, *self, *value.number), true;
   if (value.base != kNoTensor) return call.share_base(0, *self, value.base), true;
   if (value.type.shape() == call.type().shape()) return call.share(0, *self, value.tensor), true;
@@ -177,7 +177,7 @@ bool same(const AtenCall& call, std::string_view) {
 bool copy(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const ModelType& type = call.type();
   if (value.type.shape() != type.shape()) return false;
   const bool casts = value.type.dtype() != type.dtype();
@@ -230,7 +230,7 @@ std::int64_t within(std::int64_t index, std::int64_t extent) {
 bool slice(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
   if (!axis) return false;
   const auto extent = static_cast<std::int64_t>(value.type.shape()[*axis]);
@@ -249,7 +249,7 @@ bool slice(const AtenCall& call, std::string_view) {
 bool select(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
   if (!axis) return false;
   if (value.number) return call.share_number(0, *self, *value.number), true;
@@ -269,7 +269,7 @@ bool select(const AtenCall& call, std::string_view) {
 bool split(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
   if (!axis) return false;
   std::int64_t start = 0;
@@ -293,7 +293,7 @@ bool split(const AtenCall& call, std::string_view) {
 bool unbind(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
-  const ProgramValue value = call.at(*self);
+  const ProgramValue value = call.copy_of(*self);
   const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
   if (!axis) return false;
   ModelType row = value.type;

@@ -48,6 +48,8 @@ class AtenCall {
   // What a tensor argument stands for, if it is given.
   std::optional<ValueId> value(std::string_view name) const;
   const ProgramValue& at(ValueId id) const;
+  // For rules that add values, which moves those that exist.
+  ProgramValue copy_of(ValueId id) const { return at(id); }
   // The tensors of a list; those that are not given are left out.
   std::vector<ValueId> values(std::string_view name) const;
   // All tensors that it takes, in order.
