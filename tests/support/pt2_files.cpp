@@ -1,5 +1,7 @@
 #include "support/pt2_files.hpp"
 
+#include <cstdint>
+
 #include "support/zip_files.hpp"
 
 namespace fusecalc::testing {
@@ -32,12 +34,14 @@ ProgramText& ProgramText::tensor(const std::string& name, const std::vector<Size
   Json shape = Json::array();
   Json steps = Json::array();
   for (const Size& size : sizes) shape.push_back(size.json);
-  int stride = 1;
+  std::uint64_t stride = 1;  // wraps, for shapes that are refused
   for (std::size_t i = sizes.size(); i > 0; --i) {
     const Json& size = sizes[i - 1].json;
-    steps.insert(steps.begin(), Json{{"as_int", strides.empty() ? stride : strides[i - 1]}});
-    stride *= size.contains("as_int") ? size["as_int"].get<int>()
-                                      : size["as_expr"]["hint"]["as_int"].get<int>();
+    const Json step = strides.empty() ? Json(stride) : Json(strides[i - 1]);
+    steps.insert(steps.begin(), Json{{"as_int", step}});
+    const Json& extent =
+        size.contains("as_int") ? size["as_int"] : size["as_expr"]["hint"]["as_int"];
+    stride *= extent.get<std::uint64_t>();
   }
   graph["tensor_values"][name] = {{"dtype", dtype}, {"sizes", shape}, {"strides", steps}};
   return *this;
