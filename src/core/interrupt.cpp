@@ -54,7 +54,7 @@ void handle_signal(int signal) {
     return;
   }
   ++handlers;
-  if (!delaying) return end_by(signal);  // still counted: whoever delays signals waits for the end
+  if (!delaying) return end_by(signal);  // does not return, so it stays counted
   delayed = signal;
   --handlers;
 }

@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, 39> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
-    "their code would evaluate more than 1,024 ops for an element, counting those that it computes "
-    "anew for each reader",
+    "their code would evaluate more than 1,024 ops for an element, counting again those that "
+    "are recomputed for each reader",
     "a thread would hold more values at once than its registers do",
     "more than 62 reductions would wait for each other",
     "together they read and write more than 96 tensors, too many for a thread's registers",

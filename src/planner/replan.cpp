@@ -18,8 +18,8 @@ constexpr std::size_t kLeastWorkOfOne = 500;
 constexpr std::size_t kMostWork = 200'000;
 constexpr int kMostPasses = 6;
 
-// Any stretch of kernels that run one after the other can be planned anew by itself: nothing leads
-// out of it and back. Passes over two orders bring different kernels together.
+// Any stretch of kernels that run one after the other can be replanned by itself: nothing leads out
+// of it and back. Passes over two orders bring different kernels together.
 class Replanning {
  public:
   Replanning(TrafficCounter& counter, const Rules& rules, std::vector<Kernel> kernels)

@@ -201,7 +201,7 @@ ValueId Pt2Importer::bind(std::size_t frame, std::string_view name, ProgramValue
   return id;
 }
 
-// The value of a name now: a view of memory that was overwritten is read anew.
+// The current value of a name. A view of memory that was overwritten is applied again first.
 ValueId Pt2Importer::lookup(std::size_t frame, const ProgramNode* node, const std::string& name) {
   const auto found = frames_[frame].names.find(name);
   if (found == frames_[frame].names.end()) {

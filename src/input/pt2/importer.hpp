@@ -97,7 +97,8 @@ class AtenCall {
 };
 
 // Turns the nodes of an exported program into the ops of a graph, in order. Names stand for values:
-// an in-place op makes a new value, and names that share the memory are read anew.
+// an in-place op makes a new value, and names that share its memory get a new value
+// when they are next used.
 class Pt2Importer {
  public:
   Pt2Importer(const ExportedProgram& program, const std::string& document,
@@ -126,7 +127,7 @@ class Pt2Importer {
     ProgramValue value;
     std::uint32_t storage = 0;
     std::uint32_t version = 0;  // of the storage that the value was read from
-    // The node that makes it anew after its storage was overwritten: a view.
+    // A view: the node to apply again after its storage was overwritten.
     std::size_t frame = 0;
     const ProgramNode* node = nullptr;
     std::string_view name{};  // there
@@ -162,7 +163,7 @@ class Pt2Importer {
   std::vector<Storage> storages_;
   std::vector<ValueId> inputs_;
   std::vector<bool> shared_;     // per tensor: several values are this tensor
-  std::uint32_t rereading_ = 0;  // views read anew within each other
+  std::uint32_t rereading_ = 0;  // depth of views that are applied again
   std::uint64_t reread_ = 0;     // and in all
 };
 
