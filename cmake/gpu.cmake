@@ -6,7 +6,7 @@ set(FUSECALC_CUDA_DIR "" CACHE PATH "Folder with the include and lib of NVRTC an
 
 # The installed folder of the module, relative to that of the executable.
 include(GNUInstallDirs)
-set(module_folder ${CMAKE_INSTALL_LIBDIR}/fusecalc)
+set(module_folder ${CMAKE_INSTALL_LIBDIR}/fusecalc/cuda)  # no folder that ldconfig should search
 file(RELATIVE_PATH module_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${module_folder})
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/module.cpp APPEND PROPERTY
   COMPILE_DEFINITIONS FUSECALC_MODULE_FOLDER="${module_from_bin}")
@@ -57,12 +57,20 @@ endif()
 file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cpp)
 list(REMOVE_ITEM gpu_sources ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
 
+# CUPTI's headers of callbacks and activities include the runtime's types, need none of them, and the
+# wheels lack a header that those include.
+set(without_runtime_types "")
+foreach(types DEVICE DRIVER SURFACE TEXTURE VECTOR)
+  list(APPEND without_runtime_types __${types}_TYPES_H__)
+endforeach()
+
 # Separate from the module, so that the tests can link the parts that need no GPU.
 add_library(fusecalc_gpu_parts STATIC ${gpu_sources})
 set_target_properties(fusecalc_gpu_parts PROPERTIES POSITION_INDEPENDENT_CODE ON
                                                     CXX_VISIBILITY_PRESET hidden)
 target_include_directories(fusecalc_gpu_parts SYSTEM PUBLIC
   ${FUSECALC_cuda_H} ${FUSECALC_nvrtc_H} ${FUSECALC_cupti_range_profiler_H})
+target_compile_definitions(fusecalc_gpu_parts PUBLIC ${without_runtime_types})
 target_link_libraries(fusecalc_gpu_parts
   PUBLIC fusecalc_core ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
 
@@ -91,4 +99,31 @@ if(FUSECALC_CUDA_DIR)
        ${cupti_folder}/libnvperf_target.so*)
   install(FILES ${runtime} DESTINATION ${module_folder})
 endif()
+# The library that CUDA loads into profiled programs, which bring libraries of their own: it needs
+# none but the C library, and shows no symbol but its entry points. An unresolved symbol would make
+# CUDA drop it without a word.
+file(GLOB inject_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/inject/*.cpp)
+set(inject_shared backend/gpu_fault.cpp backend/injection.cpp backend/kernel_name.cpp core/text.cpp
+  cuda/counters.cpp cuda/cupti.cpp cuda/dram_metrics.cpp cuda/driver.cpp)
+list(TRANSFORM inject_shared PREPEND ${PROJECT_SOURCE_DIR}/src/)
+add_library(fusecalc_inject MODULE ${inject_sources} ${inject_shared})
+target_include_directories(fusecalc_inject PRIVATE
+  ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(fusecalc_inject SYSTEM PRIVATE
+  ${FUSECALC_cuda_H} ${FUSECALC_cupti_range_profiler_H})
+target_compile_definitions(fusecalc_inject PRIVATE ${without_runtime_types})
+# g++ 12 misreads std::regex under the sanitizers (GCC bug 105562).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  target_compile_options(fusecalc_inject PRIVATE -Wno-maybe-uninitialized)
+endif()
+target_link_libraries(fusecalc_inject PRIVATE
+  fmt::fmt-header-only ${CMAKE_DL_LIBS} fusecalc_warnings)
+target_link_options(fusecalc_inject PRIVATE
+  -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,--no-undefined
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
+set_target_properties(fusecalc_inject PROPERTIES
+  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
+add_dependencies(fusecalc fusecalc_inject)
+install(TARGETS fusecalc_inject LIBRARY DESTINATION ${module_folder})
 message(STATUS "GPU module: NVRTC ${FUSECALC_nvrtc_SO}, CUPTI ${FUSECALC_cupti_SO}")

@@ -224,6 +224,32 @@ __device__ __forceinline__ T hard_sigmoid(T x) {
   return smaller(larger(x + T(3), T(0)), T(6)) / T(6);
 }
 
+// Derivatives, by which gradients are multiplied.
+template <typename T>
+__device__ __forceinline__ T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (T(1) + x * (T(1) - s));
+}
+template <typename T>
+__device__ __forceinline__ T hard_sigmoid_slope(T x) {
+  return magnitude(x) < T(3) ? T(1) / T(6) : T(0);
+}
+template <typename T>
+__device__ __forceinline__ T hard_swish_slope(T x) {
+  return x > T(3) ? T(1) : x < T(-3) ? T(0) : x / T(3) + T(0.5);
+}
+template <typename T>
+__device__ __forceinline__ T gelu_slope_exact(T x) {
+  return T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) +
+         T(0.39894228040143267794) * x * exp(T(-0.5) * x * x);
+}
+template <typename T>
+__device__ __forceinline__ T gelu_slope_tanh(T x) {
+  const T s = sigmoid(T(1.5957691216057307612) * (x + T(0.044715) * x * x * x));
+  const T slope = T(1.5957691216057307612) * (T(1) + T(3 * 0.044715) * x * x);
+  return s + x * s * (T(1) - s) * slope;
+}
+
 // The same to about 1e-6, for results that are stored in 16 bits or less.
 __device__ __forceinline__ float exp_narrow(float x) {
   float result;

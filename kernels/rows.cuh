@@ -45,16 +45,42 @@ struct LargestMagnitude : Extreme<T, zero<T>, larger> {
   }
 };
 
-// The first place of the largest value; NaN is larger than all.
 template <typename T>
-struct LargestPlace {
-  T value = lowest<T>();
+struct Product {
+  T value = 1;
+  static constexpr int kMerged = (sizeof(T) + 3) / 4;  // words, from the first on
+  __device__ __forceinline__ void reset() { value = 1; }
+  __device__ __forceinline__ void add(T x, u64) { value *= x; }
+  __device__ __forceinline__ void merge(const Product& o) { value *= o.value; }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+
+// Whether any element is not 0, or none is.
+template <typename T, bool kAll>
+struct Truth {
+  u32 value = kAll;
+  static constexpr int kMerged = 1;  // words, from the first on
+  __device__ __forceinline__ void reset() { value = kAll; }
+  __device__ __forceinline__ void take(u32 x) { value = kAll ? value & x : value | x; }
+  __device__ __forceinline__ void add(T x, u64) { take(x != T(0)); }
+  __device__ __forceinline__ void merge(const Truth& o) { take(o.value); }
+  __device__ __forceinline__ void finish(u64, double) {}
+};
+template <typename T>
+using Any = Truth<T, false>;
+template <typename T>
+using All = Truth<T, true>;
+
+// The first place of the largest or smallest value; NaN wins over all.
+template <typename T, bool kLargest>
+struct Place {
+  T value = kLargest ? lowest<T>() : highest<T>();
   i64 place = 0x7fffffffffffffffll;
   static constexpr int kMerged =
       (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
-  __device__ __forceinline__ void reset() { *this = LargestPlace(); }
+  __device__ __forceinline__ void reset() { *this = Place(); }
   __device__ __forceinline__ void take(T x, i64 at) {
-    const bool wins = x > value || (x != x && value == value);
+    const bool wins = (kLargest ? x > value : x < value) || (x != x && value == value);
     const bool ties = x == value || (x != x && value != value);
     if (wins || (ties && at < place)) {
       value = x;
@@ -62,9 +88,13 @@ struct LargestPlace {
     }
   }
   __device__ __forceinline__ void add(T x, u64 at) { take(x, (i64)at); }
-  __device__ __forceinline__ void merge(const LargestPlace& o) { take(o.value, o.place); }
+  __device__ __forceinline__ void merge(const Place& o) { take(o.value, o.place); }
   __device__ __forceinline__ void finish(u64, double) {}
 };
+template <typename T>
+using LargestPlace = Place<T, true>;
+template <typename T>
+using SmallestPlace = Place<T, false>;
 
 template <typename T>
 struct SquareSum {

@@ -16,7 +16,9 @@ build_packages=(
 )
 test_packages=(
   python3-jsonschema=/usr/lib/python3/dist-packages/jsonschema/__init__.py
+  python3-yaml=/usr/lib/python3/dist-packages/yaml/__init__.py
   python3-numpy=/usr/lib/python3/dist-packages/numpy/__init__.py
+  groff-base=groff
   zsh=zsh
   fish=fish
 )
@@ -30,6 +32,37 @@ quietly() {
   ((status == 0)) || printf '%s\n' "$output" >&2
   return "$status"
 }
+
+# Shows the lines it reads as they come: on a terminal the newest one, in place; elsewhere one in so
+# many seconds, so that a log shows that work goes on.
+progress_interval=30
+show_newest_line() {
+  local line width=80 next=$((SECONDS + progress_interval)) terminal=
+  if [[ -t 2 && ${TERM:-dumb} != dumb ]]; then
+    terminal=yes
+    width=$(stty size <&2 2>/dev/null | cut -d' ' -f2) || width=80
+    ((width > 20)) || width=80  # a terminal that does not know its size says 0
+  fi
+  while IFS= read -r line; do
+    if [[ -n $terminal ]]; then
+      printf '\r\e[K%s' "${line:0:width-1}" >&2
+    elif ((SECONDS >= next)); then
+      say "$line"
+      next=$((SECONDS + progress_interval))
+    fi
+  done
+  [[ -z $terminal ]] || printf '\r\e[K' >&2
+}
+
+# Runs a command that takes a while: like quietly, but shows its progress.
+with_progress() (
+  status=0
+  output=$(mktemp)
+  trap 'rm -f "$output"' EXIT
+  "$@" 2>&1 </dev/null | tee "$output" | show_newest_line || status=$?  # with pipefail
+  ((status == 0)) || cat "$output" >&2
+  exit "$status"
+)
 
 # Sets as_root to the prefix of commands that install packages; fails if there is no way to do so.
 as_root=()
@@ -69,7 +102,7 @@ install_packages() {
   if become_root; then
     say "installing ${missing[*]}"
     # Reconfigure, because the build may now find what was missing.
-    quietly apt_install "${missing[@]}" && rm -f "$root"/build/*/build.ninja && return
+    with_progress apt_install "${missing[@]}" && rm -f "$root"/build/*/build.ninja && return
   fi
   say "packages are missing; install them as root (Debian names): apt-get install ${missing[*]}"
   exit 3
@@ -89,7 +122,7 @@ build() (
       source "$root/scripts/cuda.sh"
       mapfile -t cuda < <(cuda_cmake_arguments "$root/build/cuda")
     fi
-    quietly cmake --preset "$1" "${cuda[@]}" || exit 3
+    with_progress cmake --preset "$1" "${cuda[@]}" || exit 3
   fi
-  quietly cmake --build "build/$1" --target "${@:2}" || exit 3
+  with_progress cmake --build "build/$1" --target "${@:2}" || exit 3
 )

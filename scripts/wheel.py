@@ -1,7 +1,7 @@
 """Packs an installed tree (cmake --install) into a wheel: wheel.py TREE FOLDER.
 
 The tree goes into the environment as it is: bin/ to its scripts, the rest beside it, so that the
-program finds its GPU module. `python -m fusecalc` runs the same program.
+program finds its GPU module. python/fusecalc is the module that calls the program.
 """
 
 import base64
@@ -14,25 +14,31 @@ import subprocess
 import sys
 import zipfile
 
-MAIN = '''"""Runs the fusecalc that came with this package."""
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
-import os
-import pathlib
-import sys
-import sysconfig
+METADATA = """Metadata-Version: 2.4
+Name: fusecalc
+Version: {version}
+Summary: The memory traffic that fusing GPU operations saves
+Author: The fusecalc authors
+License-Expression: MIT
+License-File: LICENSE
+Keywords: CUDA,GPU,kernel fusion,memory traffic,profiling,PyTorch,ONNX
+Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: Console
+Classifier: Environment :: GPU :: NVIDIA CUDA
+Classifier: Intended Audience :: Developers
+Classifier: Intended Audience :: Science/Research
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C++
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Topic :: Software Development
+Classifier: Typing :: Typed
+Requires-Python: >=3.10
+Description-Content-Type: text/markdown
 
-
-def main():
-    program = pathlib.Path(sysconfig.get_path("scripts")) / "fusecalc"
-    if not program.exists():  # installed for one user
-        scheme = sysconfig.get_preferred_scheme("user")
-        program = pathlib.Path(sysconfig.get_path("scripts", scheme)) / "fusecalc"
-    os.execv(program, [str(program), *sys.argv[1:]])
-
-
-if __name__ == "__main__":
-    main()
-'''
+"""
 
 
 def newest_glibc(paths):
@@ -53,17 +59,13 @@ def main(tree, folder):
     tag = "py3-none-manylinux_{}_{}_{}".format(*newest_glibc(programs), platform.machine())
     info = f"fusecalc-{version}.dist-info"
     data = f"fusecalc-{version}.data"
-    entries = {
-        "fusecalc/__init__.py": b'"""The memory traffic that fusing GPU operations saves."""\n',
-        "fusecalc/__main__.py": MAIN.encode(),
-        f"{info}/METADATA": (
-            f"Metadata-Version: 2.1\nName: fusecalc\nVersion: {version}\n"
-            "Summary: The memory traffic that fusing GPU operations saves\nLicense: MIT\n"
-            "Requires-Python: >=3.10\n").encode(),
-        f"{info}/WHEEL": (
-            "Wheel-Version: 1.0\nGenerator: fusecalc scripts/wheel\nRoot-Is-Purelib: false\n"
-            f"Tag: {tag}\n").encode(),
-    }
+    entries = {f"fusecalc/{name}": (SOURCE / "python/fusecalc" / name).read_bytes()
+               for name in ("__init__.py", "__main__.py", "py.typed")}
+    entries[f"{info}/METADATA"] = (METADATA.format(version=version).encode() +
+                                   (SOURCE / "README.md").read_bytes())
+    entries[f"{info}/licenses/LICENSE"] = (SOURCE / "LICENSE").read_bytes()
+    entries[f"{info}/WHEEL"] = ("Wheel-Version: 1.0\nGenerator: fusecalc scripts/wheel\n"
+                                f"Root-Is-Purelib: false\nTag: {tag}\n").encode()
     for path in files:
         relative = path.relative_to(tree)
         place = f"scripts/{relative.name}" if relative.parts[0] == "bin" else f"data/{relative}"

@@ -29,6 +29,13 @@ const PlanAnalysis& GraphAnalysis::plan(PlanKind kind) const {
   return *found;
 }
 
+std::optional<double> Analysis::predicted_speedup() const {
+  if (!graph) return std::nullopt;
+  const double before = graph->plan(PlanKind::kUnfused).predicted.time_us;
+  const double after = graph->plan(plan).predicted.time_us;
+  return after > 0 ? std::optional(before / after) : std::nullopt;
+}
+
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel) {
   constexpr std::size_t kShown = 3;
   std::string name;

@@ -13,6 +13,7 @@
 #include "plan/kernel.hpp"
 #include "plan/plan_kind.hpp"
 #include "plan/verdict.hpp"
+#include "predict/prediction.hpp"
 #include "traffic/kernel_traffic.hpp"
 #include "traffic/savings.hpp"
 
@@ -26,6 +27,7 @@ struct KernelAnalysis {
   KernelTraffic traffic;
   Verdict launch;  // why our runner cannot launch it, if so
   std::optional<Split> split;
+  Prediction predicted;  // alone, from a cold L2
 };
 
 // Two kernels of a plan that share a tensor, and why they are not fused.
@@ -52,6 +54,7 @@ struct PlanAnalysis {
   Bytes bytes{};
   std::uint64_t flops = 0;
   std::vector<KernelAnalysis> kernels{};
+  Prediction predicted{};                  // its kernels back to back, from a cold L2
   std::optional<Boundaries> boundaries{};  // set by find_boundaries()
 };
 
@@ -74,6 +77,8 @@ struct Analysis {
   std::optional<GraphAnalysis> graph;  // the graph form
 
   Savings savings() const { return {unfused.total(), fused.total()}; }
+  // By predicted time, unfused over the headline plan; empty where nothing is predicted.
+  std::optional<double> predicted_speedup() const;
 };
 
 // The name of a kernel: the names of its first three ops, and how many more there are.

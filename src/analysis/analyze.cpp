@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "planner/plans.hpp"
+#include "predict/plan_model.hpp"
 #include "traffic/chain.hpp"
 
 namespace fusecalc {
@@ -30,12 +32,16 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
   plan.kernels.push_back(std::move(kernel));
 }
 
-PlanAnalysis analyze_partition(TrafficCounter& counter, PlanKind kind, const FusionPlan& plan) {
+PlanAnalysis analyze_partition(PlanMaker& maker, PlanKind kind, const FusionPlan& plan) {
+  TrafficCounter& counter = maker.counter();
   PlanAnalysis analysis{.kind = kind};
   const PlanRow& row = row_of(kind);
+  std::vector<PlannedWork> works;
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
+    works.push_back({.traffic = nullptr, .alone = maker.model().work_of(ops, kernel.traffic)});
+    kernel.predicted = predict(works.back().alone, counter.device());
     if (row.launched) {
       kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
@@ -43,6 +49,8 @@ PlanAnalysis analyze_partition(TrafficCounter& counter, PlanKind kind, const Fus
     kernel.ops = ops;
     add_kernel(analysis, std::move(kernel), counter.graph());
   }
+  for (std::size_t k = 0; k < works.size(); ++k) works[k].traffic = &analysis.kernels[k].traffic;
+  analysis.predicted = predict_plan(counter.graph(), counter.device(), works);
   return analysis;
 }
 
@@ -51,7 +59,9 @@ PlanAnalysis analyze_limit(const OpGraph& graph, const Device& device) {
   KernelAnalysis kernel;
   for (OpId op = 0; op < graph.ops.size(); ++op) kernel.ops.push_back(op);
   kernel.traffic = count_limit(graph, device);
-  if (!graph.ops.empty()) add_kernel(analysis, std::move(kernel), graph);
+  if (graph.ops.empty()) return analysis;
+  analysis.predicted = kernel.predicted = predict_limit(kernel.traffic, device);
+  add_kernel(analysis, std::move(kernel), graph);
   return analysis;
 }
 
@@ -88,7 +98,7 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
     if (row.is_bound()) {
       details.plans.push_back(analyze_limit(details.graph, device));
     } else if (const FusionPlan* fusion = maker.plan(row.kind)) {
-      details.plans.push_back(analyze_partition(counter, row.kind, *fusion));
+      details.plans.push_back(analyze_partition(maker, row.kind, *fusion));
     }
   }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;

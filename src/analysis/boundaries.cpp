@@ -28,6 +28,7 @@ class BoundaryFinder {
   KernelId next_reader(KernelId kernel, TensorId value) const;
   void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
   Boundary judge(KernelId a, KernelId b);
+  bool too_many_tensors(KernelId a, KernelId b) const;
 
   const OpGraph& graph_;
   const PlanAnalysis& plan_;
@@ -36,6 +37,8 @@ class BoundaryFinder {
   std::vector<Kernel> kernels_;
   std::vector<KernelId> owner_;
   PathFinder paths_;
+  IdLists tensors_;          // of each kernel: the memory that it reads or writes
+  std::vector<bool> plain_;  // of each kernel: no single op of it limits what it may be fused with
   Boundaries found_;
   std::vector<KernelId> readers_;
   // Of the kernel at hand: the first boundary with each other kernel.
@@ -49,6 +52,33 @@ std::vector<Kernel> kernels_of(const PlanAnalysis& plan) {
   return kernels;
 }
 
+// The tensors that each kernel reads or writes; those in the same memory count once.
+IdLists tensors_of(const OpGraph& graph, const PlanAnalysis& plan) {
+  std::vector<IdLists::Pair> pairs;
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    const KernelTraffic& traffic = plan.kernels[k].traffic;
+    for (const auto* entries : {&traffic.reads, &traffic.writes}) {
+      for (const KernelTraffic::Entry& entry : *entries) {
+        pairs.emplace_back(k, graph.tensors[entry.tensor].storage);
+      }
+    }
+  }
+  return {plan.kernels.size(), pairs};
+}
+
+std::vector<bool> plain_kernels(const OpGraph& graph, const std::vector<Kernel>& kernels) {
+  std::vector<bool> plain;
+  for (const Kernel& kernel : kernels) {
+    plain.push_back(std::ranges::all_of(kernel, [&](OpId op) {
+      const Outline::OpFacts& facts = graph.outline[op];
+      const bool fusible = facts.moves() || facts.op_class == OpClass::kReduce ||
+                           facts.op_class == OpClass::kNormalise;
+      return fusible && facts.has_kernel && graph.ops[op].row->family != OpFamily::kCustom;
+    }));
+  }
+  return plain;
+}
+
 BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan)
     : graph_(counter.graph()),
       plan_(plan),
@@ -56,7 +86,9 @@ BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan
       rules_(row_of(plan.kind).rules(counter.device())),
       kernels_(kernels_of(plan)),
       owner_(owners_of(graph_, kernels_)),
-      paths_(graph_, kernels_, owner_) {}
+      paths_(graph_, kernels_, owner_),
+      tensors_(tensors_of(graph_, plan)),
+      plain_(plain_kernels(graph_, kernels_)) {}
 
 Boundaries BoundaryFinder::find() {
   for (KernelId kernel = 0; kernel < plan_.kernels.size(); ++kernel) {
@@ -118,8 +150,34 @@ void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor, bool feeds) {
   found_.all.push_back(boundary);
 }
 
+// Whether check_kernel() would find too many tensors, where that follows from those of the two
+// kernels: one that only one of them reads or writes is one of both together, too.
+bool BoundaryFinder::too_many_tensors(KernelId a, KernelId b) const {
+  const std::span<const TensorId> of_a = tensors_[a];
+  const std::span<const TensorId> of_b = tensors_[b];
+  if (of_a.size() + of_b.size() <= kMostTensors) return false;
+  if (!plain_[a] || !plain_[b] || kernels_[a].size() + kernels_[b].size() > kMostOps) return false;
+  std::size_t alone = 0;
+  std::size_t i = 0;
+  for (const TensorId tensor : of_b) {
+    for (; i < of_a.size() && of_a[i] < tensor; ++i) ++alone;
+    if (i < of_a.size() && of_a[i] == tensor) {
+      ++i;
+    } else {
+      ++alone;
+    }
+  }
+  return alone + (of_a.size() - i) > kMostTensors;
+}
+
 Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   Boundary boundary{.with = b, .verdict = {}};
+  // Kernels of a random graph have many boundaries with other large ones: checking all of their ops
+  // for each takes longer than planning.
+  if (too_many_tensors(a, b)) {
+    boundary.verdict = {Obstacle::kTooManyTensors};
+    return boundary;
+  }
   both_.clear();
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
   boundary.verdict = check_kernel(counter_.phases(), both_, rules_);

@@ -72,6 +72,8 @@ struct PreparedMatmul {
   std::uint64_t id = 0;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t launches = 1;  // calls of the library
+  // The name of the kernel that a call launches; empty if unknown. It tells the library's choice.
+  std::string kernel{};
 };
 
 // The allowed difference of two correct results a and b: absolute + relative * max(|a|, |b|).

@@ -13,19 +13,14 @@
 #include <system_error>
 #include <vector>
 
+#include "core/hash.hpp"
+
 namespace fusecalc {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "fusecalc kernel 2\n";
-
-// FNV-1a, 64 bits.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
 
 // An entry: magic, checksum of the rest, length of the key, key, content.
 std::string entry_of(std::string_view key, std::string_view content) {

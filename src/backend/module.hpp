@@ -26,6 +26,8 @@ struct GpuModule {
   const char* version;  // kVersion of the build
   std::unique_ptr<GpuBackend> (*open)(const GpuOptions&);
   std::vector<Check> (*diagnose)(const GpuOptions&);
+  // Those that are present. Throws Error if there are none.
+  std::vector<PresentGpu> (*devices)();
 };
 
 inline constexpr char kGpuModuleFile[] = "libfusecalc_gpu.so";
@@ -34,5 +36,11 @@ extern "C" using GpuModuleFunction = const GpuModule * ();
 
 // Loads the module once and keeps it loaded. Throws Error with what is missing.
 const GpuModule& load_gpu_module();
+
+// The path of the library beside it that CUDA loads into profiled programs. Throws Error without.
+std::string injected_library();
+
+// Whether it can be loaded into programs, and no other profiler is attached.
+Check check_injection();
 
 }  // namespace fusecalc

@@ -4,16 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "analysis/boundaries.hpp"
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/documents.hpp"
 #include "cli/outputs.hpp"
+#include "cli/result_files.hpp"
+#include "cli/runs.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
@@ -31,47 +37,93 @@ namespace {
   throw Error(Fault::kBadInput, fmt::format("{}: {} does not apply: it {}", document, option, why));
 }
 
-Analysis analyze(const AnalyzeOptions& options) {
-  Document read = read_document(open_document(options.document), options.dims);
+}  // namespace
+
+Analysis analyze_document(const Document& read, const std::string& path,
+                          const AnalyzeOptions& options) {
   const std::string& document = read.name;
-  if (auto* chain = std::get_if<SizeChain>(&read.list)) {
+  if (const auto* listed = std::get_if<SizeChain>(&read.list)) {
     if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
     if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
-    chain->dtype_bytes = options.dtype_bytes.value_or(chain->dtype_bytes);
-    return analyze_chain(*chain, chain->name.value_or(name_of_document(options.document)),
-                         document);
+    SizeChain chain = *listed;
+    chain.dtype_bytes = options.dtype_bytes.value_or(chain.dtype_bytes);
+    return analyze_chain(chain, chain.name.value_or(name_of_document(path)), document);
   }
   const auto& written = std::get<WrittenGraph>(read.list);
   if (options.dtype_bytes) refuse(document, "--dtype-bytes", "gives each tensor its own dtype");
   OpGraph graph = build_graph(written, options.dims);
-  const std::string name = graph.name.value_or(name_of_document(options.document));
-  const Device& device = device_named(options.device);
-  if (read.origin) show_summary(summarise(*read.origin, graph, device, name));
-  return analyze_graph(std::move(graph), name, device, options.plan);
+  const std::string name = graph.name.value_or(name_of_document(path));
+  return analyze_graph(std::move(graph), name, device_of(options.device), options.plan);
+}
+
+namespace {
+
+// The op lists and models of folders in their place.
+std::vector<std::string> files_of(const std::vector<std::string>& documents) {
+  std::vector<std::string> files;
+  for (const std::string& document : documents) {
+    std::error_code error;
+    if (document == "-" || !std::filesystem::is_directory(document, error)) {
+      files.push_back(document);
+      continue;
+    }
+    for (const std::filesystem::path& path : op_list_files(document)) {
+      files.push_back(path.string());
+    }
+  }
+  return files;
+}
+
+void check_takes(const Format& format, std::size_t documents) {
+  if (documents == 1 || format.write_several != nullptr) return;
+  throw Error(Fault::kBadInput,
+              fmt::format("{} shows one op list, and {} were given; give one, or write "
+                          "table, json, csv or markdown",
+                          format.name, documents));
+}
+
+void write_all(const Format& format, std::span<const Analysis> analyses, const Style& style,
+               Output output) {
+  if (analyses.size() == 1) {
+    format.write(analyses.front(), style, output);
+  } else {
+    format.write_several(analyses, style, output);
+  }
+  output.finish();
+}
+
+Analysis analyze_file(const std::string& path, const AnalyzeOptions& options) {
+  const Document read = read_document(open_document(path), options.dims);
+  Analysis analysis = analyze_document(read, path, options);
+  if (read.origin) {
+    const GraphAnalysis& graph = *analysis.graph;
+    show_summary(summarise(*read.origin, graph.graph, graph.device, analysis.name));
+  }
+  return analysis;
 }
 
 }  // namespace
 
 void run(const AnalyzeOptions& options) {
-  for (const std::string& path : options.outputs) format_for_file(path);  // refuse early
-  refuse_overwriting_inputs(options.outputs, std::array{options.document});
+  const std::vector<std::string> files = files_of(options.documents);
+  for (const std::string& path : options.outputs) check_takes(format_for_file(path), files.size());
+  refuse_overwriting_inputs(options.outputs, options.documents);
   const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   const Format& format = format_named(options.format.value_or(std::string(fallback)));
+  check_takes(format, files.size());
   const Style style{.explain = options.explain};
   BoundaryScope scope = format.boundaries(style);
   for (const std::string& path : options.outputs) {
     scope = std::max(scope, format_for_file(path).boundaries(style));
   }
-  Analysis analysis = analyze(options);
-  find_boundaries(analysis, scope);
-  for (const std::string& path : options.outputs) {
-    Output file = Output::file(path);
-    format_for_file(path).write(analysis, style, file);
-    file.finish();
+  std::vector<Analysis> analyses;
+  for (const std::string& file : files) {
+    find_boundaries(analyses.emplace_back(analyze_file(file, options)), scope);
   }
-  Output output = Output::standard();
-  format.write(analysis, style_of_standard_output(options.explain), output);
-  output.finish();
+  for (const std::string& path : options.outputs) {
+    write_all(format_for_file(path), analyses, style, Output::file(path));
+  }
+  write_all(format, analyses, style_of_standard_output(options.explain), Output::standard());
 }
 
 }  // namespace fusecalc

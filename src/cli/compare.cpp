@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/github.hpp"
 #include "cli/outputs.hpp"
 #include "cli/result_files.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
+#include "core/github_actions.hpp"
 #include "core/output.hpp"
 #include "core/text.hpp"
 #include "json/reader.hpp"
@@ -199,6 +201,11 @@ Error failure_of(Comparison comparison) {
                       failed > 1 ? fmt::format(" (and {} more)", failed - 1) : "")};
 }
 
+std::string default_format() {
+  if (in_github_actions()) return "github";
+  return ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+}
+
 }  // namespace
 
 void run(const CompareCommand& command) {
@@ -214,11 +221,13 @@ void run(const CompareCommand& command) {
     comparison_format_for_file(path).write_comparison(comparison, Style{}, file);
     file.finish();
   }
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+  const std::string format = command.format.value_or(default_format());
+  const bool github = format == "github";
+  if (github) locate_findings(comparison);
   Output output = Output::standard();
-  format_named(command.format.value_or(std::string(fallback)))
-      .write_comparison(comparison, style_of_standard_output(), output);
+  format_named(format).write_comparison(comparison, style_of_standard_output(), output);
   output.finish();
+  if (github) append_step_summary(comparison);
   if (failed && !command.no_fail) throw failure_of(std::move(comparison));
 }
 

@@ -54,6 +54,9 @@ std::string bash_words(const std::vector<std::string>& words) {
 }
 
 std::string bash_values(const Argument& argument) {
+  if (argument.names_file && !argument.choices.empty()) {
+    return bash_offer("-f -W '" + joined(argument.choices, " ") + "'");
+  }
   if (argument.names_file) return bash_offer("-f");
   return argument.choices.empty() ? "" : bash_words(argument.choices);
 }
@@ -90,11 +93,18 @@ std::string bash_script(const CommandSpec& program) {
   return fmt::format(
       "# bash completion for {0}; load it with: source <({0} completion bash)\n"
       "_{0}() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n"
-      "  # --option=value comes as three words.\n"
-      "  if [[ $word == = ]]; then word=\n"
-      "  elif [[ $previous == = ]]; then previous=${{COMP_WORDS[COMP_CWORD-2]}}\n"
+      "  local -i at=COMP_CWORD\n"
+      "  local word=${{COMP_WORDS[at]}}\n"
+      "  # @name comes as two words, --option=value as three, --option=@name as four.\n"
+      "  if [[ $word != *@ && ${{COMP_WORDS[at-1]}} == *@ ]]; then word=@$word at=at-1\n"
+      "  elif [[ $word == =@ ]]; then word=@\n"
       "  fi\n"
+      "  local previous=${{COMP_WORDS[at-1]}}\n"
+      "  if [[ $word == = ]]; then word=\n"
+      "  elif [[ $previous == = ]]; then previous=${{COMP_WORDS[at-2]}}\n"
+      "  fi\n"
+      "  # A name is no file: its @ needs no backslash.\n"
+      "  if [[ $word == @* ]]; then compopt +o filenames 2> /dev/null; fi\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    {1}\n"
@@ -110,6 +120,9 @@ std::string bash_script(const CommandSpec& program) {
 
 // A value that is neither a file nor one of some choices gets its description and no matches.
 std::string zsh_values(const Argument& argument) {
+  if (argument.names_file && !argument.choices.empty()) {
+    return fmt::format("{{_files; compadd -- {}}}", joined(argument.choices, " "));
+  }
   if (argument.names_file) return "_files";
   return argument.choices.empty() ? " " : "(" + joined(argument.choices, " ") + ")";
 }
@@ -120,7 +133,8 @@ std::string zsh_arguments(const CommandSpec& command) {
     const std::string description = zsh_text(argument.description);
     const std::string values = zsh_values(argument);
     if (argument.flags.empty()) {
-      text += fmt::format(" \\\n        '1:{}:{}'", description, values);
+      const std::string_view place = argument.several ? "*" : "1";
+      text += fmt::format(" \\\n        '{}:{}:{}'", place, description, values);
       continue;
     }
     for (const std::string& flag : argument.flags) {

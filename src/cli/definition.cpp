@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/suggest.hpp"
 #include "core/text.hpp"
+#include "device/device.hpp"
+#include "report/formats.hpp"
 #include "report/listing.hpp"
 
 namespace fusecalc {
@@ -40,6 +43,19 @@ DimOverride parse_dim(const std::string& text) {
           .extent = parse_count("--dim", text.substr(equals + 1), 0, kMaxCount)};
 }
 
+// "md" means markdown, as in a file's name, where that is one of the choices.
+CLI::Validator format_meant(const std::vector<std::string_view>& choices) {
+  return CLI::Validator(
+      [choices](std::string& word) {
+        const auto meant = std::ranges::find(formats(), "." + word, &Format::extension);
+        if (meant != formats().end() && std::ranges::find(choices, meant->name) != choices.end()) {
+          word = meant->name;
+        }
+        return std::string();
+      },
+      "");
+}
+
 }  // namespace
 
 CLI::App* Definition::add_command(const std::string& name, const std::string& description,
@@ -61,6 +77,24 @@ void Definition::add_choice(CLI::Option* option, Words choices) {
   choices_.emplace(option, std::move(choices));
 }
 
+void Definition::offer_op_lists(CLI::Option* option) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const EmbeddedFile& file : embedded_op_lists()) {
+      all.push_back("@" + std::string(file.name));
+    }
+    return all;
+  }();
+  choices_.emplace(option, Words(names.begin(), names.end()));
+}
+
+CLI::Option* Definition::add_op_lists(CLI::App* app, std::vector<std::string>& documents,
+                                      const std::string& description) {
+  CLI::Option* option = app->add_option("FILE", documents, description)->type_name("");
+  offer_op_lists(option);
+  return option;
+}
+
 void Definition::add_count(CLI::App* app, const std::string& name, std::uint64_t least,
                            std::uint64_t most, const std::string& description,
                            std::function<void(std::uint64_t)> set) {
@@ -76,13 +110,22 @@ void Definition::add_count(CLI::App* app, const std::string& name, std::uint64_t
 void Definition::add_output_options(CLI::App* app, std::optional<std::string>& format,
                                     std::vector<std::string>& outputs,
                                     std::span<const std::string_view> names) {
-  add_choice(app->add_option("-f,--format", format,
-                             listed(names) + "\n(default: table on a terminal, json elsewhere)")
+  constexpr std::size_t kColumns = 52;  // beside the option's name, on a terminal of 80
+  std::string words = listed(names) + "\n(default: table on terminals, else json)";
+  if (words.find('\n') > kColumns) {
+    words[words.find('\n')] = ' ';
+    words[words.rfind(' ', kColumns)] = '\n';
+  }
+  const Words choices(names.begin(), names.end());
+  add_choice(app->add_option("-f,--format", format, words)
+                 ->transform(format_meant(choices))
                  ->type_name("FORMAT"),
-             Words(names.begin(), names.end()));
+             choices);
   app->add_option("-o,--output", outputs, "write a file; extension sets the format (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
+  // Standard output gets the result in any case.
+  app->callback([&outputs] { std::erase(outputs, "-"); });
 }
 
 void Definition::add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes) {
@@ -102,6 +145,16 @@ void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
       ->allow_extra_args(false);
 }
 
+void Definition::add_device(CLI::App* app, std::string& device) {
+  device = device_names().front();
+  CLI::Option* option =
+      app->add_option("--device", device,
+                      "GPU to predict for: one of fusecalc devices, or a\n.json file "
+                      "(default: h200)")
+          ->type_name("GPU");
+  choices_.emplace(option, Words(device_names().begin(), device_names().end()));
+}
+
 void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
   add_choice(app->add_option_function<std::string>(
                     "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
@@ -118,11 +171,28 @@ void Definition::add_device_index(CLI::App* app, int& index) {
 
 void Definition::add_listing_format(CLI::App* app, std::string& format) {
   format = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-  add_choice(app->add_option(
-                    "-f,--format", format,
-                    listed(listing_formats()) + "\n(default: table on a terminal, json elsewhere)")
-                 ->type_name("FORMAT"),
-             listing_formats());
+  add_choice(
+      app->add_option("-f,--format", format,
+                      listed(listing_formats()) + "\n(default: table on terminals, else json)")
+          ->transform(format_meant(listing_formats()))
+          ->type_name("FORMAT"),
+      listing_formats());
+}
+
+void Definition::define_help() {
+  CLI::App* app = add_command("help", "print the help of a command", ShowText{});
+  Words names;
+  for (const CLI::App* command : app_.get_subcommands({})) names.push_back(command->get_name());
+  add_choice(app->add_option("COMMAND", help_topic_, "the command (none: the program's help)")
+                 ->type_name(""),
+             std::move(names));
+  app->footer("Example:\n  fusecalc help analyze");
+}
+
+std::string Definition::help_on(const std::string& name) const {
+  const CLI::App* app = name.empty() ? &app_ : app_.get_subcommand(name);
+  const std::string typed = app_.get_name() + (name.empty() ? "" : " " + name);
+  return app->get_formatter()->make_help(app, typed, CLI::AppFormatMode::Normal);
 }
 
 Command Definition::parse(int argc, const char* const* argv) {
@@ -135,7 +205,11 @@ Command Definition::parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(Fault::kBadInput, usage_error(error));
   }
-  return *commands_.at(app_.get_subcommands().front());
+  if (app_.got_subcommand("help")) return ShowText{help_on(help_topic_)};
+  Command& command = *commands_.at(app_.get_subcommands().front());
+  if (auto* sweep = std::get_if<SweepCommand>(&command))
+    sweep->arguments.assign(argv + 1, argv + argc);
+  return command;
 }
 
 std::string Definition::usage_error(const CLI::ParseError& error) const {
@@ -150,7 +224,8 @@ std::string Definition::usage_error(const CLI::ParseError& error) const {
     for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
   }
   const Words known(words.begin(), words.end());
-  if (!rest.empty()) {
+  // What follows -- is no option, whatever is wrong before it.
+  if (!rest.empty() && rest.front() != "--") {
     const std::string& word = rest.front();
     const bool command = chosen.empty() && !word.starts_with('-');
     const bool option = word.starts_with('-');
@@ -174,13 +249,16 @@ std::string Definition::usage_error(const CLI::ParseError& error) const {
 }
 
 CommandSpec Definition::describe(const CLI::App& app) const {
-  static constexpr std::string_view kFiles[] = {"FILE", "BASE", "NEW"};
-  CommandSpec spec{.name = app.get_name(), .description = app.get_description()};
+  static constexpr std::string_view kFiles[] = {"FILE", "BASE", "NEW", "PROGRAM"};
+  CommandSpec spec{
+      .name = app.get_name(), .description = app.get_description(), .notes = app.get_footer()};
   for (const CLI::Option* option : app.get_options()) {
     CommandSpec::Argument argument{.description = option->get_description()};
     for (const std::string& name : option->get_snames()) argument.flags.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) argument.flags.push_back("--" + name);
+    argument.value_name = argument.flags.empty() ? option->get_name() : option->get_type_name();
     argument.takes_value = option->get_items_expected_max() > 0;
+    argument.several = option->get_items_expected_max() > 1;
     argument.names_file = option->get_type_name() == "FILE" ||
                           std::ranges::find(kFiles, option->get_name()) != std::end(kFiles);
     const auto choices = choices_.find(option);
@@ -190,7 +268,10 @@ CommandSpec Definition::describe(const CLI::App& app) const {
     std::ranges::replace(argument.description, '\n', ' ');
     spec.arguments.push_back(std::move(argument));
   }
-  for (const CLI::App* sub : app.get_subcommands({})) spec.subcommands.push_back(describe(*sub));
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    const bool unlisted = sub->get_group().empty();
+    if (!unlisted) spec.subcommands.push_back(describe(*sub));
+  }
   return spec;
 }
 

@@ -28,6 +28,10 @@ class Definition {
  private:
   CLI::App* add_command(const std::string& name, const std::string& description, Command command);
   void add_choice(CLI::Option* option, Words choices);
+  // Completions offer the library's op lists, @NAME, besides files.
+  void offer_op_lists(CLI::Option* option);
+  CLI::Option* add_op_lists(CLI::App* app, std::vector<std::string>& documents,
+                            const std::string& description);
   void add_output_options(CLI::App* app, std::optional<std::string>& format,
                           std::vector<std::string>& outputs,
                           std::span<const std::string_view> names);
@@ -37,24 +41,34 @@ class Definition {
   void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
   void add_device_index(CLI::App* app, int& index);
   void add_dims(CLI::App* app, std::vector<DimOverride>& dims);
+  // `device` starts as the default.
+  void add_device(CLI::App* app, std::string& device);
   void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();
+  void define_sweep();
   void define_import();
+  void define_profile();
   void define_compare();
   void define_doctor();
   void define_ops();
   void define_specs();
+  void define_devices();
   void define_schema();
   void define_completion();
+  void define_help();
+  void define_manual();
 
   CommandSpec describe(const CLI::App& app) const;
   std::string usage_error(const CLI::ParseError& error) const;
+  // The help of a subcommand, or the program's where the name is empty.
+  std::string help_on(const std::string& name) const;
 
   CLI::App app_{"fusecalc: the memory traffic that fusing GPU operations saves"};
   // One typed command per subcommand, filled by CLI11 as it parses.
   std::map<const CLI::App*, std::unique_ptr<Command>> commands_;
   std::map<const CLI::Option*, Words> choices_;
+  std::string help_topic_;
 };
 
 }  // namespace fusecalc

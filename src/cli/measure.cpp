@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -17,6 +16,8 @@
 #include "cli/commands.hpp"
 #include "cli/documents.hpp"
 #include "cli/outputs.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/runs.hpp"
 #include "cli/terminal.hpp"
 #include "core/embedded.hpp"
 #include "core/error.hpp"
@@ -47,29 +48,6 @@ void check_size(const std::string& document, std::size_t operations) {
   }
 }
 
-// A progress line on standard error, erased at the end; shown only on a terminal.
-class ProgressLine {
- public:
-  ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  ~ProgressLine() {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-  }
-
-  // Prints a permanent line.
-  void say(const std::string& text) const {
-    std::fprintf(stderr, "%s%s\n", shown_ ? "\r\x1b[K" : "", printable(text, kNoLimit).c_str());
-  }
-
-  void show(const std::string& text) const {
-    if (shown_) std::fprintf(stderr, "\r\x1b[K%s", printable(text, 78).c_str());
-  }
-
- private:
-  bool shown_;
-};
-
 MeasurementReport measure_sizes(GpuBackend& gpu, const MeasureCommand& command,
                                 const std::string& path, SizeChain chain,
                                 const std::vector<SizedOperation>& operations,
@@ -86,18 +64,9 @@ MeasurementReport measure_sizes(GpuBackend& gpu, const MeasureCommand& command,
   return report;
 }
 
-NamedPlan named_plan(const GraphAnalysis& graph, PlanKind kind) {
-  NamedPlan plan{.key = std::string(name_of(kind)), .kernels = {}, .names = {}};
-  for (const KernelAnalysis& kernel : graph.plan(kind).kernels) {
-    plan.kernels.push_back(kernel.ops);
-    plan.names.push_back(kernel.name);
-  }
-  return plan;
-}
-
 MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
                               const std::string& path, const Document& read,
-                              const Progress& progress) {
+                              const Progress& progress, bool quiet) {
   OpGraph graph = build_graph(std::get<WrittenGraph>(read.list), command.dims);
   if (command.dtype_bytes) {
     throw Error(
@@ -106,42 +75,61 @@ MeasurementReport measure_ops(GpuBackend& gpu, const MeasureCommand& command,
   }
   check_size(graph.document, graph.ops.size());
   const std::string name = graph.name.value_or(name_of_document(path));
-  if (read.origin) show_summary(summarise(*read.origin, graph, gpu.device(), name));
+  if (read.origin && !quiet) show_summary(summarise(*read.origin, graph, gpu.device(), name));
   // The on-chip memory of the GPU that is measured.
   MeasurementReport report{.measurement = {}};
-  report.analysis = analyze_graph(std::move(graph), name, gpu.device(), command.plan);
+  report.analysis =
+      analyze_graph(std::move(graph), name, with_constants(gpu.device()), command.plan);
   const GraphAnalysis& analysis = *report.analysis->graph;
   TrafficCounter counter(analysis.graph, analysis.device);
   std::optional<std::string> sources = command.sources;
   if (sources && command.documents.size() != 1) *sources += "/" + name;
   if (sources) std::filesystem::create_directories(*sources);
-  report.measurement = measure_graph(gpu, counter, named_plan(analysis, PlanKind::kUnfused),
-                                     named_plan(analysis, report.analysis->plan), command.options,
-                                     sources, progress);
+  report.measurement = measure_graph(gpu, counter, named_plan(analysis.plan(PlanKind::kUnfused)),
+                                     named_plan(analysis.plan(report.analysis->plan)),
+                                     command.options, sources, progress);
   report.measurement.name = name;
   return report;
 }
 
-MeasurementReport measure(GpuBackend& gpu, const MeasureCommand& command, const std::string& path,
-                          const Progress& progress) {
+}  // namespace
+
+MeasurementReport measure_document(GpuBackend& gpu, const MeasureCommand& command,
+                                   const std::string& path, const Progress& progress, bool quiet) {
   std::vector<SizedOperation> operations;
   const Document read = read_document(open_document(path), command.dims, &operations);
   if (std::holds_alternative<WrittenGraph>(read.list)) {
-    return measure_ops(gpu, command, path, read, progress);
+    return measure_ops(gpu, command, path, read, progress, quiet);
   }
   check_size(read.name, operations.size());
   return measure_sizes(gpu, command, path, std::get<SizeChain>(read.list), operations, read.name,
                        progress);
 }
 
+void check_plan_to_measure(std::optional<PlanKind> plan) {
+  if (!plan || row_of(*plan).not_measured.empty()) return;
+  throw Error(Fault::kBadInput,
+              fmt::format("--plan {}: {}", name_of(*plan), row_of(*plan).not_measured));
+}
+
+void judge(const Measurement& measurement) {
+  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
+    if (!plan->verified || plan->verified->ok) continue;
+    throw Error(Fault::kCheckFailed,
+                fmt::format("{}: the results of {} are wrong: relative error {:.3g}, "
+                            "tolerance {:.3g}: {}",
+                            measurement.name, plan->key, plan->verified->max_rel_err,
+                            plan->verified->tolerance, plan->verified->worst));
+  }
+}
+
+namespace {
+
 // Reports errors that can be found before a GPU is opened.
 void refuse_early(const MeasureCommand& command) {
   for (const std::string& path : command.outputs) measurement_format_for_file(path);
   refuse_overwriting_inputs(command.outputs, command.documents);
-  if (command.plan && !row_of(*command.plan).not_measured.empty()) {
-    throw Error(Fault::kBadInput, fmt::format("--plan {}: {}", name_of(*command.plan),
-                                              row_of(*command.plan).not_measured));
-  }
+  check_plan_to_measure(command.plan);
   for (const std::string& path : command.documents) {
     if (path == "-") continue;
     std::vector<SizedOperation> operations;
@@ -157,7 +145,7 @@ void refuse_early(const MeasureCommand& command) {
 std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
   const GpuModule& module = load_gpu_module();
   note_interrupts();
-  const ProgressLine line;
+  ProgressLine line;
   line.show("opening the GPU");
   const std::unique_ptr<GpuBackend> gpu =
       module.open({.device_index = command.device_index, .counters = command.options.counters});
@@ -174,7 +162,7 @@ std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
       line.show(documents.size() > 1 ? path + ": " + text : text);
     };
     try {
-      reports.push_back(measure(*gpu, command, path, progress));
+      reports.push_back(measure_document(*gpu, command, path, progress));
     } catch (const Error& error) {
       if (error.fault() == Fault::kInterrupted && !reports.empty()) break;
       if (!suite || error.fault() != Fault::kBadInput) throw;
@@ -183,22 +171,6 @@ std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
     if (!reports.empty() && reports.back().measurement.interrupted) break;
   }
   return reports;
-}
-
-// Throws Error if a measurement was interrupted or its results are wrong.
-void judge(std::span<const MeasurementReport> reports) {
-  for (const MeasurementReport& report : reports) {
-    const Measurement& measurement = report.measurement;
-    for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
-      if (!plan->verified || plan->verified->ok) continue;
-      throw Error(Fault::kCheckFailed,
-                  fmt::format("{}: the results of {} are wrong: relative error {:.3g}, "
-                              "tolerance {:.3g}: {}",
-                              measurement.name, plan->key, plan->verified->max_rel_err,
-                              plan->verified->tolerance, plan->verified->worst));
-    }
-  }
-  if (interrupted()) throw Error(Fault::kInterrupted, "interrupted");
 }
 
 }  // namespace
@@ -223,7 +195,8 @@ void run(const MeasureCommand& command) {
   Output output = Output::standard();
   format.write_measurement(reports, style_of_standard_output(), output);
   output.finish();
-  judge(reports);
+  for (const MeasurementReport& report : reports) judge(report.measurement);
+  stop_if_interrupted();
 }
 
 }  // namespace fusecalc

@@ -64,7 +64,7 @@ void refuse_overwriting_inputs(std::span<const std::string> outputs,
     for (const std::string& input : inputs) {
       if (!is_folder(input) || !is_inside(output, input)) continue;
       throw Error(Fault::kBadInput,
-                  fmt::format("-o {}: the command reads the results in {}, and would read this one "
+                  fmt::format("-o {}: the command reads the files in {}, and would read this one "
                               "with them; write to another folder",
                               printable(output), printable(input)));
     }

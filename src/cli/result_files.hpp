@@ -13,4 +13,8 @@ bool is_result_file(const std::filesystem::path& path);
 // Error if a folder cannot be read, or if one of the files is a pipe or a device.
 std::vector<std::filesystem::path> result_files(const std::string& folder);
 
+// The op lists and models of a folder (.json, .pt2, .onnx), in the same way; throws Error if there
+// is none.
+std::vector<std::filesystem::path> op_list_files(const std::string& folder);
+
 }  // namespace fusecalc

@@ -14,7 +14,8 @@ namespace fusecalc {
 void run(const SpecsOptions& options) {
   Output output = Output::standard();
   if (!options.name.empty()) {
-    output.write(embedded_op_list(options.name));
+    output.write(
+        embedded_op_list(std::string_view(options.name).substr(options.name.starts_with('@'))));
     output.finish();
     return;
   }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "codegen/attention_writer.hpp"
-#include "codegen/ceil_div.hpp"
 #include "codegen/kernel_facts.hpp"
+#include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
 #include "plan/capability.hpp"
 

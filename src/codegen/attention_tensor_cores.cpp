@@ -6,25 +6,37 @@
 #include <array>
 
 #include "codegen/attention_writer.hpp"
-#include "codegen/ceil_div.hpp"
 #include "codegen/kernel_facts.hpp"
+#include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {
 
-// Nothing if views or broadcasts leave no contiguous rows at a constant stride.
+// Nothing if views or broadcasts leave no contiguous rows at a constant stride. Heads that a view
+// repeats, each for some of the queries' heads, count once.
 std::optional<OperandStrides> AttentionWriter::strides_of_operand(const Matrices& operand) const {
   const TensorId tensor = operand.tensor;
   const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
   const auto along = distance(graph_, tensor, operand.columns, operand.order.depth);
-  if (!row || !along || (operand.columns > 1 && *along != 1)) return std::nullopt;
-  OperandStrides strides{.tensor = graph_.tensors[tensor].value, .row = *row};
+  const auto offset = offset_of(graph_, tensor);
+  if (!row || !along || !offset || (operand.columns > 1 && *along != 1)) return std::nullopt;
+  if (operand.lines > 1 && *row == 0) return std::nullopt;
+  OperandStrides strides{.tensor = graph_.tensors[tensor].value, .offset = *offset, .row = *row};
   std::uint64_t extent = 1;  // of the axes before it that are one
   for (std::size_t i = 0; i < operand.batch.size(); ++i) {
-    const auto apart = distance(graph_, tensor, operand.batch[i], operand.order.batch[i]);
-    if (!apart) return std::nullopt;
+    auto apart = distance(graph_, tensor, operand.batch[i], operand.order.batch[i]);
     if (i + 1 == operand.batch.size()) {
+      strides.heads = operand.batch[i];
+      const auto heads = digits_of(graph_, tensor, operand.batch[i], operand.order.batch[i]);
+      const bool repeats = heads && heads->size() == 2 && heads->back().stride == 0;
+      if (repeats) {
+        strides.heads = heads->front().extent;
+        apart = heads->front().stride;
+      }
+      if (!apart) return std::nullopt;
       strides.head = *apart;
+    } else if (!apart) {
+      return std::nullopt;
     } else if (operand.batch[i] > 1) {
       if (extent > 1 && strides.batch != *apart * operand.batch[i]) return std::nullopt;
       strides.batch = *apart;
@@ -41,7 +53,12 @@ bool AttentionWriter::find_strides() {
     if (!strides) return false;
     *to[i] = *strides;
   }
-  return true;
+  return q_.heads == parts_.heads && k_.heads == v_.heads;
+}
+
+std::string AttentionWriter::pointer_of(const OperandStrides& strides) {
+  const std::string memory = code_.parameters().input(strides.tensor);
+  return strides.offset == 0 ? memory : fmt::format("{} + {}", memory, strides.offset);
 }
 
 bool AttentionWriter::fits_copy_engine() const {
@@ -58,6 +75,7 @@ MappedTensor AttentionWriter::map_of(const OperandStrides& strides, const Matric
   const auto bytes = [](std::uint64_t apart) { return apart > 0 ? apart * 2 : 16; };
   return {.storage = graph_.storage_of(strides.tensor),
           .dtype = graph_.tensors[strides.tensor].type.dtype,
+          .offset = strides.offset * 2,
           .extents = {operand.columns, operand.lines, heads, parts_.batches},
           .strides = {bytes(strides.row), bytes(strides.head), bytes(strides.batch)},
           .box = {64, box, 1, 1}};
@@ -105,10 +123,9 @@ void AttentionWriter::write_sm80() {
       facts.asserted_of("Attention") +
       fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
                   q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
-  result_.source.text +=
-      entry("__launch_bounds__(Attention::kThreads)", "",
-            fmt::format("{}, {}, {}, kShape, kStrides", code_.parameters().input(q_.tensor),
-                        code_.parameters().input(k_.tensor), code_.parameters().input(v_.tensor)));
+  result_.source.text += entry(
+      "__launch_bounds__(Attention::kThreads)", "",
+      fmt::format("{}, {}, {}, kShape, kStrides", pointer_of(q_), pointer_of(k_), pointer_of(v_)));
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention with mma, {} queries per block", rows);
@@ -118,7 +135,7 @@ bool AttentionWriter::fits_tensor_cores() {
   if (parts_.apart || !find_strides()) return false;
   const DType type = graph_.tensors[q_.tensor].type.dtype;
   for (const OperandStrides& strides : {q_, k_, v_}) {
-    const bool aligned = (strides.row | strides.head | strides.batch) % 8 == 0;
+    const bool aligned = (strides.offset | strides.row | strides.head | strides.batch) % 8 == 0;
     if (!aligned || graph_.tensors[strides.tensor].type.dtype != type) return false;
   }
   // Shorter lines are padded with zeros.
@@ -131,7 +148,9 @@ bool AttentionWriter::fits_tensor_cores() {
   const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks;
   const bool types =
       (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
-  return blocks && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
+  const bool fits = blocks && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
+  if (fits) parts_.key_heads = k_.heads;
+  return fits;
 }
 
 void AttentionWriter::write_tensor_cores() {

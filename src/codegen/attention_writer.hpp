@@ -15,6 +15,8 @@ namespace fusecalc {
 // An operand in memory: distances, in elements, between its rows, heads and batches.
 struct OperandStrides {
   TensorId tensor = kNone;
+  std::uint64_t heads = 1;   // that are not repeated by a view
+  std::uint64_t offset = 0;  // of the first element
   std::uint64_t row = 0;
   std::uint64_t head = 0;
   std::uint64_t batch = 0;
@@ -41,6 +43,7 @@ class AttentionWriter {
   // attention_tensor_cores.cpp:
   std::optional<OperandStrides> strides_of_operand(const Matrices& operand) const;
   bool find_strides();
+  std::string pointer_of(const OperandStrides& strides);
   // Whether a building block for tensor cores takes the operands.
   bool fits_tensor_cores();
   bool fits_copy_engine() const;

@@ -8,18 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "codegen/ceil_div.hpp"
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
 #include "codegen/library.hpp"
 #include "codegen/schedule.hpp"
-#include "codegen/split_k.hpp"
+#include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
 std::uint64_t alignment_of(const MatrixOperand& operand) {
-  const std::uint64_t bits = operand.line | operand.inner | operand.outer | operand.jump | 8;
+  const std::uint64_t bits =
+      operand.offset | operand.line | operand.inner | operand.outer | operand.jump | 8;
   return bits & (~bits + 1);
 }
 
@@ -91,6 +92,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   if (operand.piece != 0) {
     return {.storage = graph_.storage_of(operand.tensor),
             .dtype = operand_type(),
+            .offset = operand.offset * size,
             .extents = {operand.piece, lines, product_.k / operand.piece,
                         extent(operand.outer, product_.outer)},
             .strides = {bytes(operand.line), bytes(operand.jump), bytes(operand.outer)},
@@ -98,6 +100,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
   }
   return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
+          .offset = operand.offset * size,
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
                       extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
           .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
@@ -112,7 +115,10 @@ std::string ContractionWriter::strides() const {
 
 // The operand's pointer, or that of its copy.
 std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
-  if (operand.tensor != kNone) return code_.parameters().input(operand.tensor);
+  if (operand.tensor != kNone) {
+    const std::string memory = code_.parameters().input(operand.tensor);
+    return operand.offset == 0 ? memory : fmt::format("{} + {}", memory, operand.offset);
+  }
   return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
                      result_.packed_at);
 }

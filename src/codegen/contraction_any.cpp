@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "codegen/ceil_div.hpp"
 #include "codegen/contraction_writer.hpp"
+#include "core/ceil_div.hpp"
 
 namespace fusecalc {
 

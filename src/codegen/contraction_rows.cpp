@@ -3,46 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "codegen/contraction_writer.hpp"
-#include "codegen/split_k.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
-namespace {
-
-constexpr std::uint64_t kMostBlocks = 4;
-
-struct Tiling {
-  std::uint64_t tile_n = 0;
-  std::uint64_t cluster = 0;
-
-  std::uint64_t columns() const { return tile_n * cluster; }
-};
-
-// Those that hold a row, the one that wastes least of what it holds first. A tile of 256 columns
-// leaves its threads few registers beside the sums: it is for rows that no other holds.
-std::vector<Tiling> tilings_of(std::uint64_t columns) {
-  std::vector<Tiling> tilings;
-  for (const std::uint64_t tile_n : {192U, 128U}) {
-    const Tiling tiling{tile_n, ceil_div(columns, tile_n)};
-    // A wider tile of no fewer blocks holds nothing more.
-    if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
-    if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
-  }
-  std::ranges::stable_sort(tilings, {}, &Tiling::columns);
-  constexpr std::uint64_t kWidest = 256;
-  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
-    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
-  }
-  return tilings;
-}
-
-}  // namespace
-
 bool ContractionWriter::fits_row_clusters() const {
-  return fits_tensor_cores() && fits_copy_engine(product_) && !tilings_of(product_.n).empty();
+  return fits_tensor_cores() && fits_copy_engine(product_) && !row_tilings(product_.n).empty();
 }
 
 void ContractionWriter::write_rows() {
@@ -58,7 +26,7 @@ void ContractionWriter::write_rows() {
 void ContractionWriter::tile_rows() {
   const GeneratedKernel untiled = std::move(result_);
   std::vector<GeneratedKernel> kernels;
-  for (const Tiling& tiling : tilings_of(product_.n)) {
+  for (const RowTiling& tiling : row_tilings(product_.n)) {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
     kernel.maps = {map_of(product_.a, product_.m, kTileRows),
                    map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};

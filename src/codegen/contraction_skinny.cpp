@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
-#include "codegen/split_k.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -16,9 +16,10 @@ void ContractionWriter::write_vector() {
   epilogue_.write(product_, 1);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  const std::uint64_t align =
-      std::min(alignment_of(product_.a),
-               alignment_of({.inner = product_.b.inner, .outer = product_.b.outer}));
+  const std::uint64_t align = std::min(
+      alignment_of(product_.a),
+      alignment_of(
+          {.offset = product_.b.offset, .inner = product_.b.inner, .outer = product_.b.outer}));
   const std::uint64_t pack = std::min(align, 16 / bytes_of(operand_type(), 1));
   const std::uint64_t rows = product_.m * product_.batches();
   VectorSplit shares = vector_split(rows, product_.k / pack, std::max(1U, device_.multiprocessors));
@@ -68,7 +69,7 @@ void ContractionWriter::write_skinny() {
 void ContractionWriter::write_skinny_sm90() {
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const auto [tile_n, split] = skinny_split(product_, multiprocessors);
+  const auto [tile_n, split] = skinny_split(product_.shape(), multiprocessors);
   const std::uint64_t tiles = ceil_div(product_.n, tile_n);
   pointer_of(product_.a);
   pointer_of(product_.b);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
-#include "codegen/split_k.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -38,8 +38,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width =
-      width_of_tiles(product_, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
+  const TileWidth& width = width_of_tiles(product_.shape(), cluster,
+                                          std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
@@ -62,7 +62,7 @@ void ContractionWriter::write_sm90() {
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_.text() +
-      shape(group_of(product_, kTileRows * cluster, 2)) +
+      shape(group_of(product_.shape(), kTileRows * cluster, 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
                                cluster, product_.a.across,
                                product_.b.across ? "LinesOfB::kAcross"
@@ -89,7 +89,7 @@ void ContractionWriter::write_sm80() {
       .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
   result_.source.text +=
       blocks({"mma", "contract_sm80"}) + epilogue_.text() +
-      shape(group_of(product_, kTile, bytes_of(type, 1))) +
+      shape(group_of(product_.shape(), kTile, bytes_of(type, 1))) +
       strided_entry(
           fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
                       type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),

@@ -10,6 +10,7 @@
 #include "codegen/memory_access.hpp"
 #include "codegen/movement.hpp"
 #include "codegen/row_results.hpp"
+#include "codegen/windows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -78,7 +79,9 @@ Value reduced_element(const Scope& scope, OpId id, std::size_t k, const Index& a
     return evaluate(scope, expression);
   }
   expression.inputs = operand_elements(scope, op, at);
-  if (single) expression.accumulator = define_accumulator(scope, id, expression.inputs[0]);
+  if (single) {
+    expression.accumulator = define_accumulator(scope, id, accumulator_input(scope, id, at));
+  }
   return evaluate(scope, expression);
 }
 
@@ -98,33 +101,46 @@ Value new_element(const Scope& scope, TensorId tensor, const Index& at) {
   return result;
 }
 
+Value element_of_value(const Scope& scope, TensorId value, const Index& at) {
+  const std::pair key(value, at.name);
+  const auto known = scope.block.values.find(key);
+  if (known != scope.block.values.end()) return known->second;
+  const bool just_made = scope.loop.matrix && value == scope.loop.matrix->made;
+  if (!just_made && scope.view().makes(value) && scope.view().is_row_result(value)) {
+    return row_result(scope, value);
+  }
+  return scope.block.values.emplace(key, new_element(scope, value, at)).first->second;
+}
+
 }  // namespace
 
 Value element(const Scope& scope, TensorId tensor, const Index& at) {
-  Index index = at;
-  while (scope.tensor(tensor).view_of != kNone) {
-    const Tensor& view = scope.tensor(tensor);
-    tensor = view.view_of;
-    if (!view.view_perm.empty()) {
-      index =
-          mapped(scope, index, permutation_map(scope.tensor(tensor).type.shape, view.view_perm));
-    }
-  }
-  const std::pair key(tensor, index.name);
+  const Tensor& shown = scope.tensor(tensor);
+  if (shown.window == shown.value) return element_of_value(scope, shown.value, at);
+  const std::pair key(shown.window, at.name);
   const auto known = scope.block.values.find(key);
   if (known != scope.block.values.end()) return known->second;
-  const bool just_made = scope.loop.matrix && tensor == scope.loop.matrix->made;
-  if (!just_made && scope.view().makes(tensor) && scope.view().is_row_result(tensor)) {
-    return row_result(scope, tensor);
+  const HeldValue* const held = scope.loop.held_at(shown.window, at);
+  Value result;
+  if (held != nullptr && held->ready) {
+    result = load_held(scope, *held);
+  } else {
+    Index index = at;
+    for (const StridedMap& map : shown.maps) index = mapped(scope, index, map);
+    result = element_of_value(scope, shown.value, index);
+    if (held != nullptr) hold(scope, *held, result);
   }
-  return scope.block.values.emplace(key, new_element(scope, tensor, index)).first->second;
+  return scope.block.values.emplace(key, result).first->second;
 }
 
 Value computed_element(const Scope& scope, OpId id, std::size_t k, const Index& at) {
   const Op& op = scope.op(id);
   switch (op.op_class) {
     case OpClass::kPointwise: return pointwise(scope, id, k, operand_elements(scope, op, at), at);
-    case OpClass::kMovement: return moved_element(scope, id, at);
+    case OpClass::kMovement:
+      if (op.row->access == Access::kWindow) return windowed_element(scope, id, k, at);
+      if (op.row->family == OpFamily::kLossBackward) return loss_gradient(scope, id, at);
+      return moved_element(scope, id, at);
     case OpClass::kReduce:
     case OpClass::kNormalise: return reduced_element(scope, id, k, at);
     default: cannot_generate(op, fmt::format("{} ops have no code yet", name_of(op.op_class)));

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 
-#include "codegen/ceil_div.hpp"
 #include "codegen/elements.hpp"
 #include "codegen/memory_access.hpp"
 #include "codegen/row_results.hpp"
+#include "core/ceil_div.hpp"
+#include "plan/whole_rows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -52,12 +53,10 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
 
 // Finds the one reduction behind the contraction; each block reduces a part of it.
 void Epilogue::find_reduction() {
-  const std::uint64_t space = graph_.tensors[kernel_.op(contraction_).outputs[0]].elements;
+  holds_rows_ = holds_rows_of(graph_, kernel_.ops(), kernel_.phases(), contraction_);
   for (const OpId id : kernel_.ops()) {
-    const Op& op = kernel_.op(id);
-    const bool full = op.op_class == OpClass::kNormalise && op.row->family != OpFamily::kLoss;
-    if (full || (kernel_.runs_in(id) > 0 && op.work == space)) holds_rows_ = true;
     if (!kernel_.takes_rows(id)) continue;
+    const Op& op = kernel_.op(id);
     if (reduction_ != kNone) cannot_generate(op, "a second reduction of a contraction's result");
     reduction_ = id;
   }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "codegen/ceil_div.hpp"
 #include "codegen/epilogue.hpp"
 #include "codegen/kernel_facts.hpp"
 #include "codegen/text.hpp"
+#include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
 
 namespace fusecalc {

@@ -32,7 +32,13 @@ ComputeType pointwise_type(const Op& op, const std::vector<Value>& inputs, Compu
     computed = std::max(computed, number ? type_of_number(*number) : inputs[i].type);
   }
   const bool converts = op.row->family == OpFamily::kCast || op.row->type_rule == TypeRule::kBits;
-  if (is_float(result) && !converts) computed = std::max(computed, result);
+  const bool made = op.row->family == OpFamily::kIota || op.row->family == OpFamily::kFull;
+  if (made) {
+    for (const double number : {op.attributes->first, op.attributes->delta, op.attributes->value}) {
+      computed = std::max(computed, type_of_number(number));
+    }
+  }
+  if ((is_float(result) && !converts) || made) computed = std::max(computed, result);
   return computed;
 }
 
@@ -54,6 +60,7 @@ class Words {
   std::string of_normalisation(std::string_view word) const;
   std::string function(std::string_view word) const;
   std::string attribute(std::string_view word) const;
+  std::string coordinate(bool row) const;
 
   const Scope& scope_;
   const Expression& expression_;
@@ -99,6 +106,9 @@ std::string Words::function(std::string_view word) const {
   if (word == "$quick_gelu") {
     return attributes_.approximate == GeluKind::kTanh ? "quick_gelu_tanh" : "quick_gelu";
   }
+  if (word == "$gelu_slope") {
+    return attributes_.approximate == GeluKind::kTanh ? "gelu_slope_tanh" : "gelu_slope_exact";
+  }
   if (word != "$gelu") return {};
   if (attributes_.approximate == GeluKind::kExact) return "gelu_exact";
   return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
@@ -109,8 +119,28 @@ std::string Words::attribute(std::string_view word) const {
   if (word == "$alpha") return literal(attributes_.alpha, computed);
   if (word == "$beta") return literal(attributes_.beta, computed);
   if (word == "$threshold") return literal(attributes_.threshold, computed);
+  if (word == "$scale") return literal(attributes_.scale.value_or(1), computed);
   if (word == "$negative_slope") return literal(attributes_.negative_slope, computed);
+  if (word == "$first") return literal(attributes_.first, computed);
+  if (word == "$delta") return literal(attributes_.delta, computed);
+  if (word == "$value") return literal(attributes_.value, computed);
+  if (word == "$diagonal") {
+    return literal(static_cast<double>(attributes_.diagonal), ComputeType::kI64);
+  }
+  if (word == "$unbias") {
+    const auto count = static_cast<double>(op_.rows.row_length());
+    return literal(count / std::max(0.0, count - attributes_.correction), computed);
+  }
   return {};
+}
+
+// The element's row or column in its matrix, the last two axes.
+std::string Words::coordinate(bool row) const {
+  const Shape& shape = scope_.tensor(op_.outputs[0]).type.shape;
+  const std::uint64_t columns = shape.back();
+  if (!row) return fmt::format("(i64)({} % {})", expression_.at.lane(), columns);
+  return fmt::format("(i64)({} / {} % {})", expression_.at.lane(), columns,
+                     shape[shape.size() - 2]);
 }
 
 std::string Words::operator()(std::string_view word) const {
@@ -124,9 +154,11 @@ std::string Words::operator()(std::string_view word) const {
   if (word == "$one") return literal(1, computed);
   if (word == "$min") return input(1, attributes_.min.value_or(-infinity));
   if (word == "$max") return input(2, attributes_.max.value_or(infinity));
+  if (word == "$count" && !expression_.count.empty()) return expression_.count;
   if (word == "$count") return literal(static_cast<double>(op_.rows.row_length()), computed);
   if (word == "$seed") return fmt::format("{}ull", dropout_seed(op_));
   if (word == "$index") return expression_.at.lane();
+  if (word == "$row" || word == "$column") return coordinate(word == "$row");
   if (word == "$limit") return fmt::format("{}u", dropout_threshold(op_));
   if (word == "$kept") return literal(1 / (1 - attributes_.p), computed);
   if (std::string found = of_normalisation(word); !found.empty()) return found;
@@ -149,7 +181,8 @@ Value evaluate(const Scope& scope, const Expression& expression) {
   const std::string text = substitute(
       quick && !expression.quick.empty() ? expression.quick : expression.device,
       [&](std::string_view found) {
-        if (found == "$index" && expression.at.pattern != LanePattern::kUniform) uniform = false;
+        const bool placed = found == "$index" || found == "$row" || found == "$column";
+        if (placed && expression.at.pattern != LanePattern::kUniform) uniform = false;
         if ((found == "s" || found == "$mean" || found == "$rstd") && accumulator_per_lane) {
           uniform = false;
         }

@@ -21,6 +21,8 @@ struct Expression {
   ComputeType result = ComputeType::kF32;
   // The accumulator that `s` names; empty: the op's, for the row that the loop is at.
   std::string accumulator{};
+  // How many elements a mean is of, where that is not the length of the op's rows.
+  std::string count{};
 };
 
 Value evaluate(const Scope& scope, const Expression& expression);

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "codegen/elements.hpp"
+#include "codegen/indices.hpp"
 #include "codegen/memory_access.hpp"
 #include "codegen/movement.hpp"
 #include "codegen/schedule.hpp"
@@ -14,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "plan/legality.hpp"
+#include "plan/reordering.hpp"
 
 namespace fusecalc {
 
@@ -23,7 +25,7 @@ std::string preamble(const OpGraph& graph, std::uint64_t space) {
   // Leaves room for the last block's threads beyond the end.
   constexpr std::uint64_t kMostIn32Bits = std::uint64_t{1} << 31U;
   std::string text;
-  for (const std::string_view part : {"elements", "arithmetic", "rows"}) {
+  for (const std::string_view part : {"elements", "arithmetic", "rows", "combine"}) {
     text += embedded_kernel(part);
     text += '\n';
   }
@@ -90,6 +92,22 @@ std::string element_function(KernelCode& code, std::string_view signature, Tenso
       name_of(type), signature, block.text("    "), value.text);
 }
 
+namespace {
+
+// Where scatters put a value, and what all others store.
+void store_update(const Scope& scope, TensorId tensor, const Index& at, const Value& value,
+                  std::string_view guard) {
+  const Op& op = scope.op(scope.tensor(tensor).producer);
+  const Combine how = op.attributes->combine;
+  if (how == Combine::kReplace) {
+    store(scope, tensor, at, value, guard);
+  } else {
+    combine(scope, tensor, at, value, how, guard);
+  }
+}
+
+}  // namespace
+
 void store_small(const Scope& scope, TensorId tensor, const std::string& e) {
   const OpId producer = scope.tensor(tensor).producer;
   const Op& op = scope.op(producer);
@@ -100,11 +118,23 @@ void store_small(const Scope& scope, TensorId tensor, const std::string& e) {
                                       LanePattern::kScattered, false);
   if (scatters) {
     const Value value = element(scope, op.operands[2].tensor, at);
-    store(scope, tensor, scatter_target(scope, producer, at), value, guard);
+    store_update(scope, tensor, scatter_target(scope, producer, at), value, guard);
   } else {
     store(scope, tensor, at, element(scope, tensor, at), guard);
   }
 }
+
+namespace {
+
+// A loop over a matrix visits the elements that the kernel has just made in their own order, and
+// stores them in another.
+std::optional<StridedMap> reordering_in_matrix(const Scope& scope, const Op& op) {
+  const bool made_here = scope.loop.matrix && op.op_class == OpClass::kMovement &&
+                         scope.view().makes(op.operands[0].tensor);
+  return made_here ? reordering_of(scope.view().graph(), op) : std::nullopt;
+}
+
+}  // namespace
 
 void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::string_view guard) {
   struct Store {
@@ -120,11 +150,16 @@ void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::s
     if (op.row->access == Access::kScatter) {
       stores.push_back(
           {tensor, scatter_target(scope, producer, e), element(scope, op.operands[2].tensor, e)});
+    } else if (const auto reordering = reordering_in_matrix(scope, op)) {
+      const TensorId value = scope.tensor(op.operands[0].tensor).value;
+      stores.push_back({tensor, mapped(scope, e, inverse(*reordering)), element(scope, value, e)});
     } else {
       stores.push_back({tensor, e, element(scope, tensor, e)});
     }
   }
-  for (const Store& each : stores) store(scope, each.tensor, each.at, each.value, guard);
+  for (const Store& each : stores) {
+    store_update(scope, each.tensor, each.at, each.value, guard);
+  }
 }
 
 namespace {
@@ -138,7 +173,15 @@ std::string more_reads(const KernelView& kernel) {
       return "rows that several indices name are fetched again once the L2 has evicted them, and "
              "partial rows are fetched in whole sectors";
     }
+    if (access == Access::kWindow) {
+      return "elements of overlapping windows are fetched again once the L2 has evicted them";
+    }
     space = std::max(space, kernel.op(id).work);
+    for (const Outline::Input& input : kernel.graph().outline.inputs_of(id)) {
+      if (input.shown < input.elements && !kernel.makes(input.tensor)) {
+        return "what a view leaves out is fetched where it shares a sector with what it shows";
+      }
+    }
   }
   for (const Phases::Use& use : kernel.phases().reads) {
     constexpr std::uint64_t kTelling = 4096;
@@ -165,7 +208,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
     return generate_contraction(view, contractions[0], device);
   }
   if (!contractions.empty()) return generate_attention(view, contractions, device);
-  GeneratedKernel result = phases.rows.empty()
+  const bool alone = graph.ops[kernel.front()].op_class == OpClass::kOpaque;
+  GeneratedKernel result = alone ? generate_whole_rows(view)
+                           : phases.rows.empty()
                                ? generate_map(view)
                                : generate_rows(view, counter.rows_fit(phases), device);
   if (result.blocks > 0x7fffffffU) refuse(graph, {Obstacle::kTooLarge, kernel.front()});

@@ -25,6 +25,7 @@ struct KernelSource {
 struct MappedTensor {
   TensorId storage = kNone;  // none: GeneratedKernel::packed_at
   DType dtype = DType::kBf16;
+  std::uint64_t offset = 0;  // bytes from the memory's beginning
   std::array<std::uint64_t, 4> extents{};
   std::array<std::uint64_t, 3> strides{};  // bytes
   std::array<std::uint32_t, 4> box{};
@@ -37,6 +38,10 @@ struct LibraryProduct {
   TensorId b = kNone;
   TensorId result = kNone;
   TensorId bias = kNone;
+  // Where they begin in that memory, in elements: a view may begin anywhere.
+  std::uint64_t a_offset = 0;
+  std::uint64_t b_offset = 0;
+  std::uint64_t bias_offset = 0;
 };
 
 // An entry that runs right after the one before it, with the same pointers.

@@ -4,20 +4,6 @@
 
 namespace fusecalc {
 
-void IndexTransform::append(std::uint64_t extent, std::uint64_t stride) {
-  if (extent == 1) return;
-  if (!axes.empty() && axes.back().stride == stride * extent) {
-    axes.back().extent *= extent;
-    axes.back().stride = stride;
-    return;
-  }
-  axes.push_back({extent, stride});
-}
-
-bool IndexTransform::identity() const {
-  return offset == 0 && (axes.empty() || (axes.size() == 1 && axes[0].stride == 1));
-}
-
 LanePattern IndexTransform::pattern(unsigned width) const {
   if (axes.empty()) return LanePattern::kUniform;
   const Axis& inner = axes.back();
@@ -48,29 +34,6 @@ std::string IndexTransform::text(std::string_view index) const {
   if (offset > 0)
     return sum.empty() ? fmt::format("{}", offset) : fmt::format("{} + {}", sum, offset);
   return sum.empty() ? "0" : sum;
-}
-
-IndexTransform broadcast_map(const Shape& from, const Shape& to) {
-  const std::vector<std::uint64_t> strides = strides_of(from);
-  const std::size_t added = to.size() - from.size();
-  IndexTransform map;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool repeated = i < added || (from[i - added] == 1 && to[i] != 1);
-    map.append(to[i], repeated ? 0 : strides[i - added]);
-  }
-  return map;
-}
-
-IndexTransform permutation_map(const Shape& original, const std::vector<std::int64_t>& perm) {
-  const std::vector<std::uint64_t> strides = strides_of(original);
-  const auto rank = static_cast<std::int64_t>(original.size());
-  IndexTransform map;
-  for (std::int64_t i = 0; i < rank; ++i) {
-    const std::int64_t axis = perm.empty() ? rank - 1 - i : perm[static_cast<std::size_t>(i)];
-    const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-    map.append(original[at], strides[at]);
-  }
-  return map;
 }
 
 }  // namespace fusecalc

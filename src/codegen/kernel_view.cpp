@@ -29,7 +29,7 @@ std::size_t KernelView::place_of(OpId id) const {
 bool KernelView::contains(OpId id) const { return std::ranges::binary_search(kernel_, id); }
 
 bool KernelView::makes(TensorId id) const {
-  const OpId producer = tensor(id).producer;
+  const OpId producer = tensor(tensor(id).value).producer;
   return producer != kNone && contains(producer);
 }
 

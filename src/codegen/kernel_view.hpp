@@ -24,7 +24,7 @@ class KernelView {
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
 
   bool contains(OpId id) const;
-  // Whether an op of the kernel makes the tensor.
+  // Whether an op of the kernel makes the tensor, or what it is a view of.
   bool makes(TensorId id) const;
   // Whether anything outside of the kernel needs this result of one of its ops.
   bool needed_outside(TensorId output) const { return needed_outside_.contains(output); }

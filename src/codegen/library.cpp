@@ -88,13 +88,7 @@ class LibraryMatch {
 
 // Read in its own order.
 bool LibraryMatch::is_result(const Operand& operand) const {
-  TensorId tensor = operand.tensor;
-  if (tensor == kNone) return false;
-  while (graph_.tensors[tensor].view_of != kNone) {
-    if (!graph_.tensors[tensor].view_perm.empty()) return false;
-    tensor = graph_.tensors[tensor].view_of;
-  }
-  return tensor == result_;
+  return operand.tensor != kNone && graph_.tensors[operand.tensor].window == result_;
 }
 
 bool LibraryMatch::follow(const Op& contraction) {
@@ -144,7 +138,7 @@ bool LibraryMatch::take_bias(const Op& op) {
 // As the library reads it: neighbours, of the outcome's type.
 bool LibraryMatch::bias_fits() const {
   if (bias_ == kNone) return true;
-  return graph_.tensors[bias_].type.dtype == outcome_ &&
+  return graph_.tensors[bias_].type.dtype == outcome_ && offset_of(graph_, bias_) &&
          distance(graph_, bias_, product_.n, 1) == std::uint64_t{1};
 }
 
@@ -162,9 +156,14 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
   LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),
                          .a = product.a.tensor,
                          .b = product.b.tensor,
-                         .result = match.result()};
+                         .result = match.result(),
+                         .a_offset = product.a.offset,
+                         .b_offset = product.b.offset};
   library.matmul.epilogue = match.epilogue();
-  if (match.bias() != kNone) library.bias = graph.tensors[match.bias()].value;
+  if (match.bias() != kNone) {
+    library.bias = graph.tensors[match.bias()].value;
+    library.bias_offset = *offset_of(graph, match.bias());
+  }
   // The library writes tiles while it still reads the operands of others.
   for (const TensorId read : {library.a, library.b, library.bias}) {
     if (read != kNone && graph.storage_of(read) == graph.storage_of(library.result)) {

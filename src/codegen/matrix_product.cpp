@@ -7,55 +7,6 @@
 namespace fusecalc {
 namespace {
 
-using Digits = std::vector<IndexTransform::Axis>;  // outermost first
-
-// A way of counting through a permuted tensor, as one of counting through the original.
-std::optional<Digits> through(const Digits& digits, const IndexTransform& map) {
-  Digits result;
-  for (const IndexTransform::Axis& digit : digits) {
-    Digits parts;  // innermost first
-    std::uint64_t at = digit.stride;
-    for (std::uint64_t rest = digit.extent; rest > 1;) {
-      // The map's axis that `at` counts along, and the elements below it.
-      std::uint64_t below = 1;
-      std::size_t i = map.axes.size();
-      while (i > 0 && below * map.axes[i - 1].extent <= at) below *= map.axes[--i].extent;
-      if (i == 0 || at % below != 0) return std::nullopt;
-      const IndexTransform::Axis& axis = map.axes[i - 1];
-      const std::uint64_t from = at / below;
-      if (axis.extent % from != 0) return std::nullopt;
-      const std::uint64_t part = std::min(rest, axis.extent / from);
-      if (rest % part != 0) return std::nullopt;
-      parts.push_back({part, from * axis.stride});
-      rest /= part;
-      at *= part;
-    }
-    for (; !parts.empty(); parts.pop_back()) {
-      if (!result.empty() && result.back().stride == parts.back().stride * parts.back().extent) {
-        result.back() = {result.back().extent * parts.back().extent, parts.back().stride};
-      } else {
-        result.push_back(parts.back());
-      }
-    }
-  }
-  return result;
-}
-
-// Counting along one axis of a tensor, as counting through its value's memory.
-std::optional<Digits> digits_of(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
-                                std::uint64_t stride) {
-  Digits digits = {{extent, stride}};
-  while (graph.tensors[tensor].view_of != kNone) {
-    const Tensor& view = graph.tensors[tensor];
-    tensor = view.view_of;
-    if (view.view_perm.empty()) continue;
-    auto next = through(digits, permutation_map(graph.tensors[tensor].type.shape, view.view_perm));
-    if (!next) return std::nullopt;
-    digits = *std::move(next);
-  }
-  return digits;
-}
-
 struct BatchAxis {
   std::uint64_t extent = 1;
   std::uint64_t a = 0;
@@ -84,7 +35,10 @@ std::optional<MatrixOperand> operand_of(const OpGraph& graph, const Op& op, std:
   const auto line = packed ? order.line : distance(graph, tensor, lines, order.line);
   const auto along = packed ? order.depth : distance(graph, tensor, depth, order.depth);
   if (!line || !along) return std::nullopt;
-  MatrixOperand operand{.tensor = packed ? kNone : graph.tensors[tensor].value};
+  const auto offset = packed ? std::optional(std::uint64_t{0}) : offset_of(graph, tensor);
+  // What a view repeats has no lines.
+  if (!offset || (*line == 0 && lines > 1)) return std::nullopt;
+  MatrixOperand operand{.tensor = packed ? kNone : graph.tensors[tensor].value, .offset = *offset};
   if (*along == 1 || depth == 1) {
     operand.line = lines == 1 ? depth : *line;
   } else if (*line == 1 || lines == 1) {
@@ -119,6 +73,34 @@ std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std
   return digits && digits->size() == 1 ? std::optional(digits->front().stride) : std::nullopt;
 }
 
+std::optional<std::vector<IndexTransform::Axis>> digits_of(const OpGraph& graph, TensorId tensor,
+                                                           std::uint64_t extent,
+                                                           std::uint64_t stride) {
+  std::vector<IndexTransform::Axis> digits = {{extent, stride}};
+  for (const StridedMap& map : graph.tensors[tensor].maps) {
+    IndexTransform next;
+    for (const IndexTransform::Axis& digit : digits) {
+      if (digit.stride == 0) {
+        next.append(digit.extent, 0);
+        continue;
+      }
+      const auto parts = through(digit, map);
+      if (!parts) return std::nullopt;
+      for (const IndexTransform::Axis& part : *parts) next.append(part.extent, part.stride);
+    }
+    digits = next.axes;
+  }
+  return digits;
+}
+
+std::optional<std::uint64_t> offset_of(const OpGraph& graph, TensorId tensor) {
+  const std::vector<StridedMap>& maps = graph.tensors[tensor].maps;
+  for (std::size_t i = 0; i + 1 < maps.size(); ++i) {
+    if (maps[i].offset != 0) return std::nullopt;
+  }
+  return maps.empty() ? 0 : maps.back().offset;
+}
+
 std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& op,
                                                std::uint64_t unit) {
   const TensorId tensor = op.operands[0].tensor;
@@ -128,12 +110,17 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
   const auto depth = digits_of(graph, tensor, op.matrix.depth, 1);
   const auto lines = digits_of(graph, tensor, op.matrix.rows, order.line);
   if (!depth || depth->size() != 2 || !lines || lines->size() > 2) return std::nullopt;
+  const auto offset = offset_of(graph, tensor);
+  const bool repeats =
+      depth->front().stride == 0 || lines->front().stride == 0 || lines->back().stride == 0;
+  if (!offset || repeats) return std::nullopt;
   const IndexTransform::Axis& along = depth->back();
   if (along.stride != 1 || along.extent % unit != 0) return std::nullopt;
   MatrixProduct product{.m = lines->back().extent,
                         .n = op.matrix.columns,
                         .k = op.matrix.depth,
                         .a = {.tensor = graph.tensors[tensor].value,
+                              .offset = *offset,
                               .line = lines->back().stride,
                               .piece = along.extent,
                               .jump = depth->front().stride},

@@ -6,15 +6,17 @@
 
 #include "codegen/index_map.hpp"
 #include "graph/op_graph.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
 // An operand of a product as it lies in memory; distances in elements.
 struct MatrixOperand {
-  TensorId tensor = kNone;  // the value at the end of the views; none: a copy of it in order
-  bool across = false;      // its lines run along m (or n), not along k
-  std::uint64_t line = 0;   // from one to the next
-  std::uint64_t inner = 0;  // from one matrix of the inner batch dimension to the next; 0: shared
+  TensorId tensor = kNone;   // the value at the end of the views; none: a copy of it in order
+  std::uint64_t offset = 0;  // of its first element
+  bool across = false;       // its lines run along m (or n), not along k
+  std::uint64_t line = 0;    // from one to the next
+  std::uint64_t inner = 0;   // from one matrix of the inner batch dimension to the next; 0: shared
   std::uint64_t outer = 0;
   // Where its lines are in pieces along k: elements of one, and the distance to the next.
   std::uint64_t piece = 0;
@@ -32,6 +34,7 @@ struct MatrixProduct {
   MatrixOperand b;
 
   std::uint64_t batches() const { return outer * inner; }
+  ProductShape shape() const { return {m, n, k, batches(), b.across}; }
 };
 
 // The product that a matmul or a linear is, where its operands' views leave lines of neighbours:
@@ -50,6 +53,15 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
 // what it is in the tensor's own order. Nothing where a view breaks the axis up.
 std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
                                       std::uint64_t stride);
+
+// Where its first element is in its value's memory. Nothing where views leave no single distance.
+std::optional<std::uint64_t> offset_of(const OpGraph& graph, TensorId tensor);
+
+// Counting along one axis of a tensor, as counting through its value's memory: along several axes,
+// outermost first, where views divide it.
+std::optional<std::vector<IndexTransform::Axis>> digits_of(const OpGraph& graph, TensorId tensor,
+                                                           std::uint64_t extent,
+                                                           std::uint64_t stride);
 
 // The axes of a contraction's operand in its own order, as if it lay there.
 struct OperandOrder {

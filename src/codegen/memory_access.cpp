@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "codegen/matrix_access.hpp"
 
 namespace fusecalc {
@@ -85,6 +87,17 @@ void hold(const Scope& scope, const HeldValue& held, const Value& value) {
                               block.width_text, name);
   block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
   block.after += fmt::format("hold_at({}, {});\n", place_of(held), name);
+}
+
+void combine(const Scope& scope, TensorId tensor, const Index& at, const Value& value, Combine how,
+             std::string_view guard) {
+  constexpr std::array<std::string_view, 5> kWays = {"", "Adding", "Multiplying", "Larger",
+                                                     "Smaller"};
+  const std::string memory = scope.kernel.parameters().output(tensor);
+  const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
+  scope.block.lanes += fmt::format(
+      "{}combine_at<{}>({}, {}, {});\n", condition, kWays[static_cast<std::size_t>(how)], memory,
+      at.lane(), converted(value, compute_type(scope.tensor(tensor).type.dtype)).text);
 }
 
 void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,

@@ -17,6 +17,10 @@ Value load_from(const Scope& scope, DType dtype, const std::string& address, Lan
 Value load_held(const Scope& scope, const HeldValue& held);
 // Puts the element where the value is held.
 void hold(const Scope& scope, const HeldValue& held, const Value& value);
+// Combines a value with an element of a tensor that other threads may combine theirs with, where
+// the condition `guard` holds.
+void combine(const Scope& scope, TensorId tensor, const Index& at, const Value& value, Combine how,
+             std::string_view guard = "");
 // Writes the element to memory, where the condition `guard` holds. Throws Error (unavailable) for
 // types of less than a byte.
 void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,

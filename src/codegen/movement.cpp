@@ -8,6 +8,7 @@
 #include "codegen/elements.hpp"
 #include "codegen/indices.hpp"
 #include "codegen/memory_access.hpp"
+#include "codegen/relocation.hpp"
 
 namespace fusecalc {
 namespace {
@@ -15,26 +16,6 @@ namespace {
 std::size_t axis_of(const Op& op, std::size_t rank) {
   const std::int64_t axis = op.attributes->axes ? op.attributes->axes->front() : 0;
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-// From an element of a slice to that of the whole.
-IndexTransform slice_map(const Shape& whole, const Shape& part, const Attributes& attributes) {
-  std::vector<std::uint64_t> strides = strides_of(whole);
-  IndexTransform map;
-  const std::size_t count = std::max(attributes.starts.size(), attributes.ends.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto rank = static_cast<std::int64_t>(whole.size());
-    const std::int64_t axis =
-        attributes.axes ? (*attributes.axes)[i] : static_cast<std::int64_t>(i);
-    const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-    const std::int64_t start = attributes.starts.empty() ? 0 : attributes.starts[i];
-    const auto first = static_cast<std::uint64_t>(
-        start < 0 ? start + static_cast<std::int64_t>(whole[at]) : start);
-    map.offset += first * strides[at];
-    if (!attributes.steps.empty()) strides[at] *= static_cast<std::uint64_t>(attributes.steps[i]);
-  }
-  for (std::size_t i = 0; i < part.size(); ++i) map.append(part[i], strides[i]);
-  return map;
 }
 
 // The index into a table for the element of a result whose axes are those of the table, with the
@@ -82,12 +63,8 @@ bool selects_addresses(const Scope& scope, const std::vector<Part>& parts) {
   if (scope.loop.matrix || parts.empty()) return false;
   const DType dtype = scope.tensor(parts[0].tensor).type.dtype;
   return !is_packed(dtype) && std::ranges::all_of(parts, [&](const Part& part) {
-    const Tensor* tensor = &scope.tensor(part.tensor);
-    if (tensor->type.dtype != dtype || scope.view().makes(tensor->value)) return false;
-    for (; tensor->view_of != kNone; tensor = &scope.tensor(tensor->view_of)) {
-      if (!tensor->view_perm.empty()) return false;
-    }
-    return true;
+    const Tensor& tensor = scope.tensor(part.tensor);
+    return tensor.type.dtype == dtype && !scope.view().makes(tensor.value) && tensor.maps.empty();
   });
 }
 
@@ -174,25 +151,31 @@ Value gathered_element(const Scope& scope, const Op& op, const Index& at) {
 
 Value moved_element(const Scope& scope, OpId id, const Index& at) {
   const Op& op = scope.op(id);
-  const TensorId input = op.operands[0].tensor;
-  const Shape& shape = scope.tensor(input).type.shape;
-  const Shape& result = scope.tensor(op.outputs[0]).type.shape;
   switch (op.row->access) {
     case Access::kSame:
-      return element(scope, input, mapped(scope, at, broadcast_map(shape, result)));
     case Access::kPermute:
-      return element(scope, input, mapped(scope, at, permutation_map(shape, op.attributes->perm)));
-    case Access::kSelect:
+    case Access::kSelect: {
       if (op.row->family == OpFamily::kConcat) return concatenated(scope, op, at);
-      return element(scope, input, mapped(scope, at, slice_map(shape, result, *op.attributes)));
-    case Access::kGather: return gathered_element(scope, op, at);
-    case Access::kScatter: break;
+      const TensorId input = op.operands[0].tensor;
+      if (op.row->access == Access::kSelect && op.row->family != OpFamily::kSlice) {
+        return relocated_element(scope, op, at);
+      }
+      return element(scope, input, op.source ? mapped(scope, at, *op.source) : at);
+    }
+    case Access::kGather:
+      if (op.row->family == OpFamily::kGatherElements) {
+        return element(scope, op.operands[0].tensor, named_place(scope, op, at));
+      }
+      return gathered_element(scope, op, at);
+    case Access::kScatter:
+    case Access::kWindow: break;
   }
   cannot_generate(op, "its result is read in the kernel that writes it");
 }
 
 Index scatter_target(const Scope& scope, OpId id, const Index& at) {
   const Op& op = scope.op(id);
+  if (op.row->family == OpFamily::kScatterElements) return named_place(scope, op, at);
   const TensorId table = op.operands[0].tensor;
   const std::size_t axis = axis_of(op, scope.tensor(table).type.shape.size());
   return gathered(scope, table, op.operands[1].tensor, axis, at);
@@ -210,6 +193,37 @@ Value picked_score(const Scope& scope, OpId id, const Index& at) {
   const Index base = mapped(scope, at, rows);
   return element(scope, scores,
                  looked_up(scope, base, target, 1, {.name = "0", .path = std::nullopt}));
+}
+
+Value loss_gradient(const Scope& scope, OpId id, const Index& at) {
+  const Op& op = scope.op(id);
+  const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
+  const std::uint64_t classes = shape.back();
+  IndexTransform rows;
+  rows.append(elements_between(shape, 0, shape.size() - 1), 1);
+  rows.append(classes, 0);
+  IndexTransform columns;
+  columns.append(elements_between(shape, 0, shape.size() - 1), 0);
+  columns.append(classes, 1);
+  IndexTransform one;
+  one.append(scope.tensor(op.outputs[0]).elements, 0);
+  const Index row = mapped(scope, at, rows);
+  const Value target = converted(element(scope, op.operands[2].tensor, row), ComputeType::kI64);
+  const Operand& dy = op.operands[0];
+  const bool each = op.attributes->reduction == LossReduction::kNone;
+  Value given{.text = {}, .uniform = true, .number = dy.number};
+  if (dy.tensor != kNone) {
+    given = element(scope, dy.tensor, each ? row : mapped(scope, at, one));
+  }
+  const Index column = mapped(scope, at, columns);
+  const ComputeType type = compute_type(scope.tensor(op.outputs[0]).type.dtype);
+  const double samples = static_cast<double>(scope.tensor(op.operands[2].tensor).elements);
+  const double factor = op.attributes->reduction == LossReduction::kMean ? -1 / samples : -1;
+  return scope.define(
+      type,
+      fmt::format("(i64){} == {} ? {} * {} : {}", column.lane(), target.text,
+                  converted(given, type).text, literal(factor, type), literal(0, type)),
+      false);
 }
 
 }  // namespace fusecalc

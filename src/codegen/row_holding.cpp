@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "codegen/text.hpp"
 
@@ -14,15 +15,14 @@ std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t 
                                         TensorId id) {
   const OpGraph& graph = kernel.graph();
   const OpId producer = graph.tensors[id].producer;
-  if (!kernel.makes(id)) return std::nullopt;
+  if (!kernel.makes(id) || producer == kNone) return std::nullopt;
   if (kernel.op(producer).op_class != OpClass::kPointwise) return std::nullopt;
   std::optional<TensorId> source;
   for (const Operand& operand : kernel.op(producer).operands) {
     if (operand.tensor == kNone) continue;
-    if (graph.value_of(operand.tensor).elements != space) continue;
-    const bool same_place = graph.tensors[operand.tensor].view_perm.empty();
-    if (source || !same_place) return std::nullopt;
-    source = graph.tensors[operand.tensor].value;
+    if (graph.tensors[operand.tensor].elements != space) continue;
+    if (source) return std::nullopt;
+    source = graph.tensors[operand.tensor].window;
   }
   if (!source || is_packed(graph.tensors[*source].type.dtype) ||
       register_bytes(kernel, *source) >= register_bytes(kernel, id)) {
@@ -50,12 +50,16 @@ std::vector<TensorId> find_held(const KernelView& kernel, std::uint64_t space, s
     // Packed types are read again: what is held on chip has whole bytes.
     if (graph.tensors[id].elements != space || is_packed(graph.tensors[id].type.dtype)) return;
     std::uint8_t final = 0;
-    for (const OpId reader : graph.readers[id]) {
+    for (const OpId reader : graph.readers[graph.tensors[id].value]) {
       if (!kernel.contains(reader)) continue;
       const Op& op = kernel.op(reader);
-      // What is read again is the first operand; a weight is read after the rows were.
+      const auto operand = std::ranges::find_if(op.operands, [&](const Operand& each) {
+        return each.tensor != kNone && graph.tensors[each.tensor].window == id;
+      });
+      if (operand == op.operands.end()) continue;
+      // What is read again are the first operands; a weight is read after the rows were.
       const bool again = !op.rows.empty() && op.passes > 1;
-      const bool weight = again && graph.tensors[op.operands[0].tensor].value != id;
+      const bool weight = again && operand - op.operands.begin() >= op.row->row_inputs;
       const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.runs_in(reader);
       first = std::min(first, weight ? last_use : kernel.runs_in(reader));
       final = std::max(final, last_use);
@@ -68,6 +72,15 @@ std::vector<TensorId> find_held(const KernelView& kernel, std::uint64_t space, s
       if (kernel.is_row_result(output)) continue;
       const bool waits = graph.outline[id].moves() && !kernel.needed_outside(output);
       add(output, waits ? last : kernel.ready_in(id));
+    }
+  }
+  std::set<TensorId> views;
+  for (const OpId id : kernel.ops()) {
+    for (const Operand& operand : kernel.op(id).operands) {
+      if (operand.tensor == kNone) continue;
+      const Tensor& tensor = graph.tensors[operand.tensor];
+      if (tensor.window == tensor.value || !views.insert(tensor.window).second) continue;
+      add(tensor.window, last);
     }
   }
   // From the last to the first, so that chains of ops are followed to their beginning.

@@ -116,7 +116,7 @@ void RowWriter::write_phase(std::uint8_t phase) {
   }
   if (works_in(phase)) {
     write_loops(write_round(phase), phase);
-    if (!loops_after(phase)) write_picks(true);
+    if (!loops_after(phase)) write_picks();
   }
   merge_states(phase);
 }

@@ -98,28 +98,24 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
 }
 
 // A picked score takes two dependent loads, of its class and of the score: they are started ahead
-// of the code that would wait for them, the class before the row is read and the score after. Only
-// the score's variable is used later: picked_score() loads the class again.
-void RowWriter::write_picks(bool scores) {
+// of the code that would wait for them.
+void RowWriter::write_picks() {
   for (const OpId id : kernel_.ops()) {
     const Op& op = kernel_.op(id);
     if (op.row->family != OpFamily::kLoss) continue;
     if (op.row->accumulator == Accumulator::kNone && kernel_.takes_rows(id)) continue;
     if (kernel_.tensor(op.operands[1].tensor).elements != rows_.rows()) continue;
-    const TensorId tensor = op.operands[scores ? 0 : 1].tensor;
-    if (kernel_.makes(kernel_.tensor(tensor).value)) continue;
+    if (kernel_.makes(kernel_.tensor(op.operands[0].tensor).value)) continue;
     const Loop loop = this->loop();
     CodeBlock block = block_of(lanes());
     const Scope scope{code_, loop, block};
-    const Value value =
-        scores ? picked_score(scope, id, row_index()) : element(scope, tensor, row_index());
+    const Value score = picked_score(scope, id, row_index());
     const std::string name = code_.fresh("pick");
-    block.lanes += fmt::format("{}[j] = {};\n", name, value.text);
-    body_ += block.row_results + fmt::format("  {} {}[{}];\n  {{\n{}  }}\n", name_of(value.type),
+    block.lanes += fmt::format("{}[j] = {};\n", name, score.text);
+    body_ += block.row_results + fmt::format("  {} {}[{}];\n  {{\n{}  }}\n", name_of(score.type),
                                              name, lanes(), block.text("    "));
-    if (!scores) continue;
     picked_[id] = {.text = fmt::format("{}[{}]", name, loop.row.lane()),
-                   .type = value.type,
+                   .type = score.type,
                    .uniform = lanes() == 1};
   }
 }

@@ -52,9 +52,18 @@ ComputeType accumulator_type(const KernelView& view, const Op& op) {
 
 Value accumulator_input(const Scope& scope, OpId id, const Index& at) {
   const Op& op = scope.op(id);
+  const ComputeType type = accumulator_type(scope.view(), op);
+  if (!op.row->device_taken.empty()) {
+    Expression expression{
+        .op = id, .device = op.row->device_taken, .at = at, .computed = type, .result = type};
+    for (const Operand& operand : op.operands) {
+      expression.inputs.push_back(element(scope, operand.tensor, at));
+    }
+    return evaluate(scope, expression);
+  }
   const Value taken = is_plain_sum(op) ? computed_element(scope, id, 0, at)
                                        : element(scope, op.operands[0].tensor, at);
-  return converted(taken, accumulator_type(scope.view(), op));
+  return converted(taken, type);
 }
 
 bool rows_are_single(const Op& op) {

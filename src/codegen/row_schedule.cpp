@@ -6,7 +6,7 @@
 #include <array>
 #include <bit>
 
-#include "codegen/ceil_div.hpp"
+#include "core/ceil_div.hpp"
 
 namespace fusecalc {
 namespace {

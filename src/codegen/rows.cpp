@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/ceil_div.hpp"
 #include "codegen/kernel_facts.hpp"
 #include "codegen/row_holding.hpp"
 #include "codegen/row_results.hpp"
+#include "core/ceil_div.hpp"
 
 namespace fusecalc {
 namespace {
@@ -73,7 +73,7 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     work.held_bytes += register_bytes(kernel_, id);
     work.stored_bytes += stored_bytes(kernel_, id);
     work.least_bytes = std::min(work.least_bytes, stored_bytes(kernel_, id));
-    work.plain = work.plain && !kernel_.makes(id);
+    work.plain = work.plain && !kernel_.makes(id) && kernel_.tensor(id).value == id;
   }
   schedule_ = schedule_rows(work, device);
   if (!schedule_.holds()) return;
@@ -215,7 +215,6 @@ std::string RowWriter::state_asserts() const {
 
 GeneratedKernel RowWriter::write() {
   const bool columns = schedule_.columns;
-  write_picks(false);
   for (unsigned phase = 0; phase <= last_; ++phase) write_phase(static_cast<std::uint8_t>(phase));
   write_row_results();
   write_losses();

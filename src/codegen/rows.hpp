@@ -61,8 +61,8 @@ class RowWriter {
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
   std::string team_merge(const std::string& state) const;
-  // Reads what losses pick out of each row: `scores`, or the numbers of their classes.
-  void write_picks(bool scores);
+  // Reads the scores that losses pick out of each row.
+  void write_picks();
   void write_row_results();
   void write_losses();
   std::string write_loss(OpId id);

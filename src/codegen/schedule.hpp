@@ -44,6 +44,8 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 GeneratedKernel generate_map(const KernelView& kernel);
 // `rows_fit`: what later passes over the rows need again may be held on chip.
 GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device);
+// The kernel is a single op that works on whole rows in an order of its own: a scan or a sort.
+GeneratedKernel generate_whole_rows(const KernelView& kernel);
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device);

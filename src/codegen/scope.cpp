@@ -4,6 +4,10 @@
 
 namespace fusecalc {
 
+std::string KernelCode::fresh(std::string_view prefix) {
+  return fmt::format("{}{}", prefix, ++names_);
+}
+
 std::string KernelCode::accumulator(OpId id) {
   std::string& name = accumulators_[id];
   if (name.empty()) name = fresh("s");

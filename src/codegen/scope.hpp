@@ -21,9 +21,7 @@ class KernelCode {
   KernelParameters& parameters() { return parameters_; }
   const KernelParameters& parameters() const { return parameters_; }
   // A name that no other variable has.
-  std::string fresh(std::string_view prefix) {
-    return std::string(prefix) + std::to_string(++names_);
-  }
+  std::string fresh(std::string_view prefix);
   // The variable with the op's accumulators, one for each of the loop's group of rows.
   std::string accumulator(OpId id);
   // The results of rows that code was written for.

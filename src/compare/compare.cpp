@@ -4,95 +4,14 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
-#include "core/checked.hpp"
+#include "compare/sums.hpp"
 #include "core/text.hpp"
 #include "plan/plan_kind.hpp"
 
 namespace fusecalc {
 namespace {
-
-void add_to(std::optional<std::uint64_t>& total, const std::optional<std::uint64_t>& value) {
-  if (!total || !value || !checked_add(*total, *value)) total.reset();
-}
-
-void add_to(std::optional<MeasuredTime>& total, const std::optional<MeasuredTime>& time) {
-  const bool fits = total && time && checked_add(total->median, time->median) &&
-                    checked_add(total->p10, time->p10) && checked_add(total->p90, time->p90);
-  if (!fits) total.reset();
-}
-
-void add_to(TensorBytes& total, const TensorBytes& tensors) {
-  for (const auto& [name, bytes] : tensors) {
-    if (!checked_add(total[name], bytes)) total[name] = kMaxCount;
-  }
-}
-
-// Whether one of several kernels has a figure that the sum of all lacks.
-template <typename Figure>
-bool is_partial(const std::vector<KernelFigures>& kernels, const std::vector<std::size_t>& chosen,
-                const Figure& figure_of) {
-  const auto has = [&](std::size_t k) { return figure_of(kernels[k]).has_value(); };
-  return std::ranges::any_of(chosen, has) && !std::ranges::all_of(chosen, has);
-}
-
-// Ops in kernels that cannot be launched.
-std::size_t unlaunchable_ops(const std::vector<KernelFigures>& kernels,
-                             const std::vector<std::size_t>& chosen) {
-  std::size_t count = 0;
-  for (const std::size_t k : chosen) {
-    if (kernels[k].cannot_launch) count += kernels[k].ops.size();
-  }
-  return count;
-}
-
-// The sum of several kernels. A figure that one of them lacks is missing.
-KernelFigures summed(const std::vector<KernelFigures>& kernels,
-                     const std::vector<std::size_t>& chosen) {
-  KernelFigures sum;
-  sum.bytes = 0;
-  sum.lists_tensors = true;
-  sum.measured.read = sum.measured.write = 0;
-  sum.measured.time.emplace();
-  for (const std::size_t k : chosen) {
-    const KernelFigures& kernel = kernels[k];
-    sum.name += (sum.name.empty() ? "" : ", ") + kernel.name;
-    add_to(sum.bytes, kernel.bytes);
-    sum.lists_tensors = sum.lists_tensors && kernel.lists_tensors;
-    add_to(sum.reads, kernel.reads);
-    add_to(sum.writes, kernel.writes);
-    add_to(sum.measured.read, kernel.measured.read);
-    add_to(sum.measured.write, kernel.measured.write);
-    add_to(sum.measured.time, kernel.measured.time);
-    if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
-    if (!sum.cannot_launch) sum.cannot_launch = kernel.cannot_launch;
-  }
-  return sum;
-}
-
-// "not fused at h: the second contraction needs whole rows of the first": why a kernel was split.
-std::string why_not_fused(const std::vector<KernelFigures>& kernels,
-                          const std::vector<std::size_t>& chosen) {
-  std::unordered_set<std::string_view> names;
-  for (const std::size_t k : chosen) names.insert(kernels[k].name);
-  for (const std::size_t k : chosen) {
-    for (const BoundaryReason& boundary : kernels[k].boundaries) {
-      if (names.contains(boundary.with)) {
-        return fmt::format("not fused at {}: {}", printable(boundary.tensor),
-                           printable(boundary.reason));
-      }
-    }
-  }
-  return "";
-}
-
-std::vector<std::size_t> all_of(const std::vector<KernelFigures>& kernels) {
-  std::vector<std::size_t> all(kernels.size());
-  for (std::size_t k = 0; k < all.size(); ++k) all[k] = k;
-  return all;
-}
 
 class DocumentComparer {
  public:
@@ -162,8 +81,8 @@ class DocumentComparer {
     start_plan(change == Change::kSame ? after.name : before.name + " -> " + after.name, after.name,
                change);
     lists_all_kernels_ = adds_up(after);
-    const KernelFigures old_sum = summed(before.kernels, all_of(before.kernels));
-    const KernelFigures new_sum = summed(after.kernels, all_of(after.kernels));
+    const KernelFigures old_sum = sum_of(before.kernels, all_of(before.kernels));
+    const KernelFigures new_sum = sum_of(after.kernels, all_of(after.kernels));
     add_bytes(before.bytes, after.bytes, tensors_in_words(old_sum, new_sum));
     add_measured(before.isolated, after.isolated, Figure::kDramRead);
     add_measured(before.pipeline, after.pipeline, Figure::kPipelineDramRead);
@@ -190,13 +109,15 @@ class DocumentComparer {
 
   void compare_kernels(const KernelMatch& match, const std::vector<KernelFigures>& before,
                        const std::vector<KernelFigures>& after) {
-    const KernelFigures then = summed(before, match.before);
-    const KernelFigures now = summed(after, match.after);
+    const KernelFigures then = sum_of(before, match.before);
+    const KernelFigures now = sum_of(after, match.after);
     change_ = match.change;
     kernel_ = match.before.empty()    ? now.name
               : match.after.empty()   ? then.name
               : then.name == now.name ? now.name
                                       : then.name + " -> " + now.name;
+    op_ = match.after.empty() ? before[match.before.front()].ops.front()
+                              : after[match.after.front()].ops.front();
     kernel_names_.clear();
     for (const std::size_t k : match.before) kernel_names_.push_back(before[k].name);
     for (const std::size_t k : match.after) kernel_names_.push_back(after[k].name);
@@ -230,6 +151,7 @@ class DocumentComparer {
   Finding& add(Figure figure, const std::optional<std::uint64_t>& before,
                const std::optional<std::uint64_t>& after, Judgement judgement) {
     Finding finding{.spec = spec_, .plan = plan_, .kernel = kernel_};
+    finding.op = op_;
     finding.headline = plan_pattern_ == after_.plan;
     finding.change = change_;
     finding.figure = figure;
@@ -261,15 +183,9 @@ class DocumentComparer {
     plan_pattern_ = std::move(pattern);
     change_ = change;
     kernel_.clear();
+    op_.clear();
     kernel_names_.clear();
     lists_all_kernels_ = matches_all_kernels_ = true;
-  }
-
-  // Whether a plan's kernels move all of its bytes, so that none is left out of its list.
-  static bool adds_up(const PlanFigures& plan) {
-    std::optional<std::uint64_t> sum = 0;
-    for (const KernelFigures& kernel : plan.kernels) add_to(sum, kernel.bytes);
-    return !plan.bytes || (sum && *sum >= *plan.bytes);
   }
 
   // True if both sides have the figure; if only one has, it is recorded as unknown.
@@ -317,7 +233,9 @@ class DocumentComparer {
   void add_lost_parts(const std::vector<KernelFigures>& before,
                       const std::vector<std::size_t>& chosen, const KernelFigures& now) {
     const auto check = [&](Figure figure, const auto& figure_of) {
-      if (!is_partial(before, chosen, figure_of) || figure_of(now)) return;
+      const auto has = [&](std::size_t k) { return figure_of(before[k]).has_value(); };
+      const bool partial = std::ranges::any_of(chosen, has) && !std::ranges::all_of(chosen, has);
+      if (!partial || figure_of(now)) return;
       add_missing(figure, "some of its kernels had it, and it is no longer available");
     };
     check(Figure::kBytes, [](const KernelFigures& kernel) { return kernel.bytes; });
@@ -391,6 +309,7 @@ class DocumentComparer {
   std::string plan_;
   std::string plan_pattern_;  // what patterns are matched with
   std::string kernel_;
+  std::string op_;  // the first of the kernel's
   std::vector<std::string> kernel_names_;
   Change change_ = Change::kSame;
   bool lists_all_kernels_ = true;    // of the new plan
@@ -423,6 +342,7 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
     note(fmt::format("renamed from {} to {}", in_quotes(before.name), in_quotes(after.name)));
   }
   comparison.specs.push_back(spec);
+  if (!after.source.empty()) comparison.sources[spec] = after.source;
   DocumentComparer(before, after, spec, comparison).compare();
 }
 

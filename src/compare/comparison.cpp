@@ -67,6 +67,12 @@ std::size_t Comparison::count(Judgement judgement) const {
          static_cast<std::size_t>(std::ranges::count(findings, judgement, &Finding::judgement));
 }
 
+std::size_t Comparison::count_failed(Judgement judgement) const {
+  return static_cast<std::size_t>(std::ranges::count_if(findings, [&](const Finding& finding) {
+    return finding.judgement == judgement && finding.failed;
+  }));
+}
+
 void Comparison::leave_out_same() {
   same_left_out += std::erase_if(findings, [](const Finding& f) { return !f.changed(); });
 }

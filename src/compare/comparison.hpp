@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,10 @@ struct Finding {
   Judgement judgement = Judgement::kSame;
   bool failed = false;
   std::string note{};  // which tensors, or why it is unknown
+  std::string op{};    // the first of its kernels' ops
+  // Where the op list says so, if that is known and was asked for.
+  std::string file{};
+  std::uint64_t line = 0;
 
   // Empty if one side has no figure.
   std::optional<std::int64_t> delta() const;
@@ -81,13 +86,15 @@ struct Comparison {
   bool strict = false;
   bool allow_missing = false;  // what only BASE has is no failure
   Tolerances tolerances{};
-  std::vector<std::string> specs{};  // compared, or missing on one side
+  std::vector<std::string> specs{};              // compared, or missing on one side
+  std::map<std::string, std::string> sources{};  // of specs: the op list that NEW was made from
   std::vector<Finding> findings{};
   std::size_t same_left_out = 0;  // findings removed by --only-changed
   std::vector<std::string> notes{};
 
   bool failed() const;
   std::size_t count(Judgement judgement) const;
+  std::size_t count_failed(Judgement judgement) const;
   void leave_out_same();
 };
 

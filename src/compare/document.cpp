@@ -16,9 +16,12 @@ namespace fusecalc {
 namespace {
 
 // The current versions of the schemas.
-constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1"};
+constexpr std::string_view kSweepSchema = "fusecalc.sweep/1";
+constexpr std::string_view kSchemas[] = {"fusecalc.analysis/1", "fusecalc.measurement/1",
+                                         "fusecalc.profile/1", kSweepSchema};
 
-constexpr std::string_view kTakes = "compare takes what analyze or measure wrote with -o FILE.json";
+constexpr std::string_view kTakes =
+    "compare takes what analyze, measure, profile or sweep wrote with -o FILE.json";
 
 std::string_view without_version(std::string_view schema) {
   return schema.substr(0, schema.rfind('/'));
@@ -28,13 +31,25 @@ class ResultReader {
  public:
   ResultReader(JsonReader& reader, bool any_version) : reader_(reader), any_version_(any_version) {}
 
-  ResultDocument read() {
+  // One result, or those of a sweep.
+  std::vector<ResultDocument> read() {
+    read_result();
+    if (document_.schema.empty()) {
+      reader_.fail(fmt::format("not a result: it has no \"schema\"; {}", kTakes));
+    }
+    if (!is_sweep()) points_.push_back(std::move(document_));
+    return std::move(points_);
+  }
+
+ private:
+  void read_result() {
     document_.path = reader_.name();
     if (reader_.peek() != JsonKind::kObject) reader_.fail_type(JsonKind::kObject);
     read_fields(
         {{"schema", [&] { read_schema(); }},
          {"name", [&] { document_.name = reader_.read_string(); }},
          {"plan", [&] { document_.plan = reader_.read_string(); }},
+         {"source", [&] { document_.source = reader_.read_string(); }},
          {"unfused_bytes", [&] { document_.unfused = bytes_or_null(); }},
          {"fused_bytes", [&] { document_.fused = bytes_or_null(); }},
          {"dtype_bytes",
@@ -50,14 +65,43 @@ class ResultReader {
          {"device", [&] { read_device(); }},
          {"dims", [&] { read_dims(); }},
          {"inputs", [&] { read_inputs(); }},
-         {"plans", [&] { read_plans(); }}});
-    if (document_.schema.empty()) {
-      reader_.fail(fmt::format("not a result: it has no \"schema\"; {}", kTakes));
-    }
-    return std::move(document_);
+         {"plans", [&] { read_plans(); }},
+         {"cache", [&] { document_.conditions["cache"] = reader_.read_string(); }},
+         {"processes", [&] { read_processes(); }},
+         {"state", [&] { state_ = read_scalar(); }},
+         {"measured", [&] { measured_ = read_scalar(); }},
+         {"points", [&] { read_points(); }}});
   }
 
- private:
+  bool is_sweep() const {
+    return without_version(document_.schema) == without_version(kSweepSchema);
+  }
+
+  // A point without a result, because it failed or is missing, is left out: it has no figures.
+  void read_points() {
+    if (!is_sweep()) return reader_.skip_value();
+    reader_.read_array([&](std::size_t) {
+      ResultReader point(reader_, any_version_);
+      point.read_result();
+      if (point.state_ != "done") return;
+      point.document_.schema = document_.schema;
+      point.document_.conditions["measured"] = measured_;
+      point.name_point();
+      points_.push_back(std::move(point.document_));
+    });
+  }
+
+  // "softmax M=16384 N=8192 h200"
+  void name_point() {
+    constexpr std::string_view kDim = "dim ";
+    for (const auto& [what, value] : document_.conditions) {
+      if (!what.starts_with(kDim)) continue;
+      document_.name += fmt::format(" {}={}", what.substr(kDim.size()), value);
+    }
+    const auto device = document_.conditions.find("device");
+    if (device != document_.conditions.end()) document_.name += " " + device->second;
+  }
+
   struct Field {
     std::string_view key;
     std::function<void()> read;
@@ -191,6 +235,46 @@ class ResultReader {
     });
   }
 
+  // The processes of a profile are compared as plans, and their kernels by name.
+  void read_processes() {
+    reader_.read_array([&](std::size_t i) {
+      PlanFigures process;
+      process.name = i == 0 ? "program" : fmt::format("process {}", i + 1);
+      read_fields({{"kernels", [&] { read_profiled_kernels(process); }},
+                   {"totals", [&] { process.pipeline = read_profiled(); }}});
+      if (i == 0) document_.plan = process.name;
+      document_.plans.push_back(std::move(process));
+    });
+  }
+
+  void read_profiled_kernels(PlanFigures& process) {
+    std::map<std::string, int> repeats;
+    reader_.read_array([&](std::size_t) {
+      KernelFigures kernel;
+      kernel.measured = read_profiled(&kernel.name);
+      const int repeat = ++repeats[kernel.name];
+      if (repeat > 1) kernel.name += fmt::format(" ({})", repeat);
+      kernel.ops.push_back(kernel.name);
+      process.kernels.push_back(std::move(kernel));
+    });
+  }
+
+  MeasuredFigures read_profiled(std::string* name = nullptr) {
+    MeasuredFigures figures;
+    read_fields({{"name",
+                  [&] {
+                    if (name != nullptr) *name = reader_.read_string();
+                  }},
+                 {"dram_read", [&] { figures.read = bytes_or_null(); }},
+                 {"dram_write", [&] { figures.write = bytes_or_null(); }},
+                 {"time_us", [&] {
+                    const std::optional<std::uint64_t> time = time_or_null();
+                    if (time)
+                      figures.time = MeasuredTime{.median = *time, .p10 = *time, .p90 = *time};
+                  }}});
+    return figures;
+  }
+
   void read_kernels(PlanFigures& plan) {
     std::map<std::string, int> repeats;
     reader_.read_array([&](std::size_t i) {
@@ -282,17 +366,24 @@ class ResultReader {
   JsonReader& reader_;
   const bool any_version_;
   ResultDocument document_;
+  std::string state_;     // of a point
+  std::string measured_;  // whether the points of a sweep are
+  std::vector<ResultDocument> points_;
 };
 
 }  // namespace
 
 std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version) {
   std::vector<ResultDocument> results;
+  const auto read_one = [&] {
+    for (ResultDocument& result : ResultReader(reader, any_version).read()) {
+      results.push_back(std::move(result));
+    }
+  };
   if (reader.peek() == JsonKind::kArray) {
-    reader.read_array(
-        [&](std::size_t) { results.push_back(ResultReader(reader, any_version).read()); });
+    reader.read_array([&](std::size_t) { read_one(); });
   } else {
-    results.push_back(ResultReader(reader, any_version).read());
+    read_one();
   }
   reader.expect_end();
   return results;

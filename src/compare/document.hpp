@@ -69,7 +69,8 @@ struct ResultDocument {
   std::string path;  // for messages
   std::string schema;
   std::string name;
-  std::string plan;  // the headline's
+  std::string plan;    // the headline's
+  std::string source;  // the path of the op list or model; empty where it is not known
   std::optional<std::uint64_t> unfused;
   std::optional<std::uint64_t> fused;
   std::vector<PlanFigures> plans;
@@ -81,7 +82,8 @@ struct ResultDocument {
   std::map<std::string, std::string> circumstances;
 };
 
-// Reads a whole document: a result, or a list of results, as `measure` writes for several op lists.
+// Reads a whole document: a result, a list of results, as `measure` writes for several op lists, or
+// a sweep, of which every point with a result is one, named after its op list, dims and device.
 // Unknown keys are skipped, so that keys can be added to the formats. Throws Error if a result is
 // of neither kind, broken, or of another version of its schema; `any_version` permits the last.
 std::vector<ResultDocument> read_results(JsonReader& reader, bool any_version);

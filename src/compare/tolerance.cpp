@@ -124,34 +124,57 @@ std::string to_string(Quantity quantity, const Tolerance& tolerance) {
   return number(static_cast<double>(tolerance.amount) / kPicoseconds) + "us";
 }
 
-ToleranceRule parse_tolerance_rule(std::string_view text) {
-  ToleranceRule rule;
-  std::string_view rest = take_scope(text, rule);
+namespace {
+
+// Adds "bytes=1%" or "PLAN.bytes=1%" to the rules.
+void add_part(std::string_view part, std::string_view text, const ToleranceRule& scope,
+              std::vector<ToleranceRule>& rules) {
+  const std::size_t equals = part.find('=');
+  if (equals == std::string_view::npos) {
+    throw std::invalid_argument("must have the form bytes=0,dram=1%,time=5%, not " +
+                                in_quotes(text));
+  }
+  const std::string_view figure = part.substr(0, equals);
+  const std::size_t point = figure.rfind('.');
+  const bool any_plan = point == std::string_view::npos;
+  const std::string_view name = any_plan ? figure : figure.substr(point + 1);
+  const std::string_view plan = any_plan ? "*" : figure.substr(0, point);
+  const std::optional<std::size_t> index = quantity_named(name);
+  if (!index) {
+    throw std::invalid_argument(in_quotes(name) + " is not one of " + listed(kNames) +
+                                did_you_mean(name, kNames));
+  }
+  if (plan.empty()) {
+    throw std::invalid_argument(fmt::format("{} names no plan before the point", in_quotes(part)));
+  }
+  const auto quantity = static_cast<Quantity>(*index);
+  const std::optional<Tolerance> tolerance = parse_tolerance(quantity, part.substr(equals + 1));
+  if (!tolerance) {
+    throw std::invalid_argument(fmt::format("{} must be {}, not {}", name,
+                                            tolerance_forms(quantity),
+                                            in_quotes(part.substr(equals + 1))));
+  }
+  // Parts of different plans stay in their order: the last that matches applies.
+  if (rules.empty() || rules.back().plan != plan) {
+    rules.push_back(scope);
+    rules.back().plan = plan;
+  }
+  if (rules.back().tolerances[*index]) {
+    throw std::invalid_argument(fmt::format("{} is given twice in {}", figure, in_quotes(text)));
+  }
+  rules.back().tolerances[*index] = tolerance;
+}
+
+}  // namespace
+
+std::vector<ToleranceRule> parse_tolerance_rules(std::string_view text) {
+  ToleranceRule scope;
+  std::string_view rest = take_scope(text, scope);
+  std::vector<ToleranceRule> rules;
   while (true) {
     const std::string_view part = rest.substr(0, rest.find(','));
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos) {
-      throw std::invalid_argument("must have the form bytes=0,dram=1%,time=5%, not " +
-                                  in_quotes(text));
-    }
-    const std::string_view name = part.substr(0, equals);
-    const std::optional<std::size_t> index = quantity_named(name);
-    if (!index) {
-      throw std::invalid_argument(in_quotes(name) + " is not one of " + listed(kNames) +
-                                  did_you_mean(name, kNames));
-    }
-    const auto quantity = static_cast<Quantity>(*index);
-    const std::optional<Tolerance> tolerance = parse_tolerance(quantity, part.substr(equals + 1));
-    if (!tolerance) {
-      throw std::invalid_argument(fmt::format("{} must be {}, not {}", name,
-                                              tolerance_forms(quantity),
-                                              in_quotes(part.substr(equals + 1))));
-    }
-    if (rule.tolerances[*index]) {
-      throw std::invalid_argument(fmt::format("{} is given twice in {}", name, in_quotes(text)));
-    }
-    rule.tolerances[*index] = tolerance;
-    if (part.size() == rest.size()) return rule;
+    add_part(part, text, scope, rules);
+    if (part.size() == rest.size()) return rules;
     rest.remove_prefix(part.size() + 1);
   }
 }

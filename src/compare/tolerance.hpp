@@ -73,9 +73,9 @@ std::string_view tolerance_forms(Quantity quantity);
 // In a form that parse_tolerance accepts.
 std::string to_string(Quantity quantity, const Tolerance& tolerance);
 
-// "bytes=0,dram=1%" or "SPEC:bytes=0" or "SPEC/KERNEL:time=10%". Throws std::invalid_argument with
-// what is wrong.
-ToleranceRule parse_tolerance_rule(std::string_view text);
+// "bytes=0,dram=1%", "auto.bytes=1%", "SPEC:bytes=0" or "SPEC/KERNEL:auto.time=10%": one rule for
+// each plan that is named, in their order. Throws std::invalid_argument with what is wrong.
+std::vector<ToleranceRule> parse_tolerance_rules(std::string_view text);
 
 // A document of tolerances (specs/schema/tolerances.schema.json), as rules in their order.
 std::vector<ToleranceRule> read_tolerances(JsonReader& reader);

@@ -10,12 +10,21 @@
 
 namespace fusecalc {
 
-std::string_view embedded_kernel(std::string_view name) {
-  const std::span<const EmbeddedFile> files = embedded_kernels();
+namespace {
+
+std::string_view text_of(std::span<const EmbeddedFile> files, std::string_view name) {
   const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
   assert(found != files.end());
   return found->text;
 }
+
+}  // namespace
+
+std::string_view embedded_kernel(std::string_view name) {
+  return text_of(embedded_kernels(), name);
+}
+
+std::string_view embedded_page(std::string_view name) { return text_of(embedded_pages(), name); }
 
 std::string_view embedded_op_list(std::string_view name) {
   const std::span<const EmbeddedFile> files = embedded_op_lists();

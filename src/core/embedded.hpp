@@ -12,10 +12,16 @@ struct EmbeddedFile {
 };
 
 std::span<const EmbeddedFile> embedded_schemas();
+// GPUs that are known by name.
+std::span<const EmbeddedFile> embedded_devices();
 // Device code.
 std::span<const EmbeddedFile> embedded_kernels();
 // One that must exist.
 std::string_view embedded_kernel(std::string_view name);
+// Styles and scripts of HTML reports.
+std::span<const EmbeddedFile> embedded_pages();
+// One that must exist.
+std::string_view embedded_page(std::string_view name);
 // The library of op lists, for @name.
 std::span<const EmbeddedFile> embedded_op_lists();
 // Throws Error if there is none of that name.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -22,6 +23,20 @@ std::string human_bytes(std::uint64_t bytes) {
   }
   const int digits = value < 9.9995 ? 3 : value < 99.995 ? 2 : 1;
   return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
+}
+
+std::string human_time(double microseconds) {
+  struct Unit {
+    double microseconds;
+    std::string_view name;
+  };
+  constexpr std::array kUnits = {Unit{1e6, "s"}, Unit{1e3, "ms"}, Unit{1, "us"}};
+  const auto* unit = std::ranges::find_if(
+      kUnits, [&](const Unit& each) { return microseconds >= each.microseconds * 0.99995; });
+  if (unit == kUnits.end()) --unit;
+  const double value = microseconds / unit->microseconds;
+  const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, unit->name);
 }
 
 std::string grouped_digits(std::uint64_t value) {

@@ -8,6 +8,9 @@ namespace fusecalc {
 // 999 B, 1.000 kB, 8.796 GB: four digits, decimal units.
 std::string human_bytes(std::uint64_t bytes);
 
+// 3.700 us, 1.281 ms, 2.500 s: four digits.
+std::string human_time(double microseconds);
+
 // 1234567 becomes 1,234,567.
 std::string grouped_digits(std::uint64_t value);
 

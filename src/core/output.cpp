@@ -77,6 +77,8 @@ class Descriptor {
 
 Output Output::standard() { return {STDOUT_FILENO, "standard output"}; }
 
+Output Output::memory() { return {-1, "memory"}; }
+
 Output Output::file(const std::string& path) {
   Output output(-1, printable(path));
   output.target_ = path;
@@ -159,6 +161,7 @@ Output::~Output() {
 }
 
 void Output::flush() {
+  if (descriptor_ < 0) return;  // memory
   if (!reader_gone_) write_all(descriptor_, buffer_);
   buffer_.clear();
 }

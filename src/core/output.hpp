@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/interrupt.hpp"
 
@@ -19,6 +20,8 @@ class Output {
  public:
   static Output standard();
   static Output file(const std::string& path);
+  // Keeps the text, for take().
+  static Output memory();
 
   Output(Output&& other) noexcept;
   Output(const Output&) = delete;
@@ -32,6 +35,8 @@ class Output {
   }
   // Must be called last: it completes the output and moves the file to its target.
   void finish();
+  // The text written to memory() so far.
+  std::string take() { return std::exchange(buffer_, {}); }
 
  private:
   static constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;

@@ -8,20 +8,6 @@
 #include "cuda/compiler.hpp"
 
 namespace fusecalc::cuda {
-namespace {
-
-// "GPU-1a2b3c4d-...", as nvidia-smi and NVML write it.
-std::string uuid_text(const CUuuid& uuid) {
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return text;
-}
-
-}  // namespace
-
 int device_count() {
   int count = 0;
   check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
@@ -59,8 +45,6 @@ PresentGpu describe(CUdevice device, int index) {
   std::array<char, 256> name{};
   check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), device),
         "cuDeviceGetName");
-  CUuuid uuid{};
-  check(driver().cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
   std::size_t memory = 0;
   check(driver().cuDeviceTotalMem(&memory, device), "cuDeviceTotalMem");
   const auto count = [&](CUdevice_attribute which) {
@@ -74,7 +58,7 @@ PresentGpu describe(CUdevice device, int index) {
                      .l2_bytes = count(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
                      .memory_bytes = memory},
           .index = index,
-          .uuid = uuid_text(uuid),
+          .uuid = uuid_text(device),
           .driver = {},
           .driver_cuda = cuda_version_text(driver().version),
           .toolkit = compiler_version(),

@@ -69,16 +69,19 @@ CounterSession::~CounterSession() {
 
 // A counter data image with room for this many ranges.
 void CounterSession::make_room(std::size_t ranges) {
-  DramMetrics::Names names = metrics_.names();
-  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
-  size.pRangeProfilerObject = profiler_;
-  size.pMetricNames = names.data();
-  size.numMetrics = names.size();
-  size.maxNumOfRanges = ranges;
-  size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(ranges);
-  check(cupti().cuptiRangeProfilerGetCounterDataSize(&size),
-        "cuptiRangeProfilerGetCounterDataSize");
-  counter_data_.assign(size.counterDataSize, 0);
+  if (ranges != room_) {
+    DramMetrics::Names names = metrics_.names();
+    FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
+    size.pRangeProfilerObject = profiler_;
+    size.pMetricNames = names.data();
+    size.numMetrics = names.size();
+    size.maxNumOfRanges = ranges;
+    size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(ranges);
+    check(cupti().cuptiRangeProfilerGetCounterDataSize(&size),
+          "cuptiRangeProfilerGetCounterDataSize");
+    counter_data_.assign(size.counterDataSize, 0);
+    room_ = ranges;
+  }
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
   image.pRangeProfilerObject = profiler_;
   image.counterDataSize = counter_data_.size();
@@ -87,8 +90,13 @@ void CounterSession::make_room(std::size_t ranges) {
         "cuptiRangeProfilerCounterDataImageInitialize");
 }
 
-void CounterSession::start(std::size_t ranges) {
+void CounterSession::begin_pass(std::size_t ranges) {
+  // An H200 keeps the first quarter of the ranges that there is room for, and silently drops the
+  // others.
+  constexpr std::size_t kRoom = 4;
+  ranges *= kRoom;
   make_room(ranges);
+  of_pass_ = begun_;
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
   config.pRangeProfilerObject = profiler_;
   config.configSize = metrics_.config().size();
@@ -107,13 +115,15 @@ void CounterSession::start(std::size_t ranges) {
   check(cupti().cuptiRangeProfilerStart(&start), "cuptiRangeProfilerStart");
 }
 
-void CounterSession::count_one(const std::string& name, const Work& work, const Work& after) {
+void CounterSession::open_range() {
+  const std::string name = std::to_string(begun_++);
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
   push.pRangeProfilerObject = profiler_;
   push.pRangeName = name.c_str();
   check(cupti().cuptiRangeProfilerPushRange(&push), "cuptiRangeProfilerPushRange");
-  work();
-  after();
+}
+
+void CounterSession::close_range() {
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
   pop.pRangeProfilerObject = profiler_;
   check(cupti().cuptiRangeProfilerPopRange(&pop), "cuptiRangeProfilerPopRange");
@@ -155,26 +165,33 @@ void CounterSession::check_range(std::size_t place, const std::string& name) con
   }
 }
 
+std::vector<Bytes> CounterSession::end_pass() {
+  const std::size_t kept = stop();
+  std::vector<Bytes> counted;
+  for (std::size_t i = 0; i < kept; ++i) {
+    check_range(i, std::to_string(of_pass_ + i));
+    counted.push_back(metrics_.evaluate(counter_data_, i));
+  }
+  return counted;
+}
+
 std::vector<Bytes> CounterSession::count(std::span<const Work> works, const Work& before,
                                          const Work& after) {
-  // An H200 keeps the first eight ranges of a pass and silently drops the others, which are then
-  // counted again.
-  constexpr std::size_t kTogether = 8;
+  // Ranges that the hardware dropped are counted again.
   std::vector<Bytes> counted;
   while (counted.size() < works.size()) {
     const std::size_t first = counted.size();
-    const std::size_t ranges = std::min(kTogether, works.size() - first);
-    start(ranges);
+    const std::size_t ranges = std::min(kRangesOfPass, works.size() - first);
+    begin_pass(ranges);
     for (std::size_t i = 0; i < ranges; ++i) {
       before();
-      count_one(std::to_string(begun_ + i), works[first + i], after);
+      open_range();
+      works[first + i]();
+      after();
+      close_range();
     }
-    const std::size_t kept = stop();
-    for (std::size_t i = 0; i < kept; ++i) {
-      check_range(i, std::to_string(begun_ + i));
-      counted.push_back(metrics_.evaluate(counter_data_, i));
-    }
-    begun_ += ranges;
+    const std::vector<Bytes> kept = end_pass();
+    counted.insert(counted.end(), kept.begin(), kept.end());
   }
   return counted;
 }

@@ -36,17 +36,26 @@ class CounterSession {
   // of each work and is not counted. The session cannot be used after an exception.
   std::vector<Bytes> count(std::span<const Work> works, const Work& before, const Work& after);
 
+  // The same by hand, for work that is not ours to start: a pass of up to `ranges` ranges, each
+  // opened and closed while the context is idle, and then the bytes of those that were kept. They
+  // are the first ones of the pass, and at least one.
+  static constexpr std::size_t kRangesOfPass = 8;
+  void begin_pass(std::size_t ranges);
+  void open_range();
+  void close_range();
+  std::vector<Bytes> end_pass();
+
  private:
   void make_room(std::size_t ranges);
-  void start(std::size_t ranges);
-  void count_one(const std::string& name, const Work& work, const Work& after);
   std::size_t stop();
   void check_range(std::size_t place, const std::string& name) const;
 
   const DramMetrics& metrics_;
   CUpti_RangeProfiler_Object* profiler_ = nullptr;
   std::vector<std::uint8_t> counter_data_;
-  std::uint64_t begun_ = 0;  // ranges, whose names are their numbers
+  std::size_t room_ = 0;       // ranges that fit into it
+  std::uint64_t begun_ = 0;    // ranges, whose names are their numbers
+  std::uint64_t of_pass_ = 0;  // the first range of the pass
 };
 
 }  // namespace fusecalc::cuda

@@ -39,6 +39,7 @@ const Cupti& cupti() {
 GpuFault fault_of(CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES: return GpuFault::kNotPermitted;
+    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
     case CUPTI_ERROR_HARDWARE_BUSY: return GpuFault::kCountersBusy;
     case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED: return GpuFault::kMig;
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED: return GpuFault::kVirtualGpu;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cuda.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
@@ -14,7 +16,14 @@ namespace fusecalc::cuda {
 
 // clang-format off
 #define FUSECALC_CUPTI_FUNCTIONS(X) \
+  X(cuptiActivityEnable) \
+  X(cuptiActivityFlushAll) \
+  X(cuptiActivityFlushPeriod) \
+  X(cuptiActivityGetNextRecord) \
+  X(cuptiActivityRegisterCallbacks) \
   X(cuptiDeviceGetChipName) \
+  X(cuptiEnableCallback) \
+  X(cuptiGetCallbackName) \
   X(cuptiGetResultString) \
   X(cuptiGetVersion) \
   X(cuptiProfilerDeInitialize) \
@@ -39,7 +48,8 @@ namespace fusecalc::cuda {
   X(cuptiRangeProfilerPushRange) \
   X(cuptiRangeProfilerSetConfig) \
   X(cuptiRangeProfilerStart) \
-  X(cuptiRangeProfilerStop)
+  X(cuptiRangeProfilerStop) \
+  X(cuptiSubscribe)
 // clang-format on
 
 // libcupti, opened when counters are first used: timing works without it.

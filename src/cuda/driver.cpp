@@ -48,6 +48,22 @@ const Driver& driver() {
   return instance;
 }
 
+void* find_in_driver(const char* name) {
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : ::dlsym(library, name);
+}
+
+std::string uuid_text(CUdevice device) {
+  CUuuid uuid{};
+  check(driver().cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
 void check(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   const char* name = nullptr;

@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include <string>
+
 #include "backend/gpu_fault.hpp"
 
 namespace fusecalc::cuda {
@@ -10,9 +12,13 @@ namespace fusecalc::cuda {
 // follow: FUSECALC_NAME(cuMemAlloc) is "cuMemAlloc_v2".
 // clang-format off
 #define FUSECALC_DRIVER_FUNCTIONS(X) \
+  X(cuCtxGetDevice) \
+  X(cuCtxPopCurrent) \
+  X(cuCtxPushCurrent) \
   X(cuCtxResetPersistingL2Cache) \
   X(cuCtxSetCurrent) \
   X(cuCtxSetLimit) \
+  X(cuCtxSynchronize) \
   X(cuDeviceGet) \
   X(cuDeviceGetAttribute) \
   X(cuDeviceGetCount) \
@@ -24,11 +30,18 @@ namespace fusecalc::cuda {
   X(cuEventCreate) \
   X(cuEventDestroy) \
   X(cuEventElapsedTime) \
+  X(cuEventQuery) \
   X(cuEventRecord) \
   X(cuFuncGetAttribute) \
+  X(cuFuncGetName) \
   X(cuFuncSetAttribute) \
   X(cuGetErrorName) \
   X(cuGetErrorString) \
+  X(cuGraphDestroy) \
+  X(cuGraphGetNodes) \
+  X(cuGraphKernelNodeGetParams) \
+  X(cuGraphNodeGetType) \
+  X(cuKernelGetName) \
   X(cuLaunchCooperativeKernel) \
   X(cuLaunchKernel) \
   X(cuMemAlloc) \
@@ -46,8 +59,11 @@ namespace fusecalc::cuda {
   X(cuModuleUnload) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(cuOccupancyMaxActiveClusters) \
+  X(cuStreamBeginCapture) \
   X(cuStreamCreate) \
   X(cuStreamDestroy) \
+  X(cuStreamEndCapture) \
+  X(cuStreamIsCapturing) \
   X(cuStreamSynchronize) \
   X(cuTensorMapEncodeTiled)
 // clang-format on
@@ -63,6 +79,12 @@ struct Driver {
 
 // Throws Error if there is no driver, or one too old for this build.
 const Driver& driver();
+
+// A function that older drivers of this major version lack; null if this one does.
+void* find_in_driver(const char* name);
+
+// "GPU-1a2b3c4d-...", as nvidia-smi and NVML write it.
+std::string uuid_text(CUdevice device);
 
 // Throws Error for a driver call that failed; `what` names it.
 void check(CUresult result, const char* what);

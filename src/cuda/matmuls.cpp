@@ -6,8 +6,11 @@
 #include <array>
 #include <cassert>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "core/error.hpp"
 #include "cuda/cublas.hpp"
 #include "cuda/driver.hpp"
 
@@ -80,6 +83,21 @@ std::uint64_t address(const BufferAt& place) { return place.buffer.id + place.of
 std::uint32_t alignment_of(const BufferAt& place) {
   const std::uint64_t bits = address(place) | 256U;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+// Of a node of a graph; empty if it launches no kernel.
+std::string kernel_name(CUgraphNode node) {
+  CUgraphNodeType type{};
+  CUDA_KERNEL_NODE_PARAMS launch{};
+  const char* name = nullptr;
+  if (driver().cuGraphNodeGetType(node, &type) != CUDA_SUCCESS ||
+      type != CU_GRAPH_NODE_TYPE_KERNEL ||
+      driver().cuGraphKernelNodeGetParams(node, &launch) != CUDA_SUCCESS) {
+    return {};
+  }
+  const CUresult found = launch.func != nullptr ? driver().cuFuncGetName(&name, launch.func)
+                                                : driver().cuKernelGetName(&name, launch.kern);
+  return found == CUDA_SUCCESS && name != nullptr ? name : "";
 }
 
 }  // namespace
@@ -186,23 +204,43 @@ PreparedMatmul Matmuls::prepare(const LibraryMatmul& product, const MatmulOperan
   for (std::size_t i = 0; i + 1 < product.batches.size(); ++i) {
     prepared.launches *= product.batches[i].count;
   }
+  prepared.kernel = kernel_of(*plan);
   plans_.push_back(std::move(plan));
   return prepared;
+}
+
+// Records the call instead of running it.
+std::string Matmuls::kernel_of(const Plan& plan) {
+  const Driver& cuda = driver();
+  CUgraph graph = nullptr;
+  check(cuda.cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        "cuStreamBeginCapture");
+  try {
+    multiply(plan, address(plan.operands.a), address(plan.operands.b),
+             address(plan.operands.result));
+  } catch (const Error&) {
+    if (cuda.cuStreamEndCapture(stream_, &graph) == CUDA_SUCCESS) cuda.cuGraphDestroy(graph);
+    throw;
+  }
+  check(cuda.cuStreamEndCapture(stream_, &graph), "cuStreamEndCapture");
+  std::size_t count = 0;
+  std::string name;
+  if (cuda.cuGraphGetNodes(graph, nullptr, &count) == CUDA_SUCCESS) {
+    std::vector<CUgraphNode> nodes(count);
+    if (cuda.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) nodes.clear();
+    for (const CUgraphNode node : nodes) {
+      name = kernel_name(node);
+      if (!name.empty()) break;
+    }
+  }
+  check(cuda.cuGraphDestroy(graph), "cuGraphDestroy");
+  return name;
 }
 
 // The innermost batch dimension is the library's, the others are loops.
 void Matmuls::run(const PreparedMatmul& product) {
   const Plan& plan = *plans_[product.id];
   const LibraryMatmul& what = plan.product;
-  const TypeRow& row = row_of(what.operand);
-  // One and zero, in the dtype of the scale.
-  constexpr double kOne64 = 1;
-  constexpr float kOne32 = 1;
-  constexpr std::int32_t kOneInt = 1;
-  constexpr double kZero = 0;
-  const void* one = row.scale == CublasType::kF64   ? static_cast<const void*>(&kOne64)
-                    : row.scale == CublasType::kI32 ? static_cast<const void*>(&kOneInt)
-                                                    : static_cast<const void*>(&kOne32);
   const std::uint64_t operand_bytes = bytes_of(what.operand, 1);
   const std::uint64_t outcome_bytes = bytes_of(what.outcome, 1);
   for (std::uint64_t i = 0; i < product.launches; ++i) {
@@ -217,14 +255,27 @@ void Matmuls::run(const PreparedMatmul& product) {
       b += at * batch.b * operand_bytes;
       result += at * batch.result * outcome_bytes;
     }
-    const auto pointer = [](std::uint64_t place) { return reinterpret_cast<void*>(place); };
-    check_cublas(
-        cublas().multiply(handle_, plan.desc.get(), one, pointer(b), plan.first.get(), pointer(a),
-                          plan.second.get(), &kZero, pointer(result), plan.result.get(),
-                          pointer(result), plan.result.get(), &plan.chosen.algorithm,
-                          pointer(workspace_), kWorkspaceBytes, stream_),
-        "cublasLtMatmul");
+    multiply(plan, a, b, result);
   }
+}
+
+void Matmuls::multiply(const Plan& plan, CUdeviceptr a, CUdeviceptr b, CUdeviceptr result) {
+  const TypeRow& row = row_of(plan.product.operand);
+  // One and zero, in the dtype of the scale.
+  constexpr double kOne64 = 1;
+  constexpr float kOne32 = 1;
+  constexpr std::int32_t kOneInt = 1;
+  constexpr double kZero = 0;
+  const void* one = row.scale == CublasType::kF64   ? static_cast<const void*>(&kOne64)
+                    : row.scale == CublasType::kI32 ? static_cast<const void*>(&kOneInt)
+                                                    : static_cast<const void*>(&kOne32);
+  const auto pointer = [](std::uint64_t place) { return reinterpret_cast<void*>(place); };
+  check_cublas(
+      cublas().multiply(handle_, plan.desc.get(), one, pointer(b), plan.first.get(), pointer(a),
+                        plan.second.get(), &kZero, pointer(result), plan.result.get(),
+                        pointer(result), plan.result.get(), &plan.chosen.algorithm,
+                        pointer(workspace_), kWorkspaceBytes, stream_),
+      "cublasLtMatmul");
 }
 
 }  // namespace fusecalc::cuda

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -22,6 +23,10 @@ class Matmuls {
 
  private:
   struct Plan;
+
+  void multiply(const Plan& plan, CUdeviceptr a, CUdeviceptr b, CUdeviceptr result);
+  // The name of the first kernel that a call launches.
+  std::string kernel_of(const Plan& plan);
 
   CUstream stream_;
   void* handle_ = nullptr;

@@ -44,6 +44,10 @@ constexpr std::array kRows = {
         .merges_tiles = true,
         .members = "most, inverse, log",
         .tile_results = "state.part[0], 1.0f / state.part[1], ExponentialSum::result(state)"},
+    AccumulatorRow{.accumulator = kProduct, .name = "Product"},
+    AccumulatorRow{.accumulator = kAny, .name = "Any"},
+    AccumulatorRow{.accumulator = kAll, .name = "All"},
+    AccumulatorRow{.accumulator = kSmallestPlace, .name = "SmallestPlace"},
 };
 
 constexpr bool in_order() {

@@ -16,6 +16,10 @@ enum class Accumulator : std::uint8_t {
   kSquareSum,
   kMoments,
   kExponentialSum,
+  kProduct,
+  kAny,
+  kAll,
+  kSmallestPlace,
 };
 
 // One accumulator in device code. In kernels/rows.cuh, which reduces whole rows, its name is that

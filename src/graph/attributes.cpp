@@ -45,14 +45,6 @@ class Value {
     return numbers;
   }
 
-  // For both spatial directions; a single number counts for both.
-  std::vector<std::int64_t> pair() const {
-    std::vector<std::int64_t> numbers = wholes();
-    if (numbers.size() == 1) numbers.push_back(numbers[0]);
-    if (numbers.size() != 2) wrong();
-    return numbers;
-  }
-
   template <typename Enum, std::size_t n>
   Enum word(const std::array<std::string_view, n>& words) const {
     const std::string& text = get<std::string>();
@@ -98,9 +90,11 @@ struct Row {
   void (*set)(Attributes&, const Value&);
 };
 
+constexpr std::string_view kPerAxis = "a whole number, or one for each spatial axis";
 constexpr std::array<std::string_view, 2> kGeluWords = {"none", "tanh"};
 constexpr std::array<std::string_view, 2> kModeWords = {"inference", "training"};
 constexpr std::array<std::string_view, 3> kReductionWords = {"none", "mean", "sum"};
+constexpr std::array<std::string_view, 5> kCombineWords = {"replace", "add", "mul", "max", "min"};
 
 constexpr std::array kRows = {
     Row{"axes", "axis", "an axis or a list of axes",
@@ -114,17 +108,25 @@ constexpr std::array kRows = {
         [](Attributes& a, const Value& v) { a.ends = v.wholes(); }},
     Row{"steps", "step", "a step or a list of steps",
         [](Attributes& a, const Value& v) { a.steps = v.wholes(); }},
-    Row{"stride", "strides", "a whole number or two",
-        [](Attributes& a, const Value& v) { a.stride = v.pair(); }},
-    Row{"padding", "", "a whole number or two",
-        [](Attributes& a, const Value& v) { a.padding = v.pair(); }},
-    Row{"dilation", "", "a whole number or two",
-        [](Attributes& a, const Value& v) { a.dilation = v.pair(); }},
+    Row{"sizes", "", "a list of extents",
+        [](Attributes& a, const Value& v) { a.sizes = v.wholes(); }},
+    Row{"kernel", "", kPerAxis, [](Attributes& a, const Value& v) { a.kernel = v.wholes(); }},
+    Row{"stride", "strides", kPerAxis,
+        [](Attributes& a, const Value& v) { a.stride = v.wholes(); }},
+    Row{"padding", "", kPerAxis, [](Attributes& a, const Value& v) { a.padding = v.wholes(); }},
+    Row{"dilation", "", kPerAxis, [](Attributes& a, const Value& v) { a.dilation = v.wholes(); }},
+    Row{"output_padding", "", kPerAxis,
+        [](Attributes& a, const Value& v) { a.output_padding = v.wholes(); }},
+    Row{"size", "", "an extent or a list of extents, those of the spatial axes",
+        [](Attributes& a, const Value& v) { a.size = v.wholes(); }},
+    Row{"gradients", "", "the list of the gradients that it has as outputs, by number",
+        [](Attributes& a, const Value& v) { a.gradients = v.wholes(); }},
     Row{"groups", "", "a whole number or the name of a dim",
         [](Attributes& a, const Value& v) { a.groups = v.extent(); }},
     Row{"seed", "", "a whole number", [](Attributes& a, const Value& v) { a.seed = v.whole(); }},
     Row{"p", "", "a number", [](Attributes& a, const Value& v) { a.p = v.real(); }},
     Row{"eps", "", "a number", [](Attributes& a, const Value& v) { a.eps = v.real(); }},
+    Row{"momentum", "", "a number", [](Attributes& a, const Value& v) { a.momentum = v.real(); }},
     Row{"scale", "", "a number", [](Attributes& a, const Value& v) { a.scale = v.real(); }},
     Row{"alpha", "", "a number", [](Attributes& a, const Value& v) { a.alpha = v.real(); }},
     Row{"beta", "", "a number", [](Attributes& a, const Value& v) { a.beta = v.real(); }},
@@ -144,6 +146,12 @@ constexpr std::array kRows = {
     Row{"transpose_b", "", "true or false",
         [](Attributes& a, const Value& v) { a.transpose_b = v.truth(); }},
     Row{"causal", "", "true or false", [](Attributes& a, const Value& v) { a.causal = v.truth(); }},
+    Row{"ceil_mode", "", "true or false",
+        [](Attributes& a, const Value& v) { a.ceil_mode = v.truth(); }},
+    Row{"count_include_pad", "", "true or false",
+        [](Attributes& a, const Value& v) { a.count_include_pad = v.truth(); }},
+    Row{"align_corners", "", "true or false",
+        [](Attributes& a, const Value& v) { a.align_corners = v.truth(); }},
     Row{"approximate", "", "none|tanh",
         [](Attributes& a, const Value& v) { a.approximate = v.word<GeluKind>(kGeluWords); }},
     Row{"mode", "", "inference|training",
@@ -151,8 +159,33 @@ constexpr std::array kRows = {
     Row{"reduction", "", "none|mean|sum",
         [](Attributes& a,
            const Value& v) { a.reduction = v.word<LossReduction>(kReductionWords); }},
+    Row{"correction", "", "a number",
+        [](Attributes& a, const Value& v) { a.correction = v.real(); }},
+    Row{"before", "", "a list of counts, one for each axis",
+        [](Attributes& a, const Value& v) { a.before = v.wholes(); }},
+    Row{"after", "", "a list of counts, one for each axis",
+        [](Attributes& a, const Value& v) { a.after = v.wholes(); }},
+    Row{"value", "", "a number", [](Attributes& a, const Value& v) { a.value = v.real(); }},
+    Row{"shifts", "shift", "a shift or a list of shifts, one for each of the axes",
+        [](Attributes& a, const Value& v) { a.shifts = v.wholes(); }},
+    Row{"repeats", "", "a list of counts, one for each axis",
+        [](Attributes& a, const Value& v) { a.repeats = v.wholes(); }},
+    Row{"diagonal", "", "a whole number",
+        [](Attributes& a, const Value& v) { a.diagonal = v.whole(); }},
+    Row{"classes", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.classes = v.extent(); }},
+    Row{"first", "", "a number", [](Attributes& a, const Value& v) { a.first = v.real(); }},
+    Row{"delta", "", "a number", [](Attributes& a, const Value& v) { a.delta = v.real(); }},
+    Row{"k", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.k = v.extent(); }},
+    Row{"largest", "", "true or false",
+        [](Attributes& a, const Value& v) { a.largest = v.truth(); }},
+    Row{"descending", "", "true or false",
+        [](Attributes& a, const Value& v) { a.descending = v.truth(); }},
+    Row{"combine", "", "replace|add|mul|max|min",
+        [](Attributes& a, const Value& v) { a.combine = v.word<Combine>(kCombineWords); }},
 };
-static_assert(kRows.size() == static_cast<std::size_t>(Attribute::kReduction) + 1);
+static_assert(kRows.size() == static_cast<std::size_t>(Attribute::kCombine) + 1);
 
 const Row& row_of(Attribute attribute) { return kRows[static_cast<std::size_t>(attribute)]; }
 
@@ -167,6 +200,12 @@ std::optional<Attribute> attribute_named(std::string_view name) {
       kRows, [&](const Row& row) { return row.name == name || row.other_name == name; });
   if (name.empty() || found == kRows.end()) return std::nullopt;
   return static_cast<Attribute>(found - kRows.begin());
+}
+
+std::int64_t along(const std::vector<std::int64_t>& values, std::size_t axis,
+                   std::int64_t otherwise) {
+  if (values.empty()) return otherwise;
+  return values.size() == 1 ? values[0] : values[axis];
 }
 
 std::vector<Attribute> members_of(AttributeSet set) {

@@ -13,6 +13,8 @@ namespace fusecalc {
 enum class GeluKind : std::uint8_t { kExact, kTanh };
 enum class BatchNormMode : std::uint8_t { kInference, kTraining };
 enum class LossReduction : std::uint8_t { kNone, kMean, kSum };
+// What a scatter makes of an element and of an update that goes there.
+enum class Combine : std::uint8_t { kReplace, kAdd, kMul, kMax, kMin };
 
 // Every attribute that some op takes, each with its default. Axes may be negative.
 struct Attributes {
@@ -22,13 +24,20 @@ struct Attributes {
   std::vector<std::int64_t> starts;
   std::vector<std::int64_t> ends;
   std::vector<std::int64_t> steps;
-  std::vector<std::int64_t> stride = {1, 1};
-  std::vector<std::int64_t> padding = {0, 0};
-  std::vector<std::int64_t> dilation = {1, 1};
+  std::vector<std::int64_t> sizes;
+  // One number for each spatial axis, or one for all of them: see along().
+  std::vector<std::int64_t> kernel;
+  std::vector<std::int64_t> stride;
+  std::vector<std::int64_t> padding;
+  std::vector<std::int64_t> dilation;
+  std::vector<std::int64_t> output_padding;
+  std::vector<std::int64_t> size;
+  std::vector<std::int64_t> gradients;
   std::int64_t groups = 1;
   std::int64_t seed = 0;
   double p = 0.5;
   double eps = 1e-5;
+  double momentum = 0.1;
   std::optional<double> scale;
   double alpha = 1;
   double beta = 1;
@@ -42,10 +51,31 @@ struct Attributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool causal = false;
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+  bool align_corners = false;
   GeluKind approximate = GeluKind::kExact;
   BatchNormMode mode = BatchNormMode::kInference;
   LossReduction reduction = LossReduction::kMean;
+  double correction = 0;
+  std::vector<std::int64_t> before;
+  std::vector<std::int64_t> after;
+  double value = 0;
+  std::vector<std::int64_t> shifts;
+  std::vector<std::int64_t> repeats;
+  std::int64_t diagonal = 0;
+  std::int64_t classes = 0;
+  double first = 0;
+  double delta = 1;
+  std::optional<std::int64_t> k;
+  bool largest = true;
+  bool descending = false;
+  Combine combine = Combine::kReplace;
 };
+
+// The number for one of the spatial axes; `otherwise` where the list is empty.
+std::int64_t along(const std::vector<std::int64_t>& values, std::size_t axis,
+                   std::int64_t otherwise);
 
 // The order is that of the table in attributes.cpp.
 enum class Attribute : std::uint8_t {
@@ -55,13 +85,19 @@ enum class Attribute : std::uint8_t {
   kStarts,
   kEnds,
   kSteps,
+  kSizes,
+  kKernel,
   kStride,
   kPadding,
   kDilation,
+  kOutputPadding,
+  kSize,
+  kGradients,
   kGroups,
   kSeed,
   kP,
   kEps,
+  kMomentum,
   kScale,
   kAlpha,
   kBeta,
@@ -75,9 +111,26 @@ enum class Attribute : std::uint8_t {
   kTransposeA,
   kTransposeB,
   kCausal,
+  kCeilMode,
+  kCountIncludePad,
+  kAlignCorners,
   kApproximate,
   kMode,
   kReduction,
+  kCorrection,
+  kBefore,
+  kAfter,
+  kValue,
+  kShifts,
+  kRepeats,
+  kDiagonal,
+  kClasses,
+  kFirst,
+  kDelta,
+  kK,
+  kLargest,
+  kDescending,
+  kCombine,
 };
 
 // A set of attributes, one bit each.

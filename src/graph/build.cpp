@@ -120,11 +120,11 @@ void GraphBuilder::mark_output(TensorId id, const std::optional<WrittenPlace>& p
     const auto successor = std::ranges::find_if(op.outputs, [&](TensorId output) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
-    fail(
-        place.value_or(WrittenPlace{Part::kOp, op.position}),
-        fmt::format("{} overwrites {}, which is an output of the graph; make {} the output instead",
-                    in_quotes(op.name), in_quotes(graph_.tensors[id].name),
-                    in_quotes(graph_.tensors[*successor].name)));
+    fail(place.value_or(WrittenPlace{Part::kOp, op.position}),
+         fmt::format(
+             "{} overwrites {}, which is an output of the graph; {} can be an output instead",
+             in_quotes(op.name), in_quotes(graph_.tensors[id].name),
+             in_quotes(graph_.tensors[*successor].name)));
   }
   graph_.tensors[value].output = true;
 }
@@ -143,7 +143,7 @@ void GraphBuilder::mark_outputs() {
     return;
   }
   if (written_.outputs->empty() && !graph_.ops.empty()) {
-    fail({Part::kGraphOutputs}, "must name at least one tensor, or be left out");
+    fail({Part::kGraphOutputs}, "must name at least one tensor");
   }
   std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < written_.outputs->size(); ++i) {

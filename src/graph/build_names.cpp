@@ -23,7 +23,7 @@ void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
       std::vector<std::string_view> names;
       for (const auto& [name, extent] : written_.dims) names.push_back(name);
       std::string hint = did_you_mean(override.name, names);
-      if (hint.empty() && names.empty()) hint = " (the op list defines no dims)";
+      if (hint.empty() && names.empty()) hint = " (there are no dims)";
       if (hint.empty()) hint = " (known: " + listed(names) + ")";
       fail({Part::kGraph}, fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
     }
@@ -42,7 +42,7 @@ std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& nam
   std::vector<std::string_view> names;
   for (const auto& [known, extent] : written_.dims) names.push_back(known);
   std::string hint = did_you_mean(name, names);
-  if (hint.empty()) hint = "; give it an extent in \"dims\"";
+  if (hint.empty()) hint = "; add it to the dims";
   const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
   if (number) hint = "; write numbers without quotes";
   fail(place, fmt::format("unknown dim {}{}", in_quotes(name), hint));
@@ -57,7 +57,7 @@ void GraphBuilder::set_type(TensorId id, TensorType type, const WrittenPlace& pl
     fail(place, fmt::format("{} of shape {} is more than {} bytes", in_quotes(tensor.name),
                             to_string(type.shape), kMaxCount));
   }
-  tensor.elements = *elements;
+  tensor.elements = tensor.shown = *elements;
   tensor.bytes = *bytes;
   tensor.type = std::move(type);
 }
@@ -70,7 +70,7 @@ void GraphBuilder::declare_tensors() {
     writer_.push_back(kNone);
     Tensor& tensor = graph_.tensors.emplace_back();
     tensor.name = written.name;
-    tensor.value = tensor.storage = id;
+    tensor.value = tensor.storage = tensor.window = id;
     TensorType type{.shape = {}, .dtype = default_dtype_};
     if (written.dtype) type.dtype = dtype_at({Part::kTensorDtype, id}, *written.dtype);
     if (!written.shape) continue;
@@ -112,7 +112,7 @@ void GraphBuilder::declare_ops() {
       if (inserted) {
         Tensor& tensor = graph_.tensors.emplace_back();
         tensor.name = name;
-        tensor.value = tensor.storage = next;
+        tensor.value = tensor.storage = tensor.window = next;
         declared_.push_back(nullptr);
         writer_.push_back(kNone);
       }
@@ -146,7 +146,7 @@ TensorId GraphBuilder::input_at(std::size_t position, std::size_t i,
   const auto found = tensor_ids_.find(name);
   if (found == tensor_ids_.end()) {
     std::string message = unknown("tensor", name, tensor_ids_);
-    if (!message.ends_with("?)")) message += "; declare graph inputs in \"tensors\"";
+    if (!message.ends_with("?)")) message += "; graph inputs must be declared";
     fail({Part::kInput, position, i}, message);
   }
   return found->second;

@@ -79,6 +79,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   Op op;
   op.position = position;
   op.name = written.name.value_or(fmt::format("op#{}", position));
+  op.scope = written.scope.value_or("");
   op.row = op_named(written.op);
   op.op_class = op.row->op_class;
   op.attributes = std::make_unique<const Attributes>(read_attributes(written, op));
@@ -114,7 +115,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
     infer(written, op, inference);
   }
   if (op.op_class == OpClass::kView) {
-    add_view(written, op, inference.outputs[0]);
+    add_views(written, op, inference);
     return;
   }
   apply_partial(written, op);
@@ -124,19 +125,6 @@ void GraphBuilder::build_op(std::uint32_t position) {
   graph_.ops.push_back(std::move(op));
   apply_inplace(written, graph_.ops.back());
   if (inference.inplace_input) store_in_input(written, id, *inference.inplace_input);
-}
-
-// The result of an op that updates one of its inputs.
-void GraphBuilder::store_in_input(const WrittenOp& written, OpId id, std::size_t input) {
-  const Op& op = graph_.ops[id];
-  const TensorId home = op.operands[input].tensor;
-  if (written.inplace.empty()) {
-    store_in({Part::kOutput, op.position, 0}, op.outputs[0], home, id);
-  } else if (graph_.tensors[op.outputs[0]].storage != graph_.storage_of(home)) {
-    fail({Part::kInplace, op.position, 0},
-         fmt::format("{} updates {} in place; remove \"inplace\"", in_quotes(op.name),
-                     in_quotes(graph_.tensors[home].name)));
-  }
 }
 
 void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference) {
@@ -151,6 +139,9 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   op.rows = std::move(inference.rows);
   op.matrix = inference.matrix.value_or(MatrixShape{});
   op.collapses = inference.collapses;
+  if (op.op_class == OpClass::kMovement && !inference.sources.empty()) {
+    op.source = std::move(inference.sources[0]);
+  }
   for (std::size_t i = 0; i < op.operands.size(); ++i) op.operands[i].reads = inference.reads[i];
   if (op.op_class == OpClass::kView) return;
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
@@ -158,11 +149,15 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   }
   if (inference.partial_write) op.writes[0] = *inference.partial_write;
   op.work = inference.work.value_or(graph_.tensors[op.outputs[0]].elements);
-  count_flops(op, op.flops);
+  op.flops = inference.flops;
+  if (inference.total_flops) {
+    op.flops = *inference.total_flops;
+  } else {
+    count_flops(op, op.flops);
+  }
 }
 
 void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
-  flops = op.row->flops;
   bool fits = checked_multiply(flops, op.work);
   if (op.op_class == OpClass::kContract) {
     flops = 2;
@@ -199,7 +194,7 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
     const TensorId id = tensor_ids_.at(written.outputs[i]);
     if (declared_[id] == nullptr || !declared_[id]->shape) {
       fail({Part::kOutput, op.position, i},
-           fmt::format("{} is an output of a custom op; declare its shape in \"tensors\"",
+           fmt::format("{} is an output of a custom op, so its shape must be declared",
                        in_quotes(written.outputs[i])));
     }
     add_output(written, op, i, graph_.tensors[id].type);
@@ -216,9 +211,8 @@ void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, T
     // A declared shape must match the inferred one; a declared dtype replaces it.
     const Tensor& declared = graph_.tensors[id];
     if (declared_[id]->shape && declared.type.shape != type.shape) {
-      fail(place,
-           fmt::format("{} has shape {}, but \"tensors\" declares {}", in_quotes(declared.name),
-                       to_string(type.shape), to_string(declared.type.shape)));
+      fail(place, fmt::format("{} has shape {}, but is declared as {}", in_quotes(declared.name),
+                              to_string(type.shape), to_string(declared.type.shape)));
     }
     if (declared_[id]->dtype) {
       type.dtype = dtype_at({Part::kTensorDtype, id}, *declared_[id]->dtype);
@@ -228,29 +222,6 @@ void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, T
   op.outputs.push_back(id);
   const std::uint64_t elements = graph_.tensors[id].elements;
   op.writes.push_back({.most = elements, .least = elements});
-}
-
-void GraphBuilder::add_view(const WrittenOp& written, const Op& op, TensorType type) {
-  Op scratch;
-  scratch.position = op.position;
-  add_output(written, scratch, 0, std::move(type));
-  Tensor& view = graph_.tensors[scratch.outputs[0]];
-  const TensorId base = op.operands[0].tensor;
-  const Tensor& viewed = graph_.tensors[base];
-  if (view.type.dtype != viewed.type.dtype) {
-    fail({Part::kOutput, op.position, 0}, "a view cannot change the dtype; use cast, which copies");
-  }
-  view.view_of = base;
-  view.value = viewed.value;
-  view.storage = graph_.tensors[viewed.value].storage;
-  if (op.row->access == Access::kPermute) {
-    view.view_perm = op.attributes->perm;
-    const auto rank = static_cast<std::int64_t>(viewed.type.shape.size());
-    if (view.view_perm.empty()) {
-      for (std::int64_t axis = rank - 1; axis >= 0; --axis) view.view_perm.push_back(axis);
-    }
-    for (std::int64_t& axis : view.view_perm) axis += axis < 0 ? rank : 0;
-  }
 }
 
 // The error for a name that is not an input (or output) of the op.
@@ -302,64 +273,6 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
     part = {.most = std::min(elements, all),
             .least = elements > all ? 0 : std::min(elements, part.least)};
   }
-}
-
-void GraphBuilder::apply_inplace(const WrittenOp& written, const Op& op) {
-  const auto id = static_cast<OpId>(graph_.ops.size() - 1);
-  for (std::size_t item = 0; item < written.inplace.size(); ++item) {
-    const std::string& output = written.inplace[item].first;
-    const std::string& home = written.inplace[item].second;
-    const WrittenPlace place{Part::kInplace, op.position, item};
-    const auto found = std::ranges::find(written.outputs, output);
-    if (found == written.outputs.end()) {
-      fail(place, not_of_op(output, "output", {written.outputs.begin(), written.outputs.end()}));
-    }
-    const auto input = std::ranges::find_if(op.operands, [&](const Operand& operand) {
-      return operand.tensor != kNone && graph_.tensors[operand.tensor].name == home;
-    });
-    if (input == op.operands.end()) fail(place, not_of_op(home, "input", input_names(op)));
-    store_in(place, op.outputs[static_cast<std::size_t>(found - written.outputs.begin())],
-             input->tensor, id);
-  }
-}
-
-// What is not overwritten keeps its bits and its place.
-void GraphBuilder::check_patch(const WrittenPlace& place, const Tensor& tensor,
-                               TensorId home) const {
-  const std::string& name = graph_.tensors[home].name;
-  if (tensor.type.dtype != graph_.tensors[home].type.dtype) {
-    fail(place, fmt::format("{} overwrites a part of {} in place, so its dtype must be {}, not {}",
-                            in_quotes(tensor.name), in_quotes(name),
-                            name_of(graph_.tensors[home].type.dtype), name_of(tensor.type.dtype)));
-  }
-  for (TensorId id = home; id != kNone; id = graph_.tensors[id].view_of) {
-    if (graph_.tensors[id].view_perm.empty()) continue;
-    fail(place, fmt::format("{} overwrites a part of {} in place, which is a view in another order "
-                            "than memory; copy it first",
-                            in_quotes(tensor.name), in_quotes(name)));
-  }
-}
-
-void GraphBuilder::store_in(const WrittenPlace& place, TensorId output, TensorId home,
-                            OpId writer) {
-  Tensor& tensor = graph_.tensors[output];
-  const TensorId value = graph_.tensors[home].value;
-  if (tensor.bytes != graph_.tensors[value].bytes) {
-    fail(place, fmt::format("{} has {} bytes and cannot be stored in the {} bytes of {}",
-                            in_quotes(tensor.name), tensor.bytes, graph_.tensors[value].bytes,
-                            in_quotes(graph_.tensors[home].name)));
-  }
-  const auto [entry, inserted] = overwritten_by_.emplace(value, writer);
-  if (!inserted) {
-    fail(place, fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
-                            in_quotes(graph_.ops[entry->second].name)));
-  }
-  tensor.storage = graph_.tensors[value].storage;
-  const Op& op = graph_.ops[writer];
-  const auto i = std::ranges::find(op.outputs, output) - op.outputs.begin();
-  if (op.writes[static_cast<std::size_t>(i)].least == tensor.elements) return;
-  check_patch(place, tensor, home);
-  graph_.tensors[value].patched_by = writer;
 }
 
 }  // namespace fusecalc

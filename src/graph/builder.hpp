@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +26,8 @@ namespace fusecalc {
 using NameIndex = std::unordered_map<std::string_view, std::uint32_t>;
 
 // Builds a valid OpGraph from a WrittenGraph, in the order of build(). build_names.cpp resolves the
-// names, build_ops.cpp builds each op, and build.cpp handles the graph as a whole.
+// names, build_ops.cpp builds each op, build_memory.cpp decides which tensors share memory, and
+// build.cpp handles the graph as a whole.
 class GraphBuilder {
  public:
   GraphBuilder(const WrittenGraph& written, const std::vector<DimOverride>& overrides)
@@ -99,7 +101,8 @@ class GraphBuilder {
   void infer(const WrittenOp& written, Op& op, Inference& inference);
   Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
-  void add_view(const WrittenOp& written, const Op& op, TensorType type);
+  void add_views(const WrittenOp& written, const Op& op, const Inference& inference);
+  void find_window(TensorId id);
   static std::string not_of_op(const std::string& name, std::string_view what,
                                const std::vector<std::string_view>& own);
   std::vector<std::string_view> input_names(const Op& op) const;
@@ -107,6 +110,7 @@ class GraphBuilder {
   void apply_inplace(const WrittenOp& written, const Op& op);
   void store_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
   void store_in_input(const WrittenOp& written, OpId id, std::size_t input);
+  void check_home(const WrittenPlace& place, const Tensor& tensor, TensorId home) const;
   void check_patch(const WrittenPlace& place, const Tensor& tensor, TensorId home) const;
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
@@ -131,6 +135,8 @@ class GraphBuilder {
   // The input tensors of all ops (kNone for an inline number), and where each op's inputs begin.
   std::vector<TensorId> input_ids_;
   std::vector<std::size_t> first_input_;
+  // The first tensor of each window: its value, its size and its maps.
+  std::map<std::vector<std::uint64_t>, TensorId> windows_;
   // Per value: the op that overwrites it in place.
   std::unordered_map<TensorId, OpId> overwritten_by_;
   std::vector<OpId> op_at_position_;

@@ -98,8 +98,11 @@ class OpHashes {
     for (TensorId id = operand.tensor; graph_.tensors[id].view_of != kNone;
          id = graph_.tensors[id].view_of) {
       hash = mixed(hash, hash_of(graph_.tensors[id]));
-      for (const std::int64_t axis : graph_.tensors[id].view_perm) {
-        hash = mixed(hash, static_cast<std::uint64_t>(axis));
+    }
+    for (const StridedMap& map : graph_.tensors[operand.tensor].maps) {
+      hash = mixed(hash, map.offset);
+      for (const StridedMap::Axis& axis : map.axes) {
+        hash = mixed(mixed(hash, axis.extent), axis.stride);
       }
     }
     return hash;

@@ -5,19 +5,10 @@
 #include <algorithm>
 
 #include "core/checked.hpp"
-#include "graph/inference.hpp"
+#include "graph/infer_shared.hpp"
 
 namespace fusecalc {
 namespace {
-
-// The result type of a contraction: i32 for integers, bf16 for 8-bit and 4-bit floats.
-DType product_type(DType a, DType b) {
-  const DType dtype = promote(a, b);
-  if (!is_float(dtype)) return DType::kI32;
-  const bool narrow =
-      dtype == DType::kFp8E4m3 || dtype == DType::kFp8E5m2 || dtype == DType::kFp4E2m1;
-  return narrow ? DType::kBf16 : dtype;
-}
 
 MatrixShape matrix_of(std::uint64_t batch, std::uint64_t rows, std::uint64_t columns,
                       std::uint64_t depth) {
@@ -82,59 +73,6 @@ void infer_linear(Inference& op) {
   op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
 }
 
-void infer_conv2d(Inference& op) {
-  op.require_tensors();
-  const Shape& x = op.shape(0);
-  const Shape& weight = op.shape(1);
-  if (x.size() != 4) op.fail_input(0, op.describe(0) + " must be [batch, channels, height, width]");
-  if (weight.size() != 4) {
-    op.fail_input(1,
-                  op.describe(1) + " must be [out channels, in channels / groups, height, width]");
-  }
-  const Attributes& attributes = op.attributes();
-  const std::int64_t groups = attributes.groups;
-  if (groups < 1 || x[1] % static_cast<std::uint64_t>(groups) != 0 ||
-      weight[0] % static_cast<std::uint64_t>(groups) != 0) {
-    op.fail_attribute(Attribute::kGroups, fmt::format("{} groups do not divide {} and {} channels",
-                                                      groups, x[1], weight[0]));
-  }
-  if (weight[1] != x[1] / static_cast<std::uint64_t>(groups)) {
-    op.fail_input(1, fmt::format("{} must have {} input channels", op.describe(1),
-                                 x[1] / static_cast<std::uint64_t>(groups)));
-  }
-  if (op.input_count() == 3 && op.shape(2) != Shape{weight[0]}) {
-    op.fail_input(2, fmt::format("{} must have the shape [{}]", op.describe(2), weight[0]));
-  }
-  Shape shape = {x[0], weight[0]};
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31U;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t stride = attributes.stride[i];
-    const std::int64_t padding = attributes.padding[i];
-    const std::int64_t dilation = attributes.dilation[i];
-    if (stride < 1 || stride > kLargest) op.fail_attribute(Attribute::kStride, "must be 1 or more");
-    if (padding < 0 || padding > kLargest) {
-      op.fail_attribute(Attribute::kPadding, "must be 0 or more");
-    }
-    if (dilation < 1 || dilation > kLargest) {
-      op.fail_attribute(Attribute::kDilation, "must be 1 or more");
-    }
-    const bool large = x[i + 2] > kLargest || weight[i + 2] > kLargest;
-    const auto window = large ? 0 : dilation * (static_cast<std::int64_t>(weight[i + 2]) - 1) + 1;
-    const auto padded = large ? 0 : static_cast<std::int64_t>(x[i + 2]) + 2 * padding;
-    if (large || window < 1 || padded < window) {
-      op.fail(fmt::format("the window of {} does not fit into {} with padding {}", op.describe(1),
-                          op.describe(0), padding));
-    }
-    shape.push_back(static_cast<std::uint64_t>((padded - window) / stride + 1));
-  }
-  const std::optional<std::uint64_t> elements = checked_elements(shape);
-  if (!elements) op.fail("the result is too large");
-  const std::uint64_t depth = weight[1] * weight[2] * weight[3];
-  const std::uint64_t pixels = weight[0] == 0 ? 0 : *elements / weight[0];
-  op.matrix = matrix_of(1, pixels, weight[0], depth);
-  op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
-}
-
 void infer_attention(Inference& op) {
   op.require_tensors();
   const Shape& q = op.shape(0);
@@ -180,6 +118,9 @@ void infer_attention(Inference& op) {
   op.matrix = matrix_of(*batches, q[rank - 2], k[rank - 2], depth);
   // Weights of integer scores are fractions.
   op.outputs.push_back({shape, op.float_of(product_type(op.dtype(0), op.dtype(2)))});
+  if (op.output_count() == 2) {
+    op.outputs.push_back({{q.begin(), q.end() - 1}, statistics_type(op, 0)});
+  }
 }
 
 }  // namespace fusecalc

@@ -97,8 +97,10 @@ void infer_transpose(Inference& op) {
   if (perm.empty()) {
     for (std::size_t i = shape.size(); i > 0; --i) perm.push_back(static_cast<std::int64_t>(i) - 1);
   }
+  const std::vector<std::uint64_t> strides = strides_of(shape);
   std::vector<bool> used(shape.size(), false);
   Shape permuted;
+  StridedMap source;
   for (const std::int64_t axis : perm) {
     const auto rank = static_cast<std::int64_t>(shape.size());
     const std::int64_t i = axis < 0 ? axis + rank : axis;
@@ -109,7 +111,9 @@ void infer_transpose(Inference& op) {
     }
     used[static_cast<std::size_t>(i)] = true;
     permuted.push_back(shape[static_cast<std::size_t>(i)]);
+    source.append(permuted.back(), strides[static_cast<std::size_t>(i)]);
   }
+  op.sources.push_back(std::move(source));
   op.outputs.push_back({permuted, op.dtype(0)});
 }
 
@@ -153,6 +157,8 @@ void infer_slice(Inference& op) {
   check_count(Attribute::kStarts, attributes.starts.size());
   check_count(Attribute::kEnds, attributes.ends.size());
   check_count(Attribute::kSteps, attributes.steps.size());
+  StridedMap source;
+  std::vector<std::uint64_t> strides = strides_of(shape);
   std::vector<bool> cut(shape.size(), false);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t axis = op.normalised_axis(axes[i], shape.size());
@@ -174,19 +180,55 @@ void infer_slice(Inference& op) {
                           attributes.ends.empty() ? size : attributes.ends[i], axes[i], size));
     }
     extent = static_cast<std::uint64_t>((end - start) / step + ((end - start) % step != 0 ? 1 : 0));
+    source.offset += static_cast<std::uint64_t>(start) * strides[axis];
+    strides[axis] *= static_cast<std::uint64_t>(step);
   }
+  for (std::size_t i = 0; i < shape.size(); ++i) source.append(shape[i], strides[i]);
+  op.sources.push_back(std::move(source));
   op.reads[0] = elements_between(shape, 0, shape.size());
   op.outputs.push_back({shape, op.dtype(0)});
 }
 
-namespace {
-
-void require_indices(const Inference& op, std::size_t i) {
-  if (is_float(op.dtype(i)) || op.dtype(i) == DType::kBool) {
-    op.fail_input(i, fmt::format("indices must be integers, but {} is {}", op.describe(i),
-                                 name_of(op.dtype(i))));
+void infer_split(Inference& op) {
+  op.require_tensors();
+  Shape shape = op.shape(0);
+  const std::size_t axis = op.axis(shape.size(), 0);
+  const std::uint64_t extent = shape[axis];
+  const std::uint64_t inner = strides_of(shape)[axis];
+  const std::vector<std::int64_t>& sizes = op.attributes().sizes;
+  const std::size_t parts = op.output_count();
+  if (!sizes.empty() && sizes.size() != parts) {
+    op.fail_attribute(Attribute::kSizes,
+                      fmt::format("has {} entries for {} outputs", sizes.size(), parts));
+  }
+  if (sizes.empty() && extent % parts != 0) {
+    op.fail(fmt::format("axis {} of {} cannot be split into {} equal parts; give \"sizes\"", axis,
+                        op.describe(0), parts));
+  }
+  std::uint64_t first = 0;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::int64_t size = sizes.empty() ? static_cast<std::int64_t>(extent / parts) : sizes[i];
+    if (size < 0 || static_cast<std::uint64_t>(size) > extent - first) {
+      op.fail_attribute(Attribute::kSizes,
+                        fmt::format("must be parts of axis {}, whose extent is {}", axis, extent));
+    }
+    shape[axis] = static_cast<std::uint64_t>(size);
+    StridedMap source;
+    source.offset = first * inner;
+    source.append(elements_between(shape, 0, axis), extent * inner);
+    source.append(shape[axis] * inner, 1);
+    op.sources.push_back(std::move(source));
+    op.outputs.push_back({shape, op.dtype(0)});
+    first += shape[axis];
+  }
+  if (first != extent) {
+    op.fail_attribute(
+        Attribute::kSizes,
+        fmt::format("add up to {}, but the extent of axis {} is {}", first, axis, extent));
   }
 }
+
+namespace {
 
 // shape with `axis` replaced by the axes of the indices.
 Shape gathered_shape(const Shape& table, std::size_t axis, const Shape& indices) {
@@ -197,7 +239,7 @@ Shape gathered_shape(const Shape& table, std::size_t axis, const Shape& indices)
 }
 
 void gather_rows(Inference& op, std::size_t table, std::size_t indices, std::size_t axis) {
-  require_indices(op, indices);
+  op.require_indices(indices);
   const Shape shape = gathered_shape(op.shape(table), axis, op.shape(indices));
   const std::optional<std::uint64_t> elements = checked_elements(shape);
   if (!elements) op.fail("the result is too large");
@@ -221,23 +263,30 @@ void infer_embedding(Inference& op) {
   gather_rows(op, table, 1 - table, 0);
 }
 
+void update_part(Inference& op, std::uint64_t least) {
+  const std::uint64_t most = std::min(op.elements(0), op.elements(2));
+  const Combine combine = op.attributes().combine;
+  // What is combined with an update is read first.
+  op.reads[0] = combine == Combine::kReplace ? 0 : most;
+  op.flops = combine == Combine::kAdd || combine == Combine::kMul ? 1 : 0;
+  op.partial_write = {.most = most, .least = std::min(op.elements(0), least)};
+  op.inplace_input = 0;
+  op.work = op.elements(2);
+  op.outputs.push_back({op.shape(0), op.dtype(0)});
+}
+
 void infer_scatter(Inference& op) {
   op.require_tensors();
-  require_indices(op, 1);
+  op.require_indices(1);
   const std::size_t axis = op.axis(op.shape(0).size(), 0);
   const Shape expected = gathered_shape(op.shape(0), axis, op.shape(1));
   if (op.shape(2) != expected) {
     op.fail_input(2, fmt::format("{} must have the shape {} of the rows that it replaces",
                                  op.describe(2), to_string(expected)));
   }
-  op.reads[0] = 0;
   // All indices may name the same row.
   const std::uint64_t row = op.elements(1) == 0 ? 0 : op.elements(2) / op.elements(1);
-  op.partial_write = {.most = std::min(op.elements(0), op.elements(2)),
-                      .least = std::min(op.elements(0), row)};
-  op.inplace_input = 0;
-  op.work = op.elements(2);
-  op.outputs.push_back({op.shape(0), op.dtype(0)});
+  update_part(op, row);
 }
 
 void infer_broadcast_to(Inference& op) {
@@ -252,6 +301,7 @@ void infer_broadcast_to(Inference& op) {
     op.fail_attribute(Attribute::kShape, fmt::format("{} does not broadcast to {}", op.describe(0),
                                                      to_string(target)));
   }
+  op.sources.push_back(broadcast_map(op.shape(0), target));
   op.outputs.push_back({target, op.dtype(0)});
 }
 
@@ -273,6 +323,7 @@ void infer_reshape(Inference& op) {
                       fmt::format("{} has {} elements and cannot be reshaped to {}", op.describe(0),
                                   op.elements(0), to_string(shape)));
   }
+  op.sources.push_back(StridedMap::of(op.elements(0)));
   op.outputs.push_back({shape, op.dtype(0)});
 }
 

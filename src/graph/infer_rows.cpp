@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/checked.hpp"
-#include "graph/inference.hpp"
+#include "graph/infer_shared.hpp"
 
 namespace fusecalc {
 namespace {
@@ -18,17 +18,6 @@ Shape reduced_shape(const Shape& shape, const std::vector<bool>& reduced, bool k
     if (reduced[i] && keepdim) result.push_back(1);
   }
   return result;
-}
-
-// Statistics are as exact as they are accumulated: in f32, or in f64.
-DType statistics_of(const Inference& op) { return promote(op.float_of(op.dtype(0)), DType::kF32); }
-
-// Input i, where given, must have exactly this shape.
-void require_shape(const Inference& op, std::size_t i, const Shape& expected,
-                   std::string_view what) {
-  if (i >= op.input_count() || op.shape(i) == expected) return;
-  op.fail_input(
-      i, fmt::format("{} must have the shape {} {}", op.describe(i), to_string(expected), what));
 }
 
 void require_rank(const Inference& op, std::size_t i, std::size_t rank) {
@@ -46,9 +35,14 @@ void infer_reduce(Inference& op) {
   if (op.row().type_rule == TypeRule::kFloat) dtype = op.float_of(dtype);
   if (op.row().type_rule == TypeRule::kAccumulate && !is_float(dtype)) dtype = DType::kI64;
   if (op.row().type_rule == TypeRule::kIndex) dtype = DType::kI64;
+  if (op.row().type_rule == TypeRule::kBool) dtype = DType::kBool;
+  if (!(op.attributes().correction >= 0)) {
+    op.fail_attribute(Attribute::kCorrection, "must not be negative");
+  }
   op.work = op.elements(0);
   op.rows = row_layout(op.shape(0), reduced);
   op.outputs.push_back({reduced_shape(op.shape(0), reduced, op.attributes().keepdim), dtype});
+  if (op.output_count() == 2) op.outputs.push_back({op.outputs[0].shape, DType::kI64});
 }
 
 void infer_softmax(Inference& op) {
@@ -85,6 +79,11 @@ void infer_row_norm(Inference& op) {
   std::fill(reduced.begin() + static_cast<std::ptrdiff_t>(first), reduced.end(), true);
   op.rows = row_layout(shape, reduced);
   op.outputs.push_back({shape, op.float_of(op.dtype(0))});
+  Shape of_rows = shape;
+  std::fill(of_rows.begin() + static_cast<std::ptrdiff_t>(first), of_rows.end(), 1);
+  for (std::size_t i = 1; i < op.output_count(); ++i) {
+    op.outputs.push_back({of_rows, statistics_type(op, 0)});
+  }
 }
 
 void infer_batch_norm(Inference& op) {
@@ -103,13 +102,19 @@ void infer_batch_norm(Inference& op) {
     op.passes = 1;
     return;
   }
-  if (op.input_count() != 3) op.fail("batch_norm takes x, weight and bias in training mode");
-  if (op.output_count() == 2) op.fail("batch_norm writes either y alone or y, mean and variance");
+  const bool running = op.input_count() == 5 && op.output_count() == 5;
+  if (op.input_count() != 3 && !running) {
+    op.fail(
+        "batch_norm takes x, weight and bias in training mode; with the running mean and "
+        "variance it has five outputs");
+  }
+  const bool fits = running || op.output_count() == 1 || op.output_count() == 3;
+  if (!fits) op.fail("batch_norm writes either y alone or y, mean and variance");
   std::vector<bool> reduced(shape.size(), true);
   reduced[1] = false;
   op.rows = row_layout(shape, reduced);
   for (std::size_t i = 1; i < op.output_count(); ++i) {
-    op.outputs.push_back({{shape[1]}, statistics_of(op)});
+    op.outputs.push_back({{shape[1]}, statistics_type(op, 0)});
   }
 }
 
@@ -129,6 +134,9 @@ void infer_group_norm(Inference& op) {
   op.rows.append(shape[0] * count, false);
   op.rows.append(op.elements(0) == 0 ? 0 : op.elements(0) / (shape[0] * count), true);
   op.outputs.push_back({shape, op.float_of(op.dtype(0))});
+  for (std::size_t i = 1; i < op.output_count(); ++i) {
+    op.outputs.push_back({{shape[0], count}, statistics_type(op, 0)});
+  }
 }
 
 void infer_loss(Inference& op) {
@@ -155,7 +163,7 @@ void infer_loss(Inference& op) {
     if (op.collapses) op.rows = row_layout(samples, std::vector<bool>(samples.size(), true));
   }
   op.outputs.push_back({op.collapses ? Shape{} : samples, op.float_of(op.dtype(0))});
-  if (op.output_count() == 2) op.outputs.push_back({samples, statistics_of(op)});
+  if (op.output_count() == 2) op.outputs.push_back({samples, statistics_type(op, 0)});
 }
 
 }  // namespace fusecalc

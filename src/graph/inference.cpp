@@ -13,6 +13,7 @@ Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<
                      std::function<void(RefusedPart, std::string)> fail)
     : op_class(op.op_class),
       passes(op.passes),
+      flops(op.flops),
       row_(op),
       attributes_(attributes),
       inputs_(std::move(inputs)),
@@ -25,6 +26,13 @@ Inference::Inference(const OpRow& op, const Attributes& attributes, std::vector<
 void Inference::require_tensors() const {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (is_number(i)) fail_input(i, "must be a tensor, not a number");
+  }
+}
+
+void Inference::require_indices(std::size_t i) const {
+  if (is_float(dtype(i)) || dtype(i) == DType::kBool) {
+    fail_input(
+        i, fmt::format("indices must be integers, but {} is {}", describe(i), name_of(dtype(i))));
   }
 }
 
@@ -91,15 +99,40 @@ void infer_results(Inference& op) {
     case OpFamily::kTranspose: return infer_transpose(op);
     case OpFamily::kConcat: return infer_concat(op);
     case OpFamily::kSlice: return infer_slice(op);
+    case OpFamily::kSplit: return infer_split(op);
     case OpFamily::kGather: return infer_gather(op);
     case OpFamily::kEmbedding: return infer_embedding(op);
     case OpFamily::kScatter: return infer_scatter(op);
     case OpFamily::kBroadcastTo: return infer_broadcast_to(op);
     case OpFamily::kReshape: return infer_reshape(op);
+    case OpFamily::kPad: return infer_pad(op);
+    case OpFamily::kRoll: return infer_roll(op);
+    case OpFamily::kFlip: return infer_flip(op);
+    case OpFamily::kRepeat: return infer_repeat(op);
+    case OpFamily::kTriangle: return infer_triangle(op);
+    case OpFamily::kOneHot: return infer_one_hot(op);
+    case OpFamily::kIota: return infer_iota(op);
+    case OpFamily::kFull: return infer_full(op);
+    case OpFamily::kGatherElements: return infer_gather_elements(op);
+    case OpFamily::kScatterElements: return infer_scatter_elements(op);
+    case OpFamily::kScan: return infer_scan(op);
+    case OpFamily::kSort: return infer_sort(op);
     case OpFamily::kMatmul: return infer_matmul(op);
     case OpFamily::kLinear: return infer_linear(op);
-    case OpFamily::kConv2d: return infer_conv2d(op);
+    case OpFamily::kConvolution: return infer_convolution(op);
+    case OpFamily::kTransposedConvolution: return infer_transposed_convolution(op);
     case OpFamily::kAttention: return infer_attention(op);
+    case OpFamily::kPool: return infer_pool(op);
+    case OpFamily::kAdaptivePool: return infer_adaptive_pool(op);
+    case OpFamily::kUpsample: return infer_upsample(op);
+    case OpFamily::kSoftmaxBackward: return infer_softmax_backward(op);
+    case OpFamily::kLossBackward: return infer_loss_backward(op);
+    case OpFamily::kConvolutionBackward:
+    case OpFamily::kTransposedConvolutionBackward: return infer_convolution_backward(op);
+    case OpFamily::kNormBackward: return infer_norm_backward(op);
+    case OpFamily::kAttentionBackward: return infer_attention_backward(op);
+    case OpFamily::kEmbeddingBackward: return infer_embedding_backward(op);
+    case OpFamily::kPoolBackward: return infer_pool_backward(op);
     case OpFamily::kCustom: return;
   }
 }

@@ -11,6 +11,7 @@
 #include "graph/attributes.hpp"
 #include "graph/op_table.hpp"
 #include "graph/shape.hpp"
+#include "graph/strided_map.hpp"
 
 namespace fusecalc {
 
@@ -73,16 +74,22 @@ class Inference {
   OpClass op_class;
   std::uint8_t passes;
   std::vector<TensorType> outputs;
+  // Views, and movements that do the same by copying: from each output to input 0.
+  std::vector<StridedMap> sources;
   std::vector<std::uint64_t> reads;          // elements touched of each input
   std::optional<WrittenPart> partial_write;  // of output 0, if not all of it is sure to be written
   std::optional<std::size_t> inplace_input;  // output 0 is stored in this input's memory
   std::optional<std::uint64_t> work;         // elements it loops over; default: output 0's
+  std::uint8_t flops;                        // per element of that
   RowLayout rows;                            // reductions and normalisations
   std::optional<MatrixShape> matrix;         // contractions
+  std::optional<std::uint64_t> total_flops;  // default: counted from the work or the matrix
   bool collapses = false;  // the rows' results are reduced to one value, known after all rows
 
   // For the rules.
   void require_tensors() const;
+  // Input i has whole numbers that name rows or elements.
+  void require_indices(std::size_t i) const;
   // The axis that a single-axis attribute names, from 0; `fallback` where it is not given.
   std::size_t axis(std::size_t rank, std::int64_t fallback) const;
   // The same for a list, as flags; all axes where it is not given.
@@ -106,6 +113,10 @@ class Inference {
   std::function<void(RefusedPart, std::string)> fail_;
 };
 
+// Results of an op that updates its first input in place, by as many elements as its third has, of
+// which it is sure to write `least`.
+void update_part(Inference& op, std::uint64_t least);
+
 // Fills in what the rule of the op's family says. Custom ops have none: their results are declared.
 void infer_results(Inference& op);
 
@@ -123,14 +134,38 @@ void infer_loss(Inference& op);
 void infer_transpose(Inference& op);
 void infer_concat(Inference& op);
 void infer_slice(Inference& op);
+void infer_split(Inference& op);
 void infer_gather(Inference& op);
 void infer_embedding(Inference& op);
 void infer_scatter(Inference& op);
 void infer_broadcast_to(Inference& op);
 void infer_reshape(Inference& op);
+void infer_pad(Inference& op);
+void infer_roll(Inference& op);
+void infer_flip(Inference& op);
+void infer_repeat(Inference& op);
+void infer_triangle(Inference& op);
+void infer_one_hot(Inference& op);
+void infer_iota(Inference& op);
+void infer_full(Inference& op);
+void infer_gather_elements(Inference& op);
+void infer_scatter_elements(Inference& op);
+void infer_scan(Inference& op);
+void infer_sort(Inference& op);
 void infer_matmul(Inference& op);
 void infer_linear(Inference& op);
-void infer_conv2d(Inference& op);
+void infer_convolution(Inference& op);
+void infer_transposed_convolution(Inference& op);
 void infer_attention(Inference& op);
+void infer_pool(Inference& op);
+void infer_adaptive_pool(Inference& op);
+void infer_upsample(Inference& op);
+void infer_softmax_backward(Inference& op);
+void infer_loss_backward(Inference& op);
+void infer_convolution_backward(Inference& op);
+void infer_norm_backward(Inference& op);
+void infer_attention_backward(Inference& op);
+void infer_embedding_backward(Inference& op);
+void infer_pool_backward(Inference& op);
 
 }  // namespace fusecalc

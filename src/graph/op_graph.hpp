@@ -11,6 +11,7 @@
 #include "graph/inference.hpp"
 #include "graph/op_table.hpp"
 #include "graph/outline.hpp"
+#include "graph/strided_map.hpp"
 
 namespace fusecalc {
 
@@ -19,11 +20,17 @@ struct Tensor {
   TensorType type;
   std::uint64_t elements = 0;
   std::uint64_t bytes = 0;
-  // A view shares the value of another tensor, reordered or merely reshaped. Readers, producer and
-  // output are kept at the value, never at its views.
+  // A view shows elements of another tensor. Readers, producer and output are kept at the value
+  // that is below all views, never at the views.
   TensorId view_of = kNone;
-  std::vector<std::int64_t> view_perm;  // a reordering view's axes; empty for a reshape
-  TensorId value = kNone;               // the tensor below all views, or itself
+  TensorId value = kNone;  // the tensor below all views, or itself
+  // From the number of an element to that in the value, one map after the other: none where the
+  // numbers are the same, and mostly one otherwise.
+  std::vector<StridedMap> maps;
+  std::uint64_t shown = 0;  // distinct elements of the value that it has, at most
+  // The first tensor that shows the same elements of the value in the same order: the value itself
+  // for a tensor that shows all of them in their order.
+  TensorId window = kNone;
   TensorId storage = kNone;  // whose memory holds it: in-place results share their input's
   OpId producer = kNone;     // none for a graph input
   // The op that overwrites it in place, but maybe not all of it: a reader of that result needs the
@@ -41,6 +48,7 @@ struct Operand {
 
 struct Op {
   std::string name;
+  std::string scope;         // the part of the model that it belongs to; may be empty
   std::size_t position = 0;  // in the document
   const OpRow* row = nullptr;
   OpClass op_class = OpClass::kPointwise;
@@ -54,6 +62,9 @@ struct Op {
   RowLayout rows;
   MatrixShape matrix;
   bool collapses = false;
+  // From an element of the result to that of the first operand, where a movement only selects,
+  // reorders or repeats.
+  std::optional<StridedMap> source;
 };
 
 // A valid op graph: every name resolved, every shape and type known, no cycle, ops in a valid

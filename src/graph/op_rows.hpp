@@ -11,6 +11,10 @@ std::span<const OpRow> pointwise_ops();
 std::span<const OpRow> row_ops();
 std::span<const OpRow> movement_ops();
 std::span<const OpRow> contract_ops();
+std::span<const OpRow> index_ops();
+std::span<const OpRow> whole_row_ops();
+std::span<const OpRow> window_ops();
+std::span<const OpRow> backward_ops();
 
 constexpr OpRow in_softmax(OpRow row, SoftmaxPart part) {
   row.softmax = part;

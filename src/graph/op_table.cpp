@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, 7> kClassNames = {
 std::span<const OpRow> op_table() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
-    for (const auto& part : {pointwise_ops(), row_ops(), movement_ops(), contract_ops()}) {
+    for (const auto& part : {pointwise_ops(), row_ops(), whole_row_ops(), movement_ops(),
+                             index_ops(), contract_ops(), window_ops(), backward_ops()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

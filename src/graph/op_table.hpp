@@ -19,7 +19,7 @@ enum class OpClass : std::uint8_t {
   kMovement,   // copies elements to other places
   kView,       // renames elements in place; costs nothing
   kContract,   // sums of products
-  kOpaque,     // nothing known but its bytes
+  kOpaque,     // not fused: only its bytes are known, or its threads do not follow its result
 };
 
 // Ops of one family follow one rule of shapes and types (infer_results) and are computed in one
@@ -38,15 +38,40 @@ enum class OpFamily : std::uint8_t {
   kTranspose,
   kConcat,
   kSlice,
+  kSplit,
   kGather,
   kEmbedding,
   kScatter,
   kBroadcastTo,
   kReshape,
+  kPad,
+  kRoll,
+  kFlip,
+  kRepeat,
+  kTriangle,
+  kOneHot,
+  kIota,
+  kFull,
+  kGatherElements,
+  kScatterElements,
+  kScan,
+  kSort,
   kMatmul,
   kLinear,
-  kConv2d,
+  kConvolution,
+  kTransposedConvolution,
   kAttention,
+  kPool,
+  kAdaptivePool,
+  kUpsample,
+  kSoftmaxBackward,
+  kLossBackward,
+  kConvolutionBackward,
+  kTransposedConvolutionBackward,
+  kNormBackward,
+  kAttentionBackward,
+  kEmbeddingBackward,
+  kPoolBackward,
   kCustom,
 };
 
@@ -54,9 +79,10 @@ enum class OpFamily : std::uint8_t {
 enum class Access : std::uint8_t {
   kSame,     // element by element, or a repetition
   kPermute,  // another order of axes
-  kSelect,   // a part of one, or parts of several (slice, concat)
-  kGather,   // rows named by indices
-  kScatter,  // into rows named by indices
+  kSelect,   // a part of one, or parts of several (slice, concat), or to computed places
+  kGather,   // rows or elements named by indices
+  kScatter,  // into rows or elements named by indices
+  kWindow,   // out of a few neighbours each
 };
 
 enum class TypeRule : std::uint8_t {
@@ -85,8 +111,9 @@ enum class SoftmaxPart : std::uint8_t {
 
 // What an op computes, in exact arithmetic, as a function of numbers:
 //   pointwise ops   of one element of each input, in order
-//   reductions      of a whole row (argmax: the index within it)
+//   reductions      of a whole row (argmax: the index within it); scans: of two numbers
 //   softmaxes       of x, the row's maximum, and the row's sum of exp(x - maximum)
+//   triangles       of x, its row and its column; iota: of the element's index
 //   norms           of x, the mean, the variance and epsilon, before weight and bias
 using ReferenceFunction = double (*)(std::span<const double> inputs, const Attributes& attributes);
 
@@ -103,6 +130,9 @@ struct OpRow {
   std::uint32_t max_outputs = 1;
   // Floating-point operations per element of the space it loops over; contractions count their own.
   std::uint8_t flops = 0;
+  // Instructions of its code for an element, where calls of special functions make them many more
+  // than the FLOPs; 0: as many as FLOPs.
+  std::uint8_t instructions = 0;
   // Passes over its input: 2 if every result of a row needs the whole row first.
   std::uint8_t passes = 1;
   // Whether a row can be kept on chip for the second pass, if it fits.
@@ -110,6 +140,10 @@ struct OpRow {
   Access access = Access::kSame;
   TypeRule type_rule = TypeRule::kPromote;
   bool has_kernel = true;  // our runner can launch it; else it is only analysed
+  // Our runner can launch it with so many outputs, and only analyses it with more.
+  std::uint8_t kernel_outputs = std::numeric_limits<std::uint8_t>::max();
+  // Of convolutions; 0 where the inputs tell.
+  std::uint8_t spatial_axes = 0;
   AttributeSet attributes = 0;
   std::string_view summary;
   // In device code: an element of the first result, and of the further ones. a, b, c, d, e are the
@@ -122,7 +156,11 @@ struct OpRow {
   std::string_view quick{};
   // What is kept of a row while its elements are read; kNone for losses that only add up.
   Accumulator accumulator = Accumulator::kNone;
-  bool per_channel = false;  // the inputs after the first lie along axis 1
+  // What it takes of each element, in device code and in fp64; the first input where there is none.
+  std::string_view device_taken{};
+  ReferenceFunction reference_taken = nullptr;
+  std::uint8_t row_inputs = 1;  // of those that reduce rows: the inputs that are such rows
+  bool per_channel = false;     // the inputs after the first lie along axis 1
   LibraryStep library = LibraryStep::kNone;
   SoftmaxPart softmax = SoftmaxPart::kNone;
   // The inputs that are factors of the result, as flags: both of a product, the first of a
@@ -133,6 +171,8 @@ struct OpRow {
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;
+  // Of norms: the further results, of the same numbers.
+  std::array<ReferenceFunction, 2> reference_more{};
 };
 
 std::span<const OpRow> op_table();

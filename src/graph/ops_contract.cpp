@@ -10,6 +10,25 @@ namespace {
 using enum OpClass;
 using enum Attribute;
 
+constexpr OpRow convolution(std::string_view name, std::uint8_t spatial_axes,
+                            std::string_view summary) {
+  return {.name = name,
+          .op_class = kContract,
+          .family = OpFamily::kConvolution,
+          .min_inputs = 2,
+          .max_inputs = 3,
+          .has_kernel = false,
+          .spatial_axes = spatial_axes,
+          .attributes = kStride | kPadding | kDilation | kGroups,
+          .summary = summary};
+}
+
+constexpr OpRow transposed(OpRow row) {
+  row.family = OpFamily::kTransposedConvolution;
+  row.attributes = row.attributes | kOutputPadding;
+  return row;
+}
+
 constexpr std::array kRows = {
     OpRow{.name = "matmul",
           .op_class = kContract,
@@ -24,27 +43,31 @@ constexpr std::array kRows = {
           .min_inputs = 2,
           .max_inputs = 3,
           .summary = "x @ weight^T + bias, weight being [out, in]"},
-    OpRow{.name = "conv2d",
-          .op_class = kContract,
-          .family = OpFamily::kConv2d,
-          .min_inputs = 2,
-          .max_inputs = 3,
-          .has_kernel = false,
-          .attributes = kStride | kPadding | kDilation | kGroups,
-          .summary = "(x [N,C,H,W], weight [out, C/groups, h, w], bias)"},
+    convolution("conv1d", 1, "(x [N,C,W], weight [out, C/groups, w], bias)"),
+    convolution("conv2d", 2, "(x [N,C,H,W], weight [out, C/groups, h, w], bias)"),
+    convolution("conv3d", 3, "(x [N,C,D,H,W], weight [out, C/groups, d, h, w], bias)"),
+    transposed(convolution("conv_transpose1d", 1, "(x [N,C,W], weight [C, out/groups, w], bias)")),
+    transposed(
+        convolution("conv_transpose2d", 2, "(x [N,C,H,W], weight [C, out/groups, h, w], bias)")),
+    transposed(convolution("conv_transpose3d", 3,
+                           "(x [N,C,D,H,W], weight [C, out/groups, d, h, w], bias)")),
     OpRow{.name = "attention",
           .op_class = kContract,
           .family = OpFamily::kAttention,
           .min_inputs = 3,
           .max_inputs = 4,
+          .max_outputs = 2,
+          .kernel_outputs = 1,
           .attributes = kCausal | kScale,
-          .summary = "softmax(q @ k^T * scale + mask) @ v; fewer key heads are shared"},
+          .summary = "softmax(q @ k^T * scale + mask) @ v; fewer key heads are shared; the "
+                     "scores' log-sum-exp as a second output"},
     OpRow{.name = "custom",
           .op_class = kOpaque,
           .family = OpFamily::kCustom,
           .min_inputs = 0,
           .max_inputs = kAnyNumber,
           .max_outputs = 255,
+          .has_kernel = false,
           .summary = "anything: declared output shapes, reads, writes, flops, class"},
 };
 

@@ -29,6 +29,13 @@ constexpr OpRow view(std::string_view name, Access access, AttributeSet attribut
   return row;
 }
 
+constexpr OpRow split_view() {
+  OpRow row = view("split_view", Access::kSelect, kAxes | kSizes, OpFamily::kSplit,
+                   "one part for each output along an axis (default: the first), read in place");
+  row.max_outputs = kAnyNumber;
+  return row;
+}
+
 constexpr std::array kRows = {
     movement("transpose", 1, Access::kPermute, only(kPerm), OpFamily::kTranspose,
              "a copy with the axes in another order (default: reversed)"),
@@ -46,8 +53,8 @@ constexpr std::array kRows = {
              "the rows of x that the indices name (x, indices)"),
     movement("embedding", 2, Access::kGather, 0, OpFamily::kEmbedding,
              "the rows of a table that the indices name (table, indices)"),
-    movement("scatter_update", 3, Access::kScatter, only(kAxes), OpFamily::kScatter,
-             "replaces rows of x in place (x, indices, rows)"),
+    movement("scatter_update", 3, Access::kScatter, kAxes | kCombine, OpFamily::kScatter,
+             "replaces rows of x in place, or combines them (x, indices, rows)"),
     movement("broadcast_to", 1, Access::kSame, only(kShape), OpFamily::kBroadcastTo,
              "a copy, repeated to a shape"),
     movement("copy", 1, Access::kSame, 0, OpFamily::kPointwise, "a copy"),
@@ -56,6 +63,11 @@ constexpr std::array kRows = {
     view("view", Access::kSame, only(kShape), OpFamily::kReshape, "the same as reshape"),
     view("permute_view", Access::kPermute, only(kPerm), OpFamily::kTranspose,
          "the same elements, read with the axes in another order"),
+    view("slice_view", Access::kSelect, kAxes | kStarts | kEnds | kSteps, OpFamily::kSlice,
+         "a range of each of some axes, read in place"),
+    split_view(),
+    view("expand_view", Access::kSame, only(kShape), OpFamily::kBroadcastTo,
+         "the same elements, repeated to a shape"),
 };
 
 }  // namespace

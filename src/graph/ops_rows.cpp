@@ -31,6 +31,22 @@ constexpr OpRow reduction(std::string_view name, TypeRule types, std::uint8_t fl
           .reference = reference};
 }
 
+constexpr OpRow with_correction(OpRow row) {
+  row.attributes = row.attributes | kCorrection;
+  return row;
+}
+
+constexpr OpRow with_place(OpRow row) {
+  row.max_outputs = 2;
+  row.device_more = {"s.place"};
+  return row;
+}
+
+// What normalisations hand out besides: functions of x, the mean, the variance and epsilon.
+constexpr ReferenceFunction kMean = [](In x, At) { return x[1]; };
+constexpr ReferenceFunction kVariance = [](In x, At) { return x[2]; };
+constexpr ReferenceFunction kDeviation = [](In x, At) { return 1 / std::sqrt(x[2] + x[3]); };
+
 constexpr std::array kRows = {
     in_softmax(reduction("sum", kAccumulate, 1, "sum over axes", Accumulator::kSum, "s.sum",
                          reference::sum),
@@ -44,10 +60,28 @@ constexpr std::array kRows = {
               reference::min),
     reduction("amax_abs", kPromote, 0, "largest magnitude over axes",
               Accumulator::kLargestMagnitude, "s.value", reference::amax_abs),
-    reduction("var", kFloat, 4, "variance over axes (of the whole population)",
-              Accumulator::kMoments, "s.variance", reference::var),
+    with_correction(reduction("var", kFloat, 4,
+                              "variance over axes: squares / (count - correction)",
+                              Accumulator::kMoments, "s.variance * $unbias", reference::var)),
+    with_correction(reduction("std", kFloat, 4, "square root of the variance over axes",
+                              Accumulator::kMoments, "sqrt(s.variance * $unbias)",
+                              reference::std_dev)),
+    reduction("prod", kAccumulate, 1, "product over axes", Accumulator::kProduct, "s.value",
+              reference::prod),
+    reduction("any", kBool, 0, "whether any element over axes is not 0", Accumulator::kAny,
+              "s.value", reference::any),
+    reduction("all", kBool, 0, "whether no element over axes is 0", Accumulator::kAll, "s.value",
+              reference::all),
     reduction("argmax", kIndex, 0, "index of the maximum over axes (the first, as i64)",
               Accumulator::kLargestPlace, "s.place", reference::argmax),
+    reduction("argmin", kIndex, 0, "index of the minimum over axes (the first, as i64)",
+              Accumulator::kSmallestPlace, "s.place", reference::argmin),
+    with_place(reduction("max_with_index", kPromote, 0,
+                         "maximum over axes, and its index as a second output",
+                         Accumulator::kLargestPlace, "s.value", reference::max)),
+    with_place(reduction("min_with_index", kPromote, 0,
+                         "minimum over axes, and its index as a second output",
+                         Accumulator::kSmallestPlace, "s.value", reference::min)),
     reduction("logsumexp", kFloat, 3, "log of the sum of exponentials over axes",
               Accumulator::kExponentialSum, "s.log", reference::logsumexp),
     OpRow{.name = "softmax",
@@ -75,52 +109,71 @@ constexpr std::array kRows = {
           .op_class = kNormalise,
           .family = OpFamily::kRowNorm,
           .max_inputs = 3,
+          .max_outputs = 3,
           .flops = 7,
           .passes = 2,
           .attributes = kAxes | kEps,
-          .summary = "over the last axes, those of the weight (x, weight, bias)",
+          .summary = "over the last axes, those of the weight (x, weight, bias); the mean and "
+                     "1 / deviation as further outputs",
           .device = "(a - s.mean) * s.rstd * $weight + $bias",
+          .device_more = {"s.mean", "s.rstd"},
           .accumulator = Accumulator::kMoments,
-          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); }},
+          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); },
+          .reference_more = {kMean, kDeviation}},
     OpRow{.name = "rms_norm",
           .op_class = kNormalise,
           .family = OpFamily::kRowNorm,
           .max_inputs = 2,
+          .max_outputs = 2,
           .flops = 4,
           .passes = 2,
           .attributes = kAxes | kEps,
-          .summary = "over the last axes, those of the weight (x, weight)",
+          .summary =
+              "over the last axes, those of the weight (x, weight); 1 / deviation as a second "
+              "output",
           .device = "a * s.scale * $weight",
+          .device_more = {"s.scale"},
           .accumulator = Accumulator::kSquareSum,
-          .reference = [](In x, At) { return x[0] / std::sqrt(x[1] * x[1] + x[2] + x[3]); }},
+          .reference = [](In x, At) { return x[0] / std::sqrt(x[1] * x[1] + x[2] + x[3]); },
+          .reference_more = {[](In x, At) { return 1 / std::sqrt(x[1] * x[1] + x[2] + x[3]); }}},
     OpRow{.name = "batch_norm",
           .op_class = kNormalise,
           .family = OpFamily::kBatchNorm,
           .min_inputs = 3,
           .max_inputs = 5,
-          .max_outputs = 3,
+          .max_outputs = 5,
           .flops = 7,
           .passes = 2,
           .holds_rows = false,  // a channel is spread over all samples
-          .attributes = kMode | kEps,
-          .summary = "per channel (x, weight, bias, and mean, variance for inference)",
+          .kernel_outputs = 3,
+          .attributes = kMode | kEps | kMomentum,
+          .summary =
+              "per channel (x, weight, bias, and mean, variance for inference); training: mean "
+              "and variance as further outputs, or, with running ones as inputs, mean, 1 / "
+              "deviation and what the running ones become",
           .device = "(a - $mean) * $rstd * $weight + $bias",
           .device_more = {"s.mean", "s.variance"},
           .accumulator = Accumulator::kMoments,
           .per_channel = true,
-          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); }},
+          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); },
+          .reference_more = {kMean, kVariance}},
     OpRow{.name = "group_norm",
           .op_class = kNormalise,
           .family = OpFamily::kGroupNorm,
           .max_inputs = 3,
+          .max_outputs = 3,
           .flops = 7,
           .passes = 2,
           .attributes = kGroups | kEps,
-          .summary = "per group of channels (x, weight, bias)",
+          .summary =
+              "per group of channels (x, weight, bias); the mean and 1 / deviation as further "
+              "outputs",
           .device = "(a - s.mean) * s.rstd * $weight + $bias",
+          .device_more = {"s.mean", "s.rstd"},
           .accumulator = Accumulator::kMoments,
           .per_channel = true,
-          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); }},
+          .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); },
+          .reference_more = {kMean, kDeviation}},
     OpRow{.name = "cross_entropy",
           .op_class = kNormalise,
           .family = OpFamily::kLoss,

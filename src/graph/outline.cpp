@@ -26,12 +26,10 @@ class RowIds {
   Key key_;
 };
 
-bool reorders(const OpGraph& graph, TensorId tensor) {
-  while (graph.tensors[tensor].view_of != kNone) {
-    if (!graph.tensors[tensor].view_perm.empty()) return true;
-    tensor = graph.tensors[tensor].view_of;
-  }
-  return false;
+Access view_of(const Tensor& tensor) {
+  if (tensor.window == tensor.value) return Access::kSame;
+  return std::ranges::any_of(tensor.maps, &StridedMap::permutes) ? Access::kPermute
+                                                                 : Access::kSelect;
 }
 
 bool touches_empty(const OpGraph& graph, const Op& op) {
@@ -46,30 +44,37 @@ Outline::Outline(const OpGraph& graph) {
   RowIds rows;
   ops_.reserve(graph.ops.size() + 1);
   for (const Op& op : graph.ops) {
-    ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
-                    .first_result = static_cast<std::uint32_t>(results_.size()),
-                    .rows = rows.id_of(op.rows),
-                    .op_class = op.op_class,
-                    .access = op.row->access,
-                    .passes = op.passes,
-                    .holds_rows = op.row->holds_rows,
-                    .custom = op.row->family == OpFamily::kCustom,
-                    .has_kernel = op.row->has_kernel && !touches_empty(graph, op),
-                    .work = op.work});
+    ops_.push_back(
+        {.first_input = static_cast<std::uint32_t>(inputs_.size()),
+         .first_result = static_cast<std::uint32_t>(results_.size()),
+         .rows = rows.id_of(op.rows),
+         .op_class = op.op_class,
+         .access = op.row->access,
+         .passes = op.passes,
+         .holds_rows = op.row->holds_rows,
+         .row_inputs = op.row->row_inputs,
+         .opaque = op.row->family == OpFamily::kCustom || op.row->op_class == OpClass::kOpaque,
+         .has_kernel = op.row->has_kernel && op.outputs.size() <= op.row->kernel_outputs &&
+                       !touches_empty(graph, op),
+         .work = op.work});
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;
-      const TensorId id = graph.tensors[operand.tensor].value;
+      const Tensor& tensor = graph.tensors[operand.tensor];
+      const TensorId id = tensor.value;
       const Tensor& value = graph.tensors[id];
       inputs_.push_back({.tensor = operand.tensor,
                          .value = id,
                          .storage = value.storage,
+                         .window = tensor.window,
                          .producer = value.producer,
-                         .touched = operand.reads,
+                         .touched = std::min(operand.reads, tensor.shown),
                          .elements = value.elements,
+                         .size = tensor.elements,
+                         .shown = tensor.shown,
                          .bytes = value.bytes,
                          .dtype = value.type.dtype,
                          .output = value.output,
-                         .reordered = reorders(graph, operand.tensor)});
+                         .view = view_of(tensor)});
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const TensorId id = op.outputs[i];

@@ -26,13 +26,18 @@ class Outline {
     TensorId tensor = kNone;
     TensorId value = kNone;
     TensorId storage = kNone;
+    TensorId window = kNone;  // Tensor::window
     OpId producer = kNone;
-    std::uint64_t touched = 0;   // elements
+    std::uint64_t touched = 0;   // distinct elements
     std::uint64_t elements = 0;  // of the value
+    std::uint64_t size = 0;      // of the tensor, elements
+    std::uint64_t shown = 0;     // distinct elements of the value that the tensor has
     std::uint64_t bytes = 0;     // of the value
     DType dtype = DType::kF32;
-    bool output = false;     // the value is an output of the graph
-    bool reordered = false;  // a view permutes the value's axes
+    bool output = false;  // the value is an output of the graph
+    // How the tensor's elements lie in the value: in the same places, in part or repeated
+    // (kSelect), or in another order (kPermute).
+    Access view = Access::kSame;
   };
 
   struct Result {
@@ -57,8 +62,9 @@ class Outline {
     Access access = Access::kSame;
     std::uint8_t passes = 1;
     bool holds_rows = true;
-    bool custom = false;     // its bytes are declared, its code is unknown
-    bool has_kernel = true;  // our runner can launch it
+    std::uint8_t row_inputs = 1;  // the first so many are read before the rows are reduced
+    bool opaque = false;          // never fused, whatever the rules
+    bool has_kernel = true;       // our runner can launch it
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <numeric>
 
@@ -58,6 +59,22 @@ double shift_right(double a, double b) {
   return static_cast<double>(whole(a) >> static_cast<unsigned>(b));
 }
 
+double silu_slope(double x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
+
+double hard_swish_slope(double x) {
+  if (x > 3) return 1;
+  return x < -3 ? 0 : x / 3 + 0.5;
+}
+
+double gelu_slope(double x, const Attributes& at) {
+  const double root = std::sqrt(2 / std::acos(-1.0));
+  if (at.approximate == GeluKind::kExact) {
+    return 0.5 * (1 + std::erf(x / std::sqrt(2.0))) + 0.5 * x * root * std::exp(-x * x / 2);
+  }
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
 double gelu(In in, const At& at) {
   const double x = in[0];
   if (at.approximate == GeluKind::kExact) return x / 2 * std::erfc(-x / std::numbers::sqrt2);
@@ -95,7 +112,25 @@ double var(In row, const At& at) {
   const double middle = mean(row, at);
   double total = 0;
   for (const double x : row) total += (x - middle) * (x - middle);
-  return total / static_cast<double>(row.size());
+  return total / std::max(0.0, static_cast<double>(row.size()) - at.correction);
+}
+
+double std_dev(In row, const At& at) { return std::sqrt(var(row, at)); }
+
+double prod(In row, const At& /*at*/) {
+  return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
+}
+
+double any(In row, const At& /*at*/) {
+  return std::ranges::any_of(row, [](double x) { return x != 0; }) ? 1 : 0;
+}
+
+double all(In row, const At& /*at*/) {
+  return std::ranges::all_of(row, [](double x) { return x != 0; }) ? 1 : 0;
+}
+
+double argmin(In row, const At& /*at*/) {
+  return static_cast<double>(std::min_element(row.begin(), row.end()) - row.begin());
 }
 
 double argmax(In row, const At& /*at*/) {

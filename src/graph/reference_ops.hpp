@@ -26,6 +26,11 @@ std::int64_t whole(double x);
 double shift_left(double a, double b);
 double shift_right(double a, double b);
 
+// Derivatives.
+double silu_slope(double x);
+double hard_swish_slope(double x);
+double gelu_slope(double x, const Attributes& at);
+
 double gelu(std::span<const double> in, const Attributes& at);
 // Bounds come as inputs or as attributes.
 double clamp(std::span<const double> in, const Attributes& at);
@@ -36,7 +41,12 @@ double max(std::span<const double> row, const Attributes& at);
 double min(std::span<const double> row, const Attributes& at);
 double amax_abs(std::span<const double> row, const Attributes& at);
 double var(std::span<const double> row, const Attributes& at);
+double std_dev(std::span<const double> row, const Attributes& at);
+double prod(std::span<const double> row, const Attributes& at);
+double any(std::span<const double> row, const Attributes& at);
+double all(std::span<const double> row, const Attributes& at);
 double argmax(std::span<const double> row, const Attributes& at);
+double argmin(std::span<const double> row, const Attributes& at);
 double logsumexp(std::span<const double> row, const Attributes& at);
 
 }  // namespace fusecalc::reference

@@ -10,6 +10,7 @@
 #include "core/checked.hpp"
 #include "graph/attribute_reader.hpp"
 #include "graph/dim_expression.hpp"
+#include "input/written_attention.hpp"
 
 namespace fusecalc {
 namespace {
@@ -74,6 +75,27 @@ ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type) {
   return id;
 }
 
+ModelGraph::TensorId ModelGraph::below_views(TensorId tensor) const {
+  while (!is_input(tensor) && ops_[tensors_[tensor].producer].row->op_class == OpClass::kView) {
+    tensor = std::get<TensorId>(ops_[tensors_[tensor].producer].inputs[0]);
+  }
+  return tensor;
+}
+
+// Whether a tensor holds all elements of its memory, in their order: only such a one can be updated
+// in place.
+bool ModelGraph::is_whole(const Input& input) const {
+  const auto* tensor = std::get_if<TensorId>(&input);
+  if (tensor == nullptr) return false;
+  for (TensorId id = *tensor; !is_input(id);) {
+    const Op& op = ops_[tensors_[id].producer];
+    if (op.row->op_class != OpClass::kView) return true;
+    if (op.row->family != OpFamily::kReshape) return false;
+    id = std::get<TensorId>(op.inputs[0]);
+  }
+  return true;
+}
+
 // The types that the row's rule yields.
 std::optional<std::vector<TensorType>> ModelGraph::infer(
     const OpRow& row, const std::vector<Input>& inputs,
@@ -104,6 +126,7 @@ std::optional<std::vector<TensorType>> ModelGraph::infer(
                         [](const RefusedPart&, const std::string&) { throw Refused(); });
     infer_results(inference);
     if (inference.outputs.size() < outputs) return std::nullopt;
+    if (inference.inplace_input && !is_whole(inputs[*inference.inplace_input])) return std::nullopt;
     return std::move(inference.outputs);
   } catch (const Refused&) {
     return std::nullopt;
@@ -147,8 +170,10 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
     tensors_.back().pinned_dtype =
         (*inferred)[i].dtype != types[i].dtype() || (is_float(types[i].dtype()) && !reads_floats);
   }
+  std::vector<TensorId> outputs = op.outputs;
   ops_.push_back(std::move(op));
-  return ops_.back().outputs;
+  if (row->family == OpFamily::kMatmul) find_written_attention(*this, outputs.front());
+  return outputs;
 }
 
 std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
@@ -182,6 +207,10 @@ std::vector<ModelGraph::TensorId> ModelGraph::custom(const std::vector<TensorId>
         .outputs = {},
         .attributes = {},
         .custom = custom};
+  if (op.custom.overwrites && !is_whole(op.inputs[0])) {
+    op.custom.overwrites.reset();
+    op.custom.reads.clear();
+  }
   for (const ModelType& type : types) {
     op.outputs.push_back(new_tensor(type, static_cast<std::uint32_t>(ops_.size())));
     tensors_.back().pinned_shape = tensors_.back().pinned_dtype = true;
@@ -195,22 +224,6 @@ std::optional<ModelGraph::Origin> ModelGraph::written_by(TensorId tensor,
   const std::uint32_t producer = tensors_[tensor].producer;
   if (producer == kNobody || ops_[producer].row->name != row) return std::nullopt;
   return Origin{ops_[producer].inputs, ops_[producer].attributes};
-}
-
-// The ops that an output needs. Ops are in order: what an op reads is written before it.
-std::vector<bool> ModelGraph::needed_ops() const {
-  std::vector<bool> needed(ops_.size(), false);
-  const auto need = [&](TensorId tensor) {
-    if (!is_input(tensor)) needed[tensors_[tensor].producer] = true;
-  };
-  for (const TensorId tensor : outputs_) need(tensor);
-  for (std::size_t i = ops_.size(); i > 0; --i) {
-    if (!needed[i - 1]) continue;
-    for (const Input& input : ops_[i - 1].inputs) {
-      if (const auto* tensor = std::get_if<TensorId>(&input)) need(*tensor);
-    }
-  }
-  return needed;
 }
 
 // The name itself, or with a number where it is taken.
@@ -237,7 +250,7 @@ void ModelGraph::count(const std::vector<bool>& needed) {
   for (const NodeState& node : nodes_) {
     if (node.missing) {
       ++origin.opaque;
-    } else if (node.moves) {
+    } else if (node.moves || node.joined) {
       ++origin.exact;
     } else if (node.folded || (node.ops != 0 && node.kept == 0)) {
       ++origin.folded;
@@ -326,11 +339,7 @@ void ModelGraph::write_outputs() {
   std::vector<std::string>& names = model_.graph.outputs.emplace();
   std::vector<bool> named(tensors_.size(), false);
   for (const TensorId output : outputs_) {
-    TensorId value = output;
-    while (!is_input(value) && ops_[tensors_[value].producer].row->op_class == OpClass::kView) {
-      value = std::get<TensorId>(ops_[tensors_[value].producer].inputs[0]);
-    }
-    if (is_input(value) || named[output]) continue;
+    if (is_input(below_views(output)) || named[output]) continue;
     named[output] = true;
     names.push_back(tensors_[output].name);
   }
@@ -338,6 +347,8 @@ void ModelGraph::write_outputs() {
 }
 
 Model ModelGraph::finish() {
+  choose_alternatives();
+  join_casts();
   const std::vector<bool> needed = needed_ops();
   count(needed);
   for (Tensor& tensor : tensors_) {

@@ -50,7 +50,8 @@ class ModelGraph {
     OpClass op_class = OpClass::kOpaque;
     std::uint64_t flops = 0;
     std::vector<std::pair<TensorId, std::uint64_t>> reads{};  // of inputs that it reads in part
-    // Output 0 is input 0, of which this many elements are overwritten.
+    // Output 0 is input 0, of which this many elements are overwritten: in place, unless input 0 is
+    // a view of a part of its memory.
     std::optional<std::uint64_t> overwrites{};
   };
 
@@ -64,6 +65,11 @@ class ModelGraph {
   TensorId input(std::string name, ModelType type);
   const ModelType& type(TensorId tensor) const { return tensors_[tensor].type; }
   bool is_input(TensorId tensor) const { return tensors_[tensor].producer == kNobody; }
+  bool is_view(TensorId tensor) const {
+    return !is_input(tensor) && ops_[tensors_[tensor].producer].row->op_class == OpClass::kView;
+  }
+  // What a view shows, below all views; or the tensor itself.
+  TensorId below_views(TensorId tensor) const;
 
   void begin_node(Node node) { nodes_.push_back({std::move(node)}); }
   // The node is a constant or arithmetic of shapes. Without ops, a node counts as a view otherwise.
@@ -85,6 +91,12 @@ class ModelGraph {
                                std::span<const ModelType> types, const Custom& custom);
 
   void output(TensorId tensor) { outputs_.push_back(tensor); }
+
+  // `same` holds what `written` does, and is read instead of it where `inner`, of which `written`
+  // was computed, is then needed by nothing.
+  void instead(TensorId written, TensorId same, TensorId inner) {
+    alternatives_.push_back({written, same, inner});
+  }
 
   // The op that wrote a tensor, where it is of this row: its inputs and attributes.
   struct Origin {
@@ -115,6 +127,12 @@ class ModelGraph {
     Custom custom;
   };
 
+  struct Alternative {
+    TensorId written = 0;
+    TensorId same = 0;
+    TensorId inner = 0;
+  };
+
   struct NodeState {
     Node node;
     bool folded = false;
@@ -122,6 +140,7 @@ class ModelGraph {
     std::uint32_t kept = 0;
     bool moves = false;  // some op that was kept is no view
     bool missing = false;
+    bool joined = false;  // its op is computed by that of another node
   };
 
   std::int64_t dim_value(const std::string& name) const;
@@ -129,7 +148,11 @@ class ModelGraph {
   std::optional<std::vector<TensorType>> infer(const OpRow& row, const std::vector<Input>& inputs,
                                                const std::vector<WrittenAttribute>& attributes,
                                                std::size_t outputs) const;
+  bool is_whole(const Input& input) const;
   std::vector<bool> needed_ops() const;
+  void choose_alternatives();
+  void join_casts();
+  void replace(const std::vector<TensorId>& by);
   void name_tensors(const std::vector<bool>& needed);
   std::string unused(const std::string& name);
   WrittenOp write(const Op& op, bool last);
@@ -143,6 +166,7 @@ class ModelGraph {
   std::vector<Op> ops_;
   std::vector<NodeState> nodes_;
   std::vector<TensorId> outputs_;
+  std::vector<Alternative> alternatives_;
   std::unordered_map<std::string, std::int64_t> dims_;
   std::unordered_map<std::string, std::uint32_t> names_;  // taken, with how often each was wanted
 };

@@ -90,6 +90,8 @@ class JsonReader {
   [[noreturn]] void fail_type(JsonKind expected);
 
   const std::string& name() const { return source_.name(); }
+  // The line of the next value, from 1.
+  std::uint64_t next_line();
   // The JSON pointer of the value being read.
   std::string pointer() const;
 

@@ -38,9 +38,9 @@ std::string escaped(char32_t code) {
 
 JsonWriter& JsonWriter::begin(char open, char close, Layout layout) {
   separate();
-  const bool inside_inline = !levels_.empty() && levels_.back().layout == Layout::kInline;
+  const bool inside_line = !levels_.empty() && levels_.back().layout != Layout::kIndented;
   output_.write({&open, 1});
-  levels_.push_back({close, inside_inline ? Layout::kInline : layout});
+  levels_.push_back({close, inside_line ? levels_.back().layout : layout});
   return *this;
 }
 
@@ -57,7 +57,7 @@ JsonWriter& JsonWriter::end() {
 JsonWriter& JsonWriter::key(std::string_view name) {
   separate();
   write_string(name);
-  output_.write(": ");
+  output_.write(levels_.back().layout == Layout::kCompact ? ":" : ": ");
   after_key_ = true;
   return *this;
 }
@@ -94,7 +94,7 @@ void JsonWriter::separate() {
     if (!level.empty) output_.write(",");
     new_line();
   } else if (!level.empty) {
-    output_.write(", ");
+    output_.write(level.layout == Layout::kCompact ? "," : ", ");
   }
   level.empty = false;
 }

@@ -9,10 +9,11 @@
 namespace fusecalc {
 
 // Writes one JSON document front to back, indented by two spaces; a container begun as kInline
-// stays on its line. The caller keeps begin and end in balance.
+// stays on its line, one begun as kCompact has no spaces either. The caller keeps begin and end in
+// balance.
 class JsonWriter {
  public:
-  enum class Layout { kIndented, kInline };
+  enum class Layout { kIndented, kInline, kCompact };
 
   explicit JsonWriter(Output& output) : output_(output) {}
 

@@ -137,6 +137,15 @@ void choose_variants(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPla
 
 }  // namespace
 
+NamedPlan named_plan(const PlanAnalysis& plan) {
+  NamedPlan named{.key = std::string(name_of(plan.kind)), .kernels = {}, .names = {}};
+  for (const KernelAnalysis& kernel : plan.kernels) {
+    named.kernels.push_back(kernel.ops);
+    named.names.push_back(kernel.name);
+  }
+  return named;
+}
+
 Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedPlan& unfused,
                           const NamedPlan& fused, const MeasureOptions& options,
                           const std::optional<std::string>& sources, const Progress& progress) {

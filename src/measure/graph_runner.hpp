@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/analysis.hpp"
 #include "measure/plan_runner.hpp"
 #include "plan/kernel.hpp"
 #include "traffic/counter.hpp"
@@ -17,6 +18,8 @@ struct NamedPlan {
   std::vector<Kernel> kernels;
   std::vector<std::string> names;
 };
+
+NamedPlan named_plan(const PlanAnalysis& plan);
 
 // Measures a graph with kernels generated for it: all of `unfused`, then all of `fused`. A kernel
 // without code is skipped, with the reason; the rest is still measured. If `sources` names a

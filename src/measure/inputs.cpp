@@ -4,8 +4,10 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/random_bits.hpp"
+#include "graph/axis.hpp"
 #include "measure/repeated_rows.hpp"
 #include "reference/element.hpp"
 
@@ -15,8 +17,9 @@ namespace {
 // The requirements of the ops on an input tensor.
 struct Use {
   std::optional<std::uint64_t> rows;  // for indices: the number of rows that they choose from
-  bool scattered = false;             // by scatter_update
-  std::uint64_t depth = 1;            // for weights: terms of a contraction
+  // By a scatter: how far neighbours along the indexed axis lie apart, and how many they are.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered{};
+  std::uint64_t depth = 1;  // for weights: terms of a contraction
 };
 
 class Uses {
@@ -36,29 +39,41 @@ class Uses {
 
   void note(const Op& op) {
     const OpFamily family = op.row->family;
-    const auto axis = [&] {
-      const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : 0;
-      return static_cast<std::size_t>(
-          written < 0 ? written + static_cast<std::int64_t>(shape(op, 0).size()) : written);
-    };
-    if (family == OpFamily::kGather) note_index(op, 1, shape(op, 0)[axis()], false);
-    if (family == OpFamily::kScatter) note_index(op, 1, shape(op, 0)[axis()], true);
-    if (family == OpFamily::kLoss) note_index(op, 1, shape(op, 0).back(), false);
+    const auto axis = [&] { return axis_of(op, shape(op, 0).size()); };
+    if (family == OpFamily::kGather || family == OpFamily::kGatherElements) {
+      note_index(op, 1, shape(op, 0)[axis()]);
+    }
+    if (family == OpFamily::kScatter) {
+      note_index(op, 1, shape(op, 0)[axis()],
+                 std::pair{1, graph_.tensor(op.operands[1].tensor).elements});
+    }
+    if (family == OpFamily::kScatterElements) {
+      const Shape& named = shape(op, 1);
+      note_index(op, 1, shape(op, 0)[axis()],
+                 std::pair{elements_between(named, axis() + 1, named.size()), named[axis()]});
+    }
+    if (family == OpFamily::kOneHot) {
+      note_index(op, 0, static_cast<std::uint64_t>(op.attributes->classes));
+    }
+    if (family == OpFamily::kLoss) note_index(op, 1, shape(op, 0).back());
+    if (family == OpFamily::kLossBackward) note_index(op, 2, shape(op, 1).back());
     if (family == OpFamily::kEmbedding) {
       const auto dtype = [&](std::size_t i) {
         return graph_.tensor(op.operands[i].tensor).type.dtype;
       };
       const std::size_t table = table_input(family, dtype(0), dtype(1));
-      note_index(op, 1 - table, shape(op, table)[0], false);
+      note_index(op, 1 - table, shape(op, table)[0]);
     }
-    if (is_matrix_product(family) || family == OpFamily::kConv2d) {
+    if (is_matrix_product(family) || family == OpFamily::kConvolution ||
+        family == OpFamily::kTransposedConvolution) {
       const TensorId weight = graph_.tensor(op.operands[1].tensor).value;
       uses_[weight].depth = std::max(uses_[weight].depth, op.matrix.depth);
     }
   }
 
   // Finds the input tensors that an index operand comes from, through ops that only move or cast.
-  void note_index(const Op& op, std::size_t i, std::uint64_t rows, bool scattered) {
+  void note_index(const Op& op, std::size_t i, std::uint64_t rows,
+                  std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered = {}) {
     std::vector<TensorId> open = {op.operands[i].tensor};
     std::vector<TensorId> seen;
     while (!open.empty()) {
@@ -70,7 +85,7 @@ class Uses {
       if (producer == kNone || given_[tensor]) {
         Use& use = uses_[tensor];
         use.rows = std::min(rows, use.rows.value_or(rows));
-        use.scattered = use.scattered || scattered;
+        if (scattered) use.scattered = scattered;
         continue;
       }
       const Op& source = graph_.ops[producer];
@@ -88,8 +103,10 @@ class Uses {
 };
 
 // Distinct rows in pseudo-random order: a step that is coprime to the number of rows. After
-// `period` of them, if that is not 0, or if there are more indices than rows, they repeat.
+// `period` of them, if that is not 0, or if there are more indices than rows, they repeat. `along`:
+// how far indices along the axis lie apart, and how many they are; the others repeat them.
 std::vector<std::byte> scattered_rows(DType dtype, std::uint64_t count, std::uint64_t rows,
+                                      std::pair<std::uint64_t, std::uint64_t> along,
                                       std::uint64_t period, std::uint64_t seed) {
   std::vector<std::int64_t> values(count);
   if (rows > 0) {
@@ -97,11 +114,13 @@ std::vector<std::byte> scattered_rows(DType dtype, std::uint64_t count, std::uin
     while (std::gcd(step, rows) != 1) ++step;
     step %= rows;
     std::uint64_t row = random_bits(seed, 1) % rows;
-    for (std::uint64_t i = 0; i < count; ++i) {
+    std::vector<std::int64_t> axis(along.second);
+    for (std::uint64_t i = 0; i < axis.size(); ++i) {
       const bool repeats = period != 0 && i >= period;
-      values[i] = repeats ? values[i - period] : static_cast<std::int64_t>(row);
+      axis[i] = repeats ? axis[i - period] : static_cast<std::int64_t>(row);
       row = row < rows - step ? row + step : row - (rows - step);
     }
+    for (std::uint64_t i = 0; i < count; ++i) values[i] = axis[i / along.first % axis.size()];
   }
   return encode_integers(dtype, values);
 }
@@ -121,7 +140,9 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t period, s
     const std::uint64_t rows = std::min(*use.rows, most);
     data.fill.low = 0;
     data.fill.high = static_cast<double>(rows);
-    if (use.scattered) data.data = scattered_rows(dtype, tensor.elements, rows, period, seed);
+    if (use.scattered) {
+      data.data = scattered_rows(dtype, tensor.elements, rows, *use.scattered, period, seed);
+    }
     return data;
   }
   if (!is_float(dtype)) {

@@ -42,12 +42,20 @@ void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
 
 void Preparation::prepare_library(Added& added) {
   const LibraryProduct& product = *added.code->library;
+  const auto at = [&](TensorId tensor, DType dtype, std::uint64_t offset) {
+    BufferAt place = memory_.at(tensor);
+    place.offset += bytes_of(dtype, offset);
+    return place;
+  };
+  const LibraryMatmul& matmul = product.matmul;
   MatmulOperands operands{.a = product.a == kNone
                                    ? BufferAt{added.workspace.buffer, added.code->packed_at}
-                                   : memory_.at(product.a),
-                          .b = memory_.at(product.b),
+                                   : at(product.a, matmul.operand, product.a_offset),
+                          .b = at(product.b, matmul.operand, product.b_offset),
                           .result = memory_.at(product.result)};
-  if (product.bias != kNone) operands.bias = memory_.at(product.bias);
+  if (product.bias != kNone) {
+    operands.bias = at(product.bias, matmul.outcome, product.bias_offset);
+  }
   try {
     added.product = gpu_.prepare(product.matmul, operands);
   } catch (const Error& error) {
@@ -122,6 +130,7 @@ Variant Preparation::library_variant(const Added& added) {
                   .schedule = fmt::format("cuBLASLt{}", row->words),
                   .name = "cuBLASLt",
                   .gaps = added.code->gaps};
+  if (!product.kernel.empty()) variant.schedule += fmt::format(", {}", product.kernel);
   if (product.launches > 1) variant.schedule += fmt::format(", {} calls", product.launches);
   add_packing(variant, added);
   return variant;
@@ -169,12 +178,13 @@ Launch Preparation::first_entry(const GeneratedKernel& code, const BufferAt& wor
   std::vector<Argument> maps;
   for (const MappedTensor& map : code.maps) {
     const bool packed = map.storage == kNone;
-    maps.emplace_back(TensorMap{
-        .at = packed ? BufferAt{workspace.buffer, code.packed_at} : memory_.at(map.storage),
-        .dtype = map.dtype,
-        .extents = map.extents,
-        .strides = map.strides,
-        .box = map.box});
+    BufferAt at = packed ? BufferAt{workspace.buffer, code.packed_at} : memory_.at(map.storage);
+    at.offset += map.offset;
+    maps.emplace_back(TensorMap{.at = at,
+                                .dtype = map.dtype,
+                                .extents = map.extents,
+                                .strides = map.strides,
+                                .box = map.box});
   }
   launch.arguments.insert(launch.arguments.begin(), maps.begin(), maps.end());
   if (const unsigned cluster = code.persistent_cluster; cluster > 0) {

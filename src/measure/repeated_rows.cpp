@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/axis.hpp"
 #include "reference/element.hpp"
 
 namespace fusecalc {
@@ -14,7 +15,7 @@ class PeriodFinder {
 
   Periods run() {
     for (const Op& op : graph_.ops) {
-      if (op.row->access == Access::kScatter && !add_scatter(op)) return {};
+      if (op.row->family == OpFamily::kScatter && !add_scatter(op)) return {};
     }
     return std::move(periods_);
   }
@@ -24,23 +25,20 @@ class PeriodFinder {
   bool add_scatter(const Op& op) {
     const Tensor& table = graph_.tensor(op.operands[0].tensor);
     const Tensor& indices = graph_.value_of(op.operands[1].tensor);
-    const std::int64_t axis = op.attributes->axes ? op.attributes->axes->front() : 0;
+    const Shape& shape = table.type.shape;
+    const std::size_t axis = axis_of(op, shape.size());
     const auto highest = static_cast<std::uint64_t>(precision_of(indices.type.dtype).highest);
-    if (table.elements == 0 || axis != 0 || table.type.shape[0] > highest) return true;
-    const std::uint64_t rows = table.type.shape[0];
-    if (rows < 2 || indices.elements < rows) return true;
+    const std::uint64_t rows = shape[axis];
+    if (table.elements == 0 || rows < 2 || rows > highest || indices.elements < rows) return true;
     // Few are left alone: the bytes that are counted on the device stay close to the prediction.
     const std::uint64_t named = rows - std::max<std::uint64_t>(1, rows / 256);
+    // The updates of two indices are this far apart, whatever comes before the axis.
+    const std::uint64_t inner = elements_between(shape, axis + 1, shape.size());
     return add_given(op.operands[1].tensor, named) &&
-           add_updates(op.operands[2].tensor, named * (table.elements / rows));
+           add_updates(op.operands[2].tensor, named * inner);
   }
 
-  bool in_order(TensorId id) const {
-    for (; id != kNone; id = graph_.tensor(id).view_of) {
-      if (!graph_.tensor(id).view_perm.empty()) return false;
-    }
-    return true;
-  }
+  bool in_order(TensorId id) const { return graph_.tensor(id).window == graph_.tensor(id).value; }
 
   bool is_given(TensorId value) const {
     return std::ranges::find(part_.given, value) != part_.given.end();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/random_bits.hpp"
+#include "graph/axis.hpp"
 
 namespace fusecalc {
 namespace {
@@ -14,7 +15,7 @@ std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> samples) {
   return samples;
 }
 
-// The data of a scatter_update's indices; null if they are computed.
+// The data of a scatter's indices; null if they are computed.
 const GraphInput* indices_of(const OpGraph& graph, const Op& op,
                              std::span<const GraphInput> inputs) {
   const TensorId indices = graph.tensors[op.operands[1].tensor].value;
@@ -22,7 +23,20 @@ const GraphInput* indices_of(const OpGraph& graph, const Op& op,
   return given == inputs.end() ? nullptr : &*given;
 }
 
-// Elements of the rows that a scatter_update writes.
+// The element that the index at a place of a scatter_elements' indices names.
+std::uint64_t named_element(const OpGraph& graph, const Op& op, std::size_t axis,
+                            const GraphInput& given, std::uint64_t place) {
+  const std::vector<std::uint64_t> strides = strides_of(graph.tensors[op.outputs[0]].type.shape);
+  const Shape& named = graph.tensors[op.operands[1].tensor].type.shape;
+  std::uint64_t element =
+      static_cast<std::uint64_t>(std::max(given.data.value(place), 0.0)) * strides[axis];
+  for (std::size_t i = named.size(); i-- > 0; place /= named[i]) {
+    if (i != axis) element += place % named[i] * strides[i];
+  }
+  return element;
+}
+
+// Elements that a scatter writes.
 std::vector<std::uint64_t> patched_samples(const OpGraph& graph, const Op& op,
                                            std::span<const GraphInput> inputs, std::uint64_t seed,
                                            std::uint64_t count) {
@@ -30,12 +44,16 @@ std::vector<std::uint64_t> patched_samples(const OpGraph& graph, const Op& op,
   if (given == nullptr || graph.tensors[given->tensor].elements == 0) return {};
   const std::uint64_t rows = graph.tensors[given->tensor].elements;
   const Shape& shape = graph.tensors[op.outputs[0]].type.shape;
-  const auto rank = static_cast<std::int64_t>(shape.size());
-  const std::int64_t wanted = op.attributes->axes ? op.attributes->axes->front() : 0;
-  const auto axis = static_cast<std::size_t>(wanted < 0 ? wanted + rank : wanted);
+  const std::size_t axis = axis_of(op, shape.size());
+  std::vector<std::uint64_t> samples;
+  if (op.row->family == OpFamily::kScatterElements) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      samples.push_back(named_element(graph, op, axis, *given, random_bits(seed, i) % rows));
+    }
+    return samples;
+  }
   const std::uint64_t inner = elements_between(shape, axis + 1, shape.size());
   const std::uint64_t outer = elements_between(shape, 0, axis);
-  std::vector<std::uint64_t> samples;
   for (std::uint64_t i = 0; i < count; ++i) {
     const double id = given->data.value(random_bits(seed, 3 * i) % rows);
     const std::uint64_t row = random_bits(seed, 3 * i + 1) % outer * shape[axis] +

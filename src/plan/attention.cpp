@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/reordering.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -35,7 +37,8 @@ class AttentionMatch {
       const Op& op = graph_.ops[id];
       const bool between = between_[resolved_.index_of(id)];
       scores_needed = scores_needed || (between && needed_outside(op));
-      if (reorders_operands(id) || op.row->access != Access::kSame) return two;
+      const bool in_order = op.row->access == Access::kSame && !rearranges_operands(id);
+      if (!in_order && (between || !stores_reordered(resolved_, id))) return two;
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) {
         // All that is stored has the shape of the result.
         const bool other = !between && needed_outside(op) && op.work != result_elements();
@@ -89,8 +92,12 @@ class AttentionMatch {
     }
   }
 
-  bool reorders_operands(OpId id) const {
-    return std::ranges::any_of(graph_.outline.inputs_of(id), &Outline::Input::reordered);
+  bool rearranges_operands(OpId id) const {
+    const auto edges = resolved_.edges_of(resolved_.index_of(id));
+    return std::ranges::any_of(edges, [](const ResolvedKernel::Edge& edge) {
+      const Access view = edge.input->view;
+      return view == Access::kPermute || (view != Access::kSame && edge.inside());
+    });
   }
 
   // A reduction of score rows.
@@ -134,6 +141,13 @@ class AttentionMatch {
 };
 
 }  // namespace
+
+bool stores_reordered(const ResolvedKernel& resolved, OpId id) {
+  const std::size_t place = resolved.index_of(id);
+  const auto edges = resolved.edges_of(place);
+  return edges.size() == 1 && edges[0].inside() && !resolved.feeds_inside(place) &&
+         reordering_of(resolved.graph(), resolved.graph().ops[id]).has_value();
+}
 
 Verdict check_attention(const ResolvedKernel& resolved, const Kernel& kernel, OpId scores,
                         OpId weighted) {

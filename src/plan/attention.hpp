@@ -10,4 +10,8 @@ namespace fusecalc {
 Verdict check_attention(const ResolvedKernel& resolved, const Kernel& kernel, OpId scores,
                         OpId weighted);
 
+// Whether the kernel makes what the op does nothing but store in another order, and no op of the
+// kernel reads that: the loop that makes the value stores it where the op would.
+bool stores_reordered(const ResolvedKernel& resolved, OpId id);
+
 }  // namespace fusecalc

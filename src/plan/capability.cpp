@@ -15,6 +15,7 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   const OpRow& row = *graph.ops[id].row;
   if (row.family == OpFamily::kCustom) return {Obstacle::kCustom, id};
   if (!row.has_kernel) return {Obstacle::kNoKernel, id};
+  if (graph.ops[id].outputs.size() > row.kernel_outputs) return {Obstacle::kMoreOutputs, id};
   return graph.outline[id].has_kernel ? Verdict{} : Verdict{Obstacle::kEmpty, id};
 }
 

@@ -16,7 +16,8 @@ using IndexId = std::uint32_t;
 bool changes_index(const Outline::OpFacts& reader, const Outline::Result& result,
                    const Outline::Input& input) {
   if (reader.reduces() && reader.op_class == OpClass::kReduce) return false;
-  return reader.access != Access::kSame || input.reordered || input.elements != result.elements;
+  return reader.access != Access::kSame || input.view != Access::kSame ||
+         input.size != result.elements;
 }
 
 // Finds the indices at which a kernel evaluates each of its ops, as the code generator does: values
@@ -96,7 +97,7 @@ class Evaluations {
       return;
     }
     // A broadcast leads to the same index whoever reads, other changes are an op's own.
-    const bool broadcast = facts.access == Access::kSame && !edge.input->reordered;
+    const bool broadcast = facts.access == Access::kSame && edge.input->view == Access::kSame;
     for (const IndexId from : indices_[reader]) {
       const auto [to, added] =
           known_.try_emplace({from, edge.input->tensor, broadcast ? result.elements : 0,

@@ -8,19 +8,15 @@
 #include <span>
 #include <vector>
 
-#include "core/checked.hpp"
 #include "plan/attention.hpp"
 #include "plan/capability.hpp"
 #include "plan/code_size.hpp"
+#include "plan/epilogue.hpp"
 #include "plan/overwrites.hpp"
+#include "plan/reordering.hpp"
 
 namespace fusecalc {
 namespace {
-
-constexpr std::size_t kMostTensors = 96;
-// Rows of the smallest contraction tile, and the bytes of an accumulator.
-constexpr std::uint64_t kTileRows = 64;
-constexpr std::uint64_t kAccumulatorBytes = 4;
 
 using Edge = ResolvedKernel::Edge;
 
@@ -63,10 +59,7 @@ class Check {
 
   bool feeds_inside(OpId id) const { return resolved_->feeds_inside(resolved_->index_of(id)); }
 
-  // Those that the kernel reads from memory or writes to it.
-  std::size_t tensors() const {
-    return std::accumulate(phases_->written.begin(), phases_->written.end(), phases_->reads.size());
-  }
+  bool too_many_tensors() const;
 
   Verdict check_ops();
   Verdict check_fusion();
@@ -80,17 +73,8 @@ class Check {
   bool works_on(OpId id, OpId earlier) const;
   Verdict check_contractions() const;
   OpId apart_from(OpId last) const;
+  bool stores_reordered(OpId id) const { return ::fusecalc::stores_reordered(*resolved_, id); }
   bool softmax_between(OpId first, OpId second) const;
-  void find_epilogue(OpId contraction, std::bitset<kMostOps>& follows,
-                     std::bitset<kMostOps>& serves) const;
-  Verdict check_epilogue(OpId contraction) const;
-  Verdict check_epilogue_spaces(OpId contraction) const;
-  Verdict check_epilogue_rows(OpId contraction) const;
-  // Computed in 32-bit floats.
-  bool is_narrow_float(TensorId tensor) const {
-    const DType dtype = graph_.tensors[tensor].type.dtype;
-    return is_float(dtype) && dtype != DType::kF64;
-  }
 
   PhaseFinder& finder_;
   // Not before it is known that the kernel is small enough: searches ask about large ones.
@@ -106,7 +90,13 @@ class Check {
 // Lists the contractions on the way.
 Verdict Check::check_ops() {
   for (const OpId id : kernel_) {
-    if (facts(id).custom) return {Obstacle::kCustom, id};
+    // A compiler that has the code of a pointwise op puts it wherever one of the table may be.
+    const bool known = facts(id).op_class == OpClass::kPointwise && !rules_.launchable;
+    if (facts(id).opaque && !known) {
+      const Verdict verdict = check_op(graph_, id);
+      if (!verdict.legal()) return verdict;
+      if (kernel_.size() > 1) return {Obstacle::kOwnKernel, id};
+    }
     if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);
     if (facts(id).contracts()) contractions_.push_back(id);
   }
@@ -118,17 +108,30 @@ Verdict Check::check_fusion() {
   resolved_ = finder_.resolve(kernel_);
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
   if (const Verdict order = check_contractions(); !order.legal()) return order;
-  if (resolved_->reads() > kMostTensors) return {Obstacle::kTooManyTensors};
+  if (too_many_tensors()) return {Obstacle::kTooManyTensors};
   if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
   phases_ = &resolved_->phases();
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
-  if (tensors() > kMostTensors) return {Obstacle::kTooManyTensors};
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
-  if (contractions_.size() == 1) return check_epilogue_spaces(contractions_[0]);
+  if (contractions_.size() == 1) {
+    return check_epilogue_tiles(*resolved_, kernel_, contractions_[0], rules_.on_chip_bytes);
+  }
   return rules_.launchable
              ? check_heads(graph_, contractions_[0], contractions_[1], rules_.on_chip_bytes)
              : Verdict{};
+}
+
+// Counts those that the kernel reads from memory or writes to it.
+bool Check::too_many_tensors() const {
+  std::size_t tensors = resolved_->reads();
+  if (tensors + resolved_->results() <= kMostTensors) return false;
+  for (std::size_t i = 0; i < kernel_.size() && tensors <= kMostTensors; ++i) {
+    for (const Outline::Result& result : outline_.results_of(kernel_[i])) {
+      if (resolved_->needed_outside(i, result)) ++tensors;
+    }
+  }
+  return tensors > kMostTensors;
 }
 
 // Kernels share tensors: merging what has nothing in common saves no traffic.
@@ -183,6 +186,7 @@ Verdict Check::check_edges() const {
 Verdict Check::check_ready(OpId to, const Outline::Input& input) const {
   const OpId from = input.producer;
   if (facts(from).access == Access::kScatter) return {Obstacle::kAfterScatter, from, to};
+  if (facts(to).access == Access::kWindow) return {Obstacle::kBeforeWindow, from, to};
   if (input.elements <= 1 && op(from).collapses) return {Obstacle::kAfterCollapse, from, to};
   return {};
 }
@@ -193,8 +197,8 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const Outline::OpFacts& reader = facts(to);
   if (const Verdict ready = check_ready(to, input); !ready.legal()) return ready;
   if (phases_->rows.empty()) return {};
-  const bool permutes =
-      reader.access == Access::kPermute || producer.access == Access::kPermute || input.reordered;
+  const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
+                        input.view == Access::kPermute;
   if (permutes && reader.op_class != OpClass::kContract) {
     return {Obstacle::kPermutesRows, from, to};
   }
@@ -206,32 +210,37 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
     // From the rows that were reduced before, or from the results of rows.
     const RowLayout& layout = phases_->rows;
     const bool whole_rows =
-        layout.reduces_innermost() && layout.rows() == reader.work &&
+        layout.reduces_innermost() && layout.rows() == reader.work && input.view == Access::kSame &&
         (input.elements == layout.rows() * layout.row_length() || input.elements == layout.rows());
     return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
   }
   // What a scatter writes may be made here, what it writes into may not.
   const bool written_into =
       access == Access::kScatter && graph_.value_of(op(to).operands[0].tensor).producer == from;
-  if ((access != Access::kSame && access != Access::kScatter) || written_into) {
-    return {Obstacle::kMovesRows, from, to};
-  }
+  const bool moves = (access != Access::kSame && access != Access::kScatter) ||
+                     (input.view != Access::kSame && !(reader.moves() && access == Access::kSame));
+  if (moves || written_into) return {Obstacle::kMovesRows, from, to};
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
     return {Obstacle::kMisaligned, from, to};
   }
   return {};
 }
 
-// Whether a result of rows is broadcast to the elements of its own row.
+// Whether each element reads the same element, or that of its own row's result.
 bool Check::aligned(const Outline::Input& input, OpId reader) const {
   const Outline::Result& result = outline_.results_of(reader).front();
-  if (input.elements == result.elements || input.elements == 1) return true;
-  const Shape& wide = graph_.tensors[result.tensor].type.shape;
-  const Shape& narrow = graph_.tensors[input.tensor].type.shape;
-  const std::size_t offset = wide.size() - narrow.size();
-  std::vector<bool> repeated(wide.size());
-  for (std::size_t i = 0; i < wide.size(); ++i) repeated[i] = i < offset || narrow[i - offset] == 1;
-  return row_layout(wide, repeated) == phases_->rows;
+  const bool whole = input.view == Access::kSame;
+  if (input.elements == 1 || (whole && input.elements == result.elements)) return true;
+  const Tensor& narrow = graph_.tensors[input.tensor];
+  std::optional<StridedMap> map =
+      broadcast_map(narrow.type.shape, graph_.tensors[result.tensor].type.shape);
+  for (const StridedMap& next : narrow.maps) map = map ? joined(*map, next) : map;
+  // Repeated along the reduced axes, and in order along the others.
+  if (!map || map->offset != 0 || map->distinct() != input.elements || map->permutes())
+    return false;
+  RowLayout repeated;
+  for (const StridedMap::Axis& axis : map->axes) repeated.append(axis.extent, axis.stride == 0);
+  return repeated == phases_->rows;
 }
 
 // All that is written must come out of one loop.
@@ -319,16 +328,21 @@ Verdict Check::check_contractions() const {
   }
   if (!rules_.epilogues) {
     const OpId other = kernel_.front() == contractions[0] ? kernel_.back() : kernel_.front();
-    return {Obstacle::kLibraryContraction, contractions[0], other};
+    const bool attends = op(contractions[0]).row->family == OpFamily::kAttention;
+    if (!attends || kernel_.size() > 2 || !stores_reordered(other)) {
+      return {Obstacle::kLibraryContraction, contractions[0], other};
+    }
   }
-  return check_epilogue(contractions[0]);
+  return check_epilogue(*resolved_, kernel_, contractions[0]);
 }
 
-// An op of the kernel that `last` does not need, or kNone.
+// An op of the kernel that `last` does not need, or kNone. General compilers' attention kernels
+// store their result in any order.
 OpId Check::apart_from(OpId last) const {
   std::bitset<kMostOps> needed;
   needed[resolved_->index_of(last)] = true;
   for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!needed[i] && stores_reordered(kernel_[i])) continue;
     if (!needed[i]) return kernel_[i];
     for (const Edge& edge : resolved_->edges_of(i)) {
       if (edge.inside()) needed[edge.maker] = true;
@@ -342,110 +356,6 @@ bool Check::softmax_between(OpId first, OpId second) const {
     const SoftmaxPart part = op(id).row->softmax;
     return id > first && id < second && (part == SoftmaxPart::kWhole || part == SoftmaxPart::kSum);
   });
-}
-
-// Of the kernel's ops, by their places: those that work on the contraction's result, and those that
-// such ones need.
-void Check::find_epilogue(OpId contraction, std::bitset<kMostOps>& follows,
-                          std::bitset<kMostOps>& serves) const {
-  follows[resolved_->index_of(contraction)] = true;
-  for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    for (const Edge& edge : resolved_->edges_of(i)) {
-      if (edge.inside() && follows[edge.maker]) follows[i] = true;
-    }
-  }
-  for (std::size_t i = kernel_.size(); i-- > 0;) {
-    if (!follows[i] && !serves[i]) continue;
-    for (const Edge& edge : resolved_->edges_of(i)) {
-      if (edge.inside() && !follows[edge.maker]) serves[edge.maker] = true;
-    }
-  }
-}
-
-Verdict Check::check_epilogue(OpId contraction) const {
-  for (const Edge& edge : edges_of(contraction)) {
-    if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, contraction};
-  }
-  std::bitset<kMostOps> follows;
-  std::bitset<kMostOps> serves;
-  find_epilogue(contraction, follows, serves);
-  for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    const OpId id = kernel_[i];
-    if (id == contraction) continue;
-    const bool side = !follows[i] && (!serves[i] || facts(id).reduces());
-    if (side) return {Obstacle::kEpilogueSide, contraction, id};
-    const bool picks = facts(id).op_class == OpClass::kNormalise && follows[i];
-    if (facts(id).access != Access::kSame && !picks) {
-      return {Obstacle::kEpilogueMovement, contraction, id};
-    }
-    const bool reordered = std::ranges::any_of(outline_.inputs_of(id), &Outline::Input::reordered);
-    if (reordered && !picks) {
-      return {Obstacle::kEpilogueOrder, contraction, id};
-    }
-    // Rows of single elements have no state that an epilogue could keep.
-    const bool single =
-        facts(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
-        (op(id).row->accumulator != Accumulator::kNone || op(id).row->family == OpFamily::kLoss);
-    if (single) return {Obstacle::kEpilogueAccumulator, contraction, id};
-  }
-  return {};
-}
-
-Verdict Check::check_epilogue_spaces(OpId contraction) const {
-  const std::uint64_t space = outline_.results_of(contraction).front().elements;
-  for (const OpId id : kernel_) {
-    if (id == contraction) continue;
-    const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases_->rows.rows();
-    const bool written = phases_->written[resolved_->index_of(id)] > 0;
-    const bool for_inside = facts(id).work < space && feeds_inside(id) && !written;
-    if (facts(id).work != space && !of_rows && !for_inside) {
-      return {Obstacle::kSpaces, contraction, id};
-    }
-  }
-  return check_epilogue_rows(contraction);
-}
-
-Verdict Check::check_epilogue_rows(OpId contraction) const {
-  if (phases_->rows.empty()) return {};
-  const Op& product = op(contraction);
-  OpId reduction = contraction;
-  for (const OpId id : kernel_) {
-    if (!facts(id).reduces()) continue;
-    if (phases_->mixed_rows) return {Obstacle::kRows, reduction, id};
-    const bool reduces =
-        facts(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
-    if (!reduces) return {Obstacle::kEpilogueAccumulator, contraction, id};
-    const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
-    if (picks) return {Obstacle::kEpilogueMovement, contraction, id};
-    if (reduction != contraction) return {Obstacle::kEpilogueSecond, contraction, id};
-    if (!is_narrow_float(product.outputs[0]) || !is_narrow_float(op(id).operands[0].tensor) ||
-        !is_narrow_float(op(id).outputs[0])) {
-      return {Obstacle::kEpilogueTypes, contraction, id};
-    }
-    reduction = id;
-  }
-  const RowLayout& rows = phases_->rows;
-  const auto reduced_axes = std::ranges::count_if(
-      rows.axes, [](const RowLayout::MergedAxis& axis) { return axis.reduced; });
-  const std::uint64_t columns = product.matrix.columns;
-  const bool is_matrix = is_matrix_product(product.row->family);
-  const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
-  // Columns that are reduced lie in one matrix.
-  const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||
-                         product.matrix.rows % rows.row_length() == 0;
-  const bool fits_tiles = is_matrix && reduced_axes == 1 && rows.axes.back().extent == columns &&
-                          rows.rows() * rows.row_length() == space && in_matrix;
-  if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction, reduction};
-  // Whole rows are streamed tile by tile; a second pass must find them on chip.
-  std::uint64_t tile = kTileRows * kAccumulatorBytes;
-  const bool held =
-      rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= rules_.on_chip_bytes;
-  if (held) return {};
-  for (const OpId id : kernel_) {
-    const bool reads_again = facts(id).passes > 1 || (phase_of(id) > 0 && facts(id).work == space);
-    if (reads_again) return {Obstacle::kEpilogueHolds, contraction, id};
-  }
-  return {};
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ inline constexpr std::size_t kMostOps = 1024;
 // The most 32-bit words of values that a thread holds at once; a thread has 255 registers, and
 // needs some for operands and addresses. What does not fit spills to memory.
 inline constexpr std::size_t kMostWords = 128;
+// The most tensors that a kernel reads from memory or writes to it: a thread needs the address of
+// each.
+inline constexpr std::size_t kMostTensors = 96;
 
 // What a planner may put into one kernel.
 struct Rules {

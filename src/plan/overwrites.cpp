@@ -36,8 +36,10 @@ class OverwriteCheck {
     const Edge& table = resolved_.edges_of(place_).front();
     if (table.inside()) return {Obstacle::kBeforeScatter, kernel_[table.maker], kernel_[place_]};
     for (std::size_t i = 0; i < kernel_.size(); ++i) {
-      if (std::ranges::any_of(resolved_.edges_of(i),
-                              [&](const Edge& edge) { return reads_memory(edge); })) {
+      // What a scatter combines with its updates it reads and writes at once.
+      if (std::ranges::any_of(resolved_.edges_of(i), [&](const Edge& edge) {
+            return &edge != &table && reads_memory(edge);
+          })) {
         return {Obstacle::kOverwritten, kernel_[i], kernel_[place_]};
       }
     }
@@ -68,7 +70,8 @@ class OverwriteCheck {
   bool in_step(std::size_t place, const Edge& edge) const {
     const Outline::OpFacts& reader = facts(place);
     const bool same_place = reader.access == Access::kSame && !reader.contracts() &&
-                            !edge.input->reordered && edge.input->elements == result_.elements &&
+                            edge.input->view == Access::kSame &&
+                            edge.input->elements == result_.elements &&
                             (reader.reduces() || reader.work == result_.elements);
     const bool twice = reader.reduces() && reader.passes > 1;
     const std::uint8_t last = twice ? phases_.ready_in[place] : phases_.runs_in[place];

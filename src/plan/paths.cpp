@@ -34,7 +34,8 @@ void PathFinder::start(Cone& cone, KernelId kernel, std::uint64_t mark) {
 }
 
 // Adds the direct neighbours of the cone's next kernel. Returns whether one of them completes a
-// path from one end to the other.
+// path from one end to the other. Stops where the cone has taken all of its steps and kernels are
+// left: from then on only the other cone is expanded, and finds any path that this one would.
 bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::uint64_t mark,
                         std::uint64_t other_mark) {
   const std::uint64_t low = places_[first_].label;
@@ -44,7 +45,7 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
   const std::size_t known = cone.kernels.size();
   for (const OpId op : kernels_[k]) {
     for (const OpId other : order[op]) {
-      ++cone.steps;
+      if (++cone.steps > kMostSteps && !cone.exhausted()) return false;
       const KernelId reached = owner_[other];
       if (reached == kNone || reached == k) continue;
       if (reached == goal) {

@@ -31,7 +31,8 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
     : graph_(graph),
       outline_(graph.outline),
       places_(graph.ops.size()),
-      slots_(graph.tensors.size()) {}
+      slots_(graph.tensors.size()),
+      window_slots_(graph.tensors.size()) {}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
   if (kernel != kernel_) resolve_operands(kernel);
@@ -62,6 +63,7 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   first_made_[kernel.size()] = made;
   made_.assign(made, {});
   phases_.reads.clear();
+  windows_.clear();
   edges_.resize(std::max<std::size_t>(edges_.size(), edges));
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
@@ -239,17 +241,22 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     for (const Edge& edge : edges) {
       const Outline::Input& input = *edge.input;
       std::uint64_t touched = input.touched;
-      if (facts.moves()) touched = std::min(touched, demand.elements);
+      // Windows overlap and leave gaps: for a part of the result all counts that they touch.
+      if (facts.moves() && facts.access != Access::kWindow) {
+        touched = std::min(touched, demand.elements);
+      }
       if (demand.keeps) touched = std::max(touched, kept_elements(i, input.storage));
       std::uint64_t phases = needed;
       // The rows are read before and after they are reduced, their weights only after.
-      if (twice) phases = (&edge == edges.data() ? needed : 0) | after_rows;
+      const bool row = &edge - edges.data() < facts.row_inputs;
+      if (twice) phases = (row ? needed : 0) | after_rows;
       if (!edge.inside()) {
         add_read(edge, touched, phases);
         continue;
       }
       Demand& sum = demands_[edge.value];
       sum.phases |= phases;
+      touched = added_by(input, touched);
       sum.elements = sum.elements > input.elements - std::min(touched, input.elements)
                          ? input.elements
                          : sum.elements + touched;
@@ -257,11 +264,31 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
   }
 }
 
+PhaseFinder::Window& PhaseFinder::window_of(const Outline::Input& input) {
+  Slot& slot = window_slots_[input.window];
+  if (slot.stamp != current_) {
+    slot = {.stamp = current_, .index = static_cast<std::uint32_t>(windows_.size())};
+    windows_.push_back({.dtype = input.dtype, .read_in = {}});
+  }
+  return windows_[slot.index];
+}
+
+// How many elements are touched for the first time by a reader that touches so many: what several
+// readers take of one window adds up to the window at most.
+std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
+  if (input.window == input.value) return touched;
+  Window& window = window_of(input);
+  const std::uint64_t added = std::min(touched, input.shown - window.touched);
+  window.touched += added;
+  return added;
+}
+
 void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in) {
   Phases::Use& use = phases_.reads[edge.value];
+  touched = added_by(*edge.input, touched);
   use.elements =
       touched > use.size - std::min(use.elements, use.size) ? use.size : use.elements + touched;
-  read_phases_[edge.value] |= is_full(edge.input->elements) ? needed_in : 1;
+  read_phases_[edge.value] |= reads_full(*edge.input) ? needed_in : 1;
 }
 
 // Full-size values only: those must be held from one pass to the next.
@@ -274,12 +301,14 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
     const std::uint8_t last = twice ? phases_.ready_in[i] : phases_.runs_in[i];
     const std::span<const Edge> edges = edges_of(i);
     for (const Edge& edge : edges) {
-      const bool weight = twice && &edge != edges.data();
-      if (!is_full(edge.input->elements)) continue;
+      const bool weight = twice && &edge - edges.data() >= facts.row_inputs;
+      if (!reads_full(*edge.input)) continue;
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
-      PhaseRange& range = edge.inside() ? made_ranges_[edge.value] : read_ranges_[edge.value];
+      PhaseRange& range = edge.input->window != edge.input->value ? window_of(*edge.input).read_in
+                          : edge.inside()                         ? made_ranges_[edge.value]
+                                                                  : read_ranges_[edge.value];
       range.first = std::min(range.first, weight ? last : phases_.runs_in[i]);
       range.last = std::max(range.last, last);
     }
@@ -303,6 +332,9 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   };
   for (std::size_t i = 0; i < phases_.reads.size(); ++i) {
     hold(phases_.reads[i].dtype, read_ranges_[i].first, read_ranges_[i].last);
+  }
+  for (const Window& window : windows_) {
+    hold(window.dtype, window.read_in.first, window.read_in.last);
   }
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     std::uint32_t made = first_made_[i];

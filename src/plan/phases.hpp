@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <limits>
@@ -65,6 +66,8 @@ class ResolvedKernel {
   bool feeds_inside(std::size_t place) const;
   // How many values it reads from outside.
   std::size_t reads() const;
+  // How many results its ops have.
+  std::size_t results() const;
   // Whether an op outside of the kernel, or the graph's caller, needs this result of the op at this
   // place.
   bool needed_outside(std::size_t place, const Outline::Result& result) const;
@@ -144,13 +147,26 @@ class PhaseFinder {
     std::uint8_t first = std::numeric_limits<std::uint8_t>::max();
     std::uint8_t last = 0;
   };
+  // What views show of a value that ops of the kernel read.
+  struct Window {
+    DType dtype = DType::kF32;
+    std::uint64_t touched = 0;  // elements
+    PhaseRange read_in;
+  };
+  Window& window_of(const Outline::Input& input);
   std::uint32_t made_by(std::size_t place, TensorId value) const;
   void find_read_ranges(const Kernel& kernel);
+  std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
+  // Whether the op reads as many elements as the kernel loops over.
+  bool reads_full(const Outline::Input& input) const {
+    return is_full(std::min(input.size, input.elements));
+  }
 
   const OpGraph& graph_;
   const Outline& outline_;
-  std::vector<Slot> places_;  // of ops
-  std::vector<Slot> slots_;   // of reads, by their storage
+  std::vector<Slot> places_;        // of ops
+  std::vector<Slot> slots_;         // of reads, by their storage
+  std::vector<Slot> window_slots_;  // of windows, by Tensor::window
   std::uint32_t current_ = 0;
   std::vector<Edge> edges_;  // of the kernel's ops, one after the other, then leftovers
   std::vector<Made> made_;
@@ -165,6 +181,7 @@ class PhaseFinder {
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
   std::vector<PhaseRange> read_ranges_;     // parallel to phases_.reads
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
+  std::vector<Window> windows_;
 };
 
 inline PhaseFinder& ResolvedKernel::finder() const {
@@ -182,6 +199,7 @@ inline bool ResolvedKernel::feeds_inside(std::size_t place) const {
   return finder().feeds_inside(place);
 }
 inline std::size_t ResolvedKernel::reads() const { return finder().phases_.reads.size(); }
+inline std::size_t ResolvedKernel::results() const { return finder().made_.size(); }
 inline bool ResolvedKernel::needed_outside(std::size_t place, const Outline::Result& result) const {
   return finder().needed_outside(place, result);
 }

@@ -8,7 +8,7 @@
 namespace fusecalc {
 
 // The named plans. The order is that of the output.
-enum class PlanKind : std::uint8_t { kUnfused, kCompiler, kAuto, kExplicit, kLimit };
+enum class PlanKind : std::uint8_t { kUnfused, kCompiler, kAuto, kFastest, kExplicit, kLimit };
 
 // What users read of a plan. How it is found is a row of planner/plans.cpp.
 struct PlanWords {
@@ -25,6 +25,9 @@ inline constexpr std::array kPlanWords = {
     PlanWords{PlanKind::kAuto, "auto",
               "the plan with the fewest bytes that fusecalc can launch: as compiler, and epilogues "
               "on contractions"},
+    PlanWords{PlanKind::kFastest, "fastest",
+              "the plan with the least predicted time that fusecalc can launch; never predicted "
+              "slower than unfused"},
     PlanWords{PlanKind::kExplicit, "explicit", "the op list's own `fuse`"},
     PlanWords{PlanKind::kLimit, "limit",
               "the lower bound: graph inputs read once, graph outputs written once"},

@@ -14,7 +14,7 @@ namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
 // they loop over.
-constexpr std::array<std::string_view, 39> kReasons = {
+constexpr std::array<std::string_view, 43> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, 39> kReasons = {
     "the transposed order splits the rows that the reduction needs whole",
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
+    "{1} reads each element several times, and {0} would be recomputed for every read",
     "{1} aligns the result of {0} with an axis other than the reduced one",
     "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
@@ -42,15 +43,19 @@ constexpr std::array<std::string_view, 39> kReasons = {
     "result",
     "the epilogue of {0} writes its tiles in order; {1} rearranges elements",
     "the epilogue of {0} processes its tiles in order; {1} reads an operand in a different order",
+    "an epilogue computes each element from one element of the result of {0}; {1} reads a part of "
+    "that result as a tensor of its own",
     "the tiles of {0} hold only parts of what {1} reduces",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "{1} cannot be combined across the tiles of {0}; sum, mean, max and logsumexp can",
     "the epilogue of {0} can perform only one reduction; {1} would be the second",
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
     "a general compiler leaves {0} to a library, as a separate kernel",
+    "{0} needs whole rows in an order of its own, so it stays a separate kernel",
     "another kernel must run between them: it uses the result of one, and the other uses its "
     "result",
     "fusecalc generates no {0} kernels; it counts their bytes only",
+    "fusecalc generates {0} with its first output only; it counts the bytes of all",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
     "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",

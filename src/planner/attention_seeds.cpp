@@ -8,11 +8,13 @@
 namespace fusecalc {
 namespace {
 
-// The most ops between the two contractions that are considered.
+// The most ops between the two contractions that are considered, and the most that are walked over
+// to find them: those that make a mask are many, and are not part of it.
 constexpr std::size_t kMostBetween = 24;
+constexpr std::size_t kMostWalked = 256;
 
-// The ops that compute the first operand of `weighted`, back to contractions; empty if there are
-// more than an attention pattern has.
+// The ops that compute the first operand of `weighted`, back to contractions; those nearest to it,
+// if there are very many.
 Kernel made_of(const OpGraph& graph, OpId weighted) {
   Kernel found = {weighted};
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -22,7 +24,7 @@ Kernel made_of(const OpGraph& graph, OpId weighted) {
       if (op.operands[o].tensor == kNone || (i == 0 && o > 0)) continue;
       const OpId producer = graph.value_of(op.operands[o].tensor).producer;
       if (producer == kNone || std::ranges::find(found, producer) != found.end()) continue;
-      if (found.size() > kMostBetween) return {};
+      if (found.size() == kMostWalked) return found;
       found.push_back(producer);
     }
   }
@@ -58,7 +60,8 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) 
       if (scores == weighted || graph.ops[scores].op_class != OpClass::kContract) continue;
       Kernel kernel = between(graph, scores, source);
       const bool free = std::ranges::none_of(kernel, [&](OpId op) { return taken[op]; });
-      if (!free || kernel.size() < 3 || !check_kernel(counter.phases(), kernel, rules).legal()) {
+      if (!free || kernel.size() < 3 || kernel.size() > kMostBetween + 2 ||
+          !check_kernel(counter.phases(), kernel, rules).legal()) {
         continue;
       }
       for (const OpId op : kernel) taken[op] = true;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "plan/paths.hpp"
@@ -23,7 +22,11 @@ class CandidateFinder {
   // `owner` tells the kernel of each op.
   CandidateFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
                   const std::vector<KernelId>& owner)
-      : graph_(graph), outline_(graph.outline), kernels_(kernels), owner_(owner) {}
+      : graph_(graph),
+        outline_(graph.outline),
+        kernels_(kernels),
+        owner_(owner),
+        ranked_readers_(graph.tensors.size()) {}
 
   // The kernels that share a tensor with this one: producers and readers of its tensors, and
   // neighbouring readers of the same tensor. In the kernels' order.
@@ -51,7 +54,7 @@ class CandidateFinder {
   const Outline& outline_;
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
-  std::unordered_map<TensorId, std::vector<OpId>> ranked_readers_;
+  std::vector<std::vector<OpId>> ranked_readers_;  // of values with many, once they are asked for
   std::vector<Shared> shared_;
 };
 

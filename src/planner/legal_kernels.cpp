@@ -60,7 +60,9 @@ class Finder {
   bool grow(const Grown& grown, OpSet tried) {
     if (work_ == 0) return false;
     --work_;
-    const Kernel kernel = region_.kernel(grown.ops);
+    // Of several obstacles a check reports the first, and how much work is left to do depends on
+    // which one that is: it must not follow from the order in which the document has the ops.
+    const Kernel kernel = region_.ranked(grown.ops);
     const Verdict verdict = check_kernel(counter_.phases(), kernel, rules_);
     if (verdict.legal()) {
       found.push_back({.ops = grown.ops,

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "planner/search.hpp"
+#include "planner/two_plans.hpp"
 
 namespace fusecalc {
 namespace {
@@ -20,20 +21,6 @@ std::string shown(const OpGraph& graph, const Kernel& kernel) {
   std::vector<std::string_view> names;
   for (const OpId op : kernel) names.push_back(graph.ops[op].name);
   return names.size() == 1 ? std::string(names[0]) : fmt::format("[{}]", fmt::join(names, ", "));
-}
-
-// The kernels, except that those that our runner cannot launch are split into single ops.
-std::vector<Kernel> launchable_parts(TrafficCounter& counter, const Rules& rules,
-                                     const std::vector<Kernel>& kernels) {
-  std::vector<Kernel> parts;
-  for (const Kernel& kernel : kernels) {
-    if (check_kernel(counter.phases(), kernel, rules).legal()) {
-      parts.push_back(kernel);
-    } else {
-      for (const OpId op : kernel) parts.push_back({op});
-    }
-  }
-  return parts;
 }
 
 // Starts from kernels in canonical order.
@@ -69,7 +56,15 @@ constexpr std::array kPlans = {
     PlanRow{.kind = PlanKind::kAuto,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
-              return auto_plan(maker.counter(), *maker.plan(PlanKind::kCompiler));
+              const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
+              return faster_at_same_bytes(maker, auto_plan(maker.counter(), compiler), compiler);
+            },
+            .launched = true},
+    PlanRow{.kind = PlanKind::kFastest,
+            .rules = runner_rules,
+            .search = [](PlanMaker& maker) -> MaybePlan {
+              return fastest_plan(maker, *maker.plan(PlanKind::kCompiler),
+                                  *maker.plan(PlanKind::kAuto));
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kExplicit,

@@ -10,6 +10,7 @@
 
 #include "plan/legality.hpp"
 #include "plan/plan_kind.hpp"
+#include "predict/kernel_model.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -18,14 +19,16 @@ namespace fusecalc {
 // another one found.
 class PlanMaker {
  public:
-  explicit PlanMaker(TrafficCounter& counter) : counter_(counter) {}
+  explicit PlanMaker(TrafficCounter& counter) : counter_(counter), model_(counter) {}
 
   TrafficCounter& counter() { return counter_; }
+  KernelModel& model() { return model_; }
   // Null where the graph has no such plan, or where that is a bound and no partition.
   const FusionPlan* plan(PlanKind kind);
 
  private:
   TrafficCounter& counter_;
+  KernelModel model_;
   std::map<PlanKind, std::optional<FusionPlan>> plans_;
 };
 
@@ -61,6 +64,11 @@ FusionPlan compiler_plan(TrafficCounter& counter);
 // The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
 // of that can be launched. Ops that have no kernel of ours stay alone.
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
+// The plan, with the compiler's kernels where these move the same bytes in less predicted time.
+FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan, const FusionPlan& compiler);
+// The least predicted time that our own runner can launch: kernels of `best` and of the compiler,
+// or their parts, whichever are predicted faster; as a whole never slower than one kernel per op.
+FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const FusionPlan& best);
 // The groups of the document, which must have some, and the other ops as single kernels. Throws an
 // Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);

@@ -1,6 +1,7 @@
 #include "planner/region.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -30,12 +31,12 @@ Kernel Region::kernel(OpSet ops) const {
   return kernel;
 }
 
-OpSet Region::ops_of(const Kernel& kernel) const {
-  OpSet ops = 0;
-  for (const std::uint8_t place : by_id_) {
-    if (std::ranges::binary_search(kernel, ops_[place])) ops |= set_of(place);
+Kernel Region::ranked(OpSet ops) const {
+  Kernel kernel;
+  for (; ops != 0; ops &= ops - 1) {
+    kernel.push_back(ops_[static_cast<std::size_t>(std::countr_zero(ops))]);
   }
-  return ops;
+  return kernel;
 }
 
 void Region::find_orders() {

@@ -28,7 +28,8 @@ class Region {
   // Those that share a tensor with it.
   OpSet neighbours(std::size_t place) const { return neighbours_[place]; }
   Kernel kernel(OpSet ops) const;
-  OpSet ops_of(const Kernel& kernel) const;
+  // The same ops in canonical order, in which they can run, too.
+  Kernel ranked(OpSet ops) const;
 
  private:
   void find_orders();

@@ -132,23 +132,22 @@ std::vector<std::uint64_t> Evaluation::sampled_terms(std::uint64_t terms, std::u
 }
 
 TensorId Evaluation::through_views(TensorId tensor, std::vector<Repeated>& sources) {
+  const Tensor& view = graph().tensor(tensor);
+  if (view.maps.empty()) return view.value;
+  const auto [maps, fresh] = view_maps_.try_emplace(tensor);
+  if (fresh) {
+    for (const StridedMap& map : view.maps) maps->second.emplace_back(map);
+  }
   std::vector<Repeated> next;
-  for (; graph().tensor(tensor).view_of != kNone; tensor = graph().tensor(tensor).view_of) {
-    const Tensor& view = graph().tensor(tensor);
-    if (view.view_perm.empty()) continue;
-    auto map = view_maps_.find(tensor);
-    if (map == view_maps_.end()) {
-      const Shape& from = graph().tensor(view.view_of).type.shape;
-      map = view_maps_.emplace(tensor, IndexMap::permutation(from, view.view_perm)).first;
-    }
+  for (const IndexMap& map : maps->second) {
     next.clear();
     for (const Repeated& source : sources) {
-      map->second.append(source.range, next);
+      map.append(source.range, next);
       if (source.times > 1) next.back().times = source.times;
     }
     sources.swap(next);
   }
-  return tensor;
+  return view.value;
 }
 
 void Evaluation::fill_input(TensorId tensor) {

@@ -109,7 +109,7 @@ class Evaluation {
   bool estimated_ = false;
   bool could_estimate_ = false;
   std::vector<std::unique_ptr<Samples>> samples_;
-  std::unordered_map<TensorId, IndexMap> view_maps_;
+  std::unordered_map<TensorId, std::vector<IndexMap>> view_maps_;
 };
 
 // The root mean square deviation of the lanes from lane 0; infinite if a lane differs in being

@@ -5,42 +5,27 @@
 
 namespace fusecalc {
 
-IndexMap::IndexMap(const Shape& shape, std::span<const std::uint64_t> strides, std::uint64_t offset)
-    : offset_(offset) {
+namespace {
+
+StridedMap map_of(const Shape& shape, std::span<const std::uint64_t> strides,
+                  std::uint64_t offset) {
   assert(shape.size() == strides.size());
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    if (!axes_.empty() && axes_.back().stride == strides[i] * shape[i]) {
-      axes_.back().extent *= shape[i];
-      axes_.back().stride = strides[i];
-    } else {
-      axes_.push_back({shape[i], 1, strides[i]});
-    }
-  }
+  StridedMap map;
+  map.offset = offset;
+  for (std::size_t i = 0; i < shape.size(); ++i) map.append(shape[i], strides[i]);
+  return map;
+}
+
+}  // namespace
+
+IndexMap::IndexMap(const Shape& shape, std::span<const std::uint64_t> strides, std::uint64_t offset)
+    : IndexMap(map_of(shape, strides, offset)) {}
+
+IndexMap::IndexMap(const StridedMap& map) : offset_(map.offset) {
+  for (const StridedMap::Axis& axis : map.axes) axes_.push_back({axis.extent, 1, axis.stride});
   for (std::size_t i = axes_.size(); i > 1; --i) {
     axes_[i - 2].inner = axes_[i - 1].inner * axes_[i - 1].extent;
   }
-}
-
-IndexMap IndexMap::broadcast(const Shape& to, const Shape& from) {
-  const std::size_t missing = to.size() - from.size();
-  std::vector<std::uint64_t> strides(to.size(), 0);
-  const std::vector<std::uint64_t> own = strides_of(from);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != 1) strides[missing + i] = own[i];
-  }
-  return {to, strides};
-}
-
-IndexMap IndexMap::permutation(const Shape& from, std::span<const std::int64_t> perm) {
-  const std::vector<std::uint64_t> own = strides_of(from);
-  Shape shape;
-  std::vector<std::uint64_t> strides;
-  for (const std::int64_t axis : perm) {
-    shape.push_back(from[static_cast<std::size_t>(axis)]);
-    strides.push_back(own[static_cast<std::size_t>(axis)]);
-  }
-  return {shape, strides};
 }
 
 std::uint64_t IndexMap::operator()(std::uint64_t element) const {

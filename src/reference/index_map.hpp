@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/shape.hpp"
+#include "graph/strided_map.hpp"
 
 namespace fusecalc {
 
@@ -35,9 +35,7 @@ class IndexMap {
   // `strides`: per axis of `shape`, how far a step along it moves in the source.
   IndexMap(const Shape& shape, std::span<const std::uint64_t> strides, std::uint64_t offset = 0);
 
-  static IndexMap broadcast(const Shape& to, const Shape& from);
-  // Axis i of the result is axis perm[i] of the source; perm holds no negative axes.
-  static IndexMap permutation(const Shape& from, std::span<const std::int64_t> perm);
+  explicit IndexMap(const StridedMap& map);
 
   std::uint64_t operator()(std::uint64_t element) const;
   // The source of each element of a range, in order.

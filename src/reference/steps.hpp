@@ -11,16 +11,22 @@ using StepMaker = std::unique_ptr<EvaluationStep> (*)(Evaluation& evaluation, co
 
 std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> relocation_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> gather_elements_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> placed_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> scan_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> sort_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op);
-std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> convolution_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> window_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> softmax_backward_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> loss_backward_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

@@ -5,84 +5,15 @@
 #include <limits>
 
 #include "reference/element.hpp"
+#include "reference/product_step.hpp"
 #include "reference/steps.hpp"
 
 namespace fusecalc {
 namespace {
 
-struct Product {
-  double sum = 0;
-  double magnitude = 0;  // sum over its terms
-};
-
-Product product_of(std::span<const double> a, std::span<const double> b) {
-  Product product;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    product.sum += a[i] * b[i];
-    product.magnitude += std::abs(a[i] * b[i]);
-  }
-  return product;
-}
-
 StridedRange run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
   return {first, count == 1 ? 0 : step, count};
 }
-
-// Elements that are a product of two requests of the same length, plus a bias.
-class ProductStep : public EvaluationStep {
- public:
-  using EvaluationStep::EvaluationStep;
-
-  void request_inputs() override {
-    for (const StridedRange& range : wanted()->ranges()) {
-      for (std::uint64_t k = 0; k < range.count; ++k) {
-        evaluation().charge(ask_element(range.first + k * range.step));
-      }
-    }
-  }
-
-  void compute() override {
-    Samples& results = *wanted();
-    bool all_exact = !is_float(output().type.dtype);
-    const Request width = has_bias() ? 3 : 2;
-    Request next = 0;
-    for (const StridedRange& range : results.ranges()) {
-      for (Request r = 0; r < range.count * width; ++r) all_exact = all_exact && exact(next++);
-    }
-    results.allocate(all_exact);
-    next = 0;
-    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
-      for (std::uint64_t k = 0; k < results.ranges()[range].count; ++k, next += width) {
-        compute_element(range, k, next);
-      }
-    }
-  }
-
- protected:
-  bool has_bias() const { return op().operands.size() == 3; }
-  // Makes the two or three requests of an element; returns the number of products.
-  virtual std::uint64_t ask_element(std::uint64_t element) = 0;
-
- private:
-  void compute_element(std::uint32_t range, std::uint64_t k, Request first) {
-    const bool same = exact(first) && exact(first + 1) && (!has_bias() || exact(first + 2));
-    Lanes lanes{};
-    double rounding = 0;
-    for (std::size_t lane = 0; lane < (same ? 1 : kLanes); ++lane) {
-      const std::span<const double> a = values(first, lane, scratch_[0]);
-      const Product product = product_of(a, values(first + 1, lane, scratch_[1]));
-      const double bias = has_bias() ? values(first + 2, lane, scratch_[2])[0] : 0;
-      lanes[lane] = product.sum + bias;
-      if (lane > 0) continue;
-      rounding = rounding_of(0, lanes[0]) +
-                 summing_error(a.size() + 1, product.magnitude + std::abs(bias));
-      if (same) lanes.fill(lanes[0]);
-    }
-    store(0, range, k, lanes, rounding);
-  }
-
-  std::array<std::vector<double>, 3> scratch_;
-};
 
 class MatmulStep final : public ProductStep {
  public:
@@ -142,50 +73,6 @@ class MatmulStep final : public ProductStep {
   IndexMap batch_b_;
 };
 
-class Conv2dStep final : public ProductStep {
- public:
-  using ProductStep::ProductStep;
-
- private:
-  std::uint64_t ask_element(std::uint64_t element) override {
-    const Attributes& at = *op().attributes;
-    const Shape& x = operand(0).type.shape;
-    const Shape& weight = operand(1).type.shape;
-    const Shape& y = output().type.shape;
-    const std::uint64_t column = element % y[3];
-    const std::uint64_t line = element / y[3] % y[2];
-    const std::uint64_t channel = element / y[3] / y[2] % y[1];
-    const std::uint64_t image = element / y[3] / y[2] / y[1];
-    const std::uint64_t group = channel / (y[1] / static_cast<std::uint64_t>(at.groups));
-    std::vector<std::uint64_t> inputs;
-    std::vector<std::uint64_t> weights;
-    for (std::uint64_t c = 0; c < weight[1]; ++c) {
-      const std::uint64_t plane = image * x[1] + group * weight[1] + c;
-      for (std::uint64_t i = 0; i < weight[2]; ++i) {
-        const auto row = place(line, i, 0);
-        if (row >= x[2]) continue;  // padding; what is before 0 wraps to a large number
-        for (std::uint64_t j = 0; j < weight[3]; ++j) {
-          const auto col = place(column, j, 1);
-          if (col >= x[3]) continue;
-          inputs.push_back((plane * x[2] + row) * x[3] + col);
-          weights.push_back(((channel * weight[1] + c) * weight[2] + i) * weight[3] + j);
-        }
-      }
-    }
-    request(0, ranges_of(inputs));
-    request(1, ranges_of(weights));
-    if (has_bias()) request(2, std::array{StridedRange{.first = channel}});
-    return inputs.size();
-  }
-
-  std::uint64_t place(std::uint64_t result, std::uint64_t tap, std::size_t axis) const {
-    const Attributes& at = *op().attributes;
-    return result * static_cast<std::uint64_t>(at.stride[axis]) +
-           tap * static_cast<std::uint64_t>(at.dilation[axis]) -
-           static_cast<std::uint64_t>(at.padding[axis]);
-  }
-};
-
 // softmax(q k^T * scale + mask) v, one query at a time. A bool mask keeps where it is true, any
 // other is added. With `causal`, the last query sees all keys and each before it one fewer. A query
 // that sees no key yields 0.
@@ -204,23 +91,23 @@ class AttentionStep final : public EvaluationStep {
     if (op.operands.size() == 4) {
       Shape scores = q;
       scores.back() = keys_;
-      mask_.push_back(IndexMap::broadcast(scores, operand(3).type.shape));
+      mask_.push_back(IndexMap(broadcast_map(operand(3).type.shape, scores)));
     }
   }
 
   void request_inputs() override {
-    for (const StridedRange& range : wanted()->ranges()) {
+    if (const Samples* sums = wanted(1)) {
+      for (const StridedRange& range : sums->ranges()) {
+        for (std::uint64_t k = 0; k < range.count; ++k) ask_row(range.first + k * range.step);
+      }
+    }
+    if (wanted(0) == nullptr) return;
+    for (const StridedRange& range : wanted(0)->ranges()) {
       for (std::uint64_t k = 0; k < range.count; ++k) {
         const std::uint64_t element = range.first + k * range.step;
         const std::uint64_t query = element / value_size_;
         const std::uint64_t head = kv_head(query);
-        const auto [entry, fresh] = rows_.try_emplace(query);
-        if (fresh) {
-          entry->second.q = request(0, std::array{run_of(query * size_, 1, size_)});
-          request(1, std::array{run_of(head * keys_ * size_, 1, keys_ * size_)});
-          if (!mask_.empty()) request_mapped(3, mask_[0], run_of(query * keys_, 1, keys_));
-          evaluation().charge(keys_ * (size_ + 16));
-        }
+        ask_row(query);
         const StridedRange column =
             run_of(head * keys_ * value_size_ + element % value_size_, value_size_, keys_);
         columns_.push_back(request(2, std::array{column}));
@@ -230,16 +117,17 @@ class AttentionStep final : public EvaluationStep {
   }
 
   void compute() override {
-    Samples& results = *wanted();
+    for (auto& [query, row] : rows_) weigh(row, query);
+    if (Samples* sums = wanted(1)) store_sums(*sums);
+    if (wanted(0) == nullptr) return;
+    Samples& results = *wanted(0);
     results.allocate(false);
     auto column = columns_.begin();
     for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
       const StridedRange elements = results.ranges()[range];
       for (std::uint64_t k = 0; k < elements.count; ++k, ++column) {
         const std::uint64_t query = (elements.first + k * elements.step) / value_size_;
-        Row& row = rows_.at(query);
-        if (row.weights[0].empty()) weigh(row, query);
-        store_element(range, k, row, *column);
+        store_element(range, k, rows_.at(query), *column);
       }
     }
   }
@@ -249,11 +137,32 @@ class AttentionStep final : public EvaluationStep {
     Request q = 0;                                    // then k, then the mask
     std::array<std::vector<double>, kLanes> weights;  // only lane 0 if all lanes are equal
     double error = 0;                                 // of the weights, relative
+    Lanes sum{};                                      // log of the sum of exponentials
 
     const std::vector<double>& weights_of(std::size_t lane) const {
       return weights[weights[lane].empty() ? 0 : lane];
     }
   };
+
+  void ask_row(std::uint64_t query) {
+    const auto [entry, fresh] = rows_.try_emplace(query);
+    if (!fresh) return;
+    entry->second.q = request(0, std::array{run_of(query * size_, 1, size_)});
+    request(1, std::array{run_of(kv_head(query) * keys_ * size_, 1, keys_ * size_)});
+    if (!mask_.empty()) request_mapped(3, mask_[0], run_of(query * keys_, 1, keys_));
+    evaluation().charge(keys_ * (size_ + 16));
+  }
+
+  void store_sums(Samples& sums) {
+    sums.allocate(false);
+    for (std::uint32_t range = 0; range < sums.ranges().size(); ++range) {
+      const StridedRange elements = sums.ranges()[range];
+      for (std::uint64_t k = 0; k < elements.count; ++k) {
+        const Row& row = rows_.at(elements.first + k * elements.step);
+        store(1, range, k, row.sum, rounding_of(1, row.sum[0]) + row.error);
+      }
+    }
+  }
 
   std::uint64_t kv_head(std::uint64_t query) const {
     const std::uint64_t head = query / queries_ % heads_;
@@ -290,7 +199,9 @@ class AttentionStep final : public EvaluationStep {
         total += weight;
       }
       for (double& weight : weights) weight /= total == 0 ? 1 : total;
+      row.sum[lane] = most + std::log(total);
     }
+    if (same) row.sum.fill(row.sum[0]);
     row.error += summing_error(keys_, 1);
   }
 
@@ -337,10 +248,6 @@ class AttentionStep final : public EvaluationStep {
 
 std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<MatmulStep>(evaluation, op);
-}
-
-std::unique_ptr<EvaluationStep> conv2d_step(Evaluation& evaluation, const Op& op) {
-  return std::make_unique<Conv2dStep>(evaluation, op);
 }
 
 std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op) {

@@ -2,111 +2,88 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <unordered_map>
-#include <utility>
 
+#include "reference/movement_step.hpp"
 #include "reference/steps.hpp"
 
 namespace fusecalc {
+
+void MovementStep::request_inputs() {
+  prepare();
+  std::vector<std::uint64_t> elements;
+  for (const StridedRange& range : wanted()->ranges()) {
+    request(0, {});
+    for (std::uint64_t k = 0; k < range.count;) {
+      const std::size_t from = source_of(range.first + k * range.step).operand;
+      elements.clear();
+      for (; k < range.count; ++k) {
+        const Source source = source_of(range.first + k * range.step);
+        if (source.operand != from) break;
+        elements.push_back(source.element);
+      }
+      add_to_request(from, ranges_of(elements));
+    }
+  }
+  request_others();
+}
+
+void MovementStep::compute() {
+  Samples& results = *wanted();
+  bool all_exact = others_.empty();
+  for (Request r = 0; r < results.ranges().size(); ++r) all_exact = all_exact && exact(r);
+  // An output may be declared to be narrower than what is moved.
+  const DType moved_type = value_type();
+  const DType type = output().type.dtype;
+  const bool keeps = !is_float(type) || type == moved_type;
+  results.allocate(all_exact && keeps);
+  std::vector<double> scratch;
+  std::vector<Lanes> moved;
+  for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
+    moved.resize(results.ranges()[range].count);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::span<const double> in = values(range, lane, scratch);
+      for (std::size_t k = 0; k < moved.size(); ++k) moved[k][lane] = in[k];
+    }
+    for (std::size_t k = 0; k < moved.size(); ++k) {
+      const auto others = others_.find({range, k});
+      if (others != others_.end()) spread(moved[k], others->second);
+      store(0, range, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
+    }
+  }
+}
+
+std::size_t MovementStep::axis(std::size_t rank) const {
+  const std::int64_t written = op().attributes->axes ? op().attributes->axes->front() : 0;
+  return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
+                                              : written);
+}
+
+void MovementStep::request_others() {
+  const std::span<const StridedRange> ranges = wanted()->ranges();
+  for (std::uint32_t range = 0; range < ranges.size(); ++range) {
+    for (std::uint64_t k = 0; k < ranges[range].count; ++k) {
+      const auto others = others_of(ranges[range].first + k * ranges[range].step);
+      if (!others.empty()) others_[{range, k}] = request(2, ranges_of(others));
+    }
+  }
+}
+
+// Every other lane takes the value that is farthest from the expected one, so that the error that
+// the lanes estimate covers all of them.
+void MovementStep::spread(Lanes& lanes, Request others) {
+  std::vector<double> scratch;
+  const std::span<const double> exact = values(others, 0, scratch);
+  std::size_t farthest = 0;
+  for (std::size_t i = 1; i < exact.size(); ++i) {
+    if (std::abs(exact[i] - lanes[0]) > std::abs(exact[farthest] - lanes[0])) farthest = i;
+  }
+  for (std::size_t lane = 1; lane < kLanes; lane += 2) {
+    lanes[lane] = values(others, lane, scratch)[farthest];
+  }
+}
+
 namespace {
-
-// An element of one of the operands.
-struct Source {
-  std::size_t operand = 0;
-  std::uint64_t element = 0;
-};
-
-class MovementStep : public EvaluationStep {
- public:
-  using EvaluationStep::EvaluationStep;
-
-  void request_inputs() override {
-    prepare();
-    std::vector<std::uint64_t> elements;
-    for (const StridedRange& range : wanted()->ranges()) {
-      request(0, {});
-      for (std::uint64_t k = 0; k < range.count;) {
-        const std::size_t from = source_of(range.first + k * range.step).operand;
-        elements.clear();
-        for (; k < range.count; ++k) {
-          const Source source = source_of(range.first + k * range.step);
-          if (source.operand != from) break;
-          elements.push_back(source.element);
-        }
-        add_to_request(from, ranges_of(elements));
-      }
-    }
-    request_others();
-  }
-
-  void compute() override {
-    Samples& results = *wanted();
-    bool all_exact = others_.empty();
-    for (Request r = 0; r < results.ranges().size(); ++r) all_exact = all_exact && exact(r);
-    // An output may be declared to be narrower than what is moved.
-    const DType moved_type = value_type();
-    const DType type = output().type.dtype;
-    const bool keeps = !is_float(type) || type == moved_type;
-    results.allocate(all_exact && keeps);
-    std::vector<double> scratch;
-    std::vector<Lanes> moved;
-    for (std::uint32_t range = 0; range < results.ranges().size(); ++range) {
-      moved.resize(results.ranges()[range].count);
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const std::span<const double> in = values(range, lane, scratch);
-        for (std::size_t k = 0; k < moved.size(); ++k) moved[k][lane] = in[k];
-      }
-      for (std::size_t k = 0; k < moved.size(); ++k) {
-        const auto others = others_.find({range, k});
-        if (others != others_.end()) spread(moved[k], others->second);
-        store(0, range, k, moved[k], keeps ? 0 : rounding_of(0, moved[k][0]));
-      }
-    }
-  }
-
- protected:
-  // Evaluates what source_of() depends on.
-  virtual void prepare() {}
-  virtual Source source_of(std::uint64_t element) const = 0;
-  // Elements of operand 2 any of which may be there instead.
-  virtual std::vector<std::uint64_t> others_of(std::uint64_t /*element*/) const { return {}; }
-  virtual DType value_type() const { return operand(0).type.dtype; }
-
-  // The axis that a single-axis attribute names.
-  std::size_t axis(std::size_t rank) const {
-    const std::int64_t written = op().attributes->axes ? op().attributes->axes->front() : 0;
-    return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
-                                                : written);
-  }
-
- private:
-  void request_others() {
-    const std::span<const StridedRange> ranges = wanted()->ranges();
-    for (std::uint32_t range = 0; range < ranges.size(); ++range) {
-      for (std::uint64_t k = 0; k < ranges[range].count; ++k) {
-        const auto others = others_of(ranges[range].first + k * ranges[range].step);
-        if (!others.empty()) others_[{range, k}] = request(2, ranges_of(others));
-      }
-    }
-  }
-
-  // Every other lane takes the value that is farthest from the expected one, so that the error that
-  // the lanes estimate covers all of them.
-  void spread(Lanes& lanes, Request others) {
-    std::vector<double> scratch;
-    const std::span<const double> exact = values(others, 0, scratch);
-    std::size_t farthest = 0;
-    for (std::size_t i = 1; i < exact.size(); ++i) {
-      if (std::abs(exact[i] - lanes[0]) > std::abs(exact[farthest] - lanes[0])) farthest = i;
-    }
-    for (std::size_t lane = 1; lane < kLanes; lane += 2) {
-      lanes[lane] = values(others, lane, scratch)[farthest];
-    }
-  }
-
-  std::map<std::pair<std::uint32_t, std::uint64_t>, Request> others_;
-};
 
 class ConcatStep final : public MovementStep {
  public:
@@ -136,18 +113,6 @@ class ConcatStep final : public MovementStep {
   std::uint64_t inner_ = 1;
   std::uint64_t extent_ = 1;
   std::vector<std::uint64_t> extents_;
-};
-
-// The rows of a table along an axis, and the indices in place of that axis.
-struct Table {
-  std::uint64_t rows = 1;
-  std::uint64_t inner = 1;    // elements within a row's step
-  std::uint64_t indices = 1;  // how many
-
-  Table(const Shape& shape, std::size_t axis, std::uint64_t index_count)
-      : rows(shape[axis]),
-        inner(elements_between(shape, axis + 1, shape.size())),
-        indices(index_count) {}
 };
 
 class GatherStep final : public MovementStep {
@@ -187,48 +152,6 @@ class GatherStep final : public MovementStep {
   std::unordered_map<std::uint64_t, std::uint64_t> row_at_;
 };
 
-// Which of several updates of a row remains is undefined: the reference expects the last, within an
-// error that allows any of them.
-class ScatterStep final : public MovementStep {
- public:
-  ScatterStep(Evaluation& evaluation, const Op& op)
-      : MovementStep(evaluation, op),
-        table_(operand(0).type.shape, axis(operand(0).type.shape.size()), operand(1).elements) {}
-
- private:
-  void prepare() override {
-    std::vector<std::uint64_t> all(table_.indices);
-    for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
-    const auto rows = evaluation().indices(op().operands[1].tensor, all, table_.rows);
-    for (std::uint64_t i = 0; i < all.size(); ++i) updates_of_[rows[i]].push_back(i);
-  }
-
-  Source source_of(std::uint64_t element) const override {
-    const auto updates = updates_of_.find(element / table_.inner % table_.rows);
-    if (updates == updates_of_.end()) return {0, element};
-    return {2, element_of(updates->second.back(), element)};
-  }
-
-  std::vector<std::uint64_t> others_of(std::uint64_t element) const override {
-    const auto updates = updates_of_.find(element / table_.inner % table_.rows);
-    std::vector<std::uint64_t> others;
-    if (updates == updates_of_.end()) return others;
-    for (std::size_t i = 0; i + 1 < updates->second.size(); ++i) {
-      others.push_back(element_of(updates->second[i], element));
-    }
-    return others;
-  }
-
-  // The element of an update that goes to an element of the table.
-  std::uint64_t element_of(std::uint64_t update, std::uint64_t element) const {
-    const std::uint64_t outer = element / table_.inner / table_.rows;
-    return (outer * table_.indices + update) * table_.inner + element % table_.inner;
-  }
-
-  Table table_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> updates_of_;  // by row
-};
-
 }  // namespace
 
 std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op) {
@@ -237,10 +160,6 @@ std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op
 
 std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<GatherStep>(evaluation, op);
-}
-
-std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op) {
-  return std::make_unique<ScatterStep>(evaluation, op);
 }
 
 }  // namespace fusecalc

@@ -18,7 +18,7 @@ class PointwiseStep : public EvaluationStep {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       tensors_.push_back(i);
-      maps_.push_back(IndexMap::broadcast(output().type.shape, operand(i).type.shape));
+      maps_.emplace_back(broadcast_map(operand(i).type.shape, output().type.shape));
     }
   }
   // A movement of operand 0.
@@ -195,55 +195,20 @@ class DropoutStep final : public EvaluationStep {
   }
 };
 
-std::size_t axis_of(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
 }  // namespace
 
 std::unique_ptr<EvaluationStep> pointwise_step(Evaluation& evaluation, const Op& op) {
-  const OpGraph& graph = evaluation.graph();
+  if (op.source) return std::make_unique<PointwiseStep>(evaluation, op, IndexMap(*op.source));
   // An op without a function repeats its operand.
   if (op.row->reference == nullptr) {
-    const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
-    return std::make_unique<PointwiseStep>(
-        evaluation, op, IndexMap::broadcast(graph.tensor(op.outputs[0]).type.shape, from));
+    const StridedMap same = StridedMap::of(evaluation.graph().tensor(op.outputs[0]).elements);
+    return std::make_unique<PointwiseStep>(evaluation, op, IndexMap(same));
   }
   return std::make_unique<PointwiseStep>(evaluation, op);
 }
 
 std::unique_ptr<EvaluationStep> dropout_step(Evaluation& evaluation, const Op& op) {
   return std::make_unique<DropoutStep>(evaluation, op);
-}
-
-std::unique_ptr<EvaluationStep> transpose_step(Evaluation& evaluation, const Op& op) {
-  const Shape& from = evaluation.graph().tensor(op.operands[0].tensor).type.shape;
-  std::vector<std::int64_t> perm = op.attributes->perm;
-  if (perm.empty()) {
-    for (std::size_t i = from.size(); i > 0; --i) perm.push_back(static_cast<std::int64_t>(i) - 1);
-  }
-  for (std::int64_t& axis : perm) {
-    axis = static_cast<std::int64_t>(axis_of(axis, from.size()));
-  }
-  return std::make_unique<PointwiseStep>(evaluation, op, IndexMap::permutation(from, perm));
-}
-
-std::unique_ptr<EvaluationStep> slice_step(Evaluation& evaluation, const Op& op) {
-  const OpGraph& graph = evaluation.graph();
-  const Shape& from = graph.tensor(op.operands[0].tensor).type.shape;
-  const Attributes& at = *op.attributes;
-  std::vector<std::uint64_t> strides = strides_of(from);
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < std::max(at.starts.size(), at.ends.size()); ++i) {
-    const std::size_t axis = at.axes ? axis_of((*at.axes)[i], from.size()) : i;
-    const std::int64_t start = at.starts.empty() ? 0 : at.starts[i];
-    const std::uint64_t begin = start < 0 ? from[axis] - static_cast<std::uint64_t>(-start)
-                                          : static_cast<std::uint64_t>(start);
-    offset += begin * strides[axis];
-    if (!at.steps.empty()) strides[axis] *= static_cast<std::uint64_t>(at.steps[i]);
-  }
-  const Shape& to = graph.tensor(op.outputs[0]).type.shape;
-  return std::make_unique<PointwiseStep>(evaluation, op, IndexMap(to, strides, offset));
 }
 
 }  // namespace fusecalc

@@ -24,21 +24,43 @@ class ReduceStep final : public EvaluationStep {
       : EvaluationStep(evaluation, op),
         rows_(op.rows),
         function_(op.row->reference),
-        adding_(adding_of(*op.row)) {}
+        adding_(adding_of(*op.row)),
+        smallest_(op.row->accumulator == Accumulator::kSmallestPlace),
+        finds_place_(op.row->type_rule == TypeRule::kIndex) {}
 
   void request_inputs() override {
-    for (const StridedRange& range : wanted()->ranges()) {
-      for (std::uint64_t k = 0; k < range.count; ++k) {
-        const std::uint64_t row = range.first + k * range.step;
-        const auto [entry, fresh] = results_.try_emplace(row);
-        if (fresh) entry->second.request = request_row(row);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      if (wanted(i) == nullptr) continue;
+      for (const StridedRange& range : wanted(i)->ranges()) {
+        for (std::uint64_t k = 0; k < range.count; ++k) {
+          const std::uint64_t row = range.first + k * range.step;
+          const auto [entry, fresh] = results_.try_emplace(row);
+          if (fresh) entry->second.request = request_row(row);
+        }
       }
     }
   }
 
+  // The index of an extreme is a second output.
   void compute() override {
-    Samples& samples = *wanted();
-    bool all_exact = !is_float(output().type.dtype);
+    if (wanted(0) != nullptr) compute_output(0);
+    if (wanted(1) == nullptr) return;
+    function_ = smallest_ ? reference::argmin : reference::argmax;
+    finds_place_ = true;
+    compute_output(1);
+  }
+
+ private:
+  struct Result {
+    Request request = 0;
+    Lanes lanes{};
+    double rounding = 0;
+  };
+
+  void compute_output(std::size_t i) {
+    output_ = i;
+    Samples& samples = *wanted(i);
+    bool all_exact = !is_float(output(i).type.dtype);
     for (auto& [row, result] : results_) {
       all_exact = all_exact && exact(result.request);
       reduce(result);
@@ -48,17 +70,10 @@ class ReduceStep final : public EvaluationStep {
       const StridedRange& elements = samples.ranges()[range];
       for (std::uint64_t k = 0; k < elements.count; ++k) {
         const Result& result = results_.at(elements.first + k * elements.step);
-        store(0, range, k, result.lanes, result.rounding);
+        store(i, range, k, result.lanes, result.rounding);
       }
     }
   }
-
- private:
-  struct Result {
-    Request request = 0;
-    Lanes lanes{};
-    double rounding = 0;
-  };
 
   Request request_row(std::uint64_t row) {
     std::vector<std::uint64_t> terms;
@@ -79,6 +94,7 @@ class ReduceStep final : public EvaluationStep {
   }
 
   void reduce(Result& result) {
+    result.rounding = 0;
     compute_lanes(result);
     const std::span<const double> row = values(result.request, 0, scratch_);
     if (row.size() < rows_.length()) extrapolate(result, row);
@@ -91,15 +107,15 @@ class ReduceStep final : public EvaluationStep {
     const double value = result.lanes[0];
     const bool choice = std::ranges::any_of(
         row, [&](double element) { return std::abs(element) == std::abs(value); });
-    if (!choice || output().type.dtype != operand(0).type.dtype) {
+    if (!choice || output(output_).type.dtype != operand(0).type.dtype) {
       magnitudes_.assign(row.begin(), row.end());
       for (double& element : magnitudes_) element = std::abs(element);
       const double terms = std::abs(function_(magnitudes_, *op().attributes));
-      result.rounding =
-          rounding_of(0, value) + summing_error(row.size(), std::max(terms, std::abs(value)));
+      result.rounding = rounding_of(output_, value) +
+                        summing_error(row.size(), std::max(terms, std::abs(value)), output_);
     }
     if (is_exact) return;
-    if (op().row->type_rule == TypeRule::kIndex) {
+    if (finds_place_) {
       find_ties(result);
       return;
     }
@@ -108,7 +124,7 @@ class ReduceStep final : public EvaluationStep {
     }
   }
 
-  // Any index whose value may be the largest is correct; the lanes cover them.
+  // Any index whose value may be the largest or smallest is correct; the lanes cover them.
   void find_ties(Result& result) {
     std::vector<Lanes> row(rows_.length());
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -116,10 +132,12 @@ class ReduceStep final : public EvaluationStep {
       for (std::size_t i = 0; i < row.size(); ++i) row[i][lane] = elements[i];
     }
     const auto best = static_cast<std::size_t>(result.lanes[0]);
-    const double least = row[best][0] - 3 * rms_deviation(row[best]);
+    const double sign = smallest_ ? -1 : 1;
+    const double least = sign * row[best][0] - 3 * rms_deviation(row[best]);
     for (std::size_t i = 0; i < row.size(); ++i) {
       const double margin = 3 * rms_deviation(row[i]);
-      if (margin == 0 ? row[i][0] <= least : row[i][0] + margin < least) continue;
+      const double value = sign * row[i][0];
+      if (margin == 0 ? value <= least : value + margin < least) continue;
       result.lanes[1] = std::min(result.lanes[1], static_cast<double>(i));
       result.lanes[2] = std::max(result.lanes[2], static_cast<double>(i));
     }
@@ -128,6 +146,9 @@ class ReduceStep final : public EvaluationStep {
   RowMap rows_;
   ReferenceFunction function_;
   Adding adding_;
+  bool smallest_;
+  bool finds_place_;
+  std::size_t output_ = 0;  // that is being computed
   std::unordered_map<std::uint64_t, Result> results_;
   std::vector<double> scratch_;
   std::vector<double> magnitudes_;
@@ -178,7 +199,7 @@ class NormStep final : public EvaluationStep {
         strides[1] = 1;
         maps_.emplace_back(shape, strides);
       } else {
-        maps_.push_back(IndexMap::broadcast(shape, operand(i).type.shape));
+        maps_.push_back(IndexMap(broadcast_map(operand(i).type.shape, shape)));
       }
     }
   }
@@ -194,10 +215,15 @@ class NormStep final : public EvaluationStep {
       }
     }
     // The statistics as outputs of their own.
-    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    for (std::size_t i = 1; i < op().outputs.size(); ++i) {
       if (wanted(i) == nullptr) continue;
       for (const StridedRange& range : wanted(i)->ranges()) {
-        for (std::uint64_t k = 0; k < range.count; ++k) ask_row(range.first + k * range.step);
+        for (std::uint64_t k = 0; k < range.count; ++k) {
+          const std::uint64_t row = range.first + k * range.step;
+          ask_row(row);
+          if (i < kRunning) continue;
+          running_[i - kRunning][row] = request(i, std::array{StridedRange{.first = row}});
+        }
       }
     }
   }
@@ -208,18 +234,14 @@ class NormStep final : public EvaluationStep {
       results->allocate(false);
       for (std::uint32_t range = 0; range < results->ranges().size(); ++range) compute_range(range);
     }
-    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    for (std::size_t i = 1; i < op().outputs.size(); ++i) {
       Samples* results = wanted(i);
       if (results == nullptr) continue;
       results->allocate(false);
       for (std::uint32_t range = 0; range < results->ranges().size(); ++range) {
         const StridedRange& elements = results->ranges()[range];
         for (std::uint64_t k = 0; k < elements.count; ++k) {
-          const Statistics& of_row = known_.at(elements.first + k * elements.step).statistics;
-          const Lanes& lanes = i == 1 ? of_row.first : of_row.second;
-          const double size = std::sqrt(of_row.second[0]) + std::abs(of_row.first[0]);
-          store(i, range, k, lanes,
-                rounding_of(i, lanes[0]) + summing_error(rows_.length(), i == 1 ? size : lanes[0]));
+          store_statistic(i, range, k, elements.first + k * elements.step);
         }
       }
     }
@@ -230,6 +252,40 @@ class NormStep final : public EvaluationStep {
     Request request = 0;
     Statistics statistics;
   };
+  // The first of the outputs that go on from running statistics; their inputs have the same places.
+  static constexpr std::size_t kRunning = 3;
+
+  // What output i hands out of a row's mean and variance.
+  double statistic(std::size_t i, double mean, double variance) const {
+    const Attributes& at = *op().attributes;
+    if (i >= kRunning) {
+      // Running variances are of samples.
+      const auto length = static_cast<double>(rows_.length());
+      return i == kRunning ? mean : variance * length / (length - 1);
+    }
+    const bool deviation = i == 2 && op().outputs.size() > kRunning;
+    if (deviation) return 1 / std::sqrt(variance + at.eps);
+    return op().row->reference_more[i - 1](std::array{0.0, mean, variance, at.eps}, at);
+  }
+
+  void store_statistic(std::size_t i, std::uint32_t range, std::uint64_t k, std::uint64_t row) {
+    const Statistics& of_row = known_.at(row).statistics;
+    const double share = i < kRunning ? 1 : op().attributes->momentum;
+    Lanes lanes{};
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = statistic(i, of_row.first[lane], of_row.second[lane]) * share;
+      if (i < kRunning) continue;
+      lanes[lane] += (1 - share) * values(running_[i - kRunning].at(row), lane, scratch_)[0];
+    }
+    const double mean = of_row.first[0];
+    const double variance = of_row.second[0];
+    const double sums = (8 + std::sqrt(static_cast<double>(rows_.length()))) * arithmetic_unit(i);
+    const double size = std::sqrt(variance) + std::abs(mean);
+    const double exact = statistic(i, mean, variance);
+    const double error = std::abs(statistic(i, mean + sums * size, variance) - exact) +
+                         std::abs(statistic(i, mean, variance * (1 + sums)) - exact);
+    store(i, range, k, lanes, rounding_of(i, lanes[0]) + error * share);
+  }
 
   void ask_row(std::uint64_t row) {
     const auto [entry, fresh] = known_.try_emplace(row);
@@ -312,6 +368,7 @@ class NormStep final : public EvaluationStep {
   std::vector<IndexMap> maps_;  // of weight, bias, mean and variance
   std::vector<Request> first_requests_;
   std::unordered_map<std::uint64_t, Known> known_;
+  std::array<std::unordered_map<std::uint64_t, Request>, 2> running_;
   std::vector<double> scratch_;
 };
 

@@ -69,15 +69,21 @@ std::string in_words(const Finding& finding) {
 }
 
 std::string summary_of(const Comparison& comparison) {
-  std::string text = comparison.failed() ? "failed: " : "passed: ";
-  bool first = true;
+  std::string failed;
+  std::string passed;
   for (std::size_t i = 0; i < judgement_names().size(); ++i) {
-    const std::size_t count = comparison.count(static_cast<Judgement>(i));
-    if (count == 0) continue;
-    text += fmt::format("{}{} {}", first ? "" : ", ", grouped_digits(count), judgement_names()[i]);
-    first = false;
+    const auto judgement = static_cast<Judgement>(i);
+    const std::size_t failures = comparison.count_failed(judgement);
+    const auto add = [&](std::string& list, std::size_t count) {
+      if (count == 0) return;
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", grouped_digits(count),
+                          name_of(judgement));
+    };
+    add(failed, failures);
+    add(passed, comparison.count(judgement) - failures);
   }
-  return text;
+  if (failed.empty()) return "passed: " + passed;
+  return "failed: " + failed + (passed.empty() ? "" : "; passed: " + passed);
 }
 
 }  // namespace fusecalc

@@ -17,7 +17,7 @@ std::string verdict_in_words(const Finding& finding);  // "worse", "split, bette
 // "auto of splade_head: bytes 74.19 MB -> 1.074 GB (+1348 %): h is now written (1 GB)".
 std::string in_words(const Finding& finding);
 
-// "failed: 2 worse, 1 better, 14 the same".
+// "failed: 2 worse, 1 removed; passed: 1 removed, 14 same".
 std::string summary_of(const Comparison& comparison);
 
 }  // namespace fusecalc

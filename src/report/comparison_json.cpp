@@ -79,11 +79,16 @@ void write_json(const Comparison& comparison, const Style& /*style*/, Output& ou
   json.member("strict", comparison.strict);
   json.member("allow_missing", comparison.allow_missing);
   write_tolerances(json, comparison.tolerances);
-  json.key("counts").begin_object(Layout::kInline);
-  for (std::size_t i = 0; i < judgement_names().size(); ++i) {
-    json.member(judgement_names()[i], std::uint64_t{comparison.count(static_cast<Judgement>(i))});
-  }
-  json.end();
+  const auto write_counts = [&](std::string_view key, auto count) {
+    json.key(key).begin_object(Layout::kInline);
+    for (std::size_t i = 0; i < judgement_names().size(); ++i) {
+      json.member(judgement_names()[i],
+                  std::uint64_t{(comparison.*count)(static_cast<Judgement>(i))});
+    }
+    json.end();
+  };
+  write_counts("counts", &Comparison::count);
+  write_counts("failed_counts", &Comparison::count_failed);
   json.key("specs").begin_array(Layout::kInline);
   for (const std::string& spec : comparison.specs) json.value(spec);
   json.end();

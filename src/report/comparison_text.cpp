@@ -1,8 +1,7 @@
-// A comparison as CSV, Markdown, JUnit's XML and GitHub's annotations.
+// A comparison as CSV and Markdown.
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -54,63 +53,6 @@ void write_markdown_table(const Comparison& comparison, std::size_t most, bool o
   for (const std::string& note : comparison.notes) output.write("- " + markdown_text(note) + "\n");
 }
 
-std::string xml_text(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text, kNoLimit)) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
-std::string test_name(const Finding& finding) {
-  std::string name = finding.plan;
-  if (!finding.kernel.empty()) name += ": " + finding.kernel;
-  return (name.empty() ? "" : name + ": ") + std::string(row_of(finding.figure).words);
-}
-
-void write_test_case(const Finding& finding, Output& output) {
-  output.write(fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml_text(finding.spec),
-                           xml_text(test_name(finding))));
-  const std::string words = xml_text(in_words(finding));
-  if (finding.failed) {
-    output.write(fmt::format(">\n      <failure type=\"{}\" message=\"{}\"/>\n    </testcase>\n",
-                             name_of(finding.judgement), words));
-  } else if (finding.judgement == Judgement::kUnknown) {
-    output.write(fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", words));
-  } else if (finding.changed()) {
-    output.write(fmt::format(">\n      <system-out>{}</system-out>\n    </testcase>\n", words));
-  } else {
-    output.write("/>\n");
-  }
-}
-
-// GitHub's rules for the text of a workflow command, and for its properties, on one line.
-std::string command_text(std::string_view text, bool property) {
-  std::string out;
-  for (const char c : printable(text, kNoLimit)) {
-    const bool special = c == '%' || (property && (c == ':' || c == ','));
-    out += special ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
-  }
-  return out;
-}
-
-std::string_view severity_of(const Finding& finding) {
-  if (finding.failed) return "error";
-  switch (finding.judgement) {
-    case Judgement::kUnknown:
-    case Judgement::kNoise:
-    case Judgement::kWithin: return "warning";
-    case Judgement::kBetter: return finding.kernel.empty() ? "notice" : "";
-    default: return "";
-  }
-}
-
 }  // namespace
 
 void write_csv(const Comparison& comparison, const Style& /*style*/, Output& output) {
@@ -136,50 +78,12 @@ void write_markdown(const Comparison& comparison, const Style& /*style*/, Output
   write_markdown_table(comparison, std::string::npos, false, output);
 }
 
-// One suite a spec, one test case a figure.
-void write_junit(const Comparison& comparison, const Style& /*style*/, Output& output) {
-  const auto count = [&](const auto& counts) {
-    return std::ranges::count_if(comparison.findings, counts);
-  };
-  const auto skipped = [](const Finding& f) {
-    return f.judgement == Judgement::kUnknown && !f.failed;
-  };
-  output.write(fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuites name=\"fusecalc compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
-      comparison.findings.size(), count([](const Finding& f) { return f.failed; }),
-      count(skipped)));
-  for (const std::string& spec : comparison.specs) {
-    const auto here = [&](const Finding& f) { return f.spec == spec; };
-    output.write(fmt::format(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n", xml_text(spec),
-        count(here), count([&](const Finding& f) { return here(f) && f.failed; }),
-        count([&](const Finding& f) { return here(f) && skipped(f); })));
-    for (const Finding& finding : comparison.findings) {
-      if (here(finding)) write_test_case(finding, output);
-    }
-    output.write("  </testsuite>\n");
-  }
-  output.write("</testsuites>\n");
-}
-
-// A summary in Markdown and, as workflow commands, annotations: GitHub shows ten of a kind a step.
-void write_github(const Comparison& comparison, const Style& /*style*/, Output& output) {
-  constexpr std::size_t kMostRows = 200;  // a step's summary holds 1 MiB
-  constexpr std::size_t kMostAnnotations = 10;
-  output.write(fmt::format("### fusecalc compare: {}\n\n", summary_of(comparison)));
+void write_summary(const Comparison& comparison, Output& output) {
+  // GitHub drops the summary of a step that is larger than 1 MiB.
+  constexpr std::size_t kMostRows = 200;
+  output.write(fmt::format("### fusecalc compare: {}\n\n{} -> {}\n\n", summary_of(comparison),
+                           markdown_text(comparison.base), markdown_text(comparison.fresh)));
   write_markdown_table(comparison, kMostRows, true, output);
-  for (const std::string_view severity : {"error", "warning", "notice"}) {
-    std::size_t written = 0;
-    for (const Finding& finding : comparison.findings) {
-      if (severity_of(finding) != severity || written == kMostAnnotations) continue;
-      ++written;
-      const std::string title =
-          "fusecalc: " + printable(finding.spec) + " " + verdict_in_words(finding);
-      output.write(fmt::format("::{} title={}::{}\n", severity, command_text(title, true),
-                               command_text(in_words(finding), false)));
-    }
-  }
 }
 
 }  // namespace fusecalc

@@ -22,13 +22,29 @@ BoundaryScope explained(const Style& style) {
 BoundaryScope every_plan(const Style& /*style*/) { return BoundaryScope::kEveryPlan; }
 
 constexpr std::array kFormats = {
-    Format{"table", ".txt", write_table, write_table, write_table, explained},
-    Format{"json", ".json", write_json, write_json, write_json, every_plan},
-    Format{"csv", ".csv", write_csv, write_csv, write_csv},
-    Format{"markdown", ".md", write_markdown, write_markdown, write_markdown, explained},
+    Format{"table", ".txt", write_table, write_table, write_table, write_table, write_table,
+           write_table, explained},
+    Format{"json", ".json", write_json, write_json, write_json, write_json, write_json, write_json,
+           every_plan},
+    Format{"csv", ".csv", write_csv, write_csv, write_csv, write_csv, write_csv, write_csv},
+    Format{"markdown", ".md", write_markdown, write_markdown, write_markdown, write_markdown,
+           write_markdown, write_markdown, explained},
+    Format{.name = "html",
+           .extension = ".html",
+           .write = write_html,
+           .write_measurement = write_html,
+           .write_comparison = write_html,
+           .write_sweep = write_html,
+           .write_profile = write_html,
+           .boundaries = every_plan},
     Format{.name = "dot", .extension = ".dot", .write = write_dot},
     Format{.name = "mermaid", .extension = ".mmd", .write = write_mermaid},
     Format{.name = "junit", .extension = ".xml", .write_comparison = write_junit},
+    Format{.name = "benchmark",
+           .extension = ".benchmark.json",
+           .write = write_benchmark,
+           .write_measurement = write_benchmark,
+           .write_comparison = write_benchmark},
     Format{.name = "github", .extension = "", .write_comparison = write_github},
 };
 
@@ -50,13 +66,18 @@ std::span<const std::string_view> names() {
   return names;
 }
 
+// The longest extension decides: ".benchmark.json" is not ".json".
 template <auto writer>
 const Format& for_file(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  const auto* found = std::ranges::find_if(kFormats, [&](const Format& format) {
-    return !extension.empty() && format.extension == extension && format.*writer != nullptr;
-  });
-  if (found != kFormats.end()) return *found;
+  const std::string name = std::filesystem::path(path).filename().string();
+  const Format* found = nullptr;
+  for (const Format& format : kFormats) {
+    const std::string_view extension = format.extension;
+    const bool fits = format.*writer != nullptr && !extension.empty() &&
+                      name.size() > extension.size() && name.ends_with(extension);
+    if (fits && (found == nullptr || extension.size() > found->extension.size())) found = &format;
+  }
+  if (found != nullptr) return *found;
   throw Error(Fault::kBadInput,
               fmt::format("-o {}: the format follows from the extension; end the name in {}",
                           printable(path), listed(column_of<writer>(&Format::extension))));
@@ -73,6 +94,9 @@ std::span<const std::string_view> measurement_format_names() {
 std::span<const std::string_view> comparison_format_names() {
   return names<&Format::write_comparison>();
 }
+std::span<const std::string_view> sweep_format_names() { return names<&Format::write_sweep>(); }
+
+std::span<const std::string_view> profile_format_names() { return names<&Format::write_profile>(); }
 
 const Format& format_named(std::string_view name) {
   const auto* found = std::ranges::find(kFormats, name, &Format::name);
@@ -86,6 +110,13 @@ const Format& measurement_format_for_file(const std::string& path) {
 }
 const Format& comparison_format_for_file(const std::string& path) {
   return for_file<&Format::write_comparison>(path);
+}
+const Format& profile_format_for_file(const std::string& path) {
+  return for_file<&Format::write_profile>(path);
+}
+
+const Format& sweep_format_for_file(const std::string& path) {
+  return for_file<&Format::write_sweep>(path);
 }
 
 }  // namespace fusecalc

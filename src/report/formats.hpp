@@ -10,6 +10,8 @@
 #include "compare/comparison.hpp"
 #include "core/output.hpp"
 #include "measure/measurement.hpp"
+#include "profile/profile.hpp"
+#include "sweep/folder.hpp"
 
 namespace fusecalc {
 
@@ -32,8 +34,11 @@ struct Format {
   std::string_view name;
   std::string_view extension;  // empty: not for files
   void (*write)(const Analysis&, const Style&, Output&) = nullptr;
+  void (*write_several)(std::span<const Analysis>, const Style&, Output&) = nullptr;
   void (*write_measurement)(std::span<const MeasurementReport>, const Style&, Output&) = nullptr;
   void (*write_comparison)(const Comparison&, const Style&, Output&) = nullptr;
+  void (*write_sweep)(const SweepFolder&, const Style&, Output&) = nullptr;
+  void (*write_profile)(const Profile&, const Style&, Output&) = nullptr;
   // The plans whose boundaries must have been found for this output.
   BoundaryScope (*boundaries)(const Style&) = [](const Style&) { return BoundaryScope::kNoPlan; };
 };
@@ -43,6 +48,8 @@ std::span<const Format> formats();
 std::span<const std::string_view> format_names();
 std::span<const std::string_view> measurement_format_names();
 std::span<const std::string_view> comparison_format_names();
+std::span<const std::string_view> sweep_format_names();
+std::span<const std::string_view> profile_format_names();
 
 const Format& format_named(std::string_view name);
 // By a file name's extension; throw Error where it is none, or that of a format that has no such
@@ -50,5 +57,7 @@ const Format& format_named(std::string_view name);
 const Format& format_for_file(const std::string& path);
 const Format& measurement_format_for_file(const std::string& path);
 const Format& comparison_format_for_file(const std::string& path);
+const Format& sweep_format_for_file(const std::string& path);
+const Format& profile_format_for_file(const std::string& path);
 
 }  // namespace fusecalc

@@ -1,4 +1,8 @@
+#include <cmath>
+#include <cstdint>
+
 #include "analysis/reasons.hpp"
+#include "core/github_actions.hpp"
 #include "report/json_parts.hpp"
 #include "report/writers.hpp"
 
@@ -49,6 +53,7 @@ void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const
   json.member("flops", kernel.traffic.flops);
   write_entries(json, "reads", graph, kernel.traffic.reads);
   write_entries(json, "writes", graph, kernel.traffic.writes);
+  write_prediction(json, kernel.predicted);
   write_boundaries(json, analysis, plan, boundaries);
   if (!kernel.launch.legal()) json.member("cannot_launch", reason_of(analysis, kernel));
   if (kernel.split) {
@@ -61,6 +66,10 @@ void write_kernel_members(JsonWriter& json, const GraphAnalysis& analysis, const
 }
 
 void write_conditions(JsonWriter& json, const OpGraph& graph) {
+  // Only where a job of GitHub Actions will annotate the file: results do not depend on paths.
+  // Standard input and the op lists of the library are no files.
+  const bool is_file = graph.document != "<stdin>" && !graph.document.starts_with('@');
+  if (is_file && in_github_actions()) json.member("source", graph.document);
   json.key("dims").begin_object(Layout::kInline);
   for (const auto& [name, extent] : graph.dims) json.member(name, extent);
   json.end();
@@ -76,11 +85,33 @@ void write_conditions(JsonWriter& json, const OpGraph& graph) {
   json.end();
 }
 
+void write_prediction(JsonWriter& json, const Prediction& predicted) {
+  const auto bytes = [](double value) { return static_cast<std::uint64_t>(std::llround(value)); };
+  // Nanoseconds.
+  const auto tidy = [](double us) { return std::round(us * 1e3) / 1e3; };
+  json.key("predicted").begin_object(Layout::kInline);
+  json.member("dram_read", bytes(predicted.dram_read));
+  json.member("dram_write", bytes(predicted.dram_write));
+  json.member("time_us", tidy(predicted.time_us));
+  json.member("bound", name_of(predicted.bound));
+  json.key("range").begin_object();
+  const auto range = [&](std::string_view name, const Interval& interval, const auto& number) {
+    json.key(name).begin_array();
+    json.value(number(interval.low)).value(number(interval.high));
+    json.end();
+  };
+  range("dram_read", predicted.read_range, bytes);
+  range("dram_write", predicted.write_range, bytes);
+  range("time_us", predicted.time_range, tidy);
+  json.end().end();
+}
+
 void write_plan_members(JsonWriter& json, const PlanAnalysis& plan) {
   json.member("read", plan.bytes.read);
   json.member("write", plan.bytes.write);
   json.member("total", plan.bytes.total());
   json.member("flops", plan.flops);
+  write_prediction(json, plan.predicted);
 }
 
 namespace {
@@ -104,11 +135,8 @@ void write_device(JsonWriter& json, const Device& device) {
   json.end();
 }
 
-}  // namespace
-
-void write_json(const Analysis& analysis, const Style& /*style*/, Output& output) {
+void write_one(JsonWriter& json, const Analysis& analysis) {
   const Savings savings = analysis.savings();
-  JsonWriter json(output);
   json.begin_object();
   json.member("schema", kAnalysisSchema);
   json.member("name", analysis.name);
@@ -118,6 +146,9 @@ void write_json(const Analysis& analysis, const Style& /*style*/, Output& output
   json.member("savings_bytes", savings.bytes());
   json.member("savings_pct", savings.percent());
   if (analysis.operations > 0) json.member("speedup_estimate", savings.speedup());
+  if (const auto speedup = analysis.predicted_speedup()) {
+    json.member("speedup_predicted", std::round(*speedup * 100) / 100);
+  }
   if (!analysis.graph) json.member("dtype_bytes", analysis.dtype_bytes);
   if (analysis.graph) {
     write_device(json, analysis.graph->device);
@@ -126,6 +157,20 @@ void write_json(const Analysis& analysis, const Style& /*style*/, Output& output
     for (const PlanAnalysis& plan : analysis.graph->plans) write_plan(json, *analysis.graph, plan);
     json.end();
   }
+  json.end();
+}
+
+}  // namespace
+
+void write_json(const Analysis& analysis, const Style& /*style*/, Output& output) {
+  JsonWriter json(output);
+  write_one(json, analysis);
+}
+
+void write_json(std::span<const Analysis> analyses, const Style& /*style*/, Output& output) {
+  JsonWriter json(output);
+  json.begin_array();
+  for (const Analysis& analysis : analyses) write_one(json, analysis);
   json.end();
 }
 

@@ -7,6 +7,9 @@
 
 namespace fusecalc {
 
+// The member "predicted".
+void write_prediction(JsonWriter& json, const Prediction& predicted);
+
 // What an analysis and a measurement say of a plan and of a kernel alike: members of the object
 // that is being written.
 void write_plan_members(JsonWriter& json, const PlanAnalysis& plan);

@@ -116,4 +116,11 @@ void write_markdown(const Analysis& analysis, const Style& style, Output& output
   }
 }
 
+void write_markdown(std::span<const Analysis> analyses, const Style& style, Output& output) {
+  for (const Analysis& analysis : analyses) {
+    if (&analysis != &analyses.front()) output.write("\n");
+    write_markdown(analysis, style, output);
+  }
+}
+
 }  // namespace fusecalc

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "report/json_parts.hpp"
+#include "report/measurement_rows.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -106,6 +107,23 @@ void write_run(JsonWriter& json, const KernelMeasurement& kernel) {
   write_observed(json, "measured", kernel.analytic, kernel.observed);
 }
 
+// Whether what was measured lies in the ranges of `predicted`.
+void write_in_range(JsonWriter& json, const Prediction& predicted, const Observed& observed) {
+  const InRange in = in_range(predicted, observed);
+  const auto member = [&](std::string_view name, const std::optional<bool>& value) {
+    if (value) {
+      json.member(name, *value);
+    } else {
+      json.key(name).null();
+    }
+  };
+  json.key("in_range").begin_object(JsonWriter::Layout::kInline);
+  member("dram_read", in.dram_read);
+  member("dram_write", in.dram_write);
+  member("time_us", in.time);
+  json.end();
+}
+
 // What was found out about a plan.
 void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
   write_observed(json, "measured", plan.analytic, plan.isolated);
@@ -161,11 +179,17 @@ void write_graph_plan(JsonWriter& json, const GraphAnalysis& analysis, const Pla
   for (KernelId k = 0; k < plan.kernels.size(); ++k) {
     json.begin_object();
     write_kernel_members(json, analysis, plan, plan.kernels[k], plan.boundaries->of(k));
-    if (measured != nullptr) write_run(json, measured->kernels[k]);
+    if (measured != nullptr) {
+      write_run(json, measured->kernels[k]);
+      write_in_range(json, plan.kernels[k].predicted, measured->kernels[k].observed);
+    }
     json.end();
   }
   json.end();
-  if (measured != nullptr) write_outcome(json, *measured);
+  if (measured != nullptr) {
+    write_outcome(json, *measured);
+    write_in_range(json, plan.predicted, measured->pipeline);
+  }
   json.end();
 }
 
@@ -181,6 +205,10 @@ void write_one(JsonWriter& json, const MeasurementReport& report) {
   json.member("savings_bytes", savings.bytes());
   json.member("savings_pct", savings.percent());
   json.member("speedup_estimate", savings.speedup());
+  if (report.analysis) {
+    const std::optional<double> speedup = report.analysis->predicted_speedup();
+    if (speedup) json.member("speedup_predicted", std::round(*speedup * 100) / 100);
+  }
   member_or_null(json, "speedup_measured", measurement.measured_speedup());
   member_or_null(json, "payback_runs", measurement.payback_runs());
   json.member("synthetic", measurement.synthetic);

@@ -7,16 +7,15 @@
 namespace fusecalc {
 namespace {
 
-void write_rows(Output& output, std::string_view title, const std::vector<MeasurementRow>& rows) {
-  if (rows.empty()) return;
-  std::string head = fmt::format("\n| {} |", title);
+void write_rows(Output& output, const MeasurementTable& table) {
+  std::string head = fmt::format("\n| {} |", table.title);
   std::string rule = "|---|";
-  for (const MeasurementColumn& column : kMeasurementColumns) {
+  for (const MeasurementColumn& column : table.columns) {
     head += fmt::format(" {} |", column.name);
     rule += "---:|";
   }
   output.write(head + "\n" + rule + "\n");
-  for (const MeasurementRow& row : rows) {
+  for (const MeasurementRow& row : table.rows) {
     const std::size_t start = row.label.find_first_not_of(' ');
     const std::string label = markdown_text(row.label.substr(start));
     std::string line = row.plan ? fmt::format("| **{}** |", label) : fmt::format("| {} |", label);
@@ -25,12 +24,12 @@ void write_rows(Output& output, std::string_view title, const std::vector<Measur
   }
 }
 
-void write_one(const Measurement& measurement, Output& output) {
+void write_one(const MeasurementReport& report, Output& output) {
+  const Measurement& measurement = report.measurement;
   output.write(fmt::format("### {} on {}\n", markdown_text(measurement.name),
                            markdown_text(measurement.gpu.device.name)));
-  write_rows(output, "each kernel alone", isolated_rows(measurement));
-  write_rows(output, "back to back", pipeline_rows(measurement));
-  output.write("\n" + speedup_sentence(measurement) + "\n");
+  for (const MeasurementTable& table : measurement_tables(report)) write_rows(output, table);
+  output.write("\n" + speedup_sentence(report) + "\n");
   for (const std::string& note : measurement_notes(measurement)) {
     output.write("\n- " + markdown_text(note));
   }
@@ -43,7 +42,7 @@ void write_markdown(std::span<const MeasurementReport> reports, const Style& /*s
                     Output& output) {
   for (const MeasurementReport& report : reports) {
     if (&report != &reports.front()) output.write("\n");
-    write_one(report.measurement, output);
+    write_one(report, output);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -17,11 +18,22 @@ namespace {
 constexpr std::size_t kMostKernelRows = 24;
 constexpr std::size_t kLongestName = 27;
 
+constexpr std::array<MeasurementColumn, 9> kMeasuredColumns = {{{"analytic", 12},
+                                                                {"measured", 12},
+                                                                {"off by", 10},
+                                                                {"time", 11},
+                                                                {"GB/s", 7},
+                                                                {"of copy", 9},
+                                                                {"regs", 6},
+                                                                {"spill", 7},
+                                                                {"occ", 6}}};
+constexpr std::array<MeasurementColumn, 6> kPredictedColumns = {
+    {{"DRAM", 11}, {"measured", 11}, {"range", 6}, {"time", 11}, {"measured", 11}, {"range", 6}}};
+
 MeasurementRow row(const Measurement& measurement, std::string label, const Bytes& analytic,
                    const Observed& observed, bool plan) {
-  MeasurementRow out{.label = std::move(label), .cells = {}, .plan = plan};
-  out.cells.fill("-");
-  for (std::size_t i = 6; i < out.cells.size(); ++i) out.cells[i].clear();
+  MeasurementRow out{
+      .label = std::move(label), .cells = {"-", "-", "-", "-", "-", "-", "", "", ""}, .plan = plan};
   out.cells[0] = human_bytes(analytic.total());
   if (observed.dram) {
     const std::uint64_t total = observed.dram->total();
@@ -59,13 +71,53 @@ void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
     add_resources(rows.back(), kernel);
   }
   if (shown < kernels) {
-    MeasurementRow more{.label = fmt::format("  and {} more", kernels - shown), .cells = {}};
-    rows.push_back(std::move(more));
+    rows.push_back({.label = fmt::format("  and {} more", kernels - shown),
+                    .cells = std::vector<std::string>(kMeasuredColumns.size())});
   }
   rows.push_back(row(measurement,
                      fmt::format("{}, {} kernel{}", plan.key, kernels, kernels == 1 ? "" : "s"),
                      plan.analytic, plan.isolated, true));
   if (kernels == 1) add_resources(rows.back(), plan.kernels[0]);
+}
+
+// "in" or "out" of the predicted range; "-" where nothing was measured.
+std::string_view range_word(const std::optional<bool>& in) {
+  if (!in) return "-";
+  return *in ? "in" : "out";
+}
+
+MeasurementRow predicted_row(std::string label, const Prediction& predicted,
+                             const Observed& observed, bool plan) {
+  const InRange in = in_range(predicted, observed);
+  std::optional<bool> bytes;
+  if (in.dram_read) bytes = *in.dram_read && *in.dram_write;
+  const auto rounded = static_cast<std::uint64_t>(std::llround(predicted.dram()));
+  return {.label = std::move(label),
+          .cells = {human_bytes(rounded), observed.dram ? human_bytes(observed.dram->total()) : "-",
+                    std::string(range_word(bytes)), human_seconds(predicted.time_us * 1e-6),
+                    observed.time ? human_seconds(observed.time->median) : "-",
+                    std::string(range_word(in.time))},
+          .plan = plan};
+}
+
+// Its kernels, each alone, and all of them back to back.
+void add_predictions(std::vector<MeasurementRow>& rows, const PlanAnalysis& plan,
+                     const PlanMeasurement& measured) {
+  const std::size_t kernels = measured.kernels.size();
+  const std::size_t shown = std::min(kernels, kMostKernelRows);
+  ShortNames names(kLongestName);
+  for (std::size_t k = 0; k < shown && (measured.isolated.dram || measured.isolated.time); ++k) {
+    rows.push_back(predicted_row("  " + names.of(measured.kernels[k].name),
+                                 plan.kernels[k].predicted, measured.kernels[k].observed, false));
+  }
+  if (shown < kernels && !rows.empty()) {
+    rows.push_back({.label = fmt::format("  and {} more", kernels - shown),
+                    .cells = std::vector<std::string>(kPredictedColumns.size())});
+  }
+  if (measured.pipeline.dram || measured.pipeline.time) {
+    rows.push_back(
+        predicted_row(measured.key + ", back to back", plan.predicted, measured.pipeline, true));
+  }
 }
 
 std::string verdict_sentence(const PlanMeasurement& plan) {
@@ -127,30 +179,53 @@ bool throttled(const Observed& observed) { return observed.time && observed.time
 
 }  // namespace
 
-std::vector<MeasurementRow> isolated_rows(const Measurement& measurement) {
-  std::vector<MeasurementRow> rows;
+std::vector<MeasurementTable> measurement_tables(const MeasurementReport& report) {
+  const Measurement& measurement = report.measurement;
+  std::vector<MeasurementTable> tables = {
+      {.title = "each kernel alone", .columns = kMeasuredColumns, .rows = {}},
+      {.title = "back to back", .columns = kMeasuredColumns, .rows = {}},
+      {.title = "predicted, measured", .columns = kPredictedColumns, .rows = {}}};
   for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
-    if (plan->isolated.dram || plan->isolated.time) add_plan(rows, measurement, *plan);
+    if (plan->isolated.dram || plan->isolated.time) add_plan(tables[0].rows, measurement, *plan);
+    if (plan->pipeline.dram || plan->pipeline.time) {
+      tables[1].rows.push_back(row(measurement, plan->key, plan->analytic, plan->pipeline, true));
+    }
   }
-  return rows;
+  if (report.analysis) {
+    const GraphAnalysis& graph = *report.analysis->graph;
+    add_predictions(tables[2].rows, graph.plan(PlanKind::kUnfused), measurement.unfused);
+    add_predictions(tables[2].rows, graph.plan(report.analysis->plan), measurement.fused);
+  }
+  std::erase_if(tables, [](const MeasurementTable& table) { return table.rows.empty(); });
+  return tables;
 }
 
-std::vector<MeasurementRow> pipeline_rows(const Measurement& measurement) {
-  std::vector<MeasurementRow> rows;
-  for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
-    if (!plan->pipeline.dram && !plan->pipeline.time) continue;
-    rows.push_back(row(measurement, plan->key, plan->analytic, plan->pipeline, true));
+InRange in_range(const Prediction& predicted, const Observed& observed) {
+  InRange result;
+  if (observed.dram) {
+    result.dram_read = predicted.read_range.holds(static_cast<double>(observed.dram->read));
+    result.dram_write = predicted.write_range.holds(static_cast<double>(observed.dram->write));
   }
-  return rows;
+  if (observed.time) result.time = predicted.time_range.holds(observed.time->median * 1e6);
+  return result;
 }
 
-std::string speedup_sentence(const Measurement& measurement) {
-  const Savings savings = measurement.savings();
+double predicted_speedup(const MeasurementReport& report) {
+  const std::optional<double> by_time =
+      report.analysis ? report.analysis->predicted_speedup() : std::nullopt;
+  return by_time ? std::round(*by_time * 100) / 100 : report.measurement.savings().speedup();
+}
+
+std::string speedup_sentence(const MeasurementReport& report) {
+  const Savings savings = report.measurement.savings();
   std::string text =
       fmt::format("fusion saves {} % of the bytes: predicted speedup {}x",
-                  shortest_decimal(savings.percent()), shortest_decimal(savings.speedup()));
-  if (const std::optional<double> speedup = measurement.measured_speedup()) {
+                  shortest_decimal(savings.percent()), shortest_decimal(predicted_speedup(report)));
+  if (const std::optional<double> speedup = report.measurement.measured_speedup()) {
     text += fmt::format(", measured {:.2f}x", *speedup);
+  }
+  if (report.analysis) {
+    text += fmt::format(" (by bytes alone {}x)", shortest_decimal(savings.speedup()));
   }
   return text;
 }

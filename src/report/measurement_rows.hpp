@@ -1,19 +1,21 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "measure/measurement.hpp"
+#include "report/formats.hpp"
 
 namespace fusecalc {
 
 // A line of the tables that people read: a label and its figures as text.
 struct MeasurementRow {
   std::string label;
-  std::array<std::string, 9> cells;  // under kMeasurementColumns; "-" where it was not measured
-  bool plan = false;                 // sums up the kernels above it
+  std::vector<std::string> cells;  // under the table's columns; "-" where it was not measured
+  bool plan = false;               // sums up the kernels above it
 };
 
 struct MeasurementColumn {
@@ -21,24 +23,27 @@ struct MeasurementColumn {
   std::size_t width;
 };
 
-inline constexpr std::array<MeasurementColumn, 9> kMeasurementColumns = {{
-    {"analytic", 12},
-    {"measured", 12},
-    {"off by", 10},
-    {"time", 11},
-    {"GB/s", 7},
-    {"of copy", 9},
-    {"regs", 6},
-    {"spill", 7},
-    {"occ", 6},
-}};
+struct MeasurementTable {
+  std::string_view title;
+  std::span<const MeasurementColumn> columns;
+  std::vector<MeasurementRow> rows;
+};
 
-// Rows of a long list are left out in the middle, and one says how many.
-std::vector<MeasurementRow> isolated_rows(const Measurement& measurement);
-std::vector<MeasurementRow> pipeline_rows(const Measurement& measurement);
+// Those that have rows: each kernel alone, plans back to back, and what was predicted of both. Rows
+// of a long list are left out in the middle, and one says how many.
+std::vector<MeasurementTable> measurement_tables(const MeasurementReport& report);
 
-// "predicted 4.0x, measured 3.9x".
-std::string speedup_sentence(const Measurement& measurement);
+// Whether what was measured lies in the range of its prediction; empty where it was not measured.
+struct InRange {
+  std::optional<bool> dram_read;
+  std::optional<bool> dram_write;
+  std::optional<bool> time;
+};
+InRange in_range(const Prediction& predicted, const Observed& observed);
+
+// "predicted speedup 4.0x, measured 3.9x". Lists of sizes are predicted by their bytes.
+std::string speedup_sentence(const MeasurementReport& report);
+double predicted_speedup(const MeasurementReport& report);
 
 // Whether the results were right: "ok", "WRONG", or "-" if they were not checked.
 std::string_view verdict_word(const Measurement& measurement);

@@ -20,28 +20,27 @@ std::string padded(std::string_view text, std::size_t width, bool right) {
   return right ? space + std::string(text) : std::string(text) + space;
 }
 
-void write_rows(Output& output, std::string_view title, const std::vector<MeasurementRow>& rows,
-                const Style& style) {
-  if (rows.empty()) return;
-  std::size_t label_width = std::max(kLabelWidth, display_width(title) + 2);
-  for (const MeasurementRow& row : rows) {
+void write_rows(Output& output, const MeasurementTable& table, const Style& style) {
+  std::size_t label_width = std::max(kLabelWidth, display_width(table.title) + 2);
+  for (const MeasurementRow& row : table.rows) {
     label_width = std::max(label_width, display_width(row.label) + 2);
   }
-  std::string head = "\n  " + padded(title, label_width, false);
-  for (const MeasurementColumn& column : kMeasurementColumns) {
+  std::string head = "\n  " + padded(table.title, label_width, false);
+  for (const MeasurementColumn& column : table.columns) {
     head += padded(column.name, column.width, true);
   }
   output.write(head + "\n");
-  for (const MeasurementRow& row : rows) {
+  for (const MeasurementRow& row : table.rows) {
     std::string line = padded(row.label, label_width, false);
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
-      line += padded(row.cells[i], kMeasurementColumns[i].width, true);
+      line += padded(row.cells[i], table.columns[i].width, true);
     }
     output.write("  " + (row.plan ? coloured(line, "1", style) : line) + "\n");
   }
 }
 
-void write_one(const Measurement& measurement, const Style& style, Output& output) {
+void write_one(const MeasurementReport& report, const Style& style, Output& output) {
+  const Measurement& measurement = report.measurement;
   output.write(fmt::format("{}: {} operation{}", coloured(printable(measurement.name), "1", style),
                            grouped_digits(measurement.operations),
                            measurement.operations == 1 ? "" : "s"));
@@ -54,9 +53,10 @@ void write_one(const Measurement& measurement, const Style& style, Output& outpu
     output.write(fmt::format(" (it copies at {:.0f} GB/s)", *measurement.copy_bytes_per_s / 1e9));
   }
   output.write("\n");
-  write_rows(output, "each kernel alone", isolated_rows(measurement), style);
-  write_rows(output, "back to back", pipeline_rows(measurement), style);
-  output.write("\n  " + speedup_sentence(measurement) + "\n");
+  for (const MeasurementTable& table : measurement_tables(report)) {
+    write_rows(output, table, style);
+  }
+  output.write("\n  " + speedup_sentence(report) + "\n");
   for (const std::string& note : measurement_notes(measurement)) {
     output.write("  " + coloured("note: ", "33", style) + printable(note, 400) + "\n");
   }
@@ -74,7 +74,7 @@ void write_summary(std::span<const MeasurementReport> reports, const Style& styl
     const Measurement& measurement = report.measurement;
     const std::optional<double> speedup = measurement.measured_speedup();
     output.write(padded(printable(measurement.name), label, false) +
-                 fmt::format("{:>10.2f}x{:>9}  {}\n", measurement.savings().speedup(),
+                 fmt::format("{:>10.2f}x{:>9}  {}\n", predicted_speedup(report),
                              speedup ? fmt::format("{:.2f}x", *speedup) : "-",
                              verdict_word(measurement)));
   }
@@ -85,7 +85,7 @@ void write_summary(std::span<const MeasurementReport> reports, const Style& styl
 void write_table(std::span<const MeasurementReport> reports, const Style& style, Output& output) {
   for (const MeasurementReport& report : reports) {
     if (&report != &reports.front()) output.write("\n");
-    write_one(report.measurement, style, output);
+    write_one(report, style, output);
   }
   if (reports.size() > 1) write_summary(reports, style, output);
 }

@@ -88,12 +88,16 @@ class Table {
     const Savings savings = analysis_.savings();
     const bool less = savings.bytes() >= 0;
     const auto difference = static_cast<std::uint64_t>(less ? savings.bytes() : -savings.bytes());
-    line("\n  {} {} {} ({} %), estimated speedup {}x",
-         analysis_.graph ? name_of(analysis_.plan) : "fusion", less ? "saves" : "moves",
-         coloured(human_bytes(difference), kBold, style_) + (less ? "" : " more"),
-         shortest_decimal(savings.percent()),
-         coloured(shortest_decimal(savings.speedup()), kBold, style_));
-    if (!analysis_.graph) return;
+    const std::string bytes =
+        fmt::format("{} {} ({} %)", less ? "saves" : "moves",
+                    coloured(human_bytes(difference), kBold, style_) + (less ? "" : " more"),
+                    shortest_decimal(savings.percent()));
+    if (!analysis_.graph) {
+      line("\n  fusion {}, estimated speedup {}x", bytes,
+           coloured(shortest_decimal(savings.speedup()), kBold, style_));
+      return;
+    }
+    write_headline(bytes);
     write_saved_tensors();
     write_kernels();
     write_doubts();
@@ -103,6 +107,34 @@ class Table {
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     output_.write(fmt::format(format, std::forward<Args>(args)...) + "\n");
+  }
+
+  // Time leads; the ratio of bytes alone is what it would be if nothing but memory took time.
+  void write_headline(const std::string& bytes) {
+    const GraphAnalysis& graph = *analysis_.graph;
+    const Prediction& before = graph.plan(PlanKind::kUnfused).predicted;
+    const Prediction& after = headline().predicted;
+    const double saved = before.time_us - after.time_us;
+    const std::string time = coloured(human_time(std::abs(saved)), kBold, style_);
+    line("\n  {} {} and {} on {}", name_of(analysis_.plan), bytes,
+         saved >= 0 ? (analysis_.savings().bytes() >= 0 ? "" : "saves ") + time
+                    : "takes " + time + " more",
+         printable(graph.device.name));
+    line("  predicted speedup {}x (by bytes alone {}x)",
+         coloured(fmt::format("{:.2f}", analysis_.predicted_speedup().value_or(1)), kBold, style_),
+         shortest_decimal(analysis_.savings().speedup()));
+    const Prediction& fastest = graph.plan(PlanKind::kFastest).predicted;
+    constexpr double kTelling = 0.98;
+    if (analysis_.plan == PlanKind::kAuto && fastest.time_us < kTelling * after.time_us) {
+      line("  --plan fastest is predicted to take {} less",
+           human_time(after.time_us - fastest.time_us));
+    }
+    if (!graph.device.constants.calibrated()) {
+      line("  {}", coloured(fmt::format("times: from {}'s datasheet, within {:.0f} % or so",
+                                        printable(graph.device.name),
+                                        100 * (after.time_range.high / after.time_us - 1)),
+                            kFaint, style_));
+    }
   }
 
   const PlanAnalysis& headline() const { return analysis_.graph->plan(analysis_.plan); }
@@ -117,21 +149,35 @@ class Table {
     }
   }
 
+  // `time`: predicted; empty for lists of sizes.
   void plan_row(std::string_view name, const std::string& kernels, const Bytes& bytes,
-                std::uint64_t most, std::string_view code) {
+                const std::string& time, std::uint64_t most, std::string_view code) {
     constexpr int kBarCells = 20;
-    line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
-         human_bytes(bytes.write), human_bytes(bytes.total()),
-         bar_of(bytes.total(), most, kBarCells, code, style_));
+    constexpr int kCellsBesideTime = 14;
+    if (time.empty() && !analysis_.graph) {
+      line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
+           human_bytes(bytes.write), human_bytes(bytes.total()),
+           bar_of(bytes.total(), most, kBarCells, code, style_));
+      return;
+    }
+    line("  {:<9}{:>8}{:>11}{:>11}{:>11}{:>11}  {}", name, kernels, human_bytes(bytes.read),
+         human_bytes(bytes.write), human_bytes(bytes.total()), time,
+         bar_of(bytes.total(), most, kCellsBesideTime, code, style_));
   }
 
   void write_plans() {
-    line("  {:<9}{:>9}{:>12}{:>12}{:>12}", "plan", "kernels", "read", "written", "total");
+    if (analysis_.graph) {
+      line("  {:<9}{:>8}{:>11}{:>11}{:>11}{:>11}", "plan", "kernels", "read", "written", "total",
+           "time");
+    } else {
+      line("  {:<9}{:>9}{:>12}{:>12}{:>12}", "plan", "kernels", "read", "written", "total");
+    }
     std::uint64_t most = std::max(analysis_.unfused.total(), analysis_.fused.total());
     if (!analysis_.graph) {
       const bool any = analysis_.operations > 0;
-      plan_row("unfused", std::to_string(analysis_.operations), analysis_.unfused, most, kBefore);
-      plan_row("fused", any ? "1" : "0", analysis_.fused, most, kAfter);
+      plan_row("unfused", std::to_string(analysis_.operations), analysis_.unfused, "", most,
+               kBefore);
+      plan_row("fused", any ? "1" : "0", analysis_.fused, "", most, kAfter);
       return;
     }
     for (const PlanAnalysis& plan : analysis_.graph->plans) {
@@ -141,7 +187,7 @@ class Table {
       const bool limit = plan.kind == PlanKind::kLimit;
       const bool chosen = plan.kind == analysis_.plan;
       plan_row(name_of(plan.kind), limit ? "-" : grouped_digits(plan.kernels.size()), plan.bytes,
-               most,
+               plan.kernels.empty() ? "" : human_time(plan.predicted.time_us), most,
                chosen                            ? kAfter
                : plan.kind == PlanKind::kUnfused ? kBefore
                                                  : kFaint);
@@ -198,7 +244,7 @@ class Table {
   }
 
   void write_kernels() {
-    constexpr int kBarCells = 18;
+    constexpr int kBarCells = 9;
     const std::vector<KernelAnalysis>& reports = headline().kernels;
     std::vector<Folded<KernelId>> rows = folded_kernels();
     const auto bytes = [&](const Folded<KernelId>& row) {
@@ -213,9 +259,9 @@ class Table {
     for (std::size_t i = 0; i < rows_of(rows.size()); ++i) {
       const KernelId k = rows[i].row;
       const KernelAnalysis& kernel = reports[k];
-      line("  {:<31} {:>7}{:>7}{:>10}  {}", names.of(kernel_name_of(kernel)),
+      line("  {:<31} {:>7}{:>7}{:>9} {:>9}  {}", names.of(kernel_name_of(kernel)),
            kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"), times(rows[i].count),
-           human_bytes(kernel.traffic.bytes.total()),
+           human_bytes(kernel.traffic.bytes.total()), human_time(kernel.predicted.time_us),
            bar_of(kernel.traffic.bytes.total(), most, kBarCells, kAfter, style_));
       if (style_.explain) explain_kernel(k);
     }
@@ -231,6 +277,10 @@ class Table {
     line("    does    {}", kinds);
     line("    reads   {}", entries_in_words(kernel.traffic.reads));
     line("    writes  {}", entries_in_words(kernel.traffic.writes));
+    const Prediction& predicted = kernel.predicted;
+    line("    takes   {} to {}, bound by {}; DRAM {}", human_time(predicted.time_range.low),
+         human_time(predicted.time_range.high), name_of(predicted.bound),
+         human_bytes(static_cast<std::uint64_t>(predicted.dram())));
     std::set<std::string> told;
     const Repeat& repeat = repeats_.at(k);
     for (std::uint32_t i = 0; i < repeat.count; ++i) {
@@ -321,6 +371,13 @@ class Table {
 
 void write_table(const Analysis& analysis, const Style& style, Output& output) {
   Table(analysis, style, output).write();
+}
+
+void write_table(std::span<const Analysis> analyses, const Style& style, Output& output) {
+  for (const Analysis& analysis : analyses) {
+    if (&analysis != &analyses.front()) output.write("\n\n");
+    write_table(analysis, style, output);
+  }
 }
 
 }  // namespace fusecalc

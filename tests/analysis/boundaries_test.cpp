@@ -51,7 +51,43 @@ std::vector<std::string> reasons_of(std::string_view text, PlanKind kind = PlanK
 
 using Reasons = std::vector<std::string>;
 
+// Two kernels of `first` and `second` sums with one number, each of a tensor of its own: together
+// they read and write 2 (first + second) + 1 tensors. What prevents fusing them; `last` is the op
+// that the second one ends with.
+Obstacle obstacle_between(int first, int second, std::string_view last = "exp") {
+  std::string tensors = R"("s": {"shape": [8, 8]})";
+  std::string ops;
+  std::string groups[2];
+  for (int i = 0; i < first + second; ++i) {
+    tensors += fmt::format(R"(, "x{}": {{"shape": [8, 8]}})", i);
+    ops += fmt::format(
+        R"({{"name": "a{0}", "op": "add", "inputs": ["x{0}", "s"], "output": "y{0}"}}, )", i);
+    std::string& group = groups[i < first ? 0 : 1];
+    group += fmt::format(R"({}"a{}")", group.empty() ? "" : ", ", i);
+  }
+  const std::string text = fmt::format(
+      R"({{"tensors": {{{}, "e": {{"shape": [8, 8]}}}},
+           "ops": [{}{{"name": "last", "op": "{}", "inputs": ["s"], "output": "e"}}],
+           "fuse": [[{}], [{}, "last"]]}})",
+      tensors, ops, last, groups[0], groups[1]);
+  Analysis analysis = analyze_graph(graph_of(text), "list", known_devices().front(), std::nullopt);
+  find_boundaries(analysis, BoundaryScope::kHeadline);
+  const auto boundaries = analysis.graph->plan(PlanKind::kExplicit).boundaries->of(0);
+  REQUIRE(boundaries.size() == 1);
+  return boundaries[0].verdict.obstacle;
+}
+
 }  // namespace
+
+TEST_CASE("a boundary says so where two kernels have more tensors than one may") {
+  // With e, 2 * 47 + 2 = 96 is the most.
+  CHECK(obstacle_between(23, 24) == Obstacle::kNothing);
+  CHECK(obstacle_between(23, 25) == Obstacle::kTooManyTensors);
+  CHECK(obstacle_between(24, 25) == Obstacle::kTooManyTensors);
+  CHECK(obstacle_between(47, 47) == Obstacle::kTooManyTensors);
+  // One op alone is reason enough.
+  CHECK(obstacle_between(40, 40, "custom") == Obstacle::kCustom);
+}
 
 TEST_CASE("two kernels that read what a third one writes have a boundary") {
   CHECK(boundaries_of(R"({"tensors": {"x": {"shape": [8, 8]}, "w": {"shape": [8, 8]}},

@@ -6,8 +6,9 @@ import re
 
 # Includes point to an earlier folder of this list, or to the same one. graph comes before json: a
 # graph does not know which format it was written in.
-ORDER = ("core", "graph", "json", "input", "device", "plan", "traffic", "planner", "analysis",
-         "codegen", "reference", "backend", "measure", "compare", "report", "cli")
+ORDER = ("core", "graph", "json", "input", "device", "plan", "traffic", "predict", "planner",
+         "analysis", "codegen", "reference", "backend", "measure", "profile", "compare", "sweep", "report",
+         "cli")
 # Modules are loaded at run time: nothing includes them, and they include folders up to this one.
 MODULES = {"cuda": "backend"}
 # Files of src itself, which may include every folder but the modules.
@@ -25,7 +26,7 @@ NAMES_ARE_TEXT = ("graph", "input")
 # Before bytes are counted, and where code is made or run: no analytic bytes are made there.
 WITHOUT_BYTES = ("graph", "json", "input", "device", "plan", "codegen", "reference")
 # Where bytes are added up: a kernel's, a plan's from its kernels, and those that counters saw.
-ADDS_BYTES = ("traffic", "analysis", "backend", "measure", "cuda")
+ADDS_BYTES = ("traffic", "analysis", "backend", "measure", "profile", "cuda")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Made by the build; they have no folder.

@@ -59,7 +59,7 @@ TEST_CASE("--dim must name a dim of the list and an extent in range") {
   CHECK(refusal({"--dim", "bacth=4"}, kNamed) ==
         "<stdin>: --dim: unknown dim \"bacth\" (did you mean \"batch\"?)\n");
   CHECK(refusal({"--dim", "T=4"}, R"({"ops": []})") ==
-        "<stdin>: --dim: unknown dim \"T\" (the op list defines no dims)\n");
+        "<stdin>: --dim: unknown dim \"T\" (there are no dims)\n");
   CHECK(refusal({"--dim", "T=9223372036854775807"}) ==
         "<stdin>: /tensors/x/shape: \"x\" of shape [4, 9223372036854775807] is more than "
         "9223372036854775807 bytes\n");

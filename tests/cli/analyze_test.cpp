@@ -93,8 +93,9 @@ TEST_CASE("a missing file is named with the reason") {
   check_refused(run("dangling.json"), "fusecalc: dangling.json: No such file or directory");
   check_refused(run("loop.json"), "fusecalc: loop.json: Too many levels of symbolic links");
   check_refused(run("file/x.json"), "fusecalc: file/x.json: Not a directory");
-  check_refused(run("folder"), "fusecalc: folder: is a directory; give a file");
-  check_refused(run("."), "fusecalc: .: is a directory; give a file");
+  check_refused(run("folder"),
+                "fusecalc: folder: holds no op list and no model (.json, .pt2 or .onnx)");
+  check_refused(run("."), "fusecalc: ./dangling.json: No such file or directory");
   check_refused(run(""), "fusecalc: \"\": No such file or directory");
   check_refused(run("\x1b[31m.json"), "fusecalc: \\u001b[31m.json: No such file or directory");
 }

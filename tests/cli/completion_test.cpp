@@ -74,14 +74,14 @@ TEST_CASE("bash completes every subcommand and option that help lists") {
 }
 
 TEST_CASE("bash completes the choices of options and arguments") {
-  const Words formats = {"csv", "dot", "json", "markdown", "mermaid", "table"};
+  const Words formats = {"benchmark", "csv", "dot", "html", "json", "markdown", "mermaid", "table"};
   CHECK(bash_offers({"fusecalc", "analyze", "--format", ""}) == formats);
   CHECK(bash_offers({"fusecalc", "analyze", "ops.json", "-f", "j"}) == Words{"json"});
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "="}) == formats);  // bash splits at =
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "=", "ma"}) == Words{"markdown"});
-  CHECK(bash_offers({"fusecalc", "schema", ""}) == Words{"analysis", "comparison", "import",
-                                                         "measurement", "ops", "ops-table", "sizes",
-                                                         "specs", "tolerances"});
+  CHECK(bash_offers({"fusecalc", "schema", ""}) ==
+        Words{"analysis", "comparison", "device", "import", "measurement", "ops", "ops-table",
+              "profile", "sizes", "specs", "sweep", "tolerances"});
   CHECK(bash_offers({"fusecalc", "completion", ""}) == Words{"bash", "fish", "zsh"});
 }
 
@@ -94,6 +94,21 @@ TEST_CASE("bash completes files where a file is meant and nothing where a number
   CHECK(offers({"fusecalc", "analyze", "--help", "ot"}) == Words{"other.csv"});
   CHECK(offers({"fusecalc", "analyze", "--dtype-bytes", ""}) == Words{});
   CHECK(offers({"fusecalc", "schema", "ot"}) == Words{});
+}
+
+TEST_CASE("bash completes the library's op lists, whose @ is a word of its own") {
+  const TempDir folder;
+  write_file(folder / "softer.json", "");
+  const auto offers = [&](const Words& words) { return bash_offers(words, folder.path()); };
+  const Words both = {"@softmax", "@softmax_primitives"};
+  CHECK(offers({"fusecalc", "analyze", "@", "soft"}) == both);
+  CHECK(offers({"fusecalc", "analyze", "softer.json", "@", "soft"}) == both);
+  CHECK(offers({"fusecalc", "specs", "@", "soft"}) == both);
+  CHECK(offers({"fusecalc", "profile", "--op-list", "@", "soft"}) == both);
+  CHECK(offers({"fusecalc", "profile", "--op-list", "=@", "soft"}) == both);
+  CHECK(holds(offers({"fusecalc", "sweep", "@"}), "@softmax"));
+  CHECK(holds(offers({"fusecalc", "profile", "--op-list", "=@"}), "@softmax"));
+  CHECK(offers({"fusecalc", "analyze", "soft"}) == Words{"softer.json"});
 }
 
 TEST_CASE("every shell can read its script") {
@@ -150,7 +165,9 @@ TEST_CASE("fish completes subcommands, options, choices and files") {
   CHECK(offers("fusecalc analyze --fo") == Words{"--format"});
   CHECK(offers("fusecalc analyze --format m") == Words{"markdown", "mermaid"});
   CHECK(offers("fusecalc analyze op") == Words{"ops.json"});
+  CHECK(offers("fusecalc measure @soft") == Words{"@softmax", "@softmax_primitives"});
   CHECK(offers("fusecalc analyze --dtype-bytes ") == Words{});
-  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "import", "measurement",
-                                            "ops", "ops-table", "sizes", "specs", "tolerances"});
+  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "device", "import",
+                                            "measurement", "ops", "ops-table", "profile", "sizes",
+                                            "specs", "sweep", "tolerances"});
 }

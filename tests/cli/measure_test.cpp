@@ -61,6 +61,15 @@ TEST_CASE("doctor prints one line per check and whether measuring works") {
         doctor.code);  // what the doctor passes, works
 }
 
+TEST_CASE("a calibration's file needs a calibration, and that a GPU") {
+  const Finished without = run("doctor -o mine.json");
+  CHECK(without.code == 2);
+  CHECK(without.text.find("--output is the file of --calibrate") != std::string::npos);
+  if (run("doctor").code == 0) return;
+  CHECK(run("doctor --calibrate -o mine.json").code == 3);
+  CHECK(!std::filesystem::exists("mine.json"));
+}
+
 TEST_CASE("if measuring is not possible, one line says why and how to fix it") {
   if (run("doctor").code == 0) return;  // the device tests measure
   const Document list(kSizes);

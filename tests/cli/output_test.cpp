@@ -26,6 +26,38 @@ Outcome shell(const fs::path& folder, const std::string& script) {
 
 }  // namespace
 
+TEST_CASE("-o - is standard output, which gets the result once") {
+  const TempDir folder;
+  const Outcome plain = invoke({"analyze", "-", "-f", "csv"}).input(kOps).outcome();
+  const Outcome outcome = invoke({"analyze", "-", "-f", "csv", "-o", "-", "-o", "a.csv"})
+                              .input(kOps)
+                              .in(folder.path())
+                              .outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out == plain.out);
+  CHECK(read_file(folder / "a.csv") == plain.out);
+  CHECK(names_in(folder.path()) == Words{"a.csv"});
+}
+
+TEST_CASE("a format may be named as files end") {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"analyze", "@fma"}, {"ops"}, {"specs"}}) {
+    const auto output = [&](const std::string& format) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), {"--format", format});
+      return invoke(arguments).outcome().out;
+    };
+    CHECK(output("md") == output("markdown"));
+    CHECK(output("md") != "");
+  }
+}
+
+TEST_CASE("specs prints an op list under its name with and without @") {
+  const std::string list = invoke({"specs", "softmax"}).outcome().out;
+  CHECK(list.starts_with("{"));
+  CHECK(invoke({"specs", "@softmax"}).outcome().out == list);
+}
+
 TEST_CASE("a full disk under standard output is an error") {
   for (const auto& command : kEveryCommand) {
     CAPTURE(command[0]);

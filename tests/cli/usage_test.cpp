@@ -49,12 +49,26 @@ TEST_CASE("an argument that is missing or too many is named") {
       {{"analyze"}, "analyze: FILE is required; see fusecalc analyze --help"},
       {{"schema"}, "schema: DOCUMENT is required; see fusecalc schema --help"},
       {{"completion"}, "completion: SHELL is required; see fusecalc completion --help"},
-      {{"analyze", "ops.json", "more.json"},
-       "unexpected argument \"more.json\"; see fusecalc analyze --help"},
+      {{"import", "ops.json", "more.json"},
+       "unexpected argument \"more.json\"; see fusecalc import --help"},
+      {{"help", "analyze", "more"}, "unexpected argument \"more\"; see fusecalc help --help"},
       {{"schema", "sizes", "analysis"},
        "unexpected argument \"analysis\"; see fusecalc schema --help"},
-      {{"analyze", "ops.json", "-o", "a.csv", "b.csv"},
-       "unexpected argument \"b.csv\"; see fusecalc analyze --help"},
+      {{"compare", "ops.json", "ops.json", "-o", "a.csv", "b.csv"},
+       "unexpected argument \"b.csv\"; see fusecalc compare --help"},
+  });
+}
+
+TEST_CASE("a name of the library without its @ is answered with it") {
+  check_answers({
+      {{"analyze", "softmax"},
+       "softmax: No such file (did you mean @softmax, an op list of fusecalc specs?)"},
+      {{"analyze", "layernorm.json"},
+       "layernorm.json: No such file (did you mean @layer_norm, an op list of fusecalc specs?)"},
+      {{"analyze", "./softmax"}, "./softmax: No such file or directory"},
+      {{"analyze", "unheard_of"}, "unheard_of: No such file or directory"},
+      {{"specs", "@sofmax"},
+       "unknown spec \"sofmax\" (did you mean \"softmax\"?); run fusecalc specs for a list"},
   });
 }
 
@@ -91,27 +105,23 @@ TEST_CASE("an option without its value, or with one too many, is named") {
 TEST_CASE("a value that is not one of the choices is refused with the choices") {
   check_answers({
       {{"analyze", "ops.json", "--format", "xml"},
-       "analyze: --format: \"xml\" is not one of table, json, csv, markdown, dot or mermaid; see "
-       "fusecalc analyze "
-       "--help"},
+       "analyze: --format: \"xml\" is not one of table, json, csv, markdown, html, dot, "
+       "mermaid or benchmark; see fusecalc analyze --help"},
       {{"analyze", "ops.json", "-f", "jsn"},
-       "analyze: --format: \"jsn\" is not one of table, json, csv, markdown, dot or mermaid (did "
-       "you "
-       "mean "
-       "\"json\"?); "
-       "see fusecalc analyze --help"},
+       "analyze: --format: \"jsn\" is not one of table, json, csv, markdown, html, dot, "
+       "mermaid or benchmark (did you mean \"json\"?); see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, import, measurement, "
+       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, device, import, "
+       "measurement, "
        "ops-table, "
-       "ops, "
-       "sizes, specs or tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
+       "ops, profile, "
+       "sizes, specs, sweep or tolerances (did you mean \"sizes\"?); see fusecalc schema --help"},
       {{"completion", "powershell"},
        "completion: SHELL: \"powershell\" is not one of bash, zsh or fish; see fusecalc completion "
        "--help"},
       {{"analyze", "ops.json", "--format", "a\nb"},
-       "analyze: --format: \"a\\u000ab\" is not one of table, json, csv, markdown, dot or mermaid; "
-       "see fusecalc "
-       "analyze --help"},
+       "analyze: --format: \"a\\u000ab\" is not one of table, json, csv, markdown, html, dot, "
+       "mermaid or benchmark; see fusecalc analyze --help"},
   });
 }
 
@@ -127,11 +137,11 @@ TEST_CASE("an element size is a whole number from 1 to 2^63 - 1") {
 
 TEST_CASE("an output file with an unknown extension is refused before anything is read") {
   const std::string hint =
-      ": the format follows from the extension; end the name in .txt, .json, .csv, .md, .dot or "
-      ".mmd";
+      ": the format follows from the extension; end the name in .txt, .json, .csv, .md, .html, "
+      ".dot, .mmd or .benchmark.json";
   check_answers({
       {{"analyze", "missing.json", "-o", "out.xml"}, "-o out.xml" + hint},
       {{"analyze", "missing.json", "-o", "out"}, "-o out" + hint},
-      {{"analyze", "ops.json", "-o", "first.json", "-o", "-"}, "-o -" + hint},
+      {{"analyze", "ops.json", "-o", "first.json", "-o", "-.x"}, "-o -.x" + hint},
   });
 }

@@ -50,6 +50,18 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
+// A mean's gradient is one number for all rows: a read of it at the element's place ends outside.
+TEST_CASE("the gradient of a loss's mean reads the loss's gradient at its one place") {
+  Written kernel(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"y": {"shape": [64, 1000]}, "one": {"shape": [], "dtype": "f32"},
+                  "classes": {"shape": [64], "dtype": "i64"}},
+      "ops": [{"op": "nll_loss_backward", "inputs": ["one", "y", "classes"], "output": "m"}]})");
+  const Loop loop{.element = element_index()};
+  element({kernel.code, loop, kernel.block}, kernel.output(0), loop.element);
+  CHECK(count(kernel.block.before, "load_pack") == 0);
+  CHECK(count(kernel.block.before, "fetch") == 2);
+}
+
 TEST_CASE("a block loads and computes an element once, however often it is used") {
   Written kernel(kChain);
   const Loop loop{.element = element_index()};

@@ -45,6 +45,8 @@ class Drawer {
   // A tensor to read: a late one, mostly. By value, as adding tensors moves them.
   Drawn pick();
   Drawn pick_ranked(std::size_t least_rank);
+  // The tensor that was added last.
+  Drawn last() const { return values_.back(); }
   // A new graph input.
   Drawn input(const Shape& shape, DType dtype);
   Drawn input(const Shape& shape) { return input(shape, any_dtype()); }

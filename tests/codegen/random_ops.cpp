@@ -132,7 +132,11 @@ const OpRow& Drawer::next_row() {
     constexpr std::array<std::string_view, 3> kProducts = {"matmul", "linear", "attention"};
     return *op_named(one_of(kProducts));
   }
-  return op_table()[dice_.below(op_table().size())];
+  // Of those that are only counted a few are enough.
+  for (;;) {
+    const OpRow& row = op_table()[dice_.below(op_table().size())];
+    if (row.has_kernel || dice_.chance(10)) return row;
+  }
 }
 
 bool Drawer::add_op() {

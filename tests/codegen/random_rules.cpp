@@ -1,41 +1,19 @@
 // What fits each op of the table: one rule for each way in which ops understand their inputs.
 
+#include "codegen/random_rules.hpp"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
-#include "codegen/random_drawer.hpp"
 #include "graph/inference.hpp"
 
 namespace fusecalc::testing {
 namespace {
-
-std::string list(std::string_view key, const std::vector<std::int64_t>& values) {
-  return fmt::format("\"{}\": [{}]", key, fmt::join(values, ", "));
-}
-
-std::string flag(std::string_view key, bool value) { return fmt::format("\"{}\": {}", key, value); }
-
-std::string word(std::string_view key, std::string_view value) {
-  return fmt::format("\"{}\": \"{}\"", key, value);
-}
-
-std::string number(Drawer& d) {
-  constexpr std::array<std::string_view, 9> kNumbers = {"0",  "1",    "-1",    "2",    "0.5",
-                                                        "-3", "1e-3", "1e300", "65537"};
-  return std::string(d.one_of(kNumbers));
-}
-
-std::vector<std::int64_t> signed_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-// Some axis, now and then counted from the end.
-std::int64_t some_axis(Drawer& d, std::size_t rank) {
-  const auto axis = static_cast<std::int64_t>(d.dice().below(rank));
-  return d.dice().chance(20) ? axis - static_cast<std::int64_t>(rank) : axis;
-}
 
 // Another operand for x: a number, a tensor that is there, or a new one, broadcast along any axes.
 std::string candidate(Drawer& d, const Drawn& x) {
@@ -99,7 +77,7 @@ void dropout(Drawer& d, const OpRow& /*row*/, Line& line) {
   line.outputs = 2;
 }
 
-void reduce(Drawer& d, const OpRow& /*row*/, Line& line) {
+void reduce(Drawer& d, const OpRow& row, Line& line) {
   const Drawn x = d.pick();
   line.inputs = {x.name};
   std::vector<std::int64_t> axes;
@@ -109,6 +87,10 @@ void reduce(Drawer& d, const OpRow& /*row*/, Line& line) {
   if (d.dice().chance(40) && !x.shape.empty()) axes = {-1};
   if (!d.dice().chance(8)) line.attributes.push_back(list("axes", axes));
   line.attributes.push_back(flag("keepdim", d.dice().chance(60)));
+  if ((row.attributes & only(Attribute::kCorrection)) != 0 && d.dice().chance(50)) {
+    line.attributes.emplace_back("\"correction\": 1");
+  }
+  if (row.max_outputs == 2) line.outputs = 1 + d.dice().below(2);
 }
 
 void softmax(Drawer& d, const OpRow& /*row*/, Line& line) {
@@ -130,6 +112,7 @@ void row_norm(Drawer& d, const OpRow& row, Line& line) {
     line.attributes.push_back(list("axes", last));
   }
   if (d.dice().chance(30)) line.attributes.emplace_back("\"eps\": 1e-3");
+  if (d.dice().chance(30)) line.outputs = row.max_outputs;
 }
 
 void batch_norm(Drawer& d, const OpRow& /*row*/, Line& line) {
@@ -150,6 +133,7 @@ void group_norm(Drawer& d, const OpRow& /*row*/, Line& line) {
   while (line.inputs.size() < count) line.inputs.push_back(d.input({x.shape[1]}).name);
   constexpr std::array<int, 4> kGroups = {1, 2, 4, 8};
   line.attributes = {fmt::format("\"groups\": {}", d.one_of(kGroups))};
+  if (d.dice().chance(30)) line.outputs = 3;
 }
 
 void loss(Drawer& d, const OpRow& row, Line& line) {
@@ -198,6 +182,23 @@ void slice(Drawer& d, const OpRow& /*row*/, Line& line) {
                      list("steps", steps)};
 }
 
+void split(Drawer& d, const OpRow& /*row*/, Line& line) {
+  const Drawn x = d.pick_ranked(1);
+  line.inputs = {x.name};
+  const std::size_t axis = d.dice().below(x.shape.size());
+  line.attributes = {list("axes", {static_cast<std::int64_t>(axis)})};
+  line.outputs = 1 + d.dice().below(3);
+  if (x.shape[axis] % line.outputs == 0 && d.dice().chance(50)) return;
+  std::vector<std::int64_t> sizes;
+  std::uint64_t left = x.shape[axis];
+  while (sizes.size() + 1 < line.outputs) {
+    sizes.push_back(static_cast<std::int64_t>(d.dice().below(left + 1)));
+    left -= static_cast<std::uint64_t>(sizes.back());
+  }
+  sizes.push_back(static_cast<std::int64_t>(left));
+  line.attributes.push_back(list("sizes", sizes));
+}
+
 void gather(Drawer& d, const OpRow& /*row*/, Line& line) {
   const Drawn x = d.pick_ranked(1);
   Shape picked = {d.extent()};
@@ -220,14 +221,22 @@ void scatter(Drawer& d, const OpRow& /*row*/, Line& line) {
   rows[axis] = indices.shape[0];
   line.inputs = {x.name, indices.name, d.input(rows, x.dtype).name};
   line.attributes = {list("axes", {static_cast<std::int64_t>(axis)})};
+  if (d.dice().chance(40)) line.attributes.push_back(combining(d));
 }
 
 void broadcast_to(Drawer& d, const OpRow& /*row*/, Line& line) {
   const Drawn x = d.pick();
   line.inputs = {x.name};
   Shape shape = x.shape;
+  // Tensors have fewer elements than a grid has blocks of threads.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 36U;
+  std::uint64_t elements = checked_elements(shape).value_or(kMost);
   for (std::uint64_t& extent : shape) {
-    if (extent == 1) extent = d.extent();
+    if (extent != 1) continue;
+    const std::uint64_t wide = d.extent();
+    if (wide == 0 || elements > kMost / wide) continue;
+    extent = wide;
+    elements *= wide;
   }
   if (d.dice().chance(60)) shape.insert(shape.begin(), 1 + d.dice().below(8));
   line.attributes = {list("shape", signed_of(shape))};
@@ -277,10 +286,6 @@ void linear(Drawer& d, const OpRow& /*row*/, Line& line) {
   }
 }
 
-void conv2d(Drawer& d, const OpRow& /*row*/, Line& line) {
-  line.inputs = {d.input({2, 8, 9, 16}).name, d.input({4, 8, 3, 3}).name};
-}
-
 void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
   constexpr std::array<std::uint64_t, 8> kHeads = {64, 128, 96, 32, 80, 256, 192, 40};
   constexpr std::array<std::uint64_t, 3> kShared = {1, 2, 4};
@@ -310,43 +315,43 @@ void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
 // Its results would have to be declared; nothing is known of what it does, so it has no code.
 void custom(Drawer& /*drawer*/, const OpRow& /*row*/, Line& /*line*/) {}
 
-struct Rule {
-  OpFamily family;
-  void (*propose)(Drawer&, const OpRow&, Line&);
-};
-
 constexpr std::array kRules = {
-    Rule{OpFamily::kPointwise, pointwise},
-    Rule{OpFamily::kWhere, where},
-    Rule{OpFamily::kCast, cast},
-    Rule{OpFamily::kDropout, dropout},
-    Rule{OpFamily::kReduce, reduce},
-    Rule{OpFamily::kSoftmax, softmax},
-    Rule{OpFamily::kRowNorm, row_norm},
-    Rule{OpFamily::kBatchNorm, batch_norm},
-    Rule{OpFamily::kGroupNorm, group_norm},
-    Rule{OpFamily::kLoss, loss},
-    Rule{OpFamily::kTranspose, transpose},
-    Rule{OpFamily::kConcat, concat},
-    Rule{OpFamily::kSlice, slice},
-    Rule{OpFamily::kGather, gather},
-    Rule{OpFamily::kEmbedding, embedding},
-    Rule{OpFamily::kScatter, scatter},
-    Rule{OpFamily::kBroadcastTo, broadcast_to},
-    Rule{OpFamily::kReshape, reshape},
-    Rule{OpFamily::kMatmul, matmul},
-    Rule{OpFamily::kLinear, linear},
-    Rule{OpFamily::kConv2d, conv2d},
-    Rule{OpFamily::kAttention, attention},
-    Rule{OpFamily::kCustom, custom},
+    RandomRule{OpFamily::kPointwise, pointwise},
+    RandomRule{OpFamily::kWhere, where},
+    RandomRule{OpFamily::kCast, cast},
+    RandomRule{OpFamily::kDropout, dropout},
+    RandomRule{OpFamily::kReduce, reduce},
+    RandomRule{OpFamily::kSoftmax, softmax},
+    RandomRule{OpFamily::kRowNorm, row_norm},
+    RandomRule{OpFamily::kBatchNorm, batch_norm},
+    RandomRule{OpFamily::kGroupNorm, group_norm},
+    RandomRule{OpFamily::kLoss, loss},
+    RandomRule{OpFamily::kTranspose, transpose},
+    RandomRule{OpFamily::kConcat, concat},
+    RandomRule{OpFamily::kSlice, slice},
+    RandomRule{OpFamily::kSplit, split},
+    RandomRule{OpFamily::kGather, gather},
+    RandomRule{OpFamily::kEmbedding, embedding},
+    RandomRule{OpFamily::kScatter, scatter},
+    RandomRule{OpFamily::kBroadcastTo, broadcast_to},
+    RandomRule{OpFamily::kReshape, reshape},
+    RandomRule{OpFamily::kMatmul, matmul},
+    RandomRule{OpFamily::kLinear, linear},
+    RandomRule{OpFamily::kAttention, attention},
+    RandomRule{OpFamily::kCustom, custom},
 };
 
 }  // namespace
 
 Line propose(Drawer& drawer, const OpRow& row) {
   Line line;
-  const auto* rule = std::ranges::find(kRules, row.family, &Rule::family);
-  REQUIRE_MESSAGE(rule != kRules.end(), "no rule for " << row.name);
+  const RandomRule* rule = nullptr;
+  for (const std::span<const RandomRule> rules :
+       {std::span<const RandomRule>(kRules), index_rules(), window_rules()}) {
+    const auto found = std::ranges::find(rules, row.family, &RandomRule::family);
+    if (found != rules.end()) rule = &*found;
+  }
+  REQUIRE_MESSAGE(rule != nullptr, "no rule for " << row.name);
   rule->propose(drawer, row, line);
   if (line.inputs.empty()) return line;
   // Now and then the result takes its first input's place, or only a part is touched.

@@ -1,6 +1,8 @@
 // What a result was counted or measured for, and what it is about, must be the same on both sides.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <vector>
@@ -17,6 +19,22 @@ void refused(const json& base, const json& fresh, const std::string& why) {
   CHECK(gate.run() == 2);
   CHECK_MESSAGE(contains(gate.err, why), gate.err);
   CHECK(gate.run({"--force", "--no-fail"}) == 0);
+}
+
+// A measured kernel of ops that move 2,000,000 bytes each way.
+json kernel_of(const std::vector<std::string>& ops) {
+  json kernel = measurement()["plans"]["auto"]["kernels"][0];
+  kernel.erase("total");
+  kernel["name"] = fmt::format("{}", fmt::join(ops, "+"));
+  kernel["ops"] = ops;
+  kernel["read"] = kernel["write"] = 2000000 * ops.size();
+  return kernel;
+}
+
+json measurement_of(const std::vector<json>& kernels) {
+  json document = measurement();
+  document["plans"]["auto"]["kernels"] = kernels;
+  return document;
 }
 
 }  // namespace
@@ -113,23 +131,11 @@ TEST_CASE("compare: kernels under all new names are judged one by one") {
 }
 
 TEST_CASE("compare: merging kernels does not hide that one was measured") {
-  json base = measurement();
-  json part = base["plans"]["auto"]["kernels"][0];
-  part["read"] = part["write"] = 2000000;
-  part.erase("total");
-  json other = part;
-  part["name"] = "a";
-  part["ops"] = {"a"};
-  other["name"] = "b";
-  other["ops"] = {"b"};
-  other["measured"] = {{"dram_read", nullptr}, {"dram_write", nullptr}, {"time_us", nullptr}};
-  base["plans"]["auto"]["kernels"] = json::array({part, other});
-  json merged = part;
-  merged["name"] = "a+b";
-  merged["ops"] = {"a", "b"};
-  merged["read"] = merged["write"] = 4000000;
-  json fresh = base;
-  fresh["plans"]["auto"]["kernels"] = json::array({merged});
+  json unmeasured = kernel_of({"b"});
+  unmeasured["measured"] = {{"dram_read", nullptr}, {"dram_write", nullptr}, {"time_us", nullptr}};
+  const json merged = kernel_of({"a", "b"});
+  const json base = measurement_of({kernel_of({"a"}), unmeasured});
+  json fresh = measurement_of({merged});
   CHECK(Gate(base, fresh).run() == 0);  // measured as a whole
   for (const char* figure : {"dram_read", "dram_write", "time_us"}) {
     CAPTURE(figure);
@@ -143,22 +149,12 @@ TEST_CASE("compare: merging kernels does not hide that one was measured") {
 }
 
 TEST_CASE("compare: merging kernels does not hide that more ops cannot be launched") {
-  json base = measurement();
-  json part = base["plans"]["auto"]["kernels"][0];
-  part["read"] = part["write"] = 2000000;
-  json other = part;
-  part["name"] = "a";
-  part["ops"] = {"a"};
-  part["cannot_launch"] = "too large";
-  other["name"] = "b";
-  other["ops"] = {"b"};
-  base["plans"]["auto"]["kernels"] = json::array({part, other});
-  json merged = part;
-  merged["name"] = "a+b";
-  merged["ops"] = {"a", "b"};
-  merged["read"] = merged["write"] = 4000000;
-  json fresh = base;
-  fresh["plans"]["auto"]["kernels"] = json::array({merged});
+  json unlaunchable = kernel_of({"a"});
+  unlaunchable["cannot_launch"] = "too large";
+  json merged = kernel_of({"a", "b"});
+  merged["cannot_launch"] = "too large";
+  const json base = measurement_of({unlaunchable, kernel_of({"b"})});
+  const json fresh = measurement_of({merged});
   Gate gate(base, fresh);
   CHECK(gate.run() == 1);
   CHECK(gate.verdict("auto", "unlaunchable", "a, b -> a+b") == "worse");

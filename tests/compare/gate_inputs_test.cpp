@@ -75,15 +75,16 @@ TEST_CASE("compare: documents that are not results are refused, with the locatio
   refused(R"([{"schema": "fusecalc.analysis/1", "dims": []}])",
           "/0/dims: must be an object, not an array");
   refused(R"([{"input_size": 1, "output_size": 1}])",
-          "/0: not a result: it has no \"schema\"; compare takes what analyze or measure wrote "
+          "/0: not a result: it has no \"schema\"; compare takes what analyze, measure, profile or "
+          "sweep wrote "
           "with -o FILE.json");
   refused(kOps,
-          "not a result: it has no \"schema\"; compare takes what analyze or measure wrote with "
+          "not a result: it has no \"schema\"; compare takes what analyze, measure, profile or "
+          "sweep wrote with "
           "-o FILE.json");
-  refused(
-      R"({"schema": "fusecalc.comparison/1"})",
-      "/schema: \"fusecalc.comparison/1\" is not a result; compare takes fusecalc.analysis/1 or "
-      "fusecalc.measurement/1");
+  refused(R"({"schema": "fusecalc.comparison/1"})",
+          "/schema: \"fusecalc.comparison/1\" is not a result; compare takes fusecalc.analysis/1, "
+          "fusecalc.measurement/1, fusecalc.profile/1 or fusecalc.sweep/1");
   refused(R"({"x": )" + std::string(100, '[') + std::string(100, ']') + "}", "/x" + [] {
     std::string zeros;
     for (int i = 0; i < 62; ++i) zeros += "/0";
@@ -135,7 +136,7 @@ TEST_CASE("compare: folders are paired by file name, and a missing spec fails") 
   const Outcome added = run({"base", "new", "-f", "table"});
   CHECK(added.exit_code == 0);
   CHECK(contains(added.out, "c    "));
-  CHECK(contains(added.out, "passed: 1 added, 8 same"));
+  CHECK(contains(added.out, "passed: 1 added, 10 same"));
   CHECK(run({"base", "new", "--strict"}).exit_code == 1);
   std::filesystem::remove(folder / "new/b.json");
   const Outcome missing = run({"base", "new"});
@@ -248,5 +249,5 @@ TEST_CASE("compare: output files are written even if the gate fails") {
   CHECK(unknown.out == "");
   CHECK(unknown.err ==
         "fusecalc: -o v.dot: the format follows from the extension; end the name in .txt, .json, "
-        ".csv, .md or .xml\n");
+        ".csv, .md, .html, .xml or .benchmark.json\n");
 }

@@ -21,6 +21,12 @@ MeasuredTime time(std::uint64_t median, std::uint64_t p10, std::uint64_t p90) {
   return {.median = median, .p10 = p10, .p90 = p90};
 }
 
+ToleranceRule rule_of(std::string_view text) {
+  const std::vector<ToleranceRule> rules = parse_tolerance_rules(text);
+  REQUIRE(rules.size() == 1);
+  return rules.front();
+}
+
 }  // namespace
 
 TEST_CASE("analytic bytes: a single byte counts, at any size") {
@@ -98,9 +104,9 @@ TEST_CASE("the last rule that matches and has the quantity applies") {
   const Place kernel{.spec = "adam", .plan = "auto", .kernels = kernels};
   const Place plan{.spec = "adam", .plan = "auto", .kernels = {}};
   CHECK(tolerances.of(Quantity::kDram, plan) == kOnePercent);
-  tolerances.add(parse_tolerance_rule("ad*:dram=2%"));
-  tolerances.add(parse_tolerance_rule("*/add*:time=9%,dram=3%"));
-  tolerances.add(parse_tolerance_rule("bert:dram=50%"));
+  tolerances.add(rule_of("ad*:dram=2%"));
+  tolerances.add(rule_of("*/add*:time=9%,dram=3%"));
+  tolerances.add(rule_of("bert:dram=50%"));
   CHECK(tolerances.of(Quantity::kDram, plan).percent == 2);
   CHECK(tolerances.of(Quantity::kDram, kernel).percent == 3);
   CHECK(tolerances.of(Quantity::kTime, plan).percent == 5);
@@ -111,13 +117,34 @@ TEST_CASE("the last rule that matches and has the quantity applies") {
 }
 
 TEST_CASE("a rule names its scope before a colon") {
-  const ToleranceRule rule = parse_tolerance_rule("a:b/c/d:bytes=1%");
+  const ToleranceRule rule = rule_of("a:b/c/d:bytes=1%");
   CHECK(rule.spec == "a:b");
   CHECK(rule.kernel == "c/d");
-  CHECK(parse_tolerance_rule("bytes=1%").spec == "*");
-  for (const char* bad : {"", "bytes", "bytes=1%,", "size=1%", "a:"}) {
-    CHECK_THROWS_AS(parse_tolerance_rule(bad), std::invalid_argument);
+  CHECK(rule.plan == "*");
+  CHECK(rule_of("bytes=1%").spec == "*");
+  for (const char* bad : {"", "bytes", "bytes=1%,", "size=1%", "a:", ".bytes=1%", "auto.size=1%",
+                          "auto.=1%", "auto.bytes=1%,auto.bytes=2%"}) {
+    CHECK_THROWS_AS(parse_tolerance_rules(bad), std::invalid_argument);
   }
+}
+
+TEST_CASE("a rule names a plan before a point") {
+  const ToleranceRule rule = rule_of("net.v2/add*:auto.bytes=1.5%,auto.time=9us");
+  CHECK(rule.spec == "net.v2");
+  CHECK(rule.plan == "auto");
+  CHECK(rule.kernel == "add*");
+  CHECK(rule.tolerances[0] == Tolerance{.percent = 1.5});
+  CHECK(rule.tolerances[2] == Tolerance{.amount = 9'000'000});
+  CHECK(rule_of("process 2.dram=1%").plan == "process 2");
+
+  // In the order in which they were written.
+  const std::vector<ToleranceRule> rules =
+      parse_tolerance_rules("a:auto.time=1%,bytes=2%,auto.bytes=3%");
+  REQUIRE(rules.size() == 3);
+  CHECK(rules[1].plan == "*");
+  CHECK(rules[2].spec == "a");
+  CHECK(rules[2].plan == "auto");
+  CHECK(scope_of(rules[2]) == "spec \"a\", plan \"auto\"");
 }
 
 TEST_CASE("tensors that account for the difference are named, the largest first") {

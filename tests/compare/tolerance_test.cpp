@@ -23,6 +23,10 @@ TEST_CASE("compare: one more byte is within an explicit tolerance, and worse oth
   CHECK(gate.run({"--tolerance", "other*:bytes=1%"}) == 1);
   CHECK(contains(gate.document["notes"].dump(), "no figure matches the tolerance"));
   CHECK(gate.run({"--tolerance", "std??:bytes=1%"}) == 0);
+  CHECK(gate.run({"--tolerance", "auto.bytes=1%"}) == 0);
+  CHECK(gate.run({"--tolerance", "std??:auto.bytes=120"}) == 0);
+  CHECK(gate.run({"--tolerance", "compiler.bytes=1%"}) == 1);
+  CHECK(gate.run({"--tolerance", "bytes=1%,auto.bytes=0"}) == 1);
   CHECK(gate.run({"--tolerance", "*/sum*:bytes=1%"}) == 1);                     // of kernels only
   CHECK(gate.run({"--tolerance", "bytes=1%", "--tolerance", "bytes=0"}) == 1);  // the last decides
 }
@@ -46,6 +50,8 @@ TEST_CASE("compare: invalid tolerances are refused") {
           "bytes must be a percentage such as 1%, a number of bytes, or 0");
   refused({"--tolerance", "bytes=1.5"}, "bytes must be");
   refused({"--tolerance", "bytes=1%,bytes=2%"}, "bytes is given twice");
+  refused({"--tolerance", "auto.byte=1%"}, "\"byte\" is not one of bytes, dram or time (did you");
+  refused({"--tolerance", ".bytes=1%"}, "\".bytes=1%\" names no plan before the point");
   refused({"--tolerance-file", "gone.json"}, "gone.json: No such file");
   const auto file = [&](const std::string& text, const std::string& why) {
     write_file(folder / "t.json", text);

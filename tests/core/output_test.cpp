@@ -52,6 +52,15 @@ TEST_CASE("text longer than any buffer is written whole") {
   CHECK(read_file(folder / "long.txt") == text);
 }
 
+TEST_CASE("text in memory is given back whole, whatever its length") {
+  const std::string longest(200'000, 'x');
+  Output output = Output::memory();
+  output.write(longest);
+  output.write("end");
+  CHECK(output.take() == longest + "end");
+  CHECK(output.take() == "");
+}
+
 TEST_CASE("an unfinished file leaves the old one as it was and no temporary behind") {
   const TempDir folder;
   write_file(folder / "out.json", "old");

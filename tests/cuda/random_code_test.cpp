@@ -67,18 +67,23 @@ TEST_CASE("each op alone compiles, and each type") {
       TrafficCounter counter = checks.counter_of(list.graph);
       for (OpId id = 0; id < list.graph.ops.size(); ++id) {
         const Op& op = list.graph.ops[id];
-        const DType type = list.graph.tensors[op.outputs[0]].type.dtype;
+        const Tensor& result = list.graph.tensors[op.outputs[0]];
+        // A kernel that only hands out further results writes none of this type.
+        if (!result.output && list.graph.readers[op.outputs[0]].empty()) continue;
+        const DType type = result.type.dtype;
         if (ops.contains(op.row->name) && types.contains(type)) continue;
         const std::size_t before = checks.compiled();
         checks.check(counter, Kernel{id});
         if (checks.compiled() == before) continue;
         ops.insert(op.row->name);
-        types.insert(type);
+        // What nothing needs is not written.
+        const bool needed = list.graph.tensors[op.outputs[0]].output ||
+                            list.graph.readers[op.outputs[0]].size() > 0;
+        if (needed) types.insert(type);
       }
     }
     for (const OpRow& row : op_table()) {
-      const bool has_code =
-          row.op_class != OpClass::kView && row.has_kernel && row.op_class != OpClass::kOpaque;
+      const bool has_code = row.op_class != OpClass::kView && row.has_kernel;
       CAPTURE(row.name);
       CHECK(ops.contains(row.name) == has_code);
     }

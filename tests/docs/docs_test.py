@@ -7,7 +7,8 @@ The pages' fenced blocks say by their info strings what they are:
     console            "$ command" lines, each with its output on a terminal; all of a page run in
                        one folder, one after the other; a line "..." stands for any lines
     console gpu        commands for a machine with a GPU: here they must be understood (exit code 3)
-    json NAME          the file NAME of that folder; specs/...: lines of that file of the source tree
+    json NAME          the file NAME of that folder, which is in examples/, too; specs/...: lines of
+                       that file of the source tree
     text SOURCE        messages that SOURCE holds, piece by piece
     yaml run           a workflow whose "run" steps are run (but for those that install)
     sh                 commands of the source tree: what they name must be there
@@ -174,12 +175,23 @@ class Page:
     def json_file(self, name, lines, start, folder):
         text = "\n".join(lines) + "\n"
         if not name.startswith("specs/"):
-            (folder / name).write_text(text, encoding="utf-8")
+            target = folder / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            self.example(target.name, text, start)
             return
         whole = [line.strip() for line in
                  (self.source / name).read_text(encoding="utf-8").split("\n")]
         if not matches(["..."] + [line.strip() for line in lines] + ["..."], whole):
             self.fault(start, f"these lines are not in {name}")
+
+    def example(self, name, text, start):
+        """Whoever reads the guide finds its files, and need not type them."""
+        path = self.source / "examples" / name
+        if self.update:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            self.fault(start, f"examples/{name} is not this text (--update writes it)")
 
     def messages(self, name, lines, start):
         source = string_literals((self.source / name).read_text(encoding="utf-8"))

@@ -107,7 +107,7 @@ TEST_CASE("a custom op takes its shapes from the declarations and its class from
   CHECK(graph.ops[0].writes[1].most == 1);
   CHECK(fault_of(R"({"tensors": {"x": {"shape": [4]}},
     "ops": [{"op": "custom", "inputs": ["x"], "output": "h"}]})") ==
-        "/ops/0/output: \"h\" is an output of a custom op; declare its shape in \"tensors\"");
+        "/ops/0/output: \"h\" is an output of a custom op, so its shape must be declared");
 }
 
 TEST_CASE("a group of an explicit plan drops views and names unnamed ops op#index") {

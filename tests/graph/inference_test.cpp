@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -206,6 +207,45 @@ TEST_CASE("movement") {
   CHECK(made("reshape", R"("x")", x, R"("shape": [-1, 6])") == "i8 [4, 6]");
   CHECK(made("view", R"("x")", x, R"("shape": 24)") == "i8 [24]");
   CHECK(made("copy", R"("x")", x) == "i8 [2, 3, 4]");
+  CHECK(made("slice_view", R"("x")", x, R"("axis": -1, "start": 1, "step": 2)") == "i8 [2, 3, 2]");
+  CHECK(made("expand_view", R"("x")", x, R"("shape": [5, 2, 3, 4])") == "i8 [5, 2, 3, 4]");
+}
+
+TEST_CASE("split_view has a result for each part") {
+  const std::string_view x = R"("x": {"shape": [2, 6, 4], "dtype": "i8"})";
+  const std::string_view outputs = R"("outputs": ["a", "b"])";
+  const OpGraph equal = graph_of(list_of("split_view", R"("x")", x, R"("axis": 1)", outputs));
+  CHECK(type_of(equal, "a") == "i8 [2, 3, 4]");
+  CHECK(type_of(equal, "b") == "i8 [2, 3, 4]");
+  const OpGraph sized =
+      graph_of(list_of("split_view", R"("x")", x, R"("axis": -1, "sizes": [1, 3])", outputs));
+  CHECK(type_of(sized, "a") == "i8 [2, 6, 1]");
+  CHECK(type_of(sized, "b") == "i8 [2, 6, 3]");
+}
+
+TEST_CASE("a view's map leads to the elements of its value") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [4, 36]}, "w": {"shape": [1, 3]}},
+    "ops": [{"op": "slice_view", "inputs": ["x"], "output": "part", "axis": 1, "start": 12, "end": 24},
+            {"op": "reshape", "inputs": ["part"], "output": "heads", "shape": [4, 3, 4]},
+            {"op": "permute_view", "inputs": ["heads"], "output": "turned", "perm": [1, 0, 2]},
+            {"op": "reshape", "inputs": ["turned"], "output": "flat", "shape": [3, 16]},
+            {"op": "slice_view", "inputs": ["x"], "output": "same", "axis": 1, "start": 12, "end": 24},
+            {"op": "permute_view", "inputs": ["turned"], "output": "back", "perm": [1, 0, 2]},
+            {"op": "expand_view", "inputs": ["w"], "output": "rows", "shape": [5, 3]},
+            {"op": "neg", "inputs": ["flat"], "output": "y"}]})");
+  const auto tensor = [&](std::string_view name) -> const Tensor& {
+    return *std::ranges::find(graph.tensors, name, &Tensor::name);
+  };
+  REQUIRE(tensor("flat").maps.size() == 1);
+  // The element [2][1 * 4 + 3]: row 1, column 12 + 2 * 4 + 3.
+  CHECK(tensor("flat").maps[0](2 * 16 + 7) == 36 + 23);
+  CHECK(tensor("flat").shown == 48);
+  CHECK(tensor("rows").shown == 3);
+  CHECK(tensor("turned").window == tensor("flat").window);
+  CHECK(tensor("part").window == tensor("same").window);
+  CHECK(tensor("part").window == tensor("back").window);
+  CHECK(tensor("part").window != tensor("turned").window);
+  CHECK(tensor("x").window == tensor("x").value);
 }
 
 TEST_CASE("matmul broadcasts batches and takes vectors") {

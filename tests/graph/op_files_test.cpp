@@ -45,7 +45,7 @@ TEST_CASE("a plain op is listed in three files, which CONTRIBUTING names") {
   }
   std::ranges::sort(found);
   CHECK(found == Words{"specs/schema/ops.schema.json", "src/graph/ops_pointwise.cpp",
-                       "tests/oracle/reference_oracle.py"});
+                       "tests/oracle/pointwise_ops.py"});
   const std::string guide = read_file(root / "CONTRIBUTING.md");
   const std::size_t begin = guide.find("- **An op**");
   REQUIRE(begin != std::string::npos);

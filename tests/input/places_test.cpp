@@ -72,8 +72,7 @@ TEST_CASE("a graph is built of typed values, without any text") {
 TEST_CASE("an error in an op names the node that it was read from") {
   CHECK(fault(model_of({tensor("x", {2, 3})},
                        {op("relu", "x", "h", 0), op("relu", "gone", "y", 0)})) ==
-        "m.onnx: node 'layers.0.mlp': unknown tensor \"gone\"; declare graph inputs in "
-        "\"tensors\"");
+        "m.onnx: node 'layers.0.mlp': unknown tensor \"gone\"; graph inputs must be declared");
   WrittenOp sum = op("sum", "x", "y", 1);
   sum.attributes.push_back({.name = "axes", .value = std::int64_t{2}});
   CHECK(fault(model_of({tensor("x", {2, 3})}, {sum})) ==
@@ -90,5 +89,5 @@ TEST_CASE("an error in a tensor names its parameter, one in the whole graph name
         "m.onnx: parameter 'w': must not be negative, but is -1");
   const WrittenGraph graph = model_of({tensor("w", {2})}, {op("relu", "w", "y", 0)});
   CHECK_THROWS_WITH_AS(build_graph(graph, {{"T", 4}}),
-                       "m.onnx: --dim: unknown dim \"T\" (the op list defines no dims)", Error);
+                       "m.onnx: --dim: unknown dim \"T\" (there are no dims)", Error);
 }

@@ -30,6 +30,15 @@ std::string array_of(const auto&... values) {
 
 }  // namespace
 
+TEST_CASE("a compact container has no spaces, nor have those inside it") {
+  const std::string text = json([](JsonWriter& writer) {
+    writer.begin_object(JsonWriter::Layout::kCompact);
+    writer.key("ops").begin_array().value("a, b").value(std::uint64_t{2}).end();
+    writer.key("none").begin_object().end().end();
+  });
+  CHECK(text == "{\"ops\":[\"a, b\",2],\"none\":{}}\n");
+}
+
 TEST_CASE("containers are indented by two spaces and end with a line break") {
   const std::string text = json([](JsonWriter& writer) {
     writer.begin_object();

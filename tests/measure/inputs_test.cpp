@@ -8,19 +8,13 @@
 
 #include "core/embedded.hpp"
 #include "graph/graph_text.hpp"
+#include "support/named_input.hpp"
 
 namespace fusecalc {
 namespace {
 
 using testing::graph_of;
-
-const InputData& input_called(const OpGraph& graph, const std::vector<GraphInput>& inputs,
-                              std::string_view name) {
-  const auto found = std::ranges::find_if(
-      inputs, [&](const GraphInput& input) { return graph.tensor(input.tensor).name == name; });
-  REQUIRE(found != inputs.end());
-  return found->data;
-}
+using testing::input_called;
 
 void check_range(const OpGraph& graph, const std::vector<GraphInput>& inputs, std::string_view name,
                  double low, double high) {
@@ -140,6 +134,45 @@ TEST_CASE(
     for (std::uint64_t k = 0; k < 800; ++k) named.insert(input_called(made, inputs, "i").value(k));
     CHECK(named.size() == 800);
     CHECK(input_called(made, inputs, "r").fill.period == 0);
+  }
+}
+
+TEST_CASE("rows along any axis repeat with equal updates") {
+  struct Scatter {
+    const char* axes;
+    std::uint64_t outer;  // elements before the axis, and within one row
+    std::uint64_t inner;
+    const char* updates;
+  };
+  // A table of [2, 300, 5] or [2, 3, 300]: 299 rows of 300 are named.
+  for (const Scatter& scatter : {Scatter{R"("axes": [1])", 2, 5, "[2, 400, 5]"},
+                                 Scatter{R"("axes": [-2])", 2, 5, "[2, 400, 5]"},
+                                 Scatter{R"("axes": [-1])", 6, 1, "[2, 3, 400]"}}) {
+    CAPTURE(scatter.axes);
+    const std::string table = scatter.inner == 1 ? "[2, 3, 300]" : "[2, 300, 5]";
+    const OpGraph graph = graph_of(
+        R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": )" + table +
+        R"(}, "i": {"shape": [400], "dtype": "i64"}, "r": {"shape": )" + scatter.updates +
+        R"(}}, "ops": [{"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "y", )" +
+        scatter.axes + "}]}");
+    const auto inputs = random_inputs(graph, 1);
+    const InputData& indices = input_called(graph, inputs, "i");
+    const InputData& updates = input_called(graph, inputs, "r");
+    std::set<double> named;
+    std::set<double> values;
+    for (std::uint64_t k = 0; k < 400; ++k) {
+      named.insert(indices.value(k));
+      if (k < 299) continue;
+      CHECK(indices.value(k) == indices.value(k - 299));
+      for (std::uint64_t o = 0; o < scatter.outer; ++o) {
+        const std::uint64_t row = (o * 400 + k) * scatter.inner;
+        CHECK(updates.value(row) == updates.value(row - 299 * scatter.inner));
+        values.insert(updates.value(row));
+      }
+    }
+    CHECK(named.size() == 299);
+    CHECK(*named.rbegin() < 300);
+    CHECK(values.size() > 100);  // different rows have different updates
   }
 }
 

@@ -14,6 +14,7 @@
 #include "measure/inputs.hpp"
 #include "measure/samples.hpp"
 #include "plan/random_graph.hpp"
+#include "support/named_input.hpp"
 
 namespace fusecalc {
 namespace {
@@ -83,6 +84,14 @@ struct Bench {
     return [&held](TensorId id) { return BufferAt{held.at(id)}; };
   }
   Verification check() { return verifier.check(gpu, at(buffers)); }
+  // With what another plan computed.
+  Verification compare(const std::map<TensorId, Buffer>& others) {
+    return verifier.compare(gpu, at(buffers), at(others));
+  }
+
+  const InputData& input(std::string_view name) const {
+    return testing::input_called(graph, inputs, name);
+  }
 };
 
 constexpr std::string_view kNorm = R"({"format": "fusecalc.ops/1",
@@ -208,19 +217,16 @@ TEST_CASE("what the reference cannot evaluate is reported, and is not a failure"
 TEST_CASE("two plans are compared over every element") {
   Bench bench(kNorm);
   const auto others = bench.outputs();
-  const auto compared = [&] {
-    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
-  };
-  CHECK(compared().ok);
-  CHECK(compared().max_rel_err == 0);
-  CHECK(compared().checked == 2000);
+  CHECK(bench.compare(others).ok);
+  CHECK(bench.compare(others).max_rel_err == 0);
+  CHECK(bench.compare(others).checked == 2000);
   // An element that no sample sees.
   const auto& samples = bench.verifier.outputs()[0].elements;
   std::uint64_t unseen = 0;
   while (std::ranges::find(samples, unseen) != samples.end()) ++unseen;
   bench.set("y", unseen, 5);
   CHECK(bench.check().ok);
-  const Verification result = compared();
+  const Verification result = bench.compare(others);
   CHECK_FALSE(result.ok);
   CHECK(result.worst.find("is 5, and ") != std::string::npos);
   CHECK(result.worst.ends_with("(1 of 2000 elements exceed the tolerance)"));
@@ -234,12 +240,10 @@ TEST_CASE("half of the samples of a scatter are in rows that it writes") {
     "ops": [{"op": "neg", "inputs": ["u"], "output": "n"},
             {"op": "scatter_update", "inputs": ["t", "at", "n"], "output": "y"}]})");
   CHECK(bench.check().ok);
-  const auto at = std::ranges::find_if(bench.inputs, [&](const GraphInput& input) {
-    return bench.graph.tensor(input.tensor).name == "at";
-  });
+  const InputData& at = bench.input("at");
   // As if the scatter had not run: u's negatives lie in none of the rows.
   for (std::uint64_t i = 0; i < 4; ++i) {
-    const auto row = static_cast<std::uint64_t>(at->data.value(i));
+    const auto row = static_cast<std::uint64_t>(at.value(i));
     for (std::uint64_t column = 0; column < 3; ++column) bench.set("y", row * 3 + column, 7);
   }
   CHECK_FALSE(bench.check().ok);
@@ -252,17 +256,12 @@ TEST_CASE("of several updates of one row any may remain, and nothing else") {
                 "u": {"shape": [3, 12]}},
     "ops": [{"op": "transpose", "inputs": ["u"], "output": "n"},
             {"op": "scatter_update", "inputs": ["t", "at", "n"], "output": "y"}]})");
-  const auto input = [&](std::string_view name) {
-    return std::ranges::find_if(bench.inputs, [&](const GraphInput& given) {
-      return bench.graph.tensor(given.tensor).name == name;
-    });
-  };
   CHECK(bench.check().ok);
-  const auto row = static_cast<std::uint64_t>(input("at")->data.value(0));
+  const auto row = static_cast<std::uint64_t>(bench.input("at").value(0));
   for (std::uint64_t update = 0; update < 12; ++update) {
-    if (static_cast<std::uint64_t>(input("at")->data.value(update)) != row) continue;
+    if (static_cast<std::uint64_t>(bench.input("at").value(update)) != row) continue;
     for (std::uint64_t column = 0; column < 3; ++column) {
-      bench.set("y", row * 3 + column, input("u")->data.value(column * 12 + update));
+      bench.set("y", row * 3 + column, bench.input("u").value(column * 12 + update));
     }
     CHECK(bench.check().ok);
   }
@@ -276,22 +275,17 @@ TEST_CASE("a row that a scatter leaves alone is compared with the other plan") {
                 "u": {"shape": [1000, 3]}},
     "ops": [{"op": "neg", "inputs": ["x"], "output": "h"},
             {"op": "scatter_update", "inputs": ["h", "at", "u"], "output": "y"}]})");
-  const auto at = std::ranges::find_if(bench.inputs, [&](const GraphInput& given) {
-    return bench.graph.tensor(given.tensor).name == "at";
-  });
+  const InputData& at = bench.input("at");
   std::vector<bool> named(1000, false);
   for (std::uint64_t i = 0; i < 1000; ++i) {
-    named[static_cast<std::uint64_t>(at->data.value(i))] = true;
+    named[static_cast<std::uint64_t>(at.value(i))] = true;
   }
   const auto row = static_cast<std::uint64_t>(std::ranges::find(named, false) - named.begin());
   REQUIRE(row < 1000);
   const auto others = bench.outputs();
-  const auto compared = [&] {
-    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
-  };
-  CHECK(compared().ok);
+  CHECK(bench.compare(others).ok);
   bench.set("y", row * 3, kNan);  // as if nothing had written it
-  CHECK_FALSE(compared().ok);
+  CHECK_FALSE(bench.compare(others).ok);
 }
 
 TEST_CASE("at a discontinuity another number is accepted, but not NaN") {
@@ -303,13 +297,10 @@ TEST_CASE("at a discontinuity another number is accepted, but not NaN") {
             {"op": "where", "inputs": ["tie", "x", 9], "output": "y"}],
     "outputs": ["y"]})");
   const auto others = bench.outputs();
-  const auto compared = [&] {
-    return bench.verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others));
-  };
   bench.set("y", 500, 5);
-  CHECK(compared().ok);
+  CHECK(bench.compare(others).ok);
   bench.set("y", 500, kNan);
-  CHECK_FALSE(compared().ok);
+  CHECK_FALSE(bench.compare(others).ok);
 }
 
 TEST_CASE("if the reference fails, plans are compared only with each other") {
@@ -347,14 +338,11 @@ TEST_CASE("a kernel is checked alone, at any depth in the graph") {
   const auto inputs = random_inputs(graph, part, 4);
   for (const bool right : {true, false}) {
     const Work work = [&] {
-      const auto value = [&](std::string_view name, std::uint64_t i) {
-        const auto input = std::ranges::find_if(
-            inputs, [&](const GraphInput& each) { return graph.tensor(each.tensor).name == name; });
-        return input->data.value(i);
-      };
+      const InputData& b = testing::input_called(graph, inputs, "b");
+      const InputData& c = testing::input_called(graph, inputs, "c");
       std::array<float, 6> y{};
       for (std::uint64_t i = 0; i < 6; ++i) {
-        const double minus_d = value("b", i) - value("c", i);
+        const double minus_d = b.value(i) - c.value(i);
         y[i] = static_cast<float>(right ? minus_d : -minus_d);
       }
       gpu.upload({buffers.at(part.results[0])}, std::as_bytes(std::span(y)));

@@ -4,7 +4,7 @@
     demand_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model follows docs/bytes.md from the results back to the inputs, tensor by tensor. Two kinds of list:
-- demand: custom ops with several results, parts of results (slices, gathers, "reads"), scatters
+- demand: custom ops with several results, parts of results (slices, gathers, views, "reads"), scatters
   with fewer and with more indices than rows, other ops that overwrite a part in place, 4-bit types.
   All rows fit on chip.
 - looks: a normalisation, or a reduction and what works on its result, of one row, of many, or of
@@ -37,6 +37,8 @@ class Tensor:
     def __init__(self, name, shape, dtype, home=None):
         self.name, self.shape, self.dtype = name, list(shape), dtype
         self.memory = home.memory if home else self
+        self.value = self      # itself, or what a view shows
+        self.places = None     # of a view: the places of its elements in the value
         self.maker = None
         self.readers = []
         self.patch = None      # the tensor that overwrites a part of this one
@@ -46,6 +48,16 @@ class Tensor:
     @property
     def size(self):
         return math.prod(self.shape)
+
+    @property
+    def distinct(self):
+        return self.size if self.places is None else len(set(self.places))
+
+    @property
+    def window(self):
+        """Equal for tensors that show the same elements in the same order."""
+        whole = self.places is None or self.places == list(range(self.value.size))
+        return self.value, None if whole else tuple(self.places)
 
 
 class Op:
@@ -71,9 +83,19 @@ class KernelModel:
         """Elements that the kernel's ops need of what another of them makes."""
         if tensor not in self.known:
             readers = [op for op in tensor.readers if op in self.kernel]
-            needs = [need for op in readers for read, need in self.needs(op) if read is tensor]
-            self.known[tensor] = min(tensor.size, sum(needs))
+            needs = self.add_up((read, need) for op in dict.fromkeys(readers)
+                                for read, need in self.needs(op) if read.value is tensor)
+            self.known[tensor] = min(tensor.size, sum(needs.values()))
         return self.known[tensor]
+
+    @staticmethod
+    def add_up(needs):
+        """What is needed of each window, at most all that it shows."""
+        windows = {}
+        for tensor, need in needs:
+            most = math.inf if tensor.window[1] is None else tensor.distinct
+            windows[tensor.window] = min(most, windows.get(tensor.window, 0) + need)
+        return windows
 
     def needs(self, op):
         """(tensor, elements) for each operand."""
@@ -87,10 +109,11 @@ class KernelModel:
 
     def read(self):
         memories = {}
-        for op in self.kernel:
-            for tensor, need in self.needs(op):
-                if tensor.maker not in self.kernel:
-                    memories[tensor.memory] = memories.get(tensor.memory, 0) + need
+        windows = self.add_up((tensor, need) for op in self.kernel
+                              for tensor, need in self.needs(op)
+                              if tensor.value.maker not in self.kernel)
+        for (value, _), need in windows.items():
+            memories[value.memory] = memories.get(value.memory, 0) + need
         return sum(size_in_bytes(m.dtype, min(m.size, need)) for m, need in memories.items())
 
     def written(self):
@@ -110,11 +133,13 @@ class DemandList:
         self.dtype = rng.choice(["f16", "bf16", "f32", "f64"])
         self.rows, self.columns = rng.choice([1, 2, 7, 40]), rng.choice([1, 3, 64, 130])
         self.count = 0
+        self.views = []
         for _ in range(rng.randint(1, 2)):
             self.input([self.rows, self.columns])
         steps = [self.custom, self.custom, self.custom, self.scatter, self.scatter, self.scatter,
                  self.patch, self.cut, self.cut, self.gather, self.unary, self.unary, self.pair,
-                 self.cast, self.join, self.transpose, self.total, self.norm]
+                 self.cast, self.join, self.transpose, self.total, self.norm, self.view,
+                 self.view, self.view]
         for _ in range(rng.randint(2, 12)):
             rng.choice(steps)()
 
@@ -139,9 +164,10 @@ class DemandList:
         name = f"op{len(self.ops)}"
         touched = dict(touched)
         tensors = [t for t in inputs if isinstance(t, Tensor)]
-        op = Op(name, [(t, touched.get(t, t.size)) for t in tensors], results, local)
+        op = Op(name, [(t, min(touched.get(t, t.size), t.distinct)) for t in tensors], results,
+                local)
         for tensor in tensors:
-            tensor.readers.append(op)
+            tensor.value.readers.append(op)
         for result in results:
             result.maker = op
         self.ops.append(op)
@@ -153,7 +179,7 @@ class DemandList:
 
     def overwrite(self, home, result, left):
         """The result takes the place of a tensor, which nothing reads from here on."""
-        self.tensors.remove(home)
+        self.tensors = [t for t in self.tensors if t.value is not home]
         result.left = left
         if left > 0:
             home.patch = result
@@ -182,6 +208,39 @@ class DemandList:
         shape = x.shape[:axis] + [end - start] + x.shape[axis + 1:]
         y = self.new(shape, x.dtype)
         self.op("slice", [x], [y], {x: y.size}, axis=axis, start=start, end=end)
+
+    def view(self):
+        """Parts of a tensor, each read at once: what nothing reads would be an output."""
+        x = self.pick(lambda t: t.size > 0)
+        axis = self.rng.randrange(len(x.shape))
+        extent, inner = x.shape[axis], math.prod(x.shape[axis + 1:])
+        places = list(range(x.size)) if x.places is None else x.places
+        kind = self.rng.choice(["slice_view", "split_view", "split_view", "expand_view"])
+        start = self.rng.randint(0, extent - 1)
+        parts = [range(start, self.rng.randint(start, extent), self.rng.choice([1, 1, 2]))]
+        more = {"axis": axis, "start": start, "end": parts[0].stop, "step": parts[0].step}
+        if kind == "split_view":
+            parts = [range(start), range(start, extent)]
+            more = {"axis": axis, "sizes": [len(part) for part in parts]}
+        if kind == "expand_view":
+            parts, more = [range(extent)], {"shape": [2] + x.shape}
+        views = []
+        for part in parts:
+            view = self.new(x.shape[:axis] + [len(part)] + x.shape[axis + 1:], x.dtype)
+            view.memory, view.value = x.memory, x.value
+            view.places = [places[(o * extent + i) * inner + k]
+                           for o in range(x.size // (extent * inner)) for i in part
+                           for k in range(inner)]
+            if kind == "expand_view":
+                view.shape, view.places = more["shape"], 2 * view.places
+            views.append(view)
+        self.views.append({"op": kind, "inputs": [x.name], "outputs": [v.name for v in views],
+                           **more})
+        for view in views:
+            self.tensors.append(view)
+            self.op("cast", [view], [self.new(view.shape, "f32")], to="f32")
+        if len(views) == 2 and self.rng.random() < 0.5:
+            self.op("concat", views, [self.new(x.shape, x.dtype)], axis=axis)
 
     def gather(self):
         x = self.pick()
@@ -227,7 +286,7 @@ class DemandList:
                 what in ("pointwise", "movement"), **{"class": what}, **more)
 
     def scatter(self):
-        home = self.pick(lambda t: len(t.shape) > 1 and t.size > 0)
+        home = self.pick(lambda t: len(t.shape) > 1 and t.size > 0 and t.value is t)
         axis = self.rng.randrange(len(home.shape))
         rows = home.shape[axis]
         count = self.rng.choice([1, 2, max(1, rows - 1), rows, rows + 1, 3 * rows])
@@ -245,7 +304,7 @@ class DemandList:
 
     def patch(self):
         """A custom op that declares how much of a tensor it overwrites."""
-        home = self.pick(lambda t: t.size > 0)
+        home = self.pick(lambda t: t.size > 0 and t.value is t)
         y, s = self.new(home.shape, home.dtype, home), self.new([1], self.dtype)
         for result in (y, s):
             self.declared[result.name] = {"shape": result.shape, "dtype": result.dtype}
@@ -273,12 +332,19 @@ class DemandList:
             groups.append(self.ops[i:i + self.rng.randint(1, 6)])
             i += len(groups[-1])
         document["fuse"] = [[op.name for op in group] for group in groups]
-        document["ops"] = [self.lines[op] for op in self.ops]
+        document["ops"] = self.with_views([self.lines[op] for op in self.ops])
         return document, set(outputs)
+
+    def with_views(self, lines):
+        """Views are no ops: they may be anywhere in the document."""
+        lines = lines[:]
+        for view in self.views:
+            lines.insert(self.rng.randint(0, len(lines)), view)
+        return lines
 
     def shuffled(self):
         """The same ops in another order in which they can run."""
-        waits = {op: {t.maker for t, _ in op.reads if t.maker} for op in self.ops}
+        waits = {op: {t.value.maker for t, _ in op.reads if t.value.maker} for op in self.ops}
         for op in self.ops:
             for result in op.results:
                 for home, _ in op.reads:
@@ -288,7 +354,7 @@ class DemandList:
         while len(order) < len(self.ops):
             ready = [op for op in self.ops if op not in order and waits[op] <= set(order)]
             order.append(self.rng.choice(ready))
-        return [self.lines[op] for op in order]
+        return self.with_views([self.lines[op] for op in order])
 
 
 class LooksList:

@@ -4,7 +4,8 @@
     graph_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model is the design's text and nothing else: every distinct input of a kernel counts once, at
-what is touched of it, with its own element size; every result that is needed outside of the
+what is touched of it, with its own element size: what several ops take of one view adds up to that
+view at most, and what they take of several to the tensor; every result that is needed outside of the
 kernel counts once as written; views and in-place results share their tensor's memory; constants are
 free. All rows fit on chip, so nothing is read twice. Compared are the unfused plan, the limit, and an
 explicit plan of random groups, kernel by kernel.
@@ -14,6 +15,7 @@ List I of a seed is the same in every run, so a failure is repeated with --seed 
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import math
 import os
@@ -33,12 +35,23 @@ class Tensor:
         self.dtype = dtype
         self.memory = memory or self  # whose memory holds it
         self.value = self             # itself, or what a view shows
+        self.places = None            # of a view: the place of each element in the value
         self.maker = None
         self.readers = []
 
     @property
     def size(self):
         return math.prod(self.shape)
+
+    @property
+    def distinct(self):
+        return self.size if self.places is None else len(set(self.places))
+
+    @property
+    def window(self):
+        """Equal for tensors that show the same elements in the same order."""
+        whole = self.places is None or self.places == list(range(self.value.size))
+        return self.value, None if whole else tuple(self.places)
 
     def bytes(self, elements=None):
         elements = self.size if elements is None else elements
@@ -112,9 +125,12 @@ class RandomList:
         for tensor in inputs:
             if not isinstance(tensor, Tensor):
                 continue
-            reads.append((tensor, touched.get(tensor, tensor.size)))
+            reads.append((tensor, min(touched.get(tensor, tensor.size), tensor.distinct)))
             self.consumed.add(tensor.name)
         op = Op(name, reads, results)
+        for tensor, _ in reads:
+            if tensor.distinct < tensor.value.size:
+                self.takes_part(op, tensor)
         for tensor, _ in reads:
             tensor.value.readers.append(op)
         for result in results:
@@ -201,16 +217,60 @@ class RandomList:
 
     def view(self):
         x = self.pick(rank=2)
-        view = self.new([x.size], x.dtype, x.memory)
-        if self.rng.random() < 0.5:
-            more = {"shape": [-1]} if x.size else {"shape": [0]}
-            kind = self.rng.choice(["reshape", "view"])
+        kind = self.rng.choice(["reshape", "view", "permute_view", "slice_view", "split_view",
+                                "expand_view"])
+        axis = self.rng.randrange(len(x.shape))
+        extent, ranges = x.shape[axis], [None]
+        more, shape = {}, x.shape
+        if kind in ("reshape", "view"):
+            shape = [x.size]
+            more = {"shape": [-1] if x.size else [0]}
+        elif kind == "permute_view":
+            shape = x.shape[::-1]
+        elif kind == "slice_view":
+            start = self.rng.randint(0, extent)
+            end = self.rng.randint(start, extent)
+            step = self.rng.choice([1, 1, 2, 3])
+            more = {"axis": axis, "start": start, "end": end, "step": step}
+            ranges = [(axis, range(start, end, step))]
+        elif kind == "split_view":
+            cuts = sorted(self.rng.randint(0, extent) for _ in range(self.rng.randint(0, 2)))
+            cuts = [0] + cuts + [extent]
+            ranges = [(axis, range(a, b)) for a, b in zip(cuts, cuts[1:])]
+            more = {"axis": axis, "sizes": [len(r) for _, r in ranges]}
         else:
-            kind, more = "permute_view", {}
-            view.shape = x.shape[::-1]
-        view.value = x.value
+            shape = [self.rng.choice([1, 3])] + x.shape
+            more = {"shape": shape}
+        views = []
+        for taken in ranges:
+            cut = kind in ("slice_view", "split_view")
+            view = self.new(shape, x.dtype, x.memory)
+            if cut:
+                view.shape = x.shape[:axis] + [len(taken[1])] + x.shape[axis + 1:]
+            view.value = x.value
+            view.places = self.shown(x, kind, shape, taken)
+            views.append(view)
         self.consumed.add(x.name)
-        self.record(f"op{len(self.lines)}", kind, [x], [view], more)
+        self.record(f"op{len(self.lines)}", kind, [x], views, more)
+
+    @staticmethod
+    def shown(x, kind, shape, taken):
+        """The places in the value of the elements of a view of x."""
+        places = list(range(x.size)) if x.places is None else x.places
+        if kind == "permute_view":
+            steps = [math.prod(x.shape[i + 1:]) for i in range(len(x.shape))]
+            return [places[sum(i * step for i, step in zip(at, reversed(steps)))]
+                    for at in itertools.product(*map(range, shape))]
+        if kind == "expand_view":
+            return places * shape[0]
+        if kind in ("reshape", "view"):
+            return places
+        axis, chosen = taken
+        inner = math.prod(x.shape[axis + 1:])
+        run = x.shape[axis] * inner
+        outer = math.prod(x.shape[:axis])
+        return [places[o * run + i * inner + k] for o in range(outer) for i in chosen
+                for k in range(inner)]
 
     def part(self):
         x = self.pick(rank=1)
@@ -316,12 +376,15 @@ def needed(result, inside, handed):
 def kernel_bytes(kernel, handed):
     inside = set(kernel)
     touched = {}
+    windows = {}
     for op in kernel:
         for tensor, elements in op.reads:
             if tensor.value.maker in inside:
                 continue
-            memory = tensor.memory
-            touched[memory] = touched.get(memory, 0) + elements
+            most = tensor.distinct if tensor.window[1] is not None else math.inf
+            windows[tensor.window] = min(windows.get(tensor.window, 0) + elements, most)
+    for (value, _), elements in windows.items():
+        touched[value.memory] = touched.get(value.memory, 0) + elements
     read = sum(memory.bytes(min(elements, memory.size)) for memory, elements in touched.items())
     memories = {result.memory for op in kernel for result in op.results
                 if needed(result, inside, handed)}

@@ -8,6 +8,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -40,8 +41,8 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "comparison", "import", "measurement", "ops", "ops-table", "sizes", "specs",
-                     "tolerances"):
+        for name in ("analysis", "comparison", "import", "measurement", "ops", "ops-table", "profile", "sizes", "specs",
+                     "sweep", "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -170,6 +171,39 @@ class Measurement(unittest.TestCase):
         for path in paths:
             with self.subTest(path.name):
                 schema.validate(json.loads(path.read_text(encoding="utf-8")))
+
+
+class Sweep(unittest.TestCase):
+    def sweep(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([BINARY, "sweep", *arguments, "--dir", folder], capture_output=True,
+                                 text=True, encoding="utf-8")
+            return json.loads(run.stdout)
+
+    def test_what_was_measured_on_devices_is_valid(self):
+        schema = validator("sweep")
+        paths = sorted((TESTS.parent / "specs/results").glob("**/*.sweep.json"))
+        self.assertGreater(len(paths), 1)
+        for path in paths:
+            with self.subTest(path.name):
+                schema.validate(json.loads(path.read_text(encoding="utf-8")))
+
+    def test_real_output_is_valid(self):
+        schema = validator("sweep")
+        sweep = self.sweep("@softmax", "@adam", "--device", "h200,t4",
+                           "--dim", "N=8,1048576,9223372036854775807")
+        states = {point["state"] for point in sweep["points"]}
+        self.assertEqual(states, {"done", "failed"})
+        schema.validate(sweep)
+        sizes = self.sweep(str(golden_lists()[0]))
+        schema.validate(sizes)
+        for key in sweep:
+            with self.subTest(key):
+                self.assertFalse(schema.is_valid(without(sweep, key)))
+        done = next(point for point in sweep["points"] if point["state"] == "done")
+        for bad in (without(done, "best"), {**done, "state": "failed"}, {**done, "best_by": "luck"},
+                    {**done, "plans": {"auto": {}}}):
+            self.assertFalse(schema.is_valid({**sweep, "points": [bad]}))
 
 
 class Sizes(unittest.TestCase):

@@ -94,6 +94,12 @@ TEST_CASE("what is overwritten in place is not read at other elements") {
            {"op": "transpose", "inputs": ["e"], "output": "z"})");
   fails(R"({"op": "permute_view", "inputs": ["x"], "output": "v"},
            {"op": "neg", "inputs": ["v"], "output": "z"})");
+  fails(R"({"op": "slice_view", "inputs": ["x"], "output": "v", "end": 32},
+           {"op": "neg", "inputs": ["v"], "output": "z"})");
+  fails(R"({"op": "slice_view", "inputs": ["x"], "output": "v", "end": 32},
+           {"op": "softmax", "inputs": ["v"], "output": "z"})");
+  fails(R"({"op": "expand_view", "inputs": ["x"], "output": "v", "shape": [2, 64, 64]},
+           {"op": "neg", "inputs": ["v"], "output": "z"})");
   fails(R"({"op": "gather", "inputs": ["x", "i"], "output": "z"})");
   fails(R"({"op": "concat", "inputs": ["x", "r"], "output": "z"})");
   fails(R"({"op": "slice", "inputs": ["x"], "end": 32, "output": "z"})");

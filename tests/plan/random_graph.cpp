@@ -257,8 +257,9 @@ class RandomOpList {
     Extents shape = x->shape;
     if (shape[axis] < 2) return unary();
     shape[axis] /= 2;
-    op("slice", {x->name}, shape,
-       fmt::format("\"axis\": {}, \"start\": 0, \"end\": {}", axis, shape[axis]));
+    const bool view = dice_.chance(40);
+    op(view ? "slice_view" : "slice", {x->name}, shape,
+       fmt::format("\"axis\": {}, \"start\": 0, \"end\": {}", axis, shape[axis]), true, view);
   }
 
   void concat() {

@@ -41,6 +41,28 @@ TEST_CASE("the attention pattern from primitives is one kernel, for compilers to
   }
 }
 
+TEST_CASE("attention is found however many ops make its mask") {
+  std::string ops;
+  std::string last = "m0";
+  for (int i = 1; i <= 60; ++i) {
+    std::string next = "m";
+    next += std::to_string(i);
+    ops += R"({"name": ")" + next + R"(", "op": "sin", "inputs": [")" + last +
+           R"("], "output": ")" + next + R"("},)";
+    last = next;
+  }
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}, "m0": {"shape": [512, 512]}},
+    "ops": [)" + ops + R"({"name": "qk", "op": "matmul", "inputs": ["q", "k"], "output": "s",
+              "transpose_b": true},
+            {"name": "add", "op": "add", "inputs": ["s", ")" +
+                                 last + R"("], "output": "t"},
+            {"name": "cap", "op": "tanh", "inputs": ["t"], "output": "u"},
+            {"name": "softmax", "op": "softmax", "inputs": ["u"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
+  CHECK(compiler_of(graph).find("qk add cap softmax pv]") != std::string::npos);
+}
+
 TEST_CASE("attention reduces the rows of its scores only for its softmax") {
   const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
       "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},

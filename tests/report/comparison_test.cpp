@@ -7,6 +7,7 @@
 
 #include "report/comparison_cells.hpp"
 #include "report/formats.hpp"
+#include "report/writers.hpp"
 #include "support/invocation.hpp"
 #include "support/written.hpp"
 
@@ -65,7 +66,7 @@ TEST_CASE("GitHub annotations escape their delimiters, and there are at most ten
                  "\n::error title=fusecalc%3A a%2Cb%3Ac%25\\u000ad worse::auto of "
                  "a,b:c%25\\u000ad: bytes 1.000 kB -> 1.500 kB (+50.00 %25): h is now written (500 "
                  "B)\n"));
-  CHECK(contains(text, "| **worse** | a,b:c%\\\\u000ad | auto |"));
+  CHECK(contains(text, "\n  failed: 1 worse\n"));  // the table comes first
   finding.failed = false;
   finding.judgement = Judgement::kNoise;
   CHECK(contains(report("github", with({finding})), "\n::warning title="));
@@ -77,12 +78,42 @@ TEST_CASE("GitHub annotations escape their delimiters, and there are at most ten
   CHECK(annotations == 10);
 }
 
-TEST_CASE("GitHub's summary omits unchanged figures") {
+TEST_CASE("GitHub annotations name the line of the op list where it is known") {
+  Finding finding = worse("net");
+  finding.file = "nets/a,b.json";
+  finding.line = 7;
+  CHECK(contains(report("github", with({finding})),
+                 "\n::error file=nets/a%2Cb.json,line=7,title=fusecalc%3A net worse::auto of net"));
+}
+
+TEST_CASE("the summary of a CI job omits unchanged figures and is bounded") {
+  const auto summary = [](const Comparison& comparison) {
+    return written([&](Output& output) { write_summary(comparison, output); });
+  };
   Finding same = worse("net");
   same.judgement = Judgement::kSame;
   same.failed = false;
-  CHECK_FALSE(contains(report("github", with({same})), "|"));
+  CHECK_FALSE(contains(summary(with({same})), "|"));
   CHECK(contains(report("markdown", with({same})), "| same |"));
+  CHECK(contains(summary(with({worse("a,b:c%\nd")})), "| **worse** | a,b:c%\\\\u000ad | auto |"));
+  Finding large = worse(std::string(5000, '*'));
+  large.kernel = large.note = large.spec;
+  const std::string text = summary(with(std::vector<Finding>(5000, large)));
+  CHECK(contains(text, "and 4,800 more."));
+  CHECK(text.size() < 1'000'000);
+}
+
+TEST_CASE("the summary tells failures from what only changed") {
+  Finding removed = worse("net");
+  removed.judgement = Judgement::kRemoved;
+  Finding harmless = removed;
+  harmless.failed = false;
+  Finding same = harmless;
+  same.judgement = Judgement::kSame;
+  CHECK(summary_of(with({worse("net"), removed, harmless, harmless, same})) ==
+        "failed: 1 worse, 1 removed; passed: 2 removed, 1 same");
+  CHECK(summary_of(with({removed})) == "failed: 1 removed");
+  CHECK(summary_of(with({harmless, same})) == "passed: 1 removed, 1 same");
 }
 
 TEST_CASE("JUnit's counts are those of its cases, and names cannot break the XML") {
@@ -94,8 +125,9 @@ TEST_CASE("JUnit's counts are those of its cases, and names cannot break the XML
   const std::string text = report("junit", with({failed, unknown}));
   CHECK(contains(text,
                  "<testsuites name=\"fusecalc compare\" tests=\"2\" failures=\"1\" "
-                 "skipped=\"1\">"));
-  CHECK(contains(text, "<testcase classname=\"net\" name=\"auto: a+b -&gt; a, b: bytes\">"));
+                 "errors=\"0\" time=\"0\">"));
+  CHECK(contains(text,
+                 "<testcase classname=\"net\" name=\"auto: a+b -&gt; a, b: bytes\" time=\"0\">"));
   CHECK(contains(text, "classname=\"&lt;net&gt; &amp; &quot;co&quot;\\u0001\""));
   CHECK(contains(text, "<failure type=\"worse\" message=\"auto of net, kernel a+b -&gt; a, b: "));
 }

@@ -156,14 +156,17 @@ TEST_CASE("a file's extension gives the format") {
   CHECK(format_for_file("folder.csv/a.json").name == "json");
   CHECK(format_for_file("a.b.csv").name == "csv");
   CHECK(format_for_file("a.md").name == "markdown");
+  CHECK(format_for_file("a.benchmark.json").name == "benchmark");
+  CHECK(format_for_file("benchmark.json").name == "json");
 }
 
 TEST_CASE("an unknown file extension is refused with the known ones") {
-  for (const std::string name : {"a.xml", "a", "json", ".json", "a.json.gz", "a.JSON", ""}) {
+  for (const std::string name :
+       {"a.xml", "a", "json", ".json", "a.json.gz", "a.JSON", "", "b/.csv"}) {
     CAPTURE(name);
     const std::string message = "-o " + name +
                                 ": the format follows from the extension; end the name in .txt, "
-                                ".json, .csv, .md, .dot or .mmd";
+                                ".json, .csv, .md, .html, .dot, .mmd or .benchmark.json";
     CHECK_THROWS_WITH_AS(format_for_file(name), message.c_str(), Error);
   }
 }

@@ -103,7 +103,10 @@ Invocation::Invocation(std::string program, std::vector<std::string> arguments)
     const std::size_t equals = text.find('=');
     environment_[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
-  environment_.erase("NO_COLOR");
+  for (const char* name :
+       {"NO_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"}) {
+    environment_.erase(name);
+  }
   environment_["TERM"] = "xterm";
 }
 

@@ -51,7 +51,7 @@ class Invocation {
 // The path of the fusecalc that was built with these tests.
 std::string built_program();
 
-// That program, in a plain environment: TERM=xterm, no NO_COLOR.
+// That program, in a plain environment: TERM=xterm, no NO_COLOR, not in GitHub Actions.
 Invocation invoke(std::vector<std::string> arguments);
 
 }  // namespace fusecalc::testing

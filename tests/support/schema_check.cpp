@@ -24,11 +24,11 @@ class Checker {
   explicit Checker(const json& root) : root_(root) {}
 
   std::string check(const json& value, const json& schema, const std::string& at) const {
-    static constexpr std::array<std::string_view, 17> kKnown = {
-        "$schema", "$id",        "$defs",    "title",   "description",
-        "type",    "properties", "required", "items",   "additionalProperties",
-        "const",   "enum",       "minimum",  "maximum", "$ref",
-        "default", "examples"};
+    static constexpr std::array<std::string_view, 20> kKnown = {
+        "$schema", "$id",        "$defs",    "title",    "description",
+        "type",    "properties", "required", "items",    "additionalProperties",
+        "const",   "enum",       "minimum",  "maximum",  "$ref",
+        "default", "examples",   "minItems", "maxItems", "minLength"};
     for (const auto& [keyword, unused] : schema.items()) {
       if (std::ranges::find(kKnown, keyword) == kKnown.end()) return "unknown keyword " + keyword;
     }
@@ -63,6 +63,14 @@ class Checker {
   }
 
   std::string check_parts(const json& value, const json& schema, const std::string& at) const {
+    if (value.is_string() &&
+        value.get<std::string>().size() < schema.value("minLength", std::size_t{0})) {
+      return at + ": is too short";
+    }
+    if (value.is_array() && (value.size() < schema.value("minItems", std::size_t{0}) ||
+                             value.size() > schema.value("maxItems", value.size()))) {
+      return at + ": has too few or too many items";
+    }
     if (value.is_array() && schema.contains("items")) {
       for (std::size_t i = 0; i < value.size(); ++i) {
         const std::string wrong = check(value[i], schema["items"], at + "/" + std::to_string(i));

@@ -147,7 +147,7 @@ std::optional<Constant> fold_reshape(const OnnxNode& node, Inputs inputs) {
 
 std::optional<Constant> fold_concat(const OnnxNode& node, Inputs inputs) {
   Shape shape = inputs[0]->type.shape;
-  const auto axis = axis_in(whole_attribute(node, "axis", 0), shape.size());
+  const auto axis = axis_of(whole_attribute(node, "axis", 0), shape.size());
   if (!axis) return std::nullopt;
   shape[*axis] = 0;
   for (const Constant* input : inputs) {
@@ -171,7 +171,7 @@ std::optional<Constant> fold_concat(const OnnxNode& node, Inputs inputs) {
 std::optional<Constant> fold_gather(const OnnxNode& node, Inputs inputs) {
   const Constant& x = *inputs[0];
   const Constant& indices = *inputs[1];
-  const auto axis = axis_in(whole_attribute(node, "axis", 0), x.type.shape.size());
+  const auto axis = axis_of(whole_attribute(node, "axis", 0), x.type.shape.size());
   if (!axis) return std::nullopt;
   const auto extent = static_cast<double>(x.type.shape[*axis]);
   for (const double index : indices.elements) {

@@ -141,7 +141,7 @@ std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Sha
   if (shape == value.type.shape) return value;
   const OnnxKnown* from = &value;
   std::optional<OnnxKnown> copied;
-  if (!value.strides.empty() && !can_be_viewed(value.type.shape, value.strides, shape)) {
+  if (!value.strides.empty() && !viewable(value.type.shape, value.strides, shape)) {
     copied = write_step("copy", {&value});
     if (!copied) return std::nullopt;
     from = &*copied;

@@ -2,11 +2,13 @@
 
 #include <array>
 
+#include "core/checked.hpp"
+
 namespace fusecalc {
 
 OnnxRule rule_of(std::string_view domain, std::string_view type) {
-  for (const auto rows :
-       {onnx_pointwise_rules(), onnx_row_rules(), onnx_movement_rules(), onnx_product_rules()}) {
+  for (const auto rows : {onnx_pointwise_rules(), onnx_row_rules(), onnx_movement_rules(),
+                          onnx_index_rules(), onnx_product_rules(), onnx_window_rules()}) {
     for (const OnnxRuleRow& row : rows) {
       if (row.type == type && row.domain == domain) return row.rule;
     }
@@ -14,8 +16,10 @@ OnnxRule rule_of(std::string_view domain, std::string_view type) {
   return nullptr;
 }
 
-WrittenAttribute listed_attribute(std::string name, const std::vector<std::int64_t>& values) {
-  return {.name = std::move(name), .value = std::vector<WrittenDim>(values.begin(), values.end())};
+std::uint64_t product_flops(std::uint64_t elements, std::uint64_t depth) {
+  std::uint64_t flops = 2;
+  if (!checked_multiply(flops, elements) || !checked_multiply(flops, depth)) return 0;
+  return flops;
 }
 
 }  // namespace fusecalc

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string_view>
 
+#include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
 
 namespace fusecalc {
@@ -17,15 +20,28 @@ struct OnnxRuleRow {
   std::string_view domain{};  // "" is ONNX's own
 };
 
+// A row for each operator of a table that one rule reads, then the rows of other rules.
+template <typename Operator, std::size_t n, std::size_t m>
+constexpr std::array<OnnxRuleRow, n + m> rows_of(const std::array<Operator, n>& table,
+                                                 OnnxRule rule,
+                                                 const std::array<OnnxRuleRow, m>& others) {
+  std::array<OnnxRuleRow, n + m> rows{};
+  for (std::size_t i = 0; i < n; ++i) rows[i] = {table[i].onnx, rule};
+  for (std::size_t i = 0; i < m; ++i) rows[n + i] = others[i];
+  return rows;
+}
+
 std::span<const OnnxRuleRow> onnx_pointwise_rules();
 std::span<const OnnxRuleRow> onnx_row_rules();
 std::span<const OnnxRuleRow> onnx_movement_rules();
+std::span<const OnnxRuleRow> onnx_index_rules();
 std::span<const OnnxRuleRow> onnx_product_rules();
+std::span<const OnnxRuleRow> onnx_window_rules();
 
 // The rule of an operator, or null.
 OnnxRule rule_of(std::string_view domain, std::string_view type);
 
-// For rules: an attribute that lists integers, and the axes [0, rank).
-WrittenAttribute listed_attribute(std::string name, const std::vector<std::int64_t>& values);
+// The FLOPs of so many sums of products; 0 where that is too many.
+std::uint64_t product_flops(std::uint64_t elements, std::uint64_t depth);
 
 }  // namespace fusecalc

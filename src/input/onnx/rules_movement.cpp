@@ -77,7 +77,7 @@ bool expand(OnnxImporter& in, const OnnxNode& node) {
   const std::vector<std::int64_t> extents(shape->begin(), shape->end());
   const std::string_view op = op_named("expand_view") != nullptr ? "expand_view" : "broadcast_to";
   const auto source = std::make_shared<const OnnxKnown>(*x);
-  if (!in.write(node, op, {source.get()}, {listed_attribute("shape", extents)})) return false;
+  if (!in.write(node, op, {source.get()}, {listed("shape", extents)})) return false;
   if (!source->repeated || shape->size() != source->type.shape.size()) return true;
   std::optional<std::size_t> axis;
   for (std::size_t i = 0; i < shape->size(); ++i) {
@@ -101,8 +101,7 @@ bool concat(OnnxImporter& in, const OnnxNode& node) {
     in.alias(node, *in.input(node, 0));
     return true;
   }
-  return in.write(node, "concat", inputs,
-                  {listed_attribute("axes", {whole_attribute(node, "axis", 0)})});
+  return in.write(node, "concat", inputs, {listed("axes", {whole_attribute(node, "axis", 0)})});
 }
 
 std::string_view slice_op() { return op_named("slice_view") != nullptr ? "slice_view" : "slice"; }
@@ -132,13 +131,13 @@ bool slice(OnnxImporter& in, const OnnxNode& node) {
     steps.push_back(range->steps[axis]);
   }
   return in.write(node, slice_op(), {x},
-                  {listed_attribute("axes", axes), listed_attribute("starts", starts),
-                   listed_attribute("ends", ends), listed_attribute("steps", steps)});
+                  {listed("axes", axes), listed("starts", starts), listed("ends", ends),
+                   listed("steps", steps)});
 }
 
 bool split(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown x = *in.input(node, 0);
-  const auto axis = axis_in(whole_attribute(node, "axis", 0), x.type.shape.size());
+  const auto axis = axis_of(whole_attribute(node, "axis", 0), x.type.shape.size());
   if (!axis || (in.input(node, 1) != nullptr && in.constant(node, 1) == nullptr)) return false;
   const auto extent = static_cast<std::int64_t>(x.type.shape[*axis]);
   std::vector<std::int64_t> sizes;
@@ -155,10 +154,10 @@ bool split(OnnxImporter& in, const OnnxNode& node) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || sizes[i] > extent - start) return false;
-    const auto part = in.write_step(
-        slice_op(), {&x},
-        {listed_attribute("axes", {static_cast<std::int64_t>(*axis)}),
-         listed_attribute("starts", {start}), listed_attribute("ends", {start + sizes[i]})});
+    const auto part =
+        in.write_step(slice_op(), {&x},
+                      {listed("axes", {static_cast<std::int64_t>(*axis)}),
+                       listed("starts", {start}), listed("ends", {start + sizes[i]})});
     if (!part) return false;
     in.alias(node, *part, i);
     start += sizes[i];
@@ -170,7 +169,7 @@ bool split(OnnxImporter& in, const OnnxNode& node) {
 bool gather(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const OnnxKnown* indices = in.input(node, 1);
-  const auto axis = axis_in(whole_attribute(node, "axis", 0), x->type.shape.size());
+  const auto axis = axis_of(whole_attribute(node, "axis", 0), x->type.shape.size());
   if (!axis || indices == nullptr) return false;
   const Constant* known = indices->constant.get();
   if (known != nullptr && known->elements.size() == 1 && known->type.shape.size() <= 1) {
@@ -179,10 +178,9 @@ bool gather(OnnxImporter& in, const OnnxNode& node) {
     index += index < 0 ? extent : 0;
     if (index < 0 || index >= extent) return false;
     const auto place = static_cast<std::int64_t>(*axis);
-    const auto row =
-        in.write_step(slice_op(), {x},
-                      {listed_attribute("axes", {place}), listed_attribute("starts", {index}),
-                       listed_attribute("ends", {index + 1})});
+    const auto row = in.write_step(
+        slice_op(), {x},
+        {listed("axes", {place}), listed("starts", {index}), listed("ends", {index + 1})});
     if (!row) return false;
     Shape shape = row->type.shape;
     if (known->type.shape.empty()) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*axis));
@@ -195,14 +193,7 @@ bool gather(OnnxImporter& in, const OnnxNode& node) {
     return in.write(node, "embedding", {x, indices});
   }
   return in.write(node, "gather", {x, indices},
-                  {listed_attribute("axes", {static_cast<std::int64_t>(*axis)})});
-}
-
-bool gather_elements(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* indices = in.input(node, 1);
-  if (indices == nullptr) return false;
-  return in.write_custom(node, OpClass::kMovement, 0,
-                         {{indices->type.shape, in.input(node, 0)->type.dtype}});
+                  {listed("axes", {static_cast<std::int64_t>(*axis)})});
 }
 
 // Slices that tuples of indices name.
@@ -221,45 +212,6 @@ bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
 }
 
-bool tile(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const Constant* repeats = in.constant(node, 1);
-  if (repeats == nullptr || repeats->elements.size() != x->type.shape.size()) return false;
-  Shape shape = x->type.shape;
-  const std::vector<std::int64_t> times = repeats->integers();
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (times[i] < 0 || !checked_multiply(shape[i], static_cast<std::uint64_t>(times[i]))) {
-      return false;
-    }
-  }
-  if (in.write(node, "repeat", {x}, {listed_attribute("repeats", times)})) return true;
-  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
-}
-
-bool pad(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const auto pads = integers_of(node, "pads", in.constant(node, 1));
-  const std::size_t rank = x->type.shape.size();
-  if (!pads || in.input(node, 3) != nullptr || pads->size() != 2 * rank) return false;
-  Shape shape = x->type.shape;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t extent =
-        static_cast<std::int64_t>(shape[i]) + (*pads)[i] + (*pads)[i + rank];
-    if (extent < 0) return false;
-    shape[i] = static_cast<std::uint64_t>(extent);
-  }
-  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
-}
-
-bool keeps_type(OnnxImporter& in, const OnnxNode& node) {
-  return in.write_custom(node, OpClass::kMovement, 0, {in.input(node, 0)->type});
-}
-
-bool filled(OnnxImporter& in, const OnnxNode& node) {
-  const auto type = in.stated(node, 0);
-  return type && in.write_custom(node, OpClass::kMovement, 0, {*type});
-}
-
 constexpr std::array kRules = {
     OnnxRuleRow{"Reshape", reshape},
     OnnxRuleRow{"Flatten", reshape},
@@ -271,15 +223,7 @@ constexpr std::array kRules = {
     OnnxRuleRow{"Slice", slice},
     OnnxRuleRow{"Split", split},
     OnnxRuleRow{"Gather", gather},
-    OnnxRuleRow{"GatherElements", gather_elements},
     OnnxRuleRow{"GatherND", gather_tuples},
-    OnnxRuleRow{"Tile", tile},
-    OnnxRuleRow{"Pad", pad},
-    OnnxRuleRow{"ScatterElements", keeps_type},
-    OnnxRuleRow{"ScatterND", keeps_type},
-    OnnxRuleRow{"Trilu", keeps_type},
-    OnnxRuleRow{"Range", filled},
-    OnnxRuleRow{"ConstantOfShape", filled},
 };
 
 }  // namespace

@@ -18,7 +18,6 @@ struct SameOp {
 };
 // Operators that one op computes from the same inputs.
 constexpr std::array kSameOps = {
-
     SameOp{"Sub", "sub"},
     SameOp{"Mul", "mul"},
     SameOp{"Div", "div"},
@@ -257,7 +256,7 @@ std::optional<OnnxKnown> along_axis(OnnxImporter& in, const OnnxNode& node, std:
   const OnnxKnown* value = in.input(node, i);
   if (whole_attribute(node, "block_size", 0) != 0) return std::nullopt;
   if (value->type.shape.empty() || checked_elements(value->type.shape) == 1) return *value;
-  const auto axis = axis_in(whole_attribute(node, "axis", 1), shape.size());
+  const auto axis = axis_of(whole_attribute(node, "axis", 1), shape.size());
   if (!axis || value->type.shape != Shape{shape[*axis]}) return std::nullopt;
   Shape target(shape.size() - *axis, 1);
   target[0] = shape[*axis];
@@ -311,32 +310,28 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
   return rounded && in.write(node, "cast", {&*rounded}, {{"to", std::string(name_of(*type))}});
 }
 
-constexpr auto kRules = [] {
-  std::array<OnnxRuleRow, kSameOps.size() + 18> rows{};
-  std::size_t i = 0;
-  for (const SameOp& op : kSameOps) rows[i++] = {op.onnx, same_op};
-  for (const OnnxRuleRow& row : {OnnxRuleRow{"Add", add},
-                                 {"LeakyRelu", leaky_relu},
-                                 {"Elu", elu},
-                                 {"HardSigmoid", hard_sigmoid},
-                                 {"Gelu", gelu},
-                                 {"Gelu", gelu, "com.microsoft"},
-                                 {"Clip", clip},
-                                 {"Cast", cast},
-                                 {"CastLike", cast_like},
-                                 {"Max", largest},
-                                 {"Min", smallest},
-                                 {"Sum", sum},
-                                 {"Mod", modulo},
-                                 {"Dropout", dropout},
-                                 {"Identity", identity},
-                                 {"DequantizeLinear", dequantize},
-                                 {"DequantizeLinear", dequantize, "com.microsoft"},
-                                 {"QuantizeLinear", quantize}}) {
-    rows[i++] = row;
-  }
-  return rows;
-}();
+constexpr std::array kOwnRules = {
+    OnnxRuleRow{"Add", add},
+    OnnxRuleRow{"LeakyRelu", leaky_relu},
+    OnnxRuleRow{"Elu", elu},
+    OnnxRuleRow{"HardSigmoid", hard_sigmoid},
+    OnnxRuleRow{"Gelu", gelu},
+    OnnxRuleRow{"Gelu", gelu, "com.microsoft"},
+    OnnxRuleRow{"Clip", clip},
+    OnnxRuleRow{"Cast", cast},
+    OnnxRuleRow{"CastLike", cast_like},
+    OnnxRuleRow{"Max", largest},
+    OnnxRuleRow{"Min", smallest},
+    OnnxRuleRow{"Sum", sum},
+    OnnxRuleRow{"Mod", modulo},
+    OnnxRuleRow{"Dropout", dropout},
+    OnnxRuleRow{"Identity", identity},
+    OnnxRuleRow{"DequantizeLinear", dequantize},
+    OnnxRuleRow{"DequantizeLinear", dequantize, "com.microsoft"},
+    OnnxRuleRow{"QuantizeLinear", quantize},
+};
+
+constexpr auto kRules = rows_of(kSameOps, same_op, kOwnRules);
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Products, convolutions, pooling and attention.
+// Products and attention.
 
 #include <algorithm>
 #include <array>
@@ -12,12 +12,6 @@ namespace fusecalc {
 namespace {
 
 using Operand = OnnxImporter::Operand;
-
-std::uint64_t product_flops(std::uint64_t elements, std::uint64_t depth) {
-  std::uint64_t flops = 2;
-  if (!checked_multiply(flops, elements) || !checked_multiply(flops, depth)) return 0;
-  return flops;
-}
 
 bool swaps_last_two(const OnnxKnown& value) {
   const std::size_t rank = value.perm.size();
@@ -95,138 +89,6 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
   return term && in.write(node, "add", {&*product, &*term});
 }
 
-// What a window does along one axis.
-struct Window {
-  std::uint64_t size = 1;
-  std::int64_t stride = 1;
-  std::int64_t dilation = 1;
-  std::int64_t before = 0;
-  std::int64_t after = 0;
-};
-
-// The windows over the axes after the first two; empty if attributes do not fit together.
-std::vector<Window> windows_of(const OnnxNode& node, const Shape& input, const Shape& kernel) {
-  const std::size_t count = input.size() - 2;
-  const auto list = [&](std::string_view name, std::size_t size, std::int64_t fallback) {
-    return integers_of(node, name, nullptr).value_or(std::vector<std::int64_t>(size, fallback));
-  };
-  const auto strides = list("strides", count, 1);
-  const auto dilations = list("dilations", count, 1);
-  auto pads = list("pads", 2 * count, 0);
-  if (strides.size() != count || dilations.size() != count || pads.size() != 2 * count ||
-      kernel.size() != count) {
-    return {};
-  }
-  const OnnxAttribute* padding = node.find("auto_pad");
-  const std::string_view mode =
-      padding != nullptr && padding->text ? *padding->text : std::string_view("NOTSET");
-  std::vector<Window> windows;
-  for (std::size_t i = 0; i < count; ++i) {
-    Window window{kernel[i], strides[i], dilations[i], pads[i], pads[i + count]};
-    constexpr std::int64_t kMost = std::int64_t{1} << 31U;
-    const auto sane = [&](std::int64_t value, std::int64_t least) {
-      return value >= least && value < kMost;
-    };
-    if (!sane(window.stride, 1) || !sane(window.dilation, 1) || !sane(window.before, 0) ||
-        !sane(window.after, 0) || input[i + 2] >= kMost || kernel[i] >= kMost || kernel[i] == 0) {
-      return {};
-    }
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-      const auto extent = static_cast<std::int64_t>(input[i + 2]);
-      const std::int64_t results = (extent + window.stride - 1) / window.stride;
-      const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
-      const std::int64_t total =
-          std::max((results - 1) * window.stride + reach - extent, std::int64_t{0});
-      window.before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      window.after = total - window.before;
-    } else if (mode == "VALID") {
-      window.before = window.after = 0;
-    }
-    windows.push_back(window);
-  }
-  return windows;
-}
-
-// How many results a window has along an axis; nothing if it does not fit.
-std::optional<std::uint64_t> results_of(const Window& window, std::uint64_t extent, bool ceil) {
-  const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
-  const std::int64_t room =
-      static_cast<std::int64_t>(extent) + window.before + window.after - reach;
-  if (room < 0) return std::nullopt;
-  const std::int64_t whole = room / window.stride;
-  return static_cast<std::uint64_t>(whole + 1 + (ceil && room % window.stride != 0 ? 1 : 0));
-}
-
-Shape window_shape(const OnnxNode& node, const Shape& fallback) {
-  const auto given = integers_of(node, "kernel_shape", nullptr);
-  if (!given) return fallback;
-  return {given->begin(), given->end()};
-}
-
-bool conv(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const OnnxKnown* weight = in.input(node, 1);
-  if (weight == nullptr || x->type.shape.size() < 3 ||
-      weight->type.shape.size() != x->type.shape.size()) {
-    return false;
-  }
-  const Shape& taps = weight->type.shape;
-  const std::vector<Window> windows =
-      windows_of(node, x->type.shape, window_shape(node, {taps.begin() + 2, taps.end()}));
-  if (windows.empty()) return false;
-  std::vector<Operand> inputs = {x, weight};
-  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
-  std::vector<std::int64_t> stride;
-  std::vector<std::int64_t> padding;
-  std::vector<std::int64_t> dilation;
-  bool symmetric = true;
-  Shape shape = {x->type.shape[0], taps[0]};
-  std::uint64_t depth = taps[1];
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    stride.push_back(windows[i].stride);
-    padding.push_back(windows[i].before);
-    dilation.push_back(windows[i].dilation);
-    symmetric = symmetric && windows[i].before == windows[i].after;
-    const auto results = results_of(windows[i], x->type.shape[i + 2], false);
-    if (!results || !checked_multiply(depth, windows[i].size)) return false;
-    shape.push_back(*results);
-  }
-  const OnnxImporter::Written attributes = {listed_attribute("stride", stride),
-                                            listed_attribute("padding", padding),
-                                            listed_attribute("dilation", dilation),
-                                            {"groups", whole_attribute(node, "group", 1)}};
-  const std::string op = "conv" + std::to_string(windows.size()) + "d";
-  if (symmetric && in.write(node, op, inputs, attributes)) return true;
-  const auto elements = checked_elements(shape);
-  if (!elements) return false;
-  return in.write_custom(node, OpClass::kContract, product_flops(*elements, depth),
-                         {{shape, x->type.dtype}});
-}
-
-bool pool(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  if (x->type.shape.size() < 3) return false;
-  const std::vector<Window> windows = windows_of(node, x->type.shape, window_shape(node, {}));
-  if (windows.empty()) return false;
-  const bool ceil = whole_attribute(node, "ceil_mode", 0) != 0;
-  Shape shape = {x->type.shape[0], x->type.shape[1]};
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    const auto results = results_of(windows[i], x->type.shape[i + 2], ceil);
-    if (!results) return false;
-    shape.push_back(*results);
-  }
-  return in.write_custom(node, OpClass::kReduce, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
-}
-
-bool global_pool(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  std::vector<std::int64_t> axes;
-  for (std::size_t i = 2; i < x->type.shape.size(); ++i)
-    axes.push_back(static_cast<std::int64_t>(i));
-  return in.write(node, node.type == "GlobalMaxPool" ? "max" : "mean", {x},
-                  {listed_attribute("axes", axes), {"keepdim", true}});
-}
-
 // [B, T, heads * size] as [B, heads, T, size].
 std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads) {
   if (x.type.shape.size() == 4) return x;
@@ -258,7 +120,10 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   if (!q || !k || !v) return false;
   std::vector<Operand> inputs = {&*q, &*k, &*v};
   if (in.input(node, 3) != nullptr) inputs.emplace_back(in.input(node, 3));
-  OnnxImporter::Written attributes = {{"causal", whole_attribute(node, "is_causal", 0) != 0}};
+  const bool causal = whole_attribute(node, "is_causal", 0) != 0;
+  // `causal` aligns the last query and key, ONNX the first ones.
+  if (causal && q->type.shape[2] != k->type.shape[2]) return false;
+  OnnxImporter::Written attributes = {{"causal", causal}};
   if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
     attributes.push_back({"scale", *scale->real});
   }
@@ -278,12 +143,6 @@ constexpr std::array kRules = {
     OnnxRuleRow{"MatMulInteger", whole_matmul},
     OnnxRuleRow{"QLinearMatMul", whole_matmul},
     OnnxRuleRow{"Gemm", gemm},
-    OnnxRuleRow{"Conv", conv},
-    OnnxRuleRow{"MaxPool", pool},
-    OnnxRuleRow{"AveragePool", pool},
-    OnnxRuleRow{"LpPool", pool},
-    OnnxRuleRow{"GlobalAveragePool", global_pool},
-    OnnxRuleRow{"GlobalMaxPool", global_pool},
     OnnxRuleRow{"Attention", attention},
 };
 

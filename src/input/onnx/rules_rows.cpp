@@ -54,12 +54,12 @@ bool reduction(OnnxImporter& in, const OnnxNode& node) {
   }
   std::vector<bool> flags(x->type.shape.size(), false);
   for (const std::int64_t axis : axes) {
-    const auto place = axis_in(axis, flags.size());
+    const auto place = axis_of(axis, flags.size());
     if (!place) return false;
     flags[*place] = true;
   }
   const bool keep = whole_attribute(node, "keepdims", 1) != 0;
-  const OnnxImporter::Written attributes = {listed_attribute("axes", axes), {"keepdim", keep}};
+  const OnnxImporter::Written attributes = {listed("axes", axes), {"keepdim", keep}};
   std::optional<OnnxKnown> before;
   if (!row->before.empty()) {
     before = in.write_step(row->before, {x});
@@ -80,8 +80,8 @@ bool best_index(OnnxImporter& in, const OnnxNode& node) {
   const std::int64_t axis = whole_attribute(node, "axis", 0);
   const bool keep = whole_attribute(node, "keepdims", 1) != 0;
   const std::string_view op = node.type == "ArgMax" ? "argmax" : "argmin";
-  if (in.write(node, op, {x}, {listed_attribute("axes", {axis}), {"keepdim", keep}})) return true;
-  const auto place = axis_in(axis, x->type.shape.size());
+  if (in.write(node, op, {x}, {listed("axes", {axis}), {"keepdim", keep}})) return true;
+  const auto place = axis_of(axis, x->type.shape.size());
   if (!place) return false;
   std::vector<bool> flags(x->type.shape.size(), false);
   flags[*place] = true;
@@ -92,7 +92,7 @@ bool best_index(OnnxImporter& in, const OnnxNode& node) {
 bool softmax(OnnxImporter& in, const OnnxNode& node) {
   const std::string_view op = node.type == "Softmax" ? "softmax" : "log_softmax";
   return in.write(node, op, {in.input(node, 0)},
-                  {listed_attribute("axes", {whole_attribute(node, "axis", -1)})});
+                  {listed("axes", {whole_attribute(node, "axis", -1)})});
 }
 
 // The inputs from `first` on that are given, up to the first that is not.
@@ -106,7 +106,7 @@ std::vector<OnnxImporter::Operand> given(const OnnxImporter& in, const OnnxNode&
 }
 
 std::vector<std::int64_t> axes_from(std::int64_t first, std::size_t rank) {
-  const auto place = axis_in(first, rank);
+  const auto place = axis_of(first, rank);
   if (!place) return {};
   std::vector<std::int64_t> axes(rank - *place);
   std::iota(axes.begin(), axes.end(), static_cast<std::int64_t>(*place));
@@ -117,7 +117,7 @@ bool layer_norm(OnnxImporter& in, const OnnxNode& node) {
   const auto axes =
       axes_from(whole_attribute(node, "axis", -1), in.input(node, 0)->type.shape.size());
   return in.write(node, "layer_norm", given(in, node, 3),
-                  {listed_attribute("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
+                  {listed("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
                   OnnxImporter::output_count(node));
 }
 
@@ -125,7 +125,7 @@ bool rms_norm(OnnxImporter& in, const OnnxNode& node) {
   const auto axes =
       axes_from(whole_attribute(node, "axis", -1), in.input(node, 0)->type.shape.size());
   return in.write(node, "rms_norm", given(in, node, 2),
-                  {listed_attribute("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
+                  {listed("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
                   OnnxImporter::output_count(node));
 }
 
@@ -166,55 +166,22 @@ bool skip_norm(OnnxImporter& in, const OnnxNode& node) {
                   {{"eps", real_attribute(node, "epsilon", 1e-12)}});
 }
 
-bool top_k(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const Constant* k = in.constant(node, 1);
-  const auto axis = axis_in(whole_attribute(node, "axis", -1), x->type.shape.size());
-  if (k == nullptr || k->elements.size() != 1 || !axis || k->elements[0] < 0) return false;
-  if (in.write(
-          node, "topk", {x},
-          {{"k", k->integers()[0]}, listed_attribute("axes", {static_cast<std::int64_t>(*axis)})},
-          OnnxImporter::output_count(node))) {
-    return true;
-  }
-  Shape shape = x->type.shape;
-  shape[*axis] = static_cast<std::uint64_t>(k->elements[0]);
-  return in.write_custom(node, OpClass::kOpaque, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
-}
+constexpr std::array kOwnRules = {
+    OnnxRuleRow{"ArgMax", best_index},
+    OnnxRuleRow{"ArgMin", best_index},
+    OnnxRuleRow{"Softmax", softmax},
+    OnnxRuleRow{"LogSoftmax", softmax},
+    OnnxRuleRow{"LayerNormalization", layer_norm},
+    OnnxRuleRow{"RMSNormalization", rms_norm},
+    OnnxRuleRow{"SimplifiedLayerNormalization", rms_norm},
+    OnnxRuleRow{"BatchNormalization", batch_norm},
+    OnnxRuleRow{"GroupNormalization", group_norm},
+    OnnxRuleRow{"InstanceNormalization", group_norm},
+    OnnxRuleRow{"SkipLayerNormalization", skip_norm, "com.microsoft"},
+    OnnxRuleRow{"SkipSimplifiedLayerNormalization", skip_norm, "com.microsoft"},
+};
 
-bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const Constant* axis = in.constant(node, 1);
-  if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "exclusive", 0) == 0 &&
-      whole_attribute(node, "reverse", 0) == 0 &&
-      in.write(node, "cumsum", {x}, {listed_attribute("axes", axis->integers())})) {
-    return true;
-  }
-  return in.write_custom(node, OpClass::kOpaque, 0, {x->type});
-}
-
-constexpr auto kRules = [] {
-  std::array<OnnxRuleRow, kReductions.size() + 14> rows{};
-  std::size_t i = 0;
-  for (const Reduction& row : kReductions) rows[i++] = {row.onnx, reduction};
-  for (const OnnxRuleRow& row : {OnnxRuleRow{"ArgMax", best_index},
-                                 {"ArgMin", best_index},
-                                 {"Softmax", softmax},
-                                 {"LogSoftmax", softmax},
-                                 {"LayerNormalization", layer_norm},
-                                 {"RMSNormalization", rms_norm},
-                                 {"SimplifiedLayerNormalization", rms_norm},
-                                 {"BatchNormalization", batch_norm},
-                                 {"GroupNormalization", group_norm},
-                                 {"InstanceNormalization", group_norm},
-                                 {"SkipLayerNormalization", skip_norm, "com.microsoft"},
-                                 {"SkipSimplifiedLayerNormalization", skip_norm, "com.microsoft"},
-                                 {"TopK", top_k},
-                                 {"CumSum", cumulative_sum}}) {
-    rows[i++] = row;
-  }
-  return rows;
-}();
+constexpr auto kRules = rows_of(kReductions, reduction, kOwnRules);
 
 }  // namespace
 

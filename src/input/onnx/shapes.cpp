@@ -37,7 +37,7 @@ std::optional<Shape> reshape_target(const OnnxNode& node, const Shape& shape,
 std::optional<Shape> squeezed(const Shape& shape, const std::vector<std::int64_t>& axes) {
   std::vector<bool> drop(shape.size(), axes.empty());
   for (const std::int64_t axis : axes) {
-    const auto place = axis_in(axis, shape.size());
+    const auto place = axis_of(axis, shape.size());
     if (!place || shape[*place] != 1) return std::nullopt;
     drop[*place] = true;
   }
@@ -52,7 +52,7 @@ std::optional<Shape> unsqueezed(const Shape& shape, const std::vector<std::int64
   const std::size_t rank = shape.size() + axes.size();
   std::vector<bool> added(rank, false);
   for (const std::int64_t axis : axes) {
-    const auto place = axis_in(axis, rank);
+    const auto place = axis_of(axis, rank);
     if (!place || added[*place]) return std::nullopt;
     added[*place] = true;
   }
@@ -88,12 +88,6 @@ std::optional<std::vector<std::int64_t>> integers_of(const OnnxNode& node, std::
   return std::nullopt;
 }
 
-std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank) {
-  const auto size = static_cast<std::int64_t>(rank);
-  if (axis < -size || axis >= size) return std::nullopt;
-  return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
-}
-
 std::optional<Shape> reshaped_by(const OnnxNode& node, const Shape& shape,
                                  const Constant* argument) {
   if (node.type == "Flatten") return flattened(shape, whole_attribute(node, "axis", 1));
@@ -116,7 +110,7 @@ std::optional<std::vector<std::size_t>> permutation_of(const OnnxNode& node, std
   if (given->wholes.size() != rank) return std::nullopt;
   std::vector<bool> seen(rank, false);
   for (std::size_t i = 0; i < rank; ++i) {
-    const auto axis = axis_in(given->wholes[i], rank);
+    const auto axis = axis_of(given->wholes[i], rank);
     if (!axis || seen[*axis]) return std::nullopt;
     seen[*axis] = true;
     perm[i] = *axis;
@@ -139,7 +133,7 @@ std::optional<SliceRange> sliced_by(const OnnxNode& node, const Shape& shape,
   SliceRange range{shape, std::vector<std::int64_t>(shape.size(), 0),
                    std::vector<std::int64_t>(shape.size(), 1)};
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = axis_in(axes[i], shape.size());
+    const auto axis = axis_of(axes[i], shape.size());
     if (!axis || steps[i] == 0) return std::nullopt;
     const auto extent = static_cast<std::int64_t>(shape[*axis]);
     const std::int64_t step = steps[i];
@@ -160,26 +154,6 @@ std::optional<SliceRange> sliced_by(const OnnxNode& node, const Shape& shape,
     range.steps[*axis] = range.shape[*axis] > 1 ? step : 1;
   }
   return range;
-}
-
-bool can_be_viewed(const Shape& shape, const std::vector<std::int64_t>& strides,
-                   const Shape& target) {
-  // Groups of adjacent axes that are contiguous with each other must be split or joined among
-  // themselves.
-  std::size_t to = target.size();
-  std::uint64_t group = 1;
-  for (std::size_t from = shape.size(); from-- > 0;) {
-    group *= shape[from];
-    const bool continues =
-        from > 0 && (shape[from - 1] == 1 ||
-                     strides[from - 1] == strides[from] * static_cast<std::int64_t>(shape[from]));
-    if (continues) continue;
-    std::uint64_t taken = 1;
-    while (to > 0 && (taken < group || target[to - 1] == 1)) taken *= target[--to];
-    if (taken != group) return false;
-    group = 1;
-  }
-  return to == 0 || elements_between(target, 0, to) == 1;
 }
 
 }  // namespace fusecalc

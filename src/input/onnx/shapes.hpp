@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/shape.hpp"
+#include "input/model_shapes.hpp"
 #include "input/onnx/constants.hpp"
 #include "input/onnx/model.hpp"
 
@@ -20,9 +21,6 @@ double real_attribute(const OnnxNode& node, std::string_view name, double fallba
 // The integers of an attribute, else of a constant; empty if neither is given.
 std::optional<std::vector<std::int64_t>> integers_of(const OnnxNode& node, std::string_view name,
                                                      const Constant* constant);
-
-// An axis counted from 0.
-std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank);
 
 // The result's shape of Reshape, Squeeze, Unsqueeze and Flatten.
 std::optional<Shape> reshaped_by(const OnnxNode& node, const Shape& shape,
@@ -38,9 +36,5 @@ struct SliceRange {
 };
 std::optional<SliceRange> sliced_by(const OnnxNode& node, const Shape& shape,
                                     std::span<const Constant* const> inputs);
-
-// Whether a strided tensor can be read in another shape without a copy.
-bool can_be_viewed(const Shape& shape, const std::vector<std::int64_t>& strides,
-                   const Shape& target);
 
 }  // namespace fusecalc

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/op_table.hpp"
+#include "input/model_shapes.hpp"
 #include "input/pt2/importer.hpp"
 
 namespace fusecalc {
@@ -24,9 +25,15 @@ struct AtenRule {
 
 std::span<const AtenRule> aten_view_rules();
 std::span<const AtenRule> aten_movement_rules();
+std::span<const AtenRule> aten_index_rules();
 std::span<const AtenRule> aten_pointwise_rules();
 std::span<const AtenRule> aten_row_rules();
 std::span<const AtenRule> aten_product_rules();
+std::span<const AtenRule> aten_window_rules();
+std::span<const AtenRule> aten_backward_rules();
+std::span<const AtenRule> aten_composed_rules();
+std::span<const AtenRule> aten_einsum_rules();
+std::span<const AtenRule> aten_recurrent_rules();
 
 // Applies the rule of an op. A pointwise op without one, whose name is that of a row of the op
 // table, becomes that row.
@@ -39,11 +46,15 @@ OpClass aten_class(std::string_view op);
 // reshaped.
 std::optional<ModelGraph::TensorId> reshaped(const AtenCall& call, ModelGraph::TensorId tensor,
                                              const ModelType& type);
+// A range of an axis, read where it is; or nothing. `type` is the result's.
+std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                           const AxisRange& range, const ModelType& type);
+// The whole with a range of an axis replaced by `part`; or nothing.
+std::optional<ModelGraph::TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole,
+                                                ModelGraph::TensorId part, const AxisRange& range);
 // The rule of a pointwise op that has one or two operands and the name of its row.
 bool pointwise_by_name(const AtenCall& call, std::string_view op);
-WrittenAttribute listed(std::string name, std::vector<WrittenDim> values);
-WrittenAttribute listed(std::string name, const std::vector<std::int64_t>& values);
-// An axis from 0; nothing if it is out of range.
-std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
+// Which of a node's results are not None, as the attribute "gradients".
+WrittenAttribute given_gradients(const AtenCall& call);
 
 }  // namespace fusecalc

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "input/model_shapes.hpp"
 #include "input/pt2/importer.hpp"
 
 namespace fusecalc {
@@ -102,6 +103,21 @@ std::string AtenCall::text(std::string_view name) const {
   return found == nullptr ? std::string() : found->text;
 }
 
+std::optional<AxisRange> AtenCall::range(const ModelType& from) const {
+  const auto axis = axis_of(whole("dim", 0), from.shape().size());
+  if (!axis) return std::nullopt;
+  const auto extent = static_cast<std::int64_t>(from.shape()[*axis]);
+  const auto within = [&](std::int64_t index) {
+    return std::clamp<std::int64_t>(index < 0 ? index + extent : index, 0, extent);
+  };
+  AxisRange range{.axis = *axis};
+  range.start = within(whole("start", 0));
+  range.end = std::max(range.start, within(whole("end", extent)));
+  if (given("length")) range.end = std::min(extent, range.start + whole("length", 0));
+  range.step = whole("step", 1);
+  return range;
+}
+
 std::size_t AtenCall::results() const {
   std::size_t count = 0;
   for (const ProgramArgument& output : node_.outputs) {
@@ -130,6 +146,21 @@ ModelGraph::Input AtenCall::operand(ValueId id) const {
   if (value.number && !std::isnan(*value.number)) return *value.number;
   if (value.base != ProgramValue::kNoTensor) return value.base;
   return importer_.tensor(id);
+}
+
+bool AtenCall::may_overwrite(std::string_view name) const {
+  const auto id = value(name);
+  if (!id) return false;
+  const Pt2Importer::Binding& binding = importer_.bindings_[*id];
+  const ModelGraph::TensorId own = binding.value.tensor;
+  const bool whole = importer_.storages_[binding.storage].base == *id &&
+                     own != ProgramValue::kNoTensor && !graph().is_view(own);
+  const bool shared = own < importer_.shared_.size() && importer_.shared_[own];
+  if (!whole || shared) return false;
+  if (is_in_place(op_of(node_.target))) return true;
+  const std::string& source = argument(name)->tensors[0];
+  return importer_.frames_[frame_].uses.at(source) == 1 &&
+         (!graph().is_input(own) || importer_.mutated_.contains(own));
 }
 
 ValueId AtenCall::bind(std::size_t result, ProgramValue value) const {
@@ -175,6 +206,8 @@ void AtenCall::equal(std::size_t result, ValueId source) const {
   if (value.tensor != ProgramValue::kNoTensor) {
     importer_.shared_.resize(std::max<std::size_t>(importer_.shared_.size(), value.tensor + 1));
     importer_.shared_[value.tensor] = true;
+    // A copy that is a view reads the memory below, which must stay as it is.
+    importer_.shared_[graph().below_views(value.tensor)] = true;
   }
   bind(result, std::move(value));
 }

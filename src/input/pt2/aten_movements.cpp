@@ -169,8 +169,6 @@ constexpr std::array kRules = {
     AtenRule{"embedding", embedding},
     AtenRule{"index_select", index_select},
     AtenRule{"index", index},
-    AtenRule{"gather", gather_some},
-    AtenRule{"take_along_dim", gather_some},
 };
 
 }  // namespace

@@ -27,15 +27,33 @@ std::optional<Inputs> operands(const AtenCall& call, std::span<const std::string
 }
 
 // Adds the row; first as the op reads best, then with every tensor in full, where a result has a
-// shape that none of the operands shows.
+// shape that none of the operands shows. Numbers stay numbers.
 bool add(const AtenCall& call, std::string_view row, Inputs inputs,
          std::span<const std::string_view> names, std::vector<WrittenAttribute> attributes = {}) {
   if (call.op(row, inputs, attributes)) return true;
+  bool numbers = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto value = call.value(names[i]);
-    if (value) inputs[i] = call.tensor(*value);
+    if (!value) continue;
+    numbers = numbers || call.at(*value).number;
+    if (!call.at(*value).number) inputs[i] = call.tensor(*value);
   }
-  return call.op(row, std::move(inputs), std::move(attributes));
+  if (!numbers) return call.op(row, std::move(inputs), std::move(attributes));
+  if (call.op(row, inputs, attributes)) return true;
+  // Only a number has the whole shape: the first tensor is spread to it.
+  for (ModelGraph::Input& input : inputs) {
+    const auto* tensor = std::get_if<ModelGraph::TensorId>(&input);
+    if (tensor == nullptr) continue;
+    ModelType whole = call.type();
+    whole.type.dtype = call.graph().type(*tensor).dtype();
+    const std::vector<WrittenAttribute> shape = {listed("shape", whole.extents)};
+    auto spread = call.graph().op("expand_view", {*tensor}, shape, whole);
+    if (!spread) spread = call.graph().op("broadcast_to", {*tensor}, shape, whole);
+    if (!spread) return false;
+    input = *spread;
+    return call.op(row, std::move(inputs), std::move(attributes));
+  }
+  return false;
 }
 
 bool unary(const AtenCall& call, std::string_view row) {
@@ -103,7 +121,21 @@ bool power(const AtenCall& call, std::string_view) {
   return add(call, "pow", *inputs, kNames);
 }
 
+// A known condition selects one of the two, which may have to become as large as the result.
+bool chosen(const AtenCall& call, std::string_view name) {
+  const auto value = call.value(name);
+  const auto number = value ? call.at(*value).number : call.number(name);
+  if (number) return call.set_number(0, *number), true;
+  if (!value || call.at(*value).type.dtype() != call.type().dtype()) return false;
+  if (call.at(*value).type.shape() == call.type().shape()) return call.equal(0, *value), true;
+  return call.op("broadcast_to", {call.operand(*value)}, {listed("shape", call.type().extents)});
+}
+
 bool where(const AtenCall& call, std::string_view) {
+  const auto condition = call.value("condition");
+  if (condition && call.at(*condition).number) {
+    return chosen(call, *call.at(*condition).number != 0 ? "self" : "other");
+  }
   static constexpr std::array<std::string_view, 3> kNames = {"condition", "self", "other"};
   const auto inputs = operands(call, kNames);
   return inputs && add(call, "where", *inputs, kNames);
@@ -145,11 +177,19 @@ bool hardtanh(const AtenCall& call, std::string_view) {
 
 bool relu6(const AtenCall& call, std::string_view) { return clamp_between(call, 0, 6); }
 
-// self + value * a * b
-bool addcmul(const AtenCall& call, std::string_view) {
-  static constexpr std::array<std::string_view, 3> kNames = {"tensor1", "tensor2", "self"};
+// self + value * a * b, or a / b
+bool scaled_sum(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 3> kNames = {"self", "tensor1", "tensor2"};
+  auto inputs = operands(call, kNames);
+  if (!inputs) return false;
+  inputs->emplace_back(call.number("value").value_or(1));
+  return add(call, row, *inputs, kNames);
+}
+
+bool lerp(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 3> kNames = {"self", "end", "weight"};
   const auto inputs = operands(call, kNames);
-  return inputs && call.number("value").value_or(1) == 1 && add(call, "fma", *inputs, kNames);
+  return inputs && add(call, "lerp", *inputs, kNames);
 }
 
 // The source in the target's shape and type.
@@ -197,7 +237,9 @@ constexpr std::array kRules = {
     AtenRule{"clamp_max", clamp},
     AtenRule{"hardtanh", hardtanh},
     AtenRule{"relu6", relu6},
-    AtenRule{"addcmul", addcmul},
+    AtenRule{"addcmul", scaled_sum, "addcmul"},
+    AtenRule{"addcdiv", scaled_sum, "addcdiv"},
+    AtenRule{"lerp", lerp},
     AtenRule{"copy", copy_from},
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "input/causal_mask.hpp"
 #include "input/pt2/aten.hpp"
+#include "input/written_attention.hpp"
 
 namespace fusecalc {
 namespace {
@@ -98,100 +100,40 @@ bool baddbmm(const AtenCall& call, std::string_view) {
   return beta == 1 && call.op("add", {*product, call.operand(*self)});
 }
 
-// One number for each spatial axis.
-std::optional<std::vector<std::int64_t>> spatial(const AtenCall& call, std::string_view name,
-                                                 std::size_t axes, std::int64_t otherwise) {
-  std::vector<std::int64_t> values = call.wholes(name);
-  if (values.empty()) values.push_back(otherwise);
-  if (values.size() == 1) values.resize(axes, values[0]);
-  return values.size() == axes ? std::optional(values) : std::nullopt;
+// The first query sees the first key alone, also where there are fewer queries than keys: a mask,
+// as `causal` aligns the last ones.
+std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t queries,
+                                      std::uint64_t keys) {
+  const ModelType type = model_type({queries, keys}, DType::kBool);
+  const auto holds = call.graph().op("full", {},
+                                     {listed("shape", type.extents),
+                                      {.name = "value", .value = 1.0},
+                                      {.name = "to", .value = std::string(name_of(DType::kBool))}},
+                                     type);
+  return holds ? call.graph().op("tril", {*holds}, {}, type) : std::nullopt;
 }
 
-// x with an axis of one element before the last.
-std::optional<TensorId> with_height(const AtenCall& call, TensorId tensor) {
-  ModelType type = call.graph().type(tensor);
-  type.type.shape.insert(type.type.shape.end() - 1, 1);
-  type.extents.insert(type.extents.end() - 1, WrittenDim(std::int64_t{1}));
-  return call.graph().op("reshape", {tensor}, {listed("shape", type.extents)}, type);
-}
-
-// A convolution of rows is one of images of height 1.
-bool convolution_1d(const AtenCall& call, Inputs inputs, Attributes attributes) {
-  for (std::size_t i = 0; i < 2; ++i) {
-    const auto raised = with_height(call, std::get<TensorId>(inputs[i]));
-    if (!raised) return false;
-    inputs[i] = *raised;
+// Adds the mask or `causal`; false if there are both and they cannot be one.
+bool add_mask(const AtenCall& call, const Shape& queries, std::uint64_t keys, Inputs& inputs,
+              Attributes& attributes) {
+  auto mask = call.value("attn_mask");
+  if (!mask) mask = call.value("attn_bias");
+  bool causal = call.truth("is_causal", false);
+  const std::uint64_t rows = queries[queries.size() - 2];
+  if (causal && rows != keys) {
+    const auto made = mask ? std::nullopt : first_aligned(call, rows, keys);
+    if (made) inputs.emplace_back(*made);
+    return made.has_value();
   }
-  for (WrittenAttribute& attribute : attributes) {
-    auto* list = std::get_if<std::vector<WrittenDim>>(&attribute.value);
-    if (list == nullptr) continue;
-    list->insert(list->begin(), std::int64_t{attribute.name == "padding" ? 0 : 1});
+  if (mask) {
+    const ModelGraph::Input operand = call.operand(*mask);
+    const auto* tensor = std::get_if<TensorId>(&operand);
+    const bool is_causal = tensor != nullptr && is_causal_mask(call.graph(), *tensor, false);
+    causal = causal || is_causal;
+    if (!is_causal) inputs.push_back(operand);
   }
-  ModelType type = call.type();
-  type.type.shape.insert(type.type.shape.end() - 1, 1);
-  type.extents.insert(type.extents.end() - 1, WrittenDim(std::int64_t{1}));
-  const auto image = call.graph().op("conv2d", inputs, attributes, type);
-  return image && call.op("reshape", {*image}, {listed("shape", call.type().extents)});
-}
-
-bool convolution(const AtenCall& call, std::string_view) {
-  const auto input = call.value("input");
-  const auto weight = call.value("weight");
-  const auto bias = call.value("bias");
-  if (!input || !weight || call.truth("transposed", false)) return false;
-  const std::size_t rank = call.at(*input).type.shape().size();
-  if (rank < 3) return false;
-  const std::size_t axes = rank - 2;
-  const auto stride = spatial(call, "stride", axes, 1);
-  auto padding = spatial(call, "padding", axes, 0);
-  const auto dilation = spatial(call, "dilation", axes, 1);
-  if (!stride || !padding || !dilation) return false;
-  if (call.text("padding") == "same") {
-    const Shape& window = call.at(*weight).type.shape();
-    for (std::size_t i = 0; i < axes && i + 2 < window.size(); ++i) {
-      (*padding)[i] = (*dilation)[i] * (static_cast<std::int64_t>(window[i + 2]) - 1) / 2;
-    }
-  }
-  Inputs inputs = {call.tensor(*input), call.tensor(*weight)};
-  if (bias) inputs.emplace_back(call.tensor(*bias));
-  Attributes attributes = {listed("stride", *stride),
-                           listed("padding", *padding),
-                           listed("dilation", *dilation),
-                           {.name = "groups", .value = call.whole("groups", 1)}};
-  switch (axes) {
-    case 1:
-      return call.op("conv1d", inputs, attributes) || convolution_1d(call, inputs, attributes);
-    case 2: return call.op("conv2d", inputs, attributes);
-    case 3: return call.op("conv3d", inputs, attributes);
-    default: return false;
-  }
-}
-
-// The keys before their heads were repeated for the queries' heads:
-// [.., heads, 1, T, D] -> [.., heads, n, T, D] -> [.., heads * n, T, D].
-TensorId unrepeated(const AtenCall& call, ValueId id, std::uint64_t query_heads) {
-  const TensorId tensor = call.tensor(id);
-  ModelGraph& graph = call.graph();
-  const Shape shape = graph.type(tensor).shape();
-  const auto merged = graph.written_by(tensor, "reshape");
-  if (shape.size() < 3 || shape[shape.size() - 3] != query_heads || !merged) return tensor;
-  TensorId spread = std::get<TensorId>(merged->inputs[0]);
-  if (const auto copy = graph.written_by(spread, "copy")) {
-    spread = std::get<TensorId>(copy->inputs[0]);
-  }
-  auto repeated = graph.written_by(spread, "broadcast_to");
-  if (!repeated) repeated = graph.written_by(spread, "expand_view");
-  if (!repeated) return tensor;
-  const auto single = std::get<TensorId>(repeated->inputs[0]);
-  ModelType keys = graph.type(single);
-  const std::size_t rank = shape.size() + 1;
-  if (keys.shape().size() != rank || keys.shape()[rank - 3] != 1) return tensor;
-  Shape copies = keys.shape();
-  copies[rank - 3] = graph.type(spread).shape()[rank - 3];
-  if (graph.type(spread).shape() != copies) return tensor;
-  keys.type.shape.erase(keys.type.shape.end() - 3);
-  keys.extents.erase(keys.extents.end() - 3);
-  return reshaped(call, single, keys).value_or(tensor);
+  if (causal) attributes.push_back({.name = "causal", .value = true});
+  return true;
 }
 
 bool attention(const AtenCall& call, std::string_view) {
@@ -199,22 +141,23 @@ bool attention(const AtenCall& call, std::string_view) {
   const auto key = call.value("key");
   const auto value = call.value("value");
   if (!query || !key || !value || call.number("dropout_p").value_or(0) != 0) return false;
-  for (std::size_t i = 1; i < call.results(); ++i) {
-    if (call.used(i)) return false;
-  }
   const Shape& queries = call.at(*query).type.shape();
   if (queries.size() < 3) return false;
   const std::uint64_t heads = queries[queries.size() - 3];
-  Inputs inputs = {call.tensor(*query), unrepeated(call, *key, heads),
-                   unrepeated(call, *value, heads)};
-  auto mask = call.value("attn_mask");
-  if (!mask) mask = call.value("attn_bias");
-  if (mask) inputs.push_back(call.operand(*mask));
+  Inputs inputs = {call.tensor(*query), unrepeated(call.graph(), call.tensor(*key), heads),
+                   unrepeated(call.graph(), call.tensor(*value), heads)};
   Attributes attributes;
-  if (call.truth("is_causal", false)) attributes.push_back({.name = "causal", .value = true});
+  const Shape& keys = call.at(*key).type.shape();
+  if (keys.size() < 2 || !add_mask(call, queries, keys[keys.size() - 2], inputs, attributes)) {
+    return false;
+  }
   const auto scale = call.number("scale");
   if (scale) attributes.push_back({.name = "scale", .value = *scale});
-  return call.op("attention", inputs, attributes);
+  const std::size_t outputs = call.results() > 1 && call.used(1) ? 2 : 1;
+  if (!call.op("attention", inputs, attributes, outputs)) return false;
+  // Without dropout the state of the random generator counts for nothing.
+  for (std::size_t i = 2; i < call.results(); ++i) call.set_number(i, 0);
+  return true;
 }
 
 constexpr std::array kRules = {
@@ -226,10 +169,6 @@ constexpr std::array kRules = {
     AtenRule{"linear", linear},
     AtenRule{"addmm", addmm},
     AtenRule{"baddbmm", baddbmm},
-    AtenRule{"convolution", convolution},
-    AtenRule{"conv1d", convolution},
-    AtenRule{"conv2d", convolution},
-    AtenRule{"conv3d", convolution},
     AtenRule{"scaled_dot_product_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention_for_cpu", attention},

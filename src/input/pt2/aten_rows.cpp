@@ -27,11 +27,16 @@ bool extreme(const AtenCall& call, std::string_view row) {
   if (call.given("other"))
     return call.node().inputs.size() == 2 &&
            pointwise_by_name(call, row == "max" ? "maximum" : "minimum");
-  if (call.results() == 2 && call.used(1)) return false;
-  return reduce(call, row);
+  if (call.results() != 2 || !call.used(1)) return reduce(call, row);
+  const auto self = call.value("self");
+  if (!self) return false;
+  return call.op(row == "max" ? "max_with_index" : "min_with_index", {call.tensor(*self)},
+                 {listed("axes", call.wholes("dim")),
+                  {.name = "keepdim", .value = call.truth("keepdim", false)}},
+                 2);
 }
 
-// The population's variance; a row for a sample's variance takes the correction as an attribute.
+// Of a sample, where there is a correction, or of the whole population.
 bool variance(const AtenCall& call, std::string_view row) {
   const double correction =
       call.number("correction").value_or(call.truth("unbiased", true) ? 1 : 0);
@@ -106,27 +111,38 @@ bool group_norm(const AtenCall& call, std::string_view row) {
                  used_results(call));
 }
 
+// Training with running statistics: the results are y, mean, 1 / deviation and what the running
+// ones become; between them one op has a scratch tensor for other libraries.
+bool trained_batch_norm(const AtenCall& call, const Inputs& inputs) {
+  const std::size_t results = call.results();
+  if (results != 5 && results != 6) return false;
+  const std::size_t running = results - 2;
+  const std::array<ModelType, 5> types = {call.type(0), call.type(1), call.type(2),
+                                          call.type(running), call.type(running + 1)};
+  const auto made =
+      call.graph().op("batch_norm", inputs,
+                      {{.name = "mode", .value = std::string("training")},
+                       epsilon(call, 1e-5),
+                       {.name = "momentum", .value = call.number("momentum").value_or(0.1)}},
+                      types);
+  if (!made) return false;
+  for (std::size_t i = 0; i < 3; ++i) call.set(i, (*made)[i]);
+  if (results == 6) call.set_number(3, 0);
+  for (std::size_t i = 0; i < 2; ++i) call.set(running + i, (*made)[3 + i]);
+  return true;
+}
+
 bool batch_norm(const AtenCall& call, std::string_view row) {
   static constexpr std::array<std::string_view, 5> kNames = {"input", "weight", "bias",
                                                              "running_mean", "running_var"};
   const auto inputs = leading_tensors(call, kNames);
-  if (!inputs || inputs->size() != 5 || call.truth("training", false)) return false;
+  if (!inputs || inputs->size() != 5) return false;
+  const bool updates = call.results() == 6;
+  if (call.truth("training", updates)) return trained_batch_norm(call, *inputs);
   return used_results(call) == 1 && call.op(row, *inputs, {epsilon(call, 1e-5)});
 }
 
-// Pooling to a single pixel is a mean; what has larger results is left to rows of its own.
-bool adaptive_pool(const AtenCall& call, std::string_view) {
-  const auto self = call.value("self");
-  const Shape& shape = call.type().shape();
-  if (!self || shape.size() < 2 || shape.back() != 1 || shape[shape.size() - 2] != 1) return false;
-  return call.op(
-      "mean", {call.tensor(*self)},
-      {listed("axes", std::vector<std::int64_t>{-2, -1}), {.name = "keepdim", .value = true}});
-}
-
 constexpr std::array kRules = {
-    AtenRule{"adaptive_avg_pool2d", adaptive_pool},
-    AtenRule{"_adaptive_avg_pool2d", adaptive_pool},
     AtenRule{"sum", reduce, "sum"},
     AtenRule{"mean", reduce, "mean"},
     AtenRule{"amax", reduce, "max"},
@@ -153,6 +169,8 @@ constexpr std::array kRules = {
     AtenRule{"native_group_norm", group_norm, "group_norm"},
     AtenRule{"batch_norm", batch_norm, "batch_norm"},
     AtenRule{"_native_batch_norm_legit_no_training", batch_norm, "batch_norm"},
+    AtenRule{"_native_batch_norm_legit_functional", batch_norm, "batch_norm"},
+    AtenRule{"_batch_norm_with_update_functional", batch_norm, "batch_norm"},
 };
 
 }  // namespace

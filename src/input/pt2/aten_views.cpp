@@ -11,37 +11,6 @@ namespace {
 
 constexpr auto kNoTensor = ProgramValue::kNoTensor;
 
-// Whether elements with these strides can be read in another shape without a copy: each run of
-// adjacent axes that is regrouped must lie in memory like one axis.
-bool viewable(const Shape& from, const std::vector<std::int64_t>& strides, const Shape& to) {
-  if (strides.size() != from.size()) return false;
-  struct Run {
-    std::uint64_t extent;
-    std::int64_t stride;
-  };
-  std::vector<Run> runs;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i] == 1) continue;
-    const bool joins =
-        !runs.empty() && runs.back().stride == strides[i] * static_cast<std::int64_t>(from[i]);
-    if (joins) {
-      runs.back() = {runs.back().extent * from[i], strides[i]};
-    } else {
-      runs.push_back({from[i], strides[i]});
-    }
-  }
-  std::size_t run = 0;
-  std::uint64_t left = runs.empty() ? 1 : runs[0].extent;
-  for (const std::uint64_t extent : to) {
-    if (extent == 1) continue;
-    if (extent == 0) return true;
-    if (left == 1 && ++run < runs.size()) left = runs[run].extent;
-    if (run >= runs.size() || left % extent != 0) return false;
-    left /= extent;
-  }
-  return true;
-}
-
 // A copy of the elements, one after the other.
 std::optional<ModelGraph::TensorId> copied(const AtenCall& call, ValueId id) {
   const ProgramValue value = call.copy_of(id);
@@ -198,31 +167,6 @@ bool copy(const AtenCall& call, std::string_view) {
   return result.has_value();
 }
 
-struct Range {
-  std::size_t axis = 0;
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::int64_t step = 1;
-};
-
-// A range of an axis, read where it is; or nothing. `type` is the result's.
-std::optional<ModelGraph::TensorId> sliced(const AtenCall& call, ModelGraph::TensorId tensor,
-                                           const Range& range, const ModelType& type) {
-  if (call.graph().type(tensor).shape() == type.shape()) return tensor;
-  std::vector<WrittenAttribute> attributes = {
-      listed("axes", std::vector<std::int64_t>{static_cast<std::int64_t>(range.axis)}),
-      listed("starts", std::vector<std::int64_t>{range.start})};
-  // Where the end is that of the axis, it stays so when a dim changes.
-  const ModelType& from = call.graph().type(tensor);
-  const bool to_end = range.end == static_cast<std::int64_t>(from.shape()[range.axis]);
-  attributes.push_back(listed("ends", {to_end ? from.extents[range.axis] : WrittenDim(range.end)}));
-  if (range.step != 1) attributes.push_back(listed("steps", std::vector<std::int64_t>{range.step}));
-  for (const std::string_view row : {"slice_view", "slice"}) {
-    if (const auto part = call.graph().op(row, {tensor}, attributes, type)) return part;
-  }
-  return std::nullopt;
-}
-
 std::int64_t within(std::int64_t index, std::int64_t extent) {
   return std::clamp<std::int64_t>(index < 0 ? index + extent : index, 0, extent);
 }
@@ -231,16 +175,10 @@ bool slice(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
   const ProgramValue value = call.copy_of(*self);
-  const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
-  if (!axis) return false;
-  const auto extent = static_cast<std::int64_t>(value.type.shape()[*axis]);
-  Range range{.axis = *axis};
-  range.start = within(call.whole("start", 0), extent);
-  range.end = std::max(range.start, within(call.whole("end", extent), extent));
-  if (call.given("length")) range.end = range.start + call.whole("length", 0);
-  range.step = call.whole("step", 1);
+  const auto range = call.range(value.type);
+  if (!range) return false;
   if (value.number) return call.share_number(0, *self, *value.number), true;
-  const auto part = sliced(call, call.tensor(*self), range, call.type());
+  const auto part = sliced(call.graph(), call.tensor(*self), *range, call.type());
   if (!part) return false;
   call.share(0, *self, *part);
   return true;
@@ -258,7 +196,7 @@ bool select(const AtenCall& call, std::string_view) {
   ModelType row = value.type;
   row.type.shape[*axis] = 1;
   row.extents[*axis] = std::int64_t{1};
-  const auto part = sliced(call, call.tensor(*self), {*axis, index, index + 1, 1}, row);
+  const auto part = sliced(call.graph(), call.tensor(*self), {*axis, index, index + 1, 1}, row);
   const auto result = part ? reshaped(call, *part, call.type()) : std::nullopt;
   if (!result) return false;
   call.share(0, *self, *result);
@@ -280,7 +218,7 @@ bool split(const AtenCall& call, std::string_view) {
     if (value.number) {
       call.share_number(i, *self, *value.number);
     } else {
-      const auto part = sliced(call, call.tensor(*self), {*axis, start, end, 1}, type);
+      const auto part = sliced(call.graph(), call.tensor(*self), {*axis, start, end, 1}, type);
       if (!part) return false;
       call.share(i, *self, *part);
     }
@@ -302,7 +240,7 @@ bool unbind(const AtenCall& call, std::string_view) {
   const ModelGraph::TensorId tensor = call.tensor(*self);
   for (std::size_t i = 0; i < call.results(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
-    const auto part = sliced(call, tensor, {*axis, index, index + 1, 1}, row);
+    const auto part = sliced(call.graph(), tensor, {*axis, index, index + 1, 1}, row);
     const auto result = part ? reshaped(call, *part, call.type(i)) : std::nullopt;
     if (!result) return false;
     call.share(i, *self, *result);
@@ -315,7 +253,10 @@ bool dropout(const AtenCall& call, std::string_view) {
   if (!call.truth("train", call.truth("training", true)) || p == 0) return same(call, {});
   const auto input = call.value("input");
   if (!input) return false;
-  return call.op("dropout", {call.tensor(*input)}, {{.name = "p", .value = p}});
+  std::vector<WrittenAttribute> attributes = {{.name = "p", .value = p}};
+  const bool masks = call.results() == 2 && call.used(1);
+  if (masks) attributes.push_back({.name = "save_mask", .value = true});
+  return call.op("dropout", {call.tensor(*input)}, attributes, masks ? 2 : 1);
 }
 
 constexpr std::array kRules = {
@@ -394,6 +335,22 @@ std::optional<ModelGraph::TensorId> reshaped(const AtenCall& call, ModelGraph::T
   }
   if (call.graph().type(tensor).shape() == type.shape()) return tensor;
   return call.graph().op("reshape", {tensor}, {listed("shape", type.extents)}, type);
+}
+
+std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                           const AxisRange& range, const ModelType& type) {
+  const ModelType& from = graph.type(tensor);
+  if (from.shape() == type.shape()) return tensor;
+  std::vector<WrittenAttribute> attributes = {
+      listed("axes", {static_cast<std::int64_t>(range.axis)}), listed("starts", {range.start})};
+  // Where the end is that of the axis, it stays so when a dim changes.
+  const bool to_end = range.end == static_cast<std::int64_t>(from.shape()[range.axis]);
+  attributes.push_back(listed("ends", {to_end ? from.extents[range.axis] : WrittenDim(range.end)}));
+  if (range.step != 1) attributes.push_back(listed("steps", {range.step}));
+  for (const std::string_view row : {"slice_view", "slice"}) {
+    if (const auto part = graph.op(row, {tensor}, attributes, type)) return part;
+  }
+  return std::nullopt;
 }
 
 }  // namespace fusecalc

@@ -58,18 +58,6 @@ std::string place_name(const WrittenGraph& graph, const WrittenPlace& place) {
   }
 }
 
-// The name and the overload of "torch.ops.aten.add.Tensor"; empty for what is no op.
-std::string_view op_of(std::string_view target) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (!target.starts_with(kOps)) return {};
-  target.remove_prefix(kOps.size());
-  target.remove_prefix(std::min(target.size(), target.find('.') + 1));
-  return target.substr(0, target.find('.'));
-}
-
-// add_, but not __and__ or _softmax.
-bool is_in_place(std::string_view op) { return op.ends_with('_') && !op.ends_with("__"); }
-
 void collect_sizes(const ProgramGraph& graph, std::vector<const ProgramInt*>& sizes) {
   for (const auto& [name, tensor] : graph.tensors) {
     for (const ProgramInt& size : tensor.sizes) sizes.push_back(&size);
@@ -94,6 +82,16 @@ std::vector<std::string_view> tensors_of(const std::vector<ProgramArgument>& arg
 }
 
 }  // namespace
+
+std::string_view op_of(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (!target.starts_with(kOps)) return {};
+  target.remove_prefix(kOps.size());
+  target.remove_prefix(std::min(target.size(), target.find('.') + 1));
+  return target.substr(0, target.find('.'));
+}
+
+bool is_in_place(std::string_view op) { return op.ends_with('_') && !op.ends_with("__"); }
 
 Pt2Importer::Pt2Importer(const ExportedProgram& program, const std::string& document,
                          const std::vector<DimOverride>& dims)
@@ -201,37 +199,21 @@ ValueId Pt2Importer::bind(std::size_t frame, std::string_view name, ProgramValue
   return id;
 }
 
-// The current value of a name. A view of memory that was overwritten is applied again first.
-ValueId Pt2Importer::lookup(std::size_t frame, const ProgramNode* node, const std::string& name) {
-  const auto found = frames_[frame].names.find(name);
-  if (found == frames_[frame].names.end()) {
-    fail(node, "reads " + in_quotes(name) + ", which nothing before it writes");
-  }
-  const ValueId id = found->second;
-  const Binding& binding = bindings_[id];
-  const Storage& storage = storages_[binding.storage];
-  if (storage.base == id || binding.version == storage.version) return id;
-  constexpr std::uint32_t kDeepest = 1000;
-  constexpr std::uint64_t kMost = 1'000'000;
-  if (++rereading_ > kDeepest || ++reread_ > kMost) {
-    fail(node, "too many views of memory that is overwritten");
-  }
-  const std::size_t made_in = binding.frame;
-  const std::string_view made_as = binding.name;
-  call(made_in, *binding.node);
-  --rereading_;
-  const ValueId fresh = frames_[made_in].names.at(made_as);
-  frames_[frame].names.insert_or_assign(found->first, fresh);
-  return fresh;
-}
-
 // All elements of a value as a tensor.
 ModelGraph::TensorId Pt2Importer::tensor(ValueId id) {
   ProgramValue& value = bindings_[id].value;
   if (value.tensor != ProgramValue::kNoTensor) return value.tensor;
   if (value.number) {
-    const ModelGraph::Custom constant{.op_class = OpClass::kMovement};
-    value.tensor = graph_.custom({}, std::span(&value.type, 1), constant)[0];
+    const std::vector<WrittenAttribute> attributes = {
+        listed("shape", value.type.extents),
+        {.name = "value", .value = *value.number},
+        {.name = "to", .value = std::string(name_of(value.type.dtype()))}};
+    auto constant = graph_.op("full", {}, attributes, value.type);
+    // No number is NaN.
+    if (!constant) {
+      constant = graph_.custom({}, std::span(&value.type, 1), {.op_class = OpClass::kMovement})[0];
+    }
+    value.tensor = *constant;
     return value.tensor;
   }
   const std::vector<WrittenAttribute> attributes = {listed("shape", value.type.extents)};
@@ -255,6 +237,10 @@ void Pt2Importer::read_inputs() {
       const bool named = known != names.end() && !known->second.empty();
       ProgramValue value{.type = type_of(0, name), .strides = strides_of(0, name)};
       value.tensor = graph_.input(std::string(named ? known->second : name), value.type);
+      if (named && std::ranges::find(program_.outputs, known->second, &ProgramOutput::mutates) !=
+                       program_.outputs.end()) {
+        mutated_.insert(value.tensor);
+      }
       inputs_.push_back(bind(0, name, std::move(value)));
     }
   }
@@ -328,30 +314,6 @@ void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
   for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
   const auto outputs = graph_.custom(inputs, types, {.op_class = aten_class(op)});
   for (std::size_t i = 0; i < outputs.size(); ++i) call.set(i, outputs[i]);
-}
-
-// An in-place op has written `result` to the memory that `target` shows.
-void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
-  Binding& written = bindings_[target];
-  Storage& storage = storages_[written.storage];
-  ++storage.version;
-  if (target != storage.base) {
-    Binding& base = bindings_[storage.base];
-    const ModelGraph::TensorId old = tensor(storage.base);
-    const std::uint64_t elements = *checked_elements(written.value.type.shape());
-    const bool shared = old < shared_.size() && shared_[old];
-    ModelGraph::Custom patch{.op_class = OpClass::kMovement};
-    if (!shared) {
-      patch.overwrites = elements;
-      patch.reads.emplace_back(old, 0);
-    }
-    base.value.tensor = graph_.custom({old, result}, std::span(&base.value.type, 1), patch)[0];
-    base.version = storage.version;
-  }
-  written.value.tensor = result;
-  written.value.base = ProgramValue::kNoTensor;
-  written.value.number.reset();
-  written.version = storage.version;
 }
 
 // The program's outputs, and the inputs that in-place ops have overwritten.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,25 @@ struct ProgramValue {
   std::optional<double> number{};
 };
 
+// The name of "torch.ops.aten.add.Tensor"; empty for what is no op.
+std::string_view op_of(std::string_view target);
+// add_, but not __and__ or _softmax.
+bool is_in_place(std::string_view op);
+
 using ValueId = std::uint32_t;
+
+// Elements of an axis: each step-th from start to end.
+struct AxisRange {
+  std::size_t axis = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+};
+
+// The name of "torch.ops.aten.add.Tensor" without namespace and overload; empty for what is no op.
+std::string_view op_of(std::string_view target);
+// add_, but not __and__ or _softmax.
+bool is_in_place(std::string_view op);
 
 class Pt2Importer;
 
@@ -62,6 +81,9 @@ class AtenCall {
   bool truth(std::string_view name, bool otherwise) const;
   std::string text(std::string_view name) const;
 
+  // The range that slice, narrow and the like take of a value of this type.
+  std::optional<AxisRange> range(const ModelType& from) const;
+
   // Results: tensors in order, without those that are None.
   std::size_t results() const;
   const ModelType& type(std::size_t result = 0) const;
@@ -72,6 +94,10 @@ class AtenCall {
   ModelGraph::TensorId tensor(ValueId value) const;
   // What a pointwise op reads of it: a number, or a tensor that broadcasts to it.
   ModelGraph::Input operand(ValueId value) const;
+
+  // Whether an op that overwrites this argument's memory leaves nothing behind that is read later:
+  // it is overwritten anyway, or this call is the last to read it and no one else's.
+  bool may_overwrite(std::string_view name) const;
 
   // Sets results.
   void set(std::size_t result, ModelGraph::TensorId tensor) const;
@@ -148,6 +174,7 @@ class Pt2Importer {
   void call(std::size_t frame, const ProgramNode& node);
   void make_custom(const AtenCall& call, std::string_view op);
   void write_back(ValueId target, ModelGraph::TensorId result);
+  std::optional<ModelGraph::TensorId> joined_base(ValueId target, ModelGraph::TensorId result);
   void read_outputs();
 
   ValueId bind(std::size_t frame, std::string_view name, ProgramValue value);
@@ -162,9 +189,10 @@ class Pt2Importer {
   std::deque<Binding> bindings_;
   std::vector<Storage> storages_;
   std::vector<ValueId> inputs_;
-  std::vector<bool> shared_;     // per tensor: several values are this tensor
-  std::uint32_t rereading_ = 0;  // depth of views that are applied again
-  std::uint64_t reread_ = 0;     // and in all
+  std::unordered_set<ModelGraph::TensorId> mutated_;  // inputs that the program says it overwrites
+  std::vector<bool> shared_;                          // per tensor: several values are this tensor
+  std::uint32_t rereading_ = 0;                       // depth of views that are applied again
+  std::uint64_t reread_ = 0;                          // and in all
 };
 
 }  // namespace fusecalc

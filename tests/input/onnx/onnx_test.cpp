@@ -101,6 +101,32 @@ TEST_CASE("onnx: a reshape of a transposed tensor copies unless its strides allo
   CHECK(reshaped({2, 8, 2, 3}).size() == 3);
 }
 
+TEST_CASE("onnx: an axis of one element lies anywhere in memory") {
+  // [2, 1, 8] of strides 8, 8, 1 becomes [1, 2, 8], which is in order all the same.
+  const Graph graph{.nodes = {node("Transpose", {"x"}, {"t"}, {attribute("perm", {1, 0, 2})}),
+                              node("Reshape", {"t", "target"}, {"v"}), node("Relu", {"v"}, {"y"})},
+                    .inputs = {value("x", {2, 1, 8})},
+                    .outputs = {value("y", {16})},
+                    .constants = {integers("target", {16})}};
+  CHECK(ops_of(read(proto::model(graph))) ==
+        Lines{"permute_view(x) -> t", "reshape(t) -> v", "relu(v) -> y"});
+}
+
+TEST_CASE("onnx: attention written out is one op") {
+  const Graph graph{.nodes = {node("Transpose", {"k"}, {"kt"}, {attribute("perm", {0, 1, 3, 2})}),
+                              node("MatMul", {"q", "kt"}, {"s"}),
+                              node("Mul", {"s", "scale"}, {"t"}), node("Add", {"t", "mask"}, {"m"}),
+                              node("Softmax", {"m"}, {"p"}), node("MatMul", {"p", "v"}, {"y"})},
+                    .inputs = {value("q", {2, 4, 8, 16}), value("k", {2, 4, 8, 16}),
+                               value("v", {2, 4, 8, 16}), value("mask", {2, 1, 1, 8})},
+                    .outputs = {value("y", {2, 4, 8, 16})},
+                    .constants = {Message().number(2, kFloat).text(8, "scale").real(4, 0.5F)}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"attention(q, k, v, mask) -> y"});
+  REQUIRE(model.graph.ops[0].attributes.size() == 1);
+  CHECK(model.graph.ops[0].attributes[0].name == "scale");
+}
+
 TEST_CASE("onnx: open dimensions are named, and set by name") {
   const Graph graph{.nodes = {node("Relu", {"x"}, {"y"})},
                     .inputs = {value("x", {"batch", 16})},
@@ -199,6 +225,26 @@ TEST_CASE("onnx: weights of 8 bits are scaled by column after they are read") {
   const Model model = read(proto::model(graph));
   CHECK(ops_of(model).back() == "matmul(x, wide) -> y");
   CHECK(model.origin.opaque == 0);
+}
+
+TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {
+  const Graph graph{
+      .nodes = {node("MaxPool", {"x"}, {"p"},
+                     {attribute("kernel_shape", {3, 3}), attribute("strides", {2, 2}),
+                      attribute("pads", {1, 1, 1, 1})}),
+                node("ConvTranspose", {"p", "w"}, {"c"}, {attribute("strides", {2, 2})}),
+                node("AveragePool", {"c"}, {"a"}, {attribute("kernel_shape", {2, 2})}),
+                node("Resize", {"a", "", "", "size"}, {"y"},
+                     {proto::text_attribute("mode", "nearest"),
+                      proto::text_attribute("coordinate_transformation_mode", "asymmetric"),
+                      proto::text_attribute("nearest_mode", "floor")})},
+      .inputs = {value("x", {1, 4, 16, 16}), value("w", {4, 2, 2, 2})},
+      .outputs = {value("y", {1, 2, 30, 30})},
+      .constants = {integers("size", {1, 2, 30, 30})}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"max_pool(x) -> p", "conv_transpose2d(p, w) -> c",
+                               "avg_pool(c) -> a", "upsample_nearest(a) -> y"});
+  CHECK(build_graph(model.graph, {}).tensors.back().type.shape == Shape{1, 2, 30, 30});
 }
 
 TEST_CASE("onnx: what is damaged, old or too deep is refused in one line") {

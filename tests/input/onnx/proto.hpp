@@ -84,6 +84,9 @@ inline Message integers(std::string_view name, const std::vector<std::int64_t>& 
 inline Message attribute(std::string_view name, std::int64_t whole) {
   return Message().text(1, name).number(3, static_cast<std::uint64_t>(whole)).number(20, 2);
 }
+inline Message text_attribute(std::string_view name, std::string_view text) {
+  return Message().text(1, name).text(4, text).number(20, 3);
+}
 inline Message attribute(std::string_view name, const std::vector<std::int64_t>& wholes) {
   Message result = Message().text(1, name).number(20, 7);
   for (const std::int64_t whole : wholes) result.number(8, static_cast<std::uint64_t>(whole));

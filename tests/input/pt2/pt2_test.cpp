@@ -123,6 +123,20 @@ TEST_CASE("pt2: a transposition of a transposition is the tensor itself") {
   CHECK(model.graph.ops[0].attributes[0].name == "transpose_b");
 }
 
+TEST_CASE("pt2: parts of a tensor are read where they are") {
+  ProgramText text;
+  text.input("x", {2, 6}).tensor("l", {2, 3}, {6, 1}).tensor("r", {2, 3}, {6, 1});
+  text.tensor("s", {2, 3}).tensor("y", {2, 3});
+  text.node("chunk", {{"self", "x"}, {"chunks", 2}, {"dim", 1}}, {"l", "r"});
+  text.node("silu", {{"self", "l"}}, {"s"});
+  text.node("mul", {{"self", "s"}, {"other", "r"}}, {"y"});
+  text.output("y");
+  const Model model = read(text);
+  // f32: 6 and 6 read and written, and 12 read and 6 written.
+  CHECK(unfused(model) == 4 * (6 + 6 + 12 + 6));
+  CHECK(model.origin.views == 1);
+}
+
 TEST_CASE("pt2: an op in place makes a new value for every view of the memory") {
   ProgramText text;
   text.input("x", {4}).tensor("c", {4}).tensor("head", {2}).tensor("add_", {2});
@@ -141,6 +155,26 @@ TEST_CASE("pt2: an op in place makes a new value for every view of the memory") 
     const TensorId read = op.operands[0].tensor;
     CHECK(graph.tensors[graph.tensors[read].value].name != "neg");
   }
+}
+
+TEST_CASE("pt2: what was copied of a part stays as it was when the rest is overwritten") {
+  ProgramText text;
+  text.input("x", {4}).tensor("c", {4}).tensor("head", {2}).tensor("copy", {2});
+  text.tensor("tail", {2}).tensor("add_", {2}).tensor("again", {2}).tensor("sum", {2});
+  text.node("neg", {{"self", "x"}}, {"c"});
+  text.node("slice", {{"self", "c"}, {"dim", 0}, {"start", 0}, {"end", 2}}, {"head"});
+  text.node("clone", {{"self", "head"}}, {"copy"});
+  text.node("slice", {{"self", "c"}, {"dim", 0}, {"start", 1}, {"end", 3}}, {"tail"});
+  text.node("add_", {{"self", "tail"}, {"other", 1}}, {"add_"});
+  text.node("slice", {{"self", "c"}, {"dim", 0}, {"start", 0}, {"end", 2}}, {"again"});
+  text.node("add", {{"self", "copy"}, {"other", "again"}}, {"sum"});
+  text.output("sum");
+  const OpGraph graph = build_graph(read(text).graph, {});
+  const Op& sum = graph.ops.back();
+  REQUIRE(sum.operands.size() == 2);
+  CHECK(graph.value_of(sum.operands[0].tensor).name == "neg");
+  CHECK(graph.value_of(sum.operands[1].tensor).name != "neg");
+  CHECK(graph.storage_of(sum.operands[0].tensor) != graph.storage_of(sum.operands[1].tensor));
 }
 
 TEST_CASE("pt2: an input that is overwritten is an output") {
@@ -277,4 +311,112 @@ TEST_CASE("pt2: JSON that is nested too deeply, or no JSON, is refused at its pl
   CHECK(with("").starts_with("m.pt2: m/models/a.json: "));
   CHECK(with("{\"graph_module\": {\"graph\": {\"nodes\": 1}}}") ==
         "m.pt2: m/models/a.json: /graph_module/graph/nodes: must be an array, not a number");
+}
+
+TEST_CASE("pt2: pooling, with its indices where they are used") {
+  const auto pooled = [](bool indices) {
+    ProgramText text;
+    text.input("x", {2, 4, 9, 12}).tensor("y", {2, 4, 5, 6}).tensor("i", {2, 4, 5, 6}, {}, 5);
+    text.node("max_pool2d_with_indices",
+              {{"self", "x"}, {"kernel_size", {3, 3}}, {"stride", {2, 2}}, {"padding", {1, 1}}},
+              {"y", "i"});
+    text.output("y");
+    if (indices) text.output("i");
+    return read(text);
+  };
+  CHECK(ops_of(pooled(false)) == Lines{"max_pool2d_with_indices: max_pool(x)"});
+  CHECK(unfused(pooled(false)) == 4 * (864 + 240));
+  CHECK(unfused(pooled(true)) == 4 * (864 + 240) + 8 * 240);
+  CHECK(pooled(true).origin.opaque == 0);
+}
+
+TEST_CASE("pt2: convolutions of all ranks, transposed ones, and upsampling") {
+  ProgramText text;
+  text.input("x", {2, 4, 10}).input("w", {6, 4, 3}).input("t", {6, 3, 4});
+  text.input("v", {1, 2, 3, 4}).input("s", {2, 5, 2, 2});
+  text.tensor("c", {2, 6, 10}).tensor("d", {2, 3, 20}).tensor("e", {1, 5, 6, 8});
+  text.tensor("u", {1, 5, 12, 16}).tensor("b", {1, 5, 7, 9});
+  text.node("conv1d", {{"input", "x"}, {"weight", "w"}, {"padding", {1}}}, {"c"});
+  text.node("convolution",
+            {{"input", "c"},
+             {"weight", "t"},
+             {"bias", nullptr},
+             {"stride", {2}},
+             {"padding", {1}},
+             {"dilation", {1}},
+             {"transposed", true},
+             {"output_padding", {0}},
+             {"groups", 1}},
+            {"d"});
+  text.node("torch.ops.aten.conv_transpose2d.input",
+            {{"input", "v"}, {"weight", "s"}, {"bias", nullptr}, {"stride", {2, 2}}}, {"e"});
+  text.node("torch.ops.aten.upsample_nearest2d.vec", {{"input", "e"}, {"output_size", {12, 16}}},
+            {"u"});
+  text.node("torch.ops.aten.upsample_bilinear2d.vec",
+            {{"input", "u"}, {"output_size", {7, 9}}, {"align_corners", true}}, {"b"});
+  text.output("d").output("b");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"conv1d: conv1d(x, w)", "convolution: conv_transpose1d(conv1d, t)",
+                               "conv_transpose2d: conv_transpose2d(v, s)",
+                               "upsample_nearest2d: upsample_nearest(conv_transpose2d)",
+                               "upsample_bilinear2d: upsample_linear(upsample_nearest2d)"});
+}
+
+TEST_CASE("pt2: gradients, without those that are None") {
+  ProgramText text;
+  text.input("d", {2, 3, 8}).input("x", {2, 3, 8}).input("m", {2, 3, 1}).input("r", {2, 3, 1});
+  text.input("w", {8}).tensor("a", {2, 3, 8}).tensor("b", {8});
+  text.node("native_layer_norm_backward",
+            {{"grad_out", "d"},
+             {"input", "x"},
+             {"normalized_shape", {8}},
+             {"mean", "m"},
+             {"rstd", "r"},
+             {"weight", "w"},
+             {"bias", "w"}},
+            {"a", "b"});
+  // The gradient of the weight is None.
+  Json& outputs = text.graph["nodes"].back()["outputs"];
+  outputs = {outputs[0], {{"as_none", true}}, outputs[1]};
+  text.output("a").output("b");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"native_layer_norm_backward: layer_norm_backward(d, x, m, r, w)"});
+  CHECK(std::get<std::vector<WrittenDim>>(model.graph.ops[0].attributes[0].value) ==
+        std::vector<WrittenDim>{std::int64_t{0}, std::int64_t{2}});
+  CHECK(unfused(model) == 4 * (48 + 48 + 6 + 6 + 8 + 48 + 8));
+}
+
+TEST_CASE("pt2: a loss and its gradient; the loss's own gradient is a number") {
+  ProgramText text;
+  text.input("x", {4, 10}).input("t", {4}).tensor("t", {4}, {}, 5).tensor("l", {4, 10});
+  text.tensor("n", {}).tensor("total", {}).tensor("one", {}).tensor("g", {4, 10});
+  text.tensor("dx", {4, 10});
+  text.node("_log_softmax", {{"self", "x"}, {"dim", 1}, {"half_to_float", false}}, {"l"});
+  text.node("nll_loss_forward",
+            {{"self", "l"},
+             {"target", "t"},
+             {"weight", nullptr},
+             {"reduction", 1},
+             {"ignore_index", -100}},
+            {"n", "total"});
+  text.node("ones_like", {{"self", "n"}}, {"one"});
+  text.node("nll_loss_backward",
+            {{"grad_output", "one"},
+             {"self", "l"},
+             {"target", "t"},
+             {"weight", nullptr},
+             {"reduction", 1},
+             {"ignore_index", -100},
+             {"total_weight", "total"}},
+            {"g"});
+  text.node("_log_softmax_backward_data", {{"grad_output", "g"}, {"output", "l"}, {"dim", 1}},
+            {"dx"});
+  text.output("n").output("dx");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"log_softmax: log_softmax(x)",
+                               "nll_loss_forward: nll_loss(log_softmax, t)",
+                               "nll_loss_backward: nll_loss_backward(number, log_softmax, t)",
+                               "log_softmax_backward_data: "
+                               "log_softmax_backward(nll_loss_backward, log_softmax)"});
+  CHECK(model.origin.opaque == 0);
 }

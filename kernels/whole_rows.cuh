@@ -1,0 +1,85 @@
+// Ops whose every result depends on a whole row in an order of its own: scans and sorts. `In` has
+// the elements of the input: at(i), in the type that they are computed in.
+
+// A block scans a row that lies along memory, tile by tile; what came before is carried along.
+template <typename Join, typename T, int kThreads, typename In, typename Out>
+__device__ __forceinline__ void scan_row(const In& in, Out* out, u64 row, u64 length) {
+  constexpr int kItems = 4;
+  constexpr int kWarps = kThreads / 32;
+  __shared__ T of_warp[kWarps];
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  T carry = Join::template first<T>();
+  for (u64 tile = 0; tile < length; tile += kThreads * kItems) {
+    const u64 mine = tile + threadIdx.x * kItems;
+    T upto[kItems];
+    T sum = Join::template first<T>();
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) {
+      if (mine + j < length) sum = Join::of(sum, T(in.at(row + mine + j)));
+      upto[j] = sum;
+    }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const T other = __shfl_up_sync(0xffffffffu, sum, step);
+      if (lane >= step) sum = Join::of(other, sum);
+    }
+    const T left = __shfl_up_sync(0xffffffffu, sum, 1);
+    if (lane == 31) of_warp[warp] = sum;
+    __syncthreads();
+    T before = carry;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      if (w == warp) before = carry;
+      carry = Join::of(carry, of_warp[w]);
+    }
+    if (lane > 0) before = Join::of(before, left);
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) {
+      if (mine + j < length) put(out, row + mine + j, Join::of(before, upto[j]));
+    }
+    __syncthreads();
+  }
+}
+
+// A thread scans a row that runs across memory; its neighbours have the neighbouring rows.
+template <typename Join, typename T, typename In, typename Out>
+__device__ __forceinline__ void scan_column(const In& in, Out* out, u64 first, u64 length,
+                                            u64 stride) {
+  T sum = Join::template first<T>();
+  for (u64 k = 0; k < length; ++k) {
+    sum = Join::of(sum, T(in.at(first + k * stride)));
+    put(out, first + k * stride, sum);
+  }
+}
+
+// Whether a, at place i of its row, is sorted before b at place j: equal elements keep their order,
+// and NaN is larger than all.
+template <bool kDescending, typename T>
+__device__ __forceinline__ bool sorted_before(T a, u64 i, T b, u64 j) {
+  const bool a_is_nan = a != a;
+  const bool b_is_nan = b != b;
+  if (a == b || (a_is_nan && b_is_nan)) return i < j;
+  const bool a_is_larger = a_is_nan || (!b_is_nan && a > b);
+  return a_is_larger == kDescending;
+}
+
+// How many elements of a row are sorted before the thread's own. All threads of the block take
+// part, which read the row through shared memory.
+template <bool kDescending, int kThreads, typename T, typename In>
+__device__ __forceinline__ u64 sorted_place(const In& in, u64 row, u64 length, u64 stride, T own,
+                                            u64 at) {
+  __shared__ T tile[kThreads];
+  u64 place = 0;
+  for (u64 begin = 0; begin < length; begin += kThreads) {
+    const u64 mine = begin + threadIdx.x;
+    if (mine < length) tile[threadIdx.x] = in.at(row + mine * stride);
+    __syncthreads();
+    const int count = length - begin < kThreads ? (int)(length - begin) : kThreads;
+    for (int j = 0; j < count; ++j) {
+      place += sorted_before<kDescending>(tile[j], begin + j, own, at) ? 1 : 0;
+    }
+    __syncthreads();
+  }
+  return place;
+}

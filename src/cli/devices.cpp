@@ -1,0 +1,61 @@
+#include "cli/devices.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "core/error.hpp"
+#include "core/output.hpp"
+#include "core/suggest.hpp"
+#include "core/text.hpp"
+#include "device/device_file.hpp"
+#include "report/listing.hpp"
+
+namespace fusecalc {
+
+Device device_of(const std::string& text) {
+  if (text.find_first_of("./") != std::string::npos || text == "-") {
+    return read_device(ByteSource::open(text));
+  }
+  std::string name = text;
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::span<const std::string_view> names = device_names();
+  if (std::ranges::find(names, name) != names.end()) return device_named(name);
+  throw Error(Fault::kBadInput,
+              "--device: unknown GPU " + in_quotes(text) + did_you_mean(name, names) +
+                  "; run fusecalc devices for a list, or name a file that ends in .json");
+}
+
+void run(const DevicesOptions& options) {
+  Output output = Output::standard();
+  if (!options.name.empty()) {
+    write_device(device_of(options.name), output);
+    output.finish();
+    return;
+  }
+  Listing listing{.schema = "fusecalc.devices/1",
+                  .rows_key = "devices",
+                  .columns = {"device", "capability", "multiprocessors", "l2_bytes", "memory_bytes",
+                              "dram_gbps", "tensor_gflops", "constants", "source"},
+                  .rows = {}};
+  for (const Device& device : known_devices()) {
+    const DeviceConstants& constants = device.constants;
+    const double flops =
+        device.multiprocessors * constants.tensor_flops.value * constants.tensor_clock_ghz.value;
+    listing.rows.push_back(
+        {device.name, to_string(device.capability), std::uint64_t{device.multiprocessors},
+         device.l2_bytes, device.memory_bytes,
+         static_cast<std::uint64_t>(constants.dram_read_gbps.value),
+         static_cast<std::uint64_t>(flops),
+         std::string(name_of(constants.calibrated() ? ConstantOrigin::kCalibrated
+                                                    : ConstantOrigin::kDatasheet)),
+         device.source});
+  }
+  write_listing(listing, options.format, output);
+  output.finish();
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,156 @@
+#include "cuda/inject/context_counter.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace fusecalc::cuda {
+namespace {
+
+using RecordEvent = CUresult (*)(CUcontext, CUevent);
+
+// CUDA 12.5 and newer.
+RecordEvent record_event() {
+  static const auto function = reinterpret_cast<RecordEvent>(find_in_driver("cuCtxRecordEvent"));
+  return function;
+}
+
+// Memory for the sweep is taken only where plenty is free: the program must not run out of it.
+bool has_memory_to_spare() {
+  constexpr std::size_t kPlenty = std::size_t{4} << 30U;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS && free >= kPlenty;
+}
+
+}  // namespace
+
+ContextCounter::ContextCounter(CUcontext context, CUdevice device,
+                               const InjectionSettings& settings, RecordFile& records)
+    : context_(context), device_(device), isolated_(settings.isolated), records_(records) {
+  check(driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  prepare_profiler(device);
+  metrics_ = dram_metrics_of(context, device);
+  if (isolated_ || has_memory_to_spare()) sweep_ = std::make_unique<L2Sweep>(device);
+  session_ = std::make_unique<CounterSession>(context, *metrics_);
+  // The first range of a session may include the profiler's own initialisation.
+  session_->begin_pass(CounterSession::kRangesOfPass);
+  for (std::size_t i = 0; i < CounterSession::kRangesOfPass; ++i) {
+    session_->open_range();
+    session_->close_range();
+  }
+  capacity_ = session_->end_pass().size();
+  if (sweep_ != nullptr) measure_sweep();
+}
+
+void ContextCounter::measure_sweep() {
+  const auto sweep = [this] { sweep_->run(); };
+  const std::array<Work, 3> works = {sweep, sweep, sweep};
+  std::vector<Bytes> alone = session_->count(works, sweep, [] {});
+  std::ranges::sort(alone, {}, &Bytes::total);
+  sweep_bytes_ = alone[alone.size() / 2];
+}
+
+ContextCounter::~ContextCounter() {
+  if (event_ != nullptr) driver().cuEventDestroy(event_);
+}
+
+void ContextCounter::abandon() {
+  event_ = nullptr;
+  if (sweep_ != nullptr) sweep_->abandon();
+  // Closing the session would call CUDA.
+  static_cast<void>(session_.release());
+  in_pass_ = false;
+}
+
+Idleness ContextCounter::wait(std::chrono::microseconds limit) const {
+  if (record_event() == nullptr) {
+    return driver().cuCtxSynchronize() == CUDA_SUCCESS ? Idleness::kIdle : Idleness::kFailed;
+  }
+  if (record_event()(context_, event_) != CUDA_SUCCESS) return Idleness::kFailed;
+  constexpr std::chrono::microseconds kSpin{300};
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    const CUresult result = driver().cuEventQuery(event_);
+    if (result == CUDA_SUCCESS) return Idleness::kIdle;
+    if (result != CUDA_ERROR_NOT_READY) return Idleness::kFailed;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > limit) return Idleness::kBusy;
+    if (waited > kSpin) std::this_thread::sleep_for(std::chrono::microseconds{30});
+  }
+}
+
+void ContextCounter::open(std::uint64_t launch) {
+  forget_ = false;
+  if (range_open_) {
+    pass_.back().with_next = true;
+  } else {
+    if (isolated_) sweep_->run();
+    if (!in_pass_) session_->begin_pass(CounterSession::kRangesOfPass);
+    in_pass_ = true;
+    session_->open_range();
+    range_open_ = true;
+  }
+  pending_ = false;
+  pass_.push_back({.launch = launch, .with_next = false, .forgotten = false});
+}
+
+void ContextCounter::close() {
+  pending_ = false;
+  if (!range_open_) return;
+  if (isolated_) sweep_->run();
+  session_->close_range();
+  range_open_ = false;
+  pass_.back().forgotten = forget_;
+  if (++ranges_ == capacity_) finish_pass();
+}
+
+void ContextCounter::finish_pass() {
+  if (!in_pass_) return;
+  if (range_open_) close();
+  if (!in_pass_) return;
+  in_pass_ = false;
+  ranges_ = 0;
+  const std::vector<Counted> pass = std::move(pass_);
+  pass_.clear();
+  const std::vector<Bytes> kept = session_->end_pass();
+  std::size_t range = 0;
+  std::uint64_t together = 0;
+  for (const Counted& counted : pass) {
+    const std::string launch = std::to_string(counted.launch);
+    if (counted.with_next) {
+      ++together;
+      continue;
+    }
+    const std::size_t place = range++;
+    if (counted.forgotten) continue;
+    if (place >= kept.size()) {
+      records_.write(RecordKind::kUncounted, {launch, "CUPTI dropped its counters"});
+    } else {
+      Bytes bytes = kept[place];
+      if (isolated_) {
+        bytes.read -= std::min(bytes.read, sweep_bytes_.read);
+        bytes.write -= std::min(bytes.write, sweep_bytes_.write);
+      }
+      records_.write(RecordKind::kBytes, {launch, std::to_string(bytes.read),
+                                          std::to_string(bytes.write), std::to_string(together)});
+    }
+    together = 0;
+  }
+}
+
+void ContextCounter::finish() {
+  finish_pass();
+  if (sweep_ != nullptr && !isolated_) {
+    const Work sweep = [this] { sweep_->run(); };
+    const std::vector<Bytes> drained = session_->count(
+        std::span(&sweep, 1), [] {}, [] {});
+    const std::uint64_t write = drained[0].write - std::min(drained[0].write, sweep_bytes_.write);
+    records_.write(RecordKind::kDrained, {std::to_string(device_), std::to_string(write)});
+  }
+  session_.reset();
+  sweep_.reset();
+}
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,342 @@
+#include "cuda/inject/program_profiler.hpp"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <exception>
+#include <utility>
+
+#include "core/error.hpp"
+#include "cuda/inject/activity.hpp"
+#include "cuda/inject/nvtx_ranges.hpp"
+
+namespace fusecalc::cuda {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A launch that takes longer may wait for another one, which must not wait for it.
+constexpr std::chrono::microseconds kLongest = ProgramProfiler::kLongestWait;
+constexpr std::chrono::microseconds kKnownToWait = 1ms;
+constexpr auto kLongestLock = 10s;
+
+CUdevice current_device() {
+  CUdevice device = 0;
+  check(driver().cuCtxGetDevice(&device), "cuCtxGetDevice");
+  return device;
+}
+
+std::string triple(const std::array<unsigned, 3>& extents) {
+  return fmt::format("{} {} {}", extents[0], extents[1], extents[2]);
+}
+
+std::string joined(const std::vector<std::string>& ranges) {
+  std::string text;
+  for (const std::string& range : ranges) text += (text.empty() ? "" : "\x1f") + range;
+  return text;
+}
+
+}  // namespace
+
+ProgramProfiler::ProgramProfiler(const std::string& folder, const InjectionSettings& settings)
+    : folder_(folder),
+      settings_(settings),
+      records_(folder),
+      selection_(settings_),
+      pid_(::getpid()) {
+  if (!settings_.counters) record_activity(records_);
+}
+
+void ProgramProfiler::enter(CallKind kind, const CUpti_CallbackData& data, CUpti_CallbackId id,
+                            CallInProgress& call) noexcept {
+  if (::getpid() != pid_) return;
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    const LaunchShape shape = shape_of(id, data.functionParams);
+    switch (kind) {
+      case CallKind::kProfilerStart: selection_.set_running(true); break;
+      case CallKind::kProfilerStop: selection_.set_running(false); break;
+      case CallKind::kCloseContext: {
+        const std::unique_lock lock(mutex_, kLongestLock);
+        if (lock.owns_lock() && captures_.empty()) close_counters(data.context);
+        break;
+      }
+      case CallKind::kBeginCapture: {
+        const std::unique_lock lock(mutex_, kLongestLock);
+        if (!lock.owns_lock()) break;
+        if (captures_.empty()) finish_passes();
+        captures_.insert(shape.stream);
+        call.capturing = shape.stream;
+        break;
+      }
+      case CallKind::kEndCapture: call.capturing = shape.stream; break;
+      case CallKind::kOther: break;
+      default: {
+        call.lock = std::unique_lock(mutex_, kLongestLock);
+        if (call.lock.owns_lock()) enter_launch(kind, data, shape, call);
+      }
+    }
+  } catch (const std::exception& error) {
+    fail(error.what());
+    call.counter = nullptr;
+  }
+  call.done = std::chrono::steady_clock::now();
+  if (call.lock.owns_lock()) {
+    cost_ += call.done - begin;
+    if (call.counter == nullptr) call.lock.unlock();
+  }
+}
+
+// A launch in a capture becomes a node of a graph and runs later. Nothing may wait while any stream
+// is captured: it would break the capture.
+bool ProgramProfiler::is_captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;  // these cannot be captured
+  const CUresult result = driver().cuStreamIsCapturing(stream, &status);
+  return result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data,
+                                   const LaunchShape& shape, CallInProgress& call) {
+  if (data.context == nullptr) return;
+  if (is_captured(shape.stream)) {
+    records_.write(RecordKind::kCaptured, {std::to_string(++captured_)});
+    return;
+  }
+  call.name =
+      data.symbolName != nullptr && kind == CallKind::kKernel ? data.symbolName : data.functionName;
+  const std::vector<std::string> ranges = open_nvtx_ranges();
+  if (!selection_.takes(call.name, ranges)) {
+    records_.write(RecordKind::kSkipped, {std::to_string(++skipped_)});
+    return;
+  }
+  const CUdevice device = current_device();
+  call.launch = launches_++;
+  record_launch(kind, data, shape, call, device);
+  if (!settings_.counters) return;
+  if (!captures_.empty()) {
+    return uncounted(call, "another stream was being captured, and waiting would break that");
+  }
+  ContextCounter* counter = counter_of(data.context);
+  if (counter == nullptr) {
+    const auto fault = faults_.find(data.context);
+    return uncounted(call, fault == faults_.end()
+                               ? "another process of the program was counting on this GPU"
+                               : fault->second);
+  }
+  const Idleness before = counter->wait(counter->pending() ? kKnownToWait : limit_before_);
+  limit_before_ = before == Idleness::kIdle ? kLongest : kKnownToWait;
+  switch (before) {
+    case Idleness::kFailed:
+      counter->abandon();
+      counters_.erase(data.context);
+      faults_[data.context] = "the GPU reported an error of the program";
+      return uncounted(call, faults_[data.context]);
+    case Idleness::kBusy:
+      if (!counter->pending()) {
+        return uncounted(call, "other work of the program was still running");
+      }
+      break;
+    case Idleness::kIdle:
+      if (counter->pending()) counter->close();
+      break;
+  }
+  counter->open(call.launch);
+  call.counter = counter;
+}
+
+void ProgramProfiler::record_launch(CallKind kind, const CUpti_CallbackData& data,
+                                    const LaunchShape& shape, CallInProgress& call,
+                                    CUdevice device) {
+  if (devices_.insert(device).second) {
+    const auto attribute_of = [&](CUdevice_attribute which) {
+      int value = 0;
+      check(driver().cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+      return value;
+    };
+    records_.write(RecordKind::kDevice,
+                   {std::to_string(device), uuid_text(device),
+                    fmt::format("{}000", attribute_of(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)),
+                    std::to_string(attribute_of(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH))});
+  }
+  // Streams are numbered in the order of their first launch; 0 is the default stream.
+  std::string stream = "0";
+  if (shape.stream != nullptr && shape.stream != CU_STREAM_LEGACY) {
+    const std::string key = fmt::format("{}", static_cast<const void*>(shape.stream));
+    stream = streams_.emplace(key, std::to_string(streams_.size() + 1)).first->second;
+  }
+  records_.write(RecordKind::kLaunch,
+                 {std::to_string(call.launch), std::to_string(::syscall(SYS_gettid)),
+                  std::string(name_of(kind)), std::to_string(device),
+                  std::to_string(data.contextUid), stream, triple(shape.grid), triple(shape.block),
+                  std::to_string(data.correlationId), call.name, joined(open_nvtx_ranges())});
+}
+
+void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
+                            CallInProgress& call) noexcept {
+  if (::getpid() != pid_) return;
+  const auto result = data.functionReturnValue == nullptr
+                          ? CUDA_SUCCESS
+                          : *static_cast<const CUresult*>(data.functionReturnValue);
+  if (call.capturing != nullptr) {
+    const bool over = kind == CallKind::kEndCapture
+                          ? result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+                          : result != CUDA_SUCCESS;
+    const std::unique_lock lock(mutex_, kLongestLock);
+    if (over && lock.owns_lock()) captures_.erase(call.capturing);
+    return;
+  }
+  if (call.counter == nullptr) return;
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    if (result != CUDA_SUCCESS) {
+      call.counter->forget();
+      uncounted(call, fmt::format("the launch failed: CUDA error {}", static_cast<int>(result)));
+    }
+    leave_launch(data, call);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  cost_ += std::chrono::steady_clock::now() - begin;
+  constexpr std::uint64_t kSometimes = 16;
+  if (++costs_written_ % kSometimes == 0) {
+    records_.write(RecordKind::kCost,
+                   {std::to_string(cost_.count()),
+                    std::to_string((std::chrono::steady_clock::now() - begun_).count())});
+  }
+}
+
+void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
+  switch (call.counter->wait(limit_for(call.name))) {
+    case Idleness::kIdle: call.counter->close(); return pass_turn_on();
+    case Idleness::kBusy: waiting_.insert(call.name); return call.counter->leave_open();
+    case Idleness::kFailed:
+      uncounted(call, "the GPU reported an error of the program");
+      call.counter->abandon();
+      counters_.erase(data.context);
+      faults_[data.context] = "the GPU reported an error of the program";
+  }
+}
+
+std::chrono::microseconds ProgramProfiler::limit_for(const std::string& name) const {
+  return waiting_.contains(name) ? kKnownToWait : kLongest;
+}
+
+Turn& ProgramProfiler::turn_on(CUdevice device) {
+  std::unique_ptr<Turn>& turn = turns_[device];
+  if (turn == nullptr) turn = std::make_unique<Turn>(folder_, uuid_text(device));
+  return *turn;
+}
+
+// Lets another process count where one waits.
+void ProgramProfiler::pass_turn_on() {
+  for (auto& [device, turn] : turns_) {
+    if (!turn->is_over()) continue;
+    std::erase_if(counters_, [&, on = device](auto& row) {
+      if (row.second->device() != on || row.second->pending()) return false;
+      const CurrentContext current(row.first);
+      row.second->finish();
+      return true;
+    });
+    turn->give_up();
+  }
+}
+
+// Null where the counters of this context cannot be read.
+ContextCounter* ProgramProfiler::counter_of(CUcontext context) {
+  const auto known = counters_.find(context);
+  if (known != counters_.end()) return known->second.get();
+  if (faults_.contains(context)) return nullptr;
+  open_counter(context);
+  const auto opened = counters_.find(context);
+  return opened == counters_.end() ? nullptr : opened->second.get();
+}
+
+void ProgramProfiler::open_counter(CUcontext context) {
+  // The counters of a device serve one context at a time.
+  const CUdevice device = current_device();
+  for (auto& [other, counter] : counters_) {
+    if (counter->device() != device || counter->pending()) continue;
+    const CurrentContext current(other);
+    counter->finish();
+    counters_.erase(other);
+    break;
+  }
+  if (!turn_on(device).take(patience_)) {
+    patience_ = 0ms;
+    return;
+  }
+  patience_ = 10s;
+  try {
+    counters_[context] = std::make_unique<ContextCounter>(context, device, settings_, records_);
+  } catch (const Error& error) {
+    counters_.erase(context);
+    faults_[context] = error.what();
+    records_.write(RecordKind::kFault, {error.what()});
+  }
+}
+
+// Before the contexts of a device are destroyed, or all of them.
+void ProgramProfiler::close_counters(CUcontext context) {
+  for (auto& [owner, counter] : counters_) {
+    if (context != nullptr && owner != context) continue;
+    const CurrentContext current(owner);
+    if (counter->wait(kLongest) == Idleness::kIdle) {
+      counter->finish();
+    } else {
+      counter->abandon();
+    }
+  }
+  std::erase_if(counters_,
+                [&](const auto& row) { return context == nullptr || row.first == context; });
+}
+
+void ProgramProfiler::finish_passes() {
+  for (auto& [context, counter] : counters_) {
+    const CurrentContext current(context);
+    if (counter->wait(kLongest) == Idleness::kIdle) counter->finish_pass();
+  }
+}
+
+void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& why) {
+  records_.write(RecordKind::kUncounted, {std::to_string(call.launch), why});
+}
+
+// Something that should not happen: nothing more is counted, and the program goes on as it would.
+void ProgramProfiler::fail(const std::string& why) {
+  records_.write(RecordKind::kFault, {why});
+  for (auto& [context, counter] : counters_) {
+    counter->abandon();
+    faults_[context] = why;
+  }
+  counters_.clear();
+}
+
+void ProgramProfiler::end() noexcept {
+  if (::getpid() != pid_) return;
+  try {
+    const std::unique_lock lock(mutex_, 1s);
+    if (lock.owns_lock() && captures_.empty()) {
+      for (auto& [context, counter] : counters_) {
+        const CurrentContext current(context);
+        if (counter->wait(kLongest) == Idleness::kIdle) {
+          counter->finish();
+        } else {
+          counter->abandon();
+        }
+      }
+      for (auto& [context, counter] : counters_) static_cast<void>(counter.release());
+      counters_.clear();
+      flush_activity(true);
+    }
+  } catch (const std::exception& error) {
+    records_.write(RecordKind::kFault, {error.what()});
+  }
+  records_.write(RecordKind::kCost,
+                 {std::to_string(cost_.count()),
+                  std::to_string((std::chrono::steady_clock::now() - begun_).count())});
+  records_.write(RecordKind::kEnd, {});
+}
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_set>
+
+#include "cuda/inject/context_counter.hpp"
+#include "cuda/inject/launch_call.hpp"
+#include "cuda/inject/record_file.hpp"
+#include "cuda/inject/selection.hpp"
+#include "cuda/inject/turn.hpp"
+
+namespace fusecalc::cuda {
+
+// One driver call of the program, between its two callbacks, which come in the same thread.
+struct CallInProgress {
+  std::unique_lock<std::timed_mutex> lock{};  // held where the launch is counted
+  ContextCounter* counter = nullptr;          // of the launch that is counted
+  std::string name{};
+  std::uint64_t launch = 0;
+  CUstream capturing = nullptr;                  // a capture that this call begins or ends
+  std::chrono::steady_clock::time_point done{};  // when the program's call itself began
+};
+
+// Counts the launches of this process: one at a time, each alone on its context. Every wait has a
+// limit, after which launches are let through, or counted together.
+class ProgramProfiler {
+ public:
+  static constexpr std::chrono::microseconds kLongestWait{5'000'000};
+
+  ProgramProfiler(const std::string& folder, const InjectionSettings& settings);
+
+  void enter(CallKind kind, const CUpti_CallbackData& data, CUpti_CallbackId id,
+             CallInProgress& call) noexcept;
+  void leave(CallKind kind, const CUpti_CallbackData& data, CallInProgress& call) noexcept;
+  // The program ends.
+  void end() noexcept;
+
+ private:
+  void enter_launch(CallKind kind, const CUpti_CallbackData& data, const LaunchShape& shape,
+                    CallInProgress& call);
+  void leave_launch(const CUpti_CallbackData& data, CallInProgress& call);
+  bool is_captured(CUstream stream);
+  bool lets_through(CallKind kind, const std::string& name);
+  void record_launch(CallKind kind, const CUpti_CallbackData& data, const LaunchShape& shape,
+                     CallInProgress& call, CUdevice device);
+  ContextCounter* counter_of(CUcontext context);
+  void open_counter(CUcontext context);
+  void close_counters(CUcontext context);
+  void finish_passes();
+  void uncounted(const CallInProgress& call, const std::string& why);
+  void fail(const std::string& why);
+  std::chrono::microseconds limit_for(const std::string& name) const;
+
+  Turn& turn_on(CUdevice device);
+  void pass_turn_on();
+
+  std::string folder_;
+  InjectionSettings settings_;
+  RecordFile records_;
+  Selection selection_;
+  int pid_;
+  std::timed_mutex mutex_;
+  std::map<CUcontext, std::unique_ptr<ContextCounter>> counters_;
+  std::map<CUcontext, std::string> faults_;
+  std::map<CUdevice, std::unique_ptr<Turn>> turns_;
+  std::chrono::milliseconds patience_{10000};              // with other processes
+  std::chrono::microseconds limit_before_ = kLongestWait;  // for work that runs already
+  std::set<CUdevice> devices_;
+  std::set<CUstream> captures_;              // streams whose launches are recorded into a graph
+  std::unordered_set<std::string> waiting_;  // kernels that did not end by themselves
+  std::map<std::string, std::string> streams_;
+  std::uint64_t launches_ = 0;
+  std::uint64_t captured_ = 0;
+  std::uint64_t skipped_ = 0;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds cost_{};
+  std::uint64_t costs_written_ = 0;
+};
+
+}  // namespace fusecalc::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace fusecalc::cuda {
+
+// The counters of a GPU serve one process at a time: the processes of a program take turns, by
+// locks on files of the folder of records. A process that ends gives its turn up, however it ends.
+class Turn {
+ public:
+  // `folder` and the GPU's UUID name the files.
+  Turn(const std::string& folder, const std::string& uuid);
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn();
+
+  // Whether it is this process's turn now, after waiting with a limit.
+  bool take(std::chrono::milliseconds limit);
+  // Whether another process waits, and this one has had its share.
+  bool is_over() const;
+  // Gives it up, and waits until another process may have taken it.
+  void give_up();
+
+ private:
+  std::chrono::steady_clock::time_point since_{};
+  int turn_ = -1;
+  int waiting_ = -1;
+  bool held_ = false;
+};
+
+}  // namespace fusecalc::cuda

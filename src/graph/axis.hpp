@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/op_graph.hpp"
+
+namespace fusecalc {
+
+// The axis of a tensor with `rank` axes that an op's attribute of one axis names; the first if the
+// document leaves it out.
+inline std::size_t axis_of(const Op& op, std::size_t rank) {
+  const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : 0;
+  return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
+                                              : written);
+}
+
+}  // namespace fusecalc

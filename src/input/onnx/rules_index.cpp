@@ -1,0 +1,232 @@
+// Operators whose results depend on where their elements are, and scans.
+
+#include <algorithm>
+#include <array>
+
+#include "core/checked.hpp"
+#include "input/model_shapes.hpp"
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Wholes = std::vector<std::int64_t>;
+
+// An attribute that is a word.
+std::string_view word_of(const OnnxNode& node, std::string_view name, std::string_view otherwise) {
+  const OnnxAttribute* attribute = node.find(name);
+  return attribute != nullptr ? attribute->text.value_or(otherwise) : otherwise;
+}
+
+// The number of a constant that has a single one.
+std::optional<double> number_of(const Constant* constant) {
+  if (constant == nullptr || constant->elements.size() != 1) return std::nullopt;
+  return constant->elements[0];
+}
+
+WrittenAttribute to_type(DType dtype) {
+  return {.name = "to", .value = std::string(name_of(dtype))};
+}
+
+bool gather_elements(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* indices = in.input(node, 1);
+  if (indices == nullptr) return false;
+  if (in.write(node, "gather_elements", {x, indices},
+               {listed("axes", {whole_attribute(node, "axis", 0)})})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {{indices->type.shape, x->type.dtype}});
+}
+
+bool keeps_type(OnnxImporter& in, const OnnxNode& node) {
+  return in.write_custom(node, OpClass::kMovement, 0, {in.input(node, 0)->type});
+}
+
+// ONNX's reductions have the names of ours.
+OnnxImporter::Written scatter_attributes(const OnnxNode& node, std::int64_t axis) {
+  OnnxImporter::Written attributes = {listed("axes", {axis})};
+  const std::string_view reduction = word_of(node, "reduction", "none");
+  if (reduction != "none") attributes.push_back({"combine", std::string(reduction)});
+  return attributes;
+}
+
+// The result is memory of its own: a copy, of which elements are overwritten.
+bool scatter_elements(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* indices = in.input(node, 1);
+  const OnnxKnown* updates = in.input(node, 2);
+  if (indices == nullptr || updates == nullptr) return false;
+  const auto copy = in.write_step("copy", {in.input(node, 0)});
+  if (copy && in.write(node, "scatter_elements", {&*copy, indices, updates},
+                       scatter_attributes(node, whole_attribute(node, "axis", 0)))) {
+    return true;
+  }
+  return keeps_type(in, node);
+}
+
+// Of tuples with a single index: rows along the first axis.
+bool scatter_tuples(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* indices = in.input(node, 1);
+  const OnnxKnown* updates = in.input(node, 2);
+  if (indices == nullptr || updates == nullptr) return false;
+  Shape places = indices->type.shape;
+  if (places.empty() || places.back() != 1) return keeps_type(in, node);
+  places.pop_back();
+  const auto rows = in.reshape(*indices, places);
+  const auto copy = in.write_step("copy", {in.input(node, 0)});
+  if (rows && copy &&
+      in.write(node, "scatter_update", {&*copy, &*rows, updates}, scatter_attributes(node, 0))) {
+    return true;
+  }
+  return keeps_type(in, node);
+}
+
+bool tile(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* repeats = in.constant(node, 1);
+  return repeats != nullptr && repeats->elements.size() == x->type.shape.size() &&
+         in.write(node, "repeat", {x}, {listed("repeats", repeats->integers())});
+}
+
+// Counts before all axes, then counts after them; for all axes or for those that are named.
+bool pad(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto pads = integers_of(node, "pads", in.constant(node, 1));
+  const std::size_t rank = x->type.shape.size();
+  if (!pads || (in.input(node, 3) != nullptr && in.constant(node, 3) == nullptr)) return false;
+  Wholes axes;
+  if (const Constant* named = in.constant(node, 3)) {
+    axes = named->integers();
+  } else {
+    for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (pads->size() != 2 * axes.size()) return false;
+  Wholes before(rank);
+  Wholes after(rank);
+  Shape shape = x->type.shape;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto place = axis_of(axes[i], rank);
+    if (!place) return false;
+    before[*place] = (*pads)[i];
+    after[*place] = (*pads)[i + axes.size()];
+    const std::int64_t extent =
+        static_cast<std::int64_t>(shape[*place]) + before[*place] + after[*place];
+    if (extent < 0) return false;
+    shape[*place] = static_cast<std::uint64_t>(extent);
+  }
+  const std::optional<double> value = in.input(node, 2) == nullptr
+                                          ? real_attribute(node, "value", 0)
+                                          : number_of(in.constant(node, 2));
+  if (word_of(node, "mode", "constant") == "constant" && value &&
+      in.write(node, "pad", {x},
+               {listed("before", before), listed("after", after), {"value", *value}})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
+}
+
+bool triangle(OnnxImporter& in, const OnnxNode& node) {
+  const bool upper = whole_attribute(node, "upper", 1) != 0;
+  const auto diagonal =
+      in.input(node, 1) == nullptr ? std::optional(0.0) : number_of(in.constant(node, 1));
+  if (diagonal && in.write(node, upper ? "triu" : "tril", {in.input(node, 0)},
+                           {{"diagonal", static_cast<std::int64_t>(*diagonal)}})) {
+    return true;
+  }
+  return keeps_type(in, node);
+}
+
+bool range(OnnxImporter& in, const OnnxNode& node) {
+  const auto type = in.stated(node, 0);
+  const auto first = number_of(in.constant(node, 0));
+  const auto delta = number_of(in.constant(node, 2));
+  if (!type) return false;
+  const Wholes shape(type->shape.begin(), type->shape.end());
+  if (first && delta &&
+      in.write(
+          node, "iota", {},
+          {listed("shape", shape), {"first", *first}, {"delta", *delta}, to_type(type->dtype)})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {*type});
+}
+
+bool filled(OnnxImporter& in, const OnnxNode& node) {
+  const auto type = in.stated(node, 0);
+  if (!type) return false;
+  const OnnxAttribute* value = node.find("value");
+  std::optional<double> number = 0;
+  if (value != nullptr && value->tensor != nullptr) {
+    const std::optional<Constant> constant = constant_of(*value->tensor);
+    number = number_of(constant ? &*constant : nullptr);
+  }
+  const Wholes shape(type->shape.begin(), type->shape.end());
+  if (number && in.write(node, "full", {},
+                         {listed("shape", shape), {"value", *number}, to_type(type->dtype)})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {*type});
+}
+
+// On its last axis, with 0 and 1.
+bool one_hot(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto depth = number_of(in.constant(node, 1));
+  const Constant* values = in.constant(node, 2);
+  const auto rank = static_cast<std::int64_t>(x->type.shape.size());
+  const std::int64_t axis = whole_attribute(node, "axis", -1);
+  const bool plain = values != nullptr && values->elements == std::vector<double>{0, 1} &&
+                     (axis == -1 || axis == rank);
+  return depth && plain &&
+         in.write(node, "one_hot", {x},
+                  {{"classes", static_cast<std::int64_t>(*depth)}, to_type(values->type.dtype)});
+}
+
+bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* axis = in.constant(node, 1);
+  if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "exclusive", 0) == 0 &&
+      whole_attribute(node, "reverse", 0) == 0 &&
+      in.write(node, "cumsum", {x}, {listed("axes", axis->integers())})) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kOpaque, 0, {x->type});
+}
+
+bool top_k(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Constant* k = in.constant(node, 1);
+  const auto axis = axis_of(whole_attribute(node, "axis", -1), x->type.shape.size());
+  if (k == nullptr || k->elements.size() != 1 || !axis || k->elements[0] < 0) return false;
+  if (in.write(node, "topk", {x},
+               {{"k", k->integers()[0]},
+                listed("axes", {static_cast<std::int64_t>(*axis)}),
+                {"largest", whole_attribute(node, "largest", 1) != 0}},
+               OnnxImporter::output_count(node))) {
+    return true;
+  }
+  Shape shape = x->type.shape;
+  shape[*axis] = static_cast<std::uint64_t>(k->elements[0]);
+  return in.write_custom(node, OpClass::kOpaque, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
+}
+
+constexpr std::array kRules = {
+    OnnxRuleRow{"GatherElements", gather_elements},
+    OnnxRuleRow{"ScatterElements", scatter_elements},
+    OnnxRuleRow{"ScatterND", scatter_tuples},
+    OnnxRuleRow{"Tile", tile},
+    OnnxRuleRow{"Pad", pad},
+    OnnxRuleRow{"Trilu", triangle},
+    OnnxRuleRow{"Range", range},
+    OnnxRuleRow{"ConstantOfShape", filled},
+    OnnxRuleRow{"OneHot", one_hot},
+    OnnxRuleRow{"CumSum", cumulative_sum},
+    OnnxRuleRow{"TopK", top_k},
+};
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_index_rules() { return kRules; }
+
+}  // namespace fusecalc

@@ -1,0 +1,274 @@
+// Convolutions, pooling and resizing.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "core/checked.hpp"
+#include "input/model_shapes.hpp"
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+// What a window does along one axis.
+struct Window {
+  std::uint64_t size = 1;
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+
+// The windows over the axes after the first two; empty if attributes do not fit together.
+std::vector<Window> windows_of(const OnnxNode& node, const Shape& input, const Shape& kernel) {
+  const std::size_t count = input.size() - 2;
+  const auto list = [&](std::string_view name, std::size_t size, std::int64_t fallback) {
+    return integers_of(node, name, nullptr).value_or(std::vector<std::int64_t>(size, fallback));
+  };
+  const auto strides = list("strides", count, 1);
+  const auto dilations = list("dilations", count, 1);
+  auto pads = list("pads", 2 * count, 0);
+  if (strides.size() != count || dilations.size() != count || pads.size() != 2 * count ||
+      kernel.size() != count) {
+    return {};
+  }
+  const OnnxAttribute* padding = node.find("auto_pad");
+  const std::string_view mode =
+      padding != nullptr && padding->text ? *padding->text : std::string_view("NOTSET");
+  std::vector<Window> windows;
+  for (std::size_t i = 0; i < count; ++i) {
+    Window window{kernel[i], strides[i], dilations[i], pads[i], pads[i + count]};
+    constexpr std::int64_t kMost = std::int64_t{1} << 31U;
+    const auto sane = [&](std::int64_t value, std::int64_t least) {
+      return value >= least && value < kMost;
+    };
+    if (!sane(window.stride, 1) || !sane(window.dilation, 1) || !sane(window.before, 0) ||
+        !sane(window.after, 0) || input[i + 2] >= kMost || kernel[i] >= kMost || kernel[i] == 0) {
+      return {};
+    }
+    if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
+      const auto extent = static_cast<std::int64_t>(input[i + 2]);
+      const std::int64_t results = (extent + window.stride - 1) / window.stride;
+      const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
+      const std::int64_t total =
+          std::max((results - 1) * window.stride + reach - extent, std::int64_t{0});
+      window.before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+      window.after = total - window.before;
+    } else if (mode == "VALID") {
+      window.before = window.after = 0;
+    }
+    windows.push_back(window);
+  }
+  return windows;
+}
+
+// How many results a window has along an axis; nothing if it does not fit.
+std::optional<std::uint64_t> results_of(const Window& window, std::uint64_t extent, bool ceil) {
+  const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
+  const std::int64_t room =
+      static_cast<std::int64_t>(extent) + window.before + window.after - reach;
+  if (room < 0) return std::nullopt;
+  const std::int64_t whole = room / window.stride;
+  return static_cast<std::uint64_t>(whole + 1 + (ceil && room % window.stride != 0 ? 1 : 0));
+}
+
+Shape window_shape(const OnnxNode& node, const Shape& fallback) {
+  const auto given = integers_of(node, "kernel_shape", nullptr);
+  if (!given) return fallback;
+  return {given->begin(), given->end()};
+}
+
+bool conv(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* weight = in.input(node, 1);
+  if (weight == nullptr || x->type.shape.size() < 3 ||
+      weight->type.shape.size() != x->type.shape.size()) {
+    return false;
+  }
+  const Shape& taps = weight->type.shape;
+  const std::vector<Window> windows =
+      windows_of(node, x->type.shape, window_shape(node, {taps.begin() + 2, taps.end()}));
+  if (windows.empty()) return false;
+  std::vector<OnnxImporter::Operand> inputs = {x, weight};
+  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  std::vector<std::int64_t> stride;
+  std::vector<std::int64_t> padding;
+  std::vector<std::int64_t> dilation;
+  bool symmetric = true;
+  Shape shape = {x->type.shape[0], taps[0]};
+  std::uint64_t depth = taps[1];
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    stride.push_back(windows[i].stride);
+    padding.push_back(windows[i].before);
+    dilation.push_back(windows[i].dilation);
+    symmetric = symmetric && windows[i].before == windows[i].after;
+    const auto results = results_of(windows[i], x->type.shape[i + 2], false);
+    if (!results || !checked_multiply(depth, windows[i].size)) return false;
+    shape.push_back(*results);
+  }
+  const OnnxImporter::Written attributes = {listed("stride", stride),
+                                            listed("padding", padding),
+                                            listed("dilation", dilation),
+                                            {"groups", whole_attribute(node, "group", 1)}};
+  const std::string op = "conv" + std::to_string(windows.size()) + "d";
+  if (symmetric && in.write(node, op, inputs, attributes)) return true;
+  const auto elements = checked_elements(shape);
+  if (!elements) return false;
+  return in.write_custom(node, OpClass::kContract, product_flops(*elements, depth),
+                         {{shape, x->type.dtype}});
+}
+
+// The windows as attributes of a row; false where they pad the two sides differently.
+bool add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& attributes) {
+  std::vector<std::int64_t> stride;
+  std::vector<std::int64_t> padding;
+  std::vector<std::int64_t> dilation;
+  bool symmetric = true;
+  for (const Window& window : windows) {
+    stride.push_back(window.stride);
+    padding.push_back(window.before);
+    dilation.push_back(window.dilation);
+    symmetric = symmetric && window.before == window.after;
+  }
+  attributes.push_back(listed("stride", stride));
+  attributes.push_back(listed("padding", padding));
+  const bool dilates = std::ranges::any_of(dilation, [](std::int64_t step) { return step != 1; });
+  if (dilates) attributes.push_back(listed("dilation", dilation));
+  return symmetric;
+}
+
+bool pool(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  if (x->type.shape.size() < 3) return false;
+  const std::vector<Window> windows = windows_of(node, x->type.shape, window_shape(node, {}));
+  if (windows.empty()) return false;
+  const bool ceil = whole_attribute(node, "ceil_mode", 0) != 0;
+  Shape shape = {x->type.shape[0], x->type.shape[1]};
+  std::vector<std::int64_t> kernel;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const auto results = results_of(windows[i], x->type.shape[i + 2], ceil);
+    if (!results) return false;
+    shape.push_back(*results);
+    kernel.push_back(static_cast<std::int64_t>(windows[i].size));
+  }
+  OnnxImporter::Written attributes = {listed("kernel", kernel)};
+  const bool symmetric = add_attributes(windows, attributes);
+  if (ceil) attributes.push_back({"ceil_mode", true});
+  const bool largest = node.type == "MaxPool";
+  if (!largest) {
+    attributes.push_back({"count_include_pad", whole_attribute(node, "count_include_pad", 0) != 0});
+  }
+  const std::size_t outputs = largest ? OnnxImporter::output_count(node) : 1;
+  // Indices count over all planes in ONNX, over one here; both are i64 and as many.
+  if (symmetric && node.type != "LpPool" &&
+      in.write(node, largest ? "max_pool" : "avg_pool", {x}, attributes, outputs)) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kReduce, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
+}
+
+bool transposed_conv(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* weight = in.input(node, 1);
+  if (weight == nullptr || x->type.shape.size() < 3 || x->type.shape.size() > 5 ||
+      weight->type.shape.size() != x->type.shape.size() || node.find("output_shape") != nullptr) {
+    return false;
+  }
+  const Shape& taps = weight->type.shape;
+  const std::vector<Window> windows =
+      windows_of(node, x->type.shape, window_shape(node, {taps.begin() + 2, taps.end()}));
+  OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
+  if (windows.empty() || !add_attributes(windows, attributes)) return false;
+  const auto more = integers_of(node, "output_padding", nullptr);
+  if (more) attributes.push_back(listed("output_padding", *more));
+  std::vector<OnnxImporter::Operand> inputs = {x, weight};
+  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  const std::string op = "conv_transpose" + std::to_string(windows.size()) + "d";
+  return in.write(node, op, inputs, attributes);
+}
+
+std::string_view text_of(const OnnxNode& node, std::string_view name, std::string_view otherwise) {
+  const OnnxAttribute* attribute = node.find(name);
+  return attribute != nullptr && attribute->text ? *attribute->text : otherwise;
+}
+
+// Resize and Upsample of the axes after the first two, in the ways that a row has.
+bool resize(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Shape& from = x->type.shape;
+  const auto type = in.stated(node, 0);
+  std::optional<Shape> to;
+  const bool upsample = node.type == "Upsample";
+  const Constant* sizes = upsample ? nullptr : in.constant(node, 3);
+  const Constant* factors = in.constant(node, upsample ? 1 : 2);
+  if (sizes != nullptr && sizes->elements.size() == from.size()) {
+    const std::vector<std::int64_t> extents = sizes->integers();
+    to = Shape(extents.begin(), extents.end());
+  } else if (factors != nullptr && factors->elements.size() == from.size()) {
+    to.emplace();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const double extent = static_cast<double>(from[i]) * factors->elements[i];
+      // Other extents have places that depend on the factor itself.
+      if (!(extent >= 1 && extent < 0x1p30) || extent != std::floor(extent)) return false;
+      to->push_back(static_cast<std::uint64_t>(extent));
+    }
+  } else if (type) {
+    to = type->shape;
+  }
+  if (!to || to->size() != from.size() || from.size() < 3) return false;
+  if ((*to)[0] != from[0] || (*to)[1] != from[1]) return false;
+  const std::string_view mode = text_of(node, "mode", "nearest");
+  const std::string_view places =
+      text_of(node, "coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  const bool down =
+      text_of(node, "nearest_mode", upsample ? "floor" : "round_prefer_floor") == "floor";
+  std::vector<std::int64_t> size;
+  bool whole_factors = true;
+  for (std::size_t i = 2; i < from.size(); ++i) {
+    size.push_back(static_cast<std::int64_t>((*to)[i]));
+    whole_factors = whole_factors && from[i] != 0 && (*to)[i] % from[i] == 0;
+  }
+  OnnxImporter::Written attributes = {listed("size", size)};
+  // With whole factors the nearest of half pixels are those of whole ones.
+  const bool nearest = mode == "nearest" && ((places == "asymmetric" && down) ||
+                                             (places == "half_pixel" && whole_factors));
+  if (nearest) return in.write(node, "upsample_nearest", {x}, attributes);
+  const bool corners = places == "align_corners";
+  if (corners) attributes.push_back({"align_corners", true});
+  const bool centred = places == "half_pixel" || places == "pytorch_half_pixel";
+  if (mode == "linear" && (corners || centred) &&
+      in.write(node, "upsample_linear", {x}, attributes)) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {{*to, x->type.dtype}});
+}
+
+bool global_pool(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 2; i < x->type.shape.size(); ++i)
+    axes.push_back(static_cast<std::int64_t>(i));
+  return in.write(node, node.type == "GlobalMaxPool" ? "max" : "mean", {x},
+                  {listed("axes", axes), {"keepdim", true}});
+}
+
+constexpr std::array kRules = {
+    OnnxRuleRow{"Conv", conv},
+    OnnxRuleRow{"ConvTranspose", transposed_conv},
+    OnnxRuleRow{"MaxPool", pool},
+    OnnxRuleRow{"AveragePool", pool},
+    OnnxRuleRow{"LpPool", pool},
+    OnnxRuleRow{"GlobalAveragePool", global_pool},
+    OnnxRuleRow{"GlobalMaxPool", global_pool},
+    OnnxRuleRow{"Resize", resize},
+    OnnxRuleRow{"Upsample", resize},
+};
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_window_rules() { return kRules; }
+
+}  // namespace fusecalc

@@ -1,0 +1,224 @@
+// ATen's gradients, and losses.
+
+#include <algorithm>
+#include <array>
+
+#include "input/model_shapes.hpp"
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Inputs = std::vector<ModelGraph::Input>;
+using Attributes = std::vector<WrittenAttribute>;
+
+// Of the gradient and one more tensor, called as the row says.
+bool binary(const AtenCall& call, std::string_view row, std::string_view other,
+            Attributes attributes = {}) {
+  const auto dy = call.value("grad_output");
+  const auto x = call.value(other);
+  return dy && x && call.op(row, {call.operand(*dy), call.operand(*x)}, std::move(attributes));
+}
+
+// An attribute that the call has under the same name.
+void pass_on(const AtenCall& call, const char* name, Attributes& attributes) {
+  if (const auto number = call.number(name)) attributes.push_back({.name = name, .value = *number});
+}
+
+bool of_input(const AtenCall& call, std::string_view row) { return binary(call, row, "self"); }
+
+bool of_result(const AtenCall& call, std::string_view row) { return binary(call, row, "output"); }
+
+bool threshold(const AtenCall& call, std::string_view row) {
+  return call.number("threshold").value_or(0) == 0 && binary(call, row, "self");
+}
+
+bool leaky_relu(const AtenCall& call, std::string_view row) {
+  Attributes attributes;
+  pass_on(call, "negative_slope", attributes);
+  return binary(call, row, "self", attributes);
+}
+
+bool softplus(const AtenCall& call, std::string_view row) {
+  Attributes attributes;
+  pass_on(call, "beta", attributes);
+  pass_on(call, "threshold", attributes);
+  return binary(call, row, "self", attributes);
+}
+
+bool gelu(const AtenCall& call, std::string_view row) {
+  Attributes attributes;
+  const std::string approximate = call.text("approximate");
+  if (!approximate.empty()) attributes.push_back({.name = "approximate", .value = approximate});
+  return binary(call, row, "self", attributes);
+}
+
+bool dropout(const AtenCall& call, std::string_view row) {
+  Attributes attributes;
+  pass_on(call, "scale", attributes);
+  return binary(call, row, "mask", attributes);
+}
+
+bool softmax(const AtenCall& call, std::string_view row) {
+  return binary(call, row, "output", {listed("axes", {WrittenDim(call.whole("dim", -1))})});
+}
+
+// Classes that are to be ignored are known when it runs; all of them are counted.
+std::optional<WrittenAttribute> reduction(const AtenCall& call) {
+  static constexpr std::array<std::string_view, 3> kWords = {"none", "mean", "sum"};
+  const std::int64_t number = call.whole("reduction", 1);
+  if (call.given("weight") || number < 0 || number > 2) return std::nullopt;
+  return WrittenAttribute{.name = "reduction",
+                          .value = std::string(kWords[static_cast<std::size_t>(number)])};
+}
+
+bool loss(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  const auto target = call.value("target");
+  const auto how = reduction(call);
+  if (!self || !target || !how || call.number("label_smoothing").value_or(0) != 0) return false;
+  if (!call.op(row, {call.tensor(*self), call.tensor(*target)}, {*how})) return false;
+  if (call.results() < 2) return true;
+  // The total weight is the number of samples.
+  double samples = 1;
+  for (const std::uint64_t extent : call.at(*target).type.shape()) {
+    samples *= static_cast<double>(extent);
+  }
+  call.set_number(1, samples);
+  return true;
+}
+
+bool loss_backward(const AtenCall& call, std::string_view row) {
+  const auto dy = call.value("grad_output");
+  const auto self = call.value("self");
+  const auto target = call.value("target");
+  const auto how = reduction(call);
+  return dy && self && target && how &&
+         call.op(row, {call.operand(*dy), call.tensor(*self), call.tensor(*target)}, {*how});
+}
+
+template <std::size_t n>
+std::optional<Inputs> tensors(const AtenCall& call, const std::array<std::string_view, n>& names) {
+  Inputs inputs;
+  for (const std::string_view name : names) {
+    const auto value = call.value(name);
+    if (!value) return std::nullopt;
+    inputs.emplace_back(call.tensor(*value));
+  }
+  return inputs;
+}
+
+bool norm_of(const AtenCall& call, std::string_view row, std::optional<Inputs> inputs,
+             Attributes attributes) {
+  if (!inputs) return false;
+  if (const auto weight = call.value("weight")) inputs->emplace_back(call.tensor(*weight));
+  attributes.push_back(given_gradients(call));
+  return call.op(row, *inputs, std::move(attributes), call.results());
+}
+
+bool layer_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 4> kNames = {"grad_out", "input", "mean", "rstd"};
+  return norm_of(call, row, tensors(call, kNames), {});
+}
+
+bool rms_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 3> kNames = {"grad_out", "input", "rstd"};
+  return norm_of(call, row, tensors(call, kNames), {});
+}
+
+bool group_norm(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 4> kNames = {"grad_out", "input", "mean", "rstd"};
+  return norm_of(call, row, tensors(call, kNames),
+                 {{.name = "groups", .value = call.whole("group", 1)}});
+}
+
+// In training; what it saved then are the mean and 1 / deviation.
+bool batch_norm(const AtenCall& call, std::string_view row) {
+  const bool native = call.given("grad_out");
+  static constexpr std::array<std::string_view, 4> kNames = {"grad_out", "input", "save_mean",
+                                                             "save_invstd"};
+  static constexpr std::array<std::string_view, 4> kOthers = {"grad_output", "input", "save_mean",
+                                                              "save_var"};
+  const bool trains = call.truth("train", call.truth("update", true));
+  return trains && norm_of(call, row, native ? tensors(call, kNames) : tensors(call, kOthers), {});
+}
+
+bool attention(const AtenCall& call, std::string_view row) {
+  static constexpr std::array<std::string_view, 5> kNames = {"query", "key", "value", "out",
+                                                             "logsumexp"};
+  auto inputs = tensors(call, kNames);
+  const auto dy = call.given("grad_out") ? call.value("grad_out") : call.value("grad_out_");
+  if (!inputs || !dy || call.number("dropout_p").value_or(0) != 0) return false;
+  inputs->insert(inputs->begin(), call.tensor(*dy));
+  auto mask = call.value("attn_mask");
+  if (!mask) mask = call.value("attn_bias");
+  if (mask) inputs->emplace_back(call.tensor(*mask));
+  Attributes attributes;
+  if (call.truth("is_causal", false)) {
+    // `causal` aligns the last query and key, PyTorch the first ones.
+    const Shape& q = call.at(*call.value("query")).type.shape();
+    const Shape& k = call.at(*call.value("key")).type.shape();
+    if (q.size() < 3 || k.size() != q.size() || q[q.size() - 2] != k[q.size() - 2]) return false;
+    attributes.push_back({.name = "causal", .value = true});
+  }
+  pass_on(call, "scale", attributes);
+  return call.results() == 3 && call.op(row, *inputs, attributes, 3);
+}
+
+bool embedding(const AtenCall& call, std::string_view row) {
+  const auto dy = call.value("grad_output");
+  const auto indices = call.value("indices");
+  if (!dy || !indices || call.type().extents.empty()) return false;
+  return call.op(row, {call.tensor(*dy), call.tensor(*indices)},
+                 {listed("size", {call.type().extents[0]})});
+}
+
+constexpr std::array kRules = {
+    AtenRule{"threshold_backward", threshold, "relu_backward"},
+    AtenRule{"leaky_relu_backward", leaky_relu, "leaky_relu_backward"},
+    AtenRule{"sigmoid_backward", of_result, "sigmoid_backward"},
+    AtenRule{"tanh_backward", of_result, "tanh_backward"},
+    AtenRule{"silu_backward", of_input, "silu_backward"},
+    AtenRule{"gelu_backward", gelu, "gelu_backward"},
+    AtenRule{"hardsigmoid_backward", of_input, "hardsigmoid_backward"},
+    AtenRule{"hardswish_backward", of_input, "hardswish_backward"},
+    AtenRule{"softplus_backward", softplus, "softplus_backward"},
+    AtenRule{"native_dropout_backward", dropout, "dropout_backward"},
+    AtenRule{"_softmax_backward_data", softmax, "softmax_backward"},
+    AtenRule{"_log_softmax_backward_data", softmax, "log_softmax_backward"},
+    AtenRule{"cross_entropy_loss", loss, "cross_entropy"},
+    AtenRule{"nll_loss", loss, "nll_loss"},
+    AtenRule{"nll_loss_nd", loss, "nll_loss"},
+    AtenRule{"nll_loss_forward", loss, "nll_loss"},
+    AtenRule{"nll_loss_backward", loss_backward, "nll_loss_backward"},
+    AtenRule{"native_layer_norm_backward", layer_norm, "layer_norm_backward"},
+    AtenRule{"_fused_rms_norm_backward", rms_norm, "rms_norm_backward"},
+    AtenRule{"native_group_norm_backward", group_norm, "group_norm_backward"},
+    AtenRule{"native_batch_norm_backward", batch_norm, "batch_norm_backward"},
+    AtenRule{"batch_norm_backward", batch_norm, "batch_norm_backward"},
+    AtenRule{"_scaled_dot_product_flash_attention_backward", attention, "attention_backward"},
+    AtenRule{"_scaled_dot_product_flash_attention_for_cpu_backward", attention,
+             "attention_backward"},
+    AtenRule{"_scaled_dot_product_efficient_attention_backward", attention, "attention_backward"},
+    AtenRule{"_scaled_dot_product_cudnn_attention_backward", attention, "attention_backward"},
+    AtenRule{"embedding_dense_backward", embedding, "embedding_backward"},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_backward_rules() { return kRules; }
+
+WrittenAttribute given_gradients(const AtenCall& call) {
+  std::vector<std::int64_t> given;
+  std::int64_t number = 0;
+  for (const ProgramArgument& output : call.node().outputs) {
+    if (output.tensors.empty() && !output.list) ++number;
+    for (const std::string& name : output.tensors) {
+      if (!name.empty()) given.push_back(number);
+      ++number;
+    }
+  }
+  return listed("gradients", given);
+}
+
+}  // namespace fusecalc

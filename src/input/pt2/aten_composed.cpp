@@ -1,0 +1,275 @@
+// ATen ops that several ops of the table compute together.
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Inputs = std::vector<ModelGraph::Input>;
+using TensorId = ModelGraph::TensorId;
+
+constexpr auto kNoTensor = ProgramValue::kNoTensor;
+
+ModelType with_extent(ModelType type, std::size_t axis, const WrittenDim& written,
+                      std::uint64_t extent) {
+  type.type.shape[axis] = extent;
+  type.extents[axis] = written;
+  return type;
+}
+
+ModelType with_extent(ModelType type, std::size_t axis, std::uint64_t extent) {
+  return with_extent(std::move(type), axis, static_cast<std::int64_t>(extent), extent);
+}
+
+WrittenAttribute along(std::size_t axis) {
+  return listed("axes", {static_cast<std::int64_t>(axis)});
+}
+
+// Differences of neighbours, of what is given before and after it, too.
+bool diff(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const ModelType& type = call.type();
+  const auto axis = axis_of(call.whole("dim", -1), type.shape().size());
+  if (!self || !axis || call.whole("n", 1) != 1) return false;
+  Inputs parts;
+  std::uint64_t extent = 0;
+  for (const std::string_view name : {"prepend", "self", "append"}) {
+    const auto value = call.value(name);
+    if (!value) continue;
+    parts.emplace_back(call.tensor(*value));
+    extent += call.at(*value).type.shape()[*axis];
+  }
+  if (extent != type.shape()[*axis] + 1) return false;
+  ModelType whole = with_extent(call.at(*self).type, *axis, extent);
+  auto joined = std::get<TensorId>(parts.front());
+  if (parts.size() > 1) {
+    const auto made = call.graph().op("concat", parts, {along(*axis)}, whole);
+    if (!made) return false;
+    joined = *made;
+  }
+  const auto end = static_cast<std::int64_t>(extent);
+  const auto next = sliced(call.graph(), joined, {*axis, 1, end}, type);
+  const auto last = sliced(call.graph(), joined, {*axis, 0, end - 1}, type);
+  return next && last && call.op("sub", {*next, *last});
+}
+
+// Each element several times, one after the other: a new axis that is merged.
+bool repeat_interleave(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto times = call.whole("repeats");
+  if (!self || !times || *times < 1 || !call.given("dim")) return false;
+  const ModelType from = call.at(*self).type;
+  const auto axis = axis_of(call.whole("dim", 0), from.shape().size());
+  if (!axis) return false;
+  ModelType apart = from;
+  const auto place = static_cast<std::ptrdiff_t>(*axis) + 1;
+  apart.type.shape.insert(apart.type.shape.begin() + place, 1);
+  apart.extents.emplace(apart.extents.begin() + place, std::int64_t{1});
+  const ModelType spread = with_extent(apart, *axis + 1, static_cast<std::uint64_t>(*times));
+  ModelGraph& graph = call.graph();
+  const auto single =
+      graph.op("reshape", {call.tensor(*self)}, {listed("shape", apart.extents)}, apart);
+  const auto copies =
+      single ? graph.op("broadcast_to", {*single}, {listed("shape", spread.extents)}, spread)
+             : std::nullopt;
+  return copies && call.op("reshape", {*copies}, {listed("shape", call.type().extents)});
+}
+
+// a * sigmoid(b), of the halves a and b.
+bool glu(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const ModelType& type = call.type();
+  const auto axis = axis_of(call.whole("dim", -1), type.shape().size());
+  if (!self || !axis) return false;
+  const auto half = static_cast<std::int64_t>(type.shape()[*axis]);
+  const TensorId tensor = call.tensor(*self);
+  const auto a = sliced(call.graph(), tensor, {*axis, 0, half}, type);
+  const auto b = sliced(call.graph(), tensor, {*axis, half, 2 * half}, type);
+  const auto gate = b ? call.graph().op("sigmoid", {*b}, {}, type) : std::nullopt;
+  return a && gate && call.op("mul", {*a, *gate});
+}
+
+// A range of an axis, replaced by a source.
+bool slice_scatter(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto source = call.value("src");
+  if (!self || !source) return false;
+  const auto range = call.range(call.at(*self).type);
+  if (!range || range->step != 1) return false;
+  const auto result = overwritten(call.graph(), call.copy_of(*self), call.tensor(*source), *range);
+  if (result) call.set(0, *result);
+  return result.has_value();
+}
+
+bool select_scatter(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto source = call.value("src");
+  if (!self || !source) return false;
+  const ProgramValue whole = call.copy_of(*self);
+  const auto axis = axis_of(call.whole("dim", 0), whole.type.shape().size());
+  if (!axis) return false;
+  const std::int64_t index = call.whole("index", 0);
+  const auto extent = static_cast<std::int64_t>(whole.type.shape()[*axis]);
+  const std::int64_t start = index < 0 ? index + extent : index;
+  const auto row = reshaped(call, call.tensor(*source), with_extent(whole.type, *axis, 1));
+  const auto result = row && start >= 0 && start < extent
+                          ? overwritten(call.graph(), whole, *row, {*axis, start, start + 1})
+                          : std::nullopt;
+  if (result) call.set(0, *result);
+  return result.has_value();
+}
+
+// Products of whole numbers are summed in 32 bits.
+bool whole_product(const AtenCall& call, std::string_view) {
+  const auto a = call.value("self");
+  const auto b = call.value("mat2");
+  if (!a || !b) return false;
+  return call.op("matmul", {call.tensor(*a), call.tensor(*b)});
+}
+
+// The square root of the sum of squares, the sum of magnitudes or the largest of them.
+bool vector_norm(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const double order = call.number("ord").value_or(call.number("p").value_or(2));
+  if (!self || call.given("dtype")) return false;
+  std::vector<WrittenAttribute> attributes;
+  const std::vector<std::int64_t> axes = call.wholes("dim");
+  if (!axes.empty()) attributes.push_back(listed("axes", axes));
+  if (call.truth("keepdim", false)) attributes.push_back({.name = "keepdim", .value = true});
+  const TensorId tensor = call.tensor(*self);
+  const ModelType from = call.graph().type(tensor);
+  if (order == std::numeric_limits<double>::infinity()) {
+    return call.op("amax_abs", {tensor}, attributes);
+  }
+  if (order != 1 && order != 2) return false;
+  const auto each = call.graph().op(order == 1 ? "abs" : "square", {tensor}, {}, from);
+  if (!each) return false;
+  if (order == 1) return call.op("sum", {*each}, attributes);
+  const auto sum = call.graph().op("sum", {*each}, attributes, ModelType(call.type()));
+  return sum && call.op("sqrt", {*sum});
+}
+
+// Channels become pixels: [.., C r r, H, W] -> [.., C, H r, W r], and back.
+bool pixel_shuffle(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const bool back = call.given("downscale_factor");
+  const auto r = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(1, call.whole(back ? "downscale_factor" : "upscale_factor", 1)));
+  if (!self) return false;
+  const Shape from = call.at(*self).type.shape();
+  const std::size_t lead = from.size() < 3 ? 0 : from.size() - 3;
+  if (from.size() < 3) return false;
+  const std::uint64_t c = back ? from[lead] : from[lead] / (r * r);
+  const std::uint64_t h = back ? from[lead + 1] / r : from[lead + 1];
+  const std::uint64_t w = back ? from[lead + 2] / r : from[lead + 2];
+  Shape apart(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(lead));
+  Shape moved = apart;
+  std::vector<std::int64_t> perm(lead);
+  std::iota(perm.begin(), perm.end(), 0);
+  const Shape split = back ? Shape{c, h, r, w, r} : Shape{c, r, r, h, w};
+  const std::array<std::size_t, 5> order =
+      back ? std::array<std::size_t, 5>{0, 2, 4, 1, 3} : std::array<std::size_t, 5>{0, 3, 1, 4, 2};
+  apart.insert(apart.end(), split.begin(), split.end());
+  for (const std::size_t i : order) {
+    moved.push_back(split[i]);
+    perm.push_back(static_cast<std::int64_t>(lead + i));
+  }
+  const DType dtype = call.type().dtype();
+  const auto view = reshaped(call, call.tensor(*self), model_type(apart, dtype));
+  const auto copy =
+      view ? call.graph().op("transpose", {*view}, {listed("perm", perm)}, model_type(moved, dtype))
+           : std::nullopt;
+  return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
+}
+
+// The mean of squared differences, or their sum, or each of them.
+bool squared_error(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto target = call.value("target");
+  if (!self || !target) return false;
+  const std::int64_t reduction = call.whole("reduction", 1);
+  ModelGraph& graph = call.graph();
+  const ModelType type = call.at(*self).type;
+  if (call.at(*target).type.shape() != type.shape()) return false;
+  const auto difference = graph.op("sub", {call.operand(*self), call.operand(*target)}, {}, type);
+  if (!difference) return false;
+  if (reduction == 0) return call.op("square", {*difference});
+  const auto squares = graph.op("square", {*difference}, {}, type);
+  return squares && call.op(reduction == 1 ? "mean" : "sum", {*squares});
+}
+
+// The part of a concat that is exactly the range; or nothing.
+std::optional<ModelGraph::TensorId> part_of(const ModelGraph& graph, ModelGraph::TensorId tensor,
+                                            const AxisRange& range) {
+  const auto joined = graph.written_by(tensor, "concat");
+  if (!joined || range.step != 1) return std::nullopt;
+  const auto& axes = std::get<std::vector<WrittenDim>>(joined->attributes[0].value);
+  const auto axis = axis_of(std::get<std::int64_t>(axes[0]), graph.type(tensor).shape().size());
+  if (axis != range.axis) return std::nullopt;
+  std::int64_t start = 0;
+  for (const ModelGraph::Input& input : joined->inputs) {
+    const auto part = std::get<ModelGraph::TensorId>(input);
+    const auto extent = static_cast<std::int64_t>(graph.type(part).shape()[range.axis]);
+    if (start == range.start && start + extent == range.end) return part;
+    start += extent;
+  }
+  return std::nullopt;
+}
+
+constexpr std::array kRules = {
+    AtenRule{"diff", diff},
+    AtenRule{"repeat_interleave", repeat_interleave},
+    AtenRule{"glu", glu},
+    AtenRule{"slice_scatter", slice_scatter},
+    AtenRule{"select_scatter", select_scatter},
+    AtenRule{"_int_mm", whole_product},
+    AtenRule{"linalg_vector_norm", vector_norm},
+    AtenRule{"norm", vector_norm},
+    AtenRule{"pixel_shuffle", pixel_shuffle},
+    AtenRule{"pixel_unshuffle", pixel_shuffle},
+    AtenRule{"mse_loss", squared_error},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_composed_rules() { return kRules; }
+
+std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole, TensorId part,
+                                    const AxisRange& range) {
+  const auto extent = static_cast<std::int64_t>(whole.type.shape()[range.axis]);
+  ModelType expected =
+      with_extent(whole.type, range.axis, static_cast<std::uint64_t>(range.end - range.start));
+  if (graph.type(part).type.shape != expected.shape() ||
+      graph.type(part).dtype() != expected.dtype()) {
+    return std::nullopt;
+  }
+  if (range.start == 0 && range.end == extent) return part;
+  // The rest of a number's elements, of a tensor's, or of what the tensor was joined of.
+  const auto rest = [&](std::int64_t start, std::int64_t end) -> std::optional<TensorId> {
+    const ModelType type =
+        with_extent(whole.type, range.axis, static_cast<std::uint64_t>(end - start));
+    if (whole.tensor != kNoTensor) {
+      const auto joined = part_of(graph, whole.tensor, {range.axis, start, end});
+      return joined ? joined : sliced(graph, whole.tensor, {range.axis, start, end}, type);
+    }
+    if (!whole.number) return std::nullopt;
+    return graph.custom({}, std::span(&type, 1), {.op_class = OpClass::kMovement})[0];
+  };
+  Inputs parts;
+  const auto add = [&](std::int64_t start, std::int64_t end) {
+    const auto made = start < end ? rest(start, end) : std::nullopt;
+    if (made) parts.emplace_back(*made);
+    return start >= end || made;
+  };
+  if (!add(0, range.start)) return std::nullopt;
+  parts.emplace_back(part);
+  if (!add(range.end, extent)) return std::nullopt;
+  return graph.op("concat", parts, {along(range.axis)}, whole.type);
+}
+
+}  // namespace fusecalc

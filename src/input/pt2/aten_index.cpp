@@ -1,0 +1,271 @@
+// ATen ops whose results depend on where their elements are, scans and sorts.
+
+#include <algorithm>
+#include <array>
+
+#include "input/model_shapes.hpp"
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Inputs = std::vector<ModelGraph::Input>;
+using Attributes = std::vector<WrittenAttribute>;
+using Wholes = std::vector<std::int64_t>;
+
+WrittenAttribute to_type(const ModelType& type) {
+  return {.name = "to", .value = std::string(name_of(type.dtype()))};
+}
+
+WrittenAttribute axis_attribute(const AtenCall& call, std::int64_t otherwise) {
+  return listed("axes", Wholes{call.whole("dim", otherwise)});
+}
+
+bool iota(const AtenCall& call, std::string_view) {
+  const double first = call.number("start").value_or(0);
+  const double delta = call.number("step").value_or(1);
+  return call.op("iota", {},
+                 {listed("shape", call.type().extents),
+                  {.name = "first", .value = first},
+                  {.name = "delta", .value = delta},
+                  to_type(call.type())});
+}
+
+bool linspace(const AtenCall& call, std::string_view) {
+  const auto first = call.number("start");
+  const auto last = call.number("end");
+  const auto steps = static_cast<double>(call.whole("steps", 0));
+  if (!first || !last || steps < 2) return false;
+  return call.op("iota", {},
+                 {listed("shape", call.type().extents),
+                  {.name = "first", .value = *first},
+                  {.name = "delta", .value = (*last - *first) / (steps - 1)},
+                  to_type(call.type())});
+}
+
+// Counts come in pairs, before and after, from the last axis on.
+bool pad(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const std::string mode = call.text("mode");
+  if (!self || !(mode.empty() || mode == "constant")) return false;
+  const Wholes counts = call.wholes("pad");
+  const std::size_t rank = call.at(*self).type.shape().size();
+  if (counts.size() % 2 != 0 || counts.size() > 2 * rank) return false;
+  Wholes before(rank);
+  Wholes after(rank);
+  for (std::size_t i = 0; 2 * i < counts.size(); ++i) {
+    before[rank - 1 - i] = counts[2 * i];
+    after[rank - 1 - i] = counts[2 * i + 1];
+  }
+  return call.op("pad", {call.tensor(*self)},
+                 {listed("before", before),
+                  listed("after", after),
+                  {.name = "value", .value = call.number("value").value_or(0)}});
+}
+
+bool roll(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const Wholes axes = call.wholes("dims");
+  if (!self || axes.empty()) return false;
+  return call.op("roll", {call.tensor(*self)},
+                 {listed("axes", axes), listed("shifts", call.wholes("shifts"))});
+}
+
+bool flip(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  return self && call.op("flip", {call.tensor(*self)}, {listed("axes", call.wholes("dims"))});
+}
+
+bool triangle(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  return call.op(row, {call.tensor(*self)},
+                 {{.name = "diagonal", .value = call.whole("diagonal", 0)}});
+}
+
+bool one_hot(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self || call.type().shape().empty()) return false;
+  return call.op(
+      "one_hot", {call.tensor(*self)},
+      {{.name = "classes", .value = static_cast<std::int64_t>(call.type().shape().back())}});
+}
+
+bool gather(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto index = call.value(call.value("index") ? "index" : "indices");
+  if (!self || !index || !call.whole("dim")) return false;
+  return call.op("gather_elements", {call.tensor(*self), call.tensor(*index)},
+                 {axis_attribute(call, 0)});
+}
+
+// What a scatter may overwrite: memory of its own, unless the call overwrites `self` anyway.
+std::optional<ModelGraph::TensorId> to_overwrite(const AtenCall& call) {
+  const auto self = call.value("self");
+  if (!self) return std::nullopt;
+  const ProgramValue value = call.copy_of(*self);
+  if (value.number) {
+    return call.graph().op("full", {},
+                           {listed("shape", value.type.extents),
+                            {.name = "value", .value = *value.number},
+                            to_type(value.type)},
+                           value.type);
+  }
+  if (call.may_overwrite("self")) return call.tensor(*self);
+  return call.graph().op("copy", {call.tensor(*self)}, {}, value.type);
+}
+
+struct Reduction {
+  std::string_view aten;
+  std::string_view combine;
+};
+constexpr std::array kReductions = {
+    Reduction{"", ""},        Reduction{"sum", "add"},      Reduction{"add", "add"},
+    Reduction{"prod", "mul"}, Reduction{"multiply", "mul"}, Reduction{"amax", "max"},
+    Reduction{"amin", "min"},
+};
+
+Attributes scatter_attributes(std::int64_t axis, std::string_view combine) {
+  Attributes attributes = {listed("axes", Wholes{axis})};
+  if (!combine.empty()) attributes.push_back({.name = "combine", .value = std::string(combine)});
+  return attributes;
+}
+
+// scatter, scatter_add and scatter_reduce; a single number goes to every place.
+bool scatter(const AtenCall& call, std::string_view reduction) {
+  const auto index = call.value("index");
+  if (!index || !call.truth("include_self", true)) return false;
+  const std::string named = call.text("reduce");
+  const auto* combine =
+      std::ranges::find(kReductions, named.empty() ? reduction : named, &Reduction::aten);
+  if (combine == kReductions.end()) return false;
+  const ModelType places = call.at(*index).type;
+  std::optional<ModelGraph::TensorId> updates;
+  if (const auto source = call.value("src")) {
+    updates = call.tensor(*source);
+  } else if (const auto number = call.number("value")) {
+    ModelType type = places;
+    type.type.dtype = call.type().dtype();
+    updates = call.graph().op(
+        "full", {},
+        {listed("shape", places.extents), {.name = "value", .value = *number}, to_type(type)},
+        type);
+  }
+  if (!updates || call.graph().type(*updates).shape() != places.shape()) return false;
+  const auto self = to_overwrite(call);
+  return self && call.op("scatter_elements", {*self, call.tensor(*index), *updates},
+                         scatter_attributes(call.whole("dim", 0), combine->combine));
+}
+
+// Rows along an axis that a single list of indices names.
+bool put_rows(const AtenCall& call, ValueId index, ValueId values, std::int64_t axis,
+              std::string_view combine) {
+  const Shape& result = call.type().shape();
+  const auto place = axis_of(axis, result.size());
+  if (!place || call.at(index).type.dtype() == DType::kBool) return false;
+  const ModelType& named = call.at(index).type;
+  ModelType rows = call.type();
+  const auto at = static_cast<std::ptrdiff_t>(*place);
+  rows.type.shape.erase(rows.type.shape.begin() + at);
+  rows.extents.erase(rows.extents.begin() + at);
+  rows.type.shape.insert(rows.type.shape.begin() + at, named.shape().begin(), named.shape().end());
+  rows.extents.insert(rows.extents.begin() + at, named.extents.begin(), named.extents.end());
+  rows.type.dtype = call.at(values).type.dtype();
+  std::optional<ModelGraph::TensorId> updates = call.tensor(values);
+  if (call.at(values).type.shape() != rows.shape()) {
+    updates = call.graph().op("broadcast_to", {*updates}, {listed("shape", rows.extents)}, rows);
+  }
+  if (!updates) return false;
+  const auto self = to_overwrite(call);
+  return self && call.op("scatter_update", {*self, call.tensor(index), *updates},
+                         scatter_attributes(axis, combine));
+}
+
+bool index_put(const AtenCall& call, std::string_view) {
+  const ProgramArgument* indices = call.argument("indices");
+  const auto values = call.value("values");
+  if (indices == nullptr || !values) return false;
+  const std::vector<ValueId> given = call.values("indices");
+  if (given.size() != 1) return false;
+  const auto place =
+      std::ranges::find_if(indices->tensors, [](const auto& name) { return !name.empty(); });
+  return put_rows(call, given[0], *values, place - indices->tensors.begin(),
+                  call.truth("accumulate", false) ? "add" : "");
+}
+
+bool index_add(const AtenCall& call, std::string_view combine) {
+  const auto index = call.value("index");
+  const auto source = call.value("source");
+  if (!index || !source || call.number("alpha").value_or(1) != 1) return false;
+  return put_rows(call, *index, *source, call.whole("dim", 0), combine);
+}
+
+bool scan(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  return self && call.op(row, {call.tensor(*self)}, {axis_attribute(call, -1)});
+}
+
+bool sort(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  return call.op(
+      "sort", {call.tensor(*self)},
+      {axis_attribute(call, -1), {.name = "descending", .value = call.truth("descending", false)}},
+      2);
+}
+
+// The indices of a sort alone.
+bool argsort(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  const std::vector<ModelType> types = {call.copy_of(*self).type, call.type()};
+  const auto made = call.graph().op(
+      "sort", {call.tensor(*self)},
+      {axis_attribute(call, -1), {.name = "descending", .value = call.truth("descending", false)}},
+      types);
+  if (made) call.set(0, (*made)[1]);
+  return made.has_value();
+}
+
+bool topk(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto k = call.whole("k");
+  if (!self || !k) return false;
+  return call.op("topk", {call.tensor(*self)},
+                 {axis_attribute(call, -1),
+                  {.name = "k", .value = *k},
+                  {.name = "largest", .value = call.truth("largest", true)}},
+                 2);
+}
+
+constexpr std::array kRules = {
+    AtenRule{"arange", iota},
+    AtenRule{"linspace", linspace},
+    AtenRule{"pad", pad},
+    AtenRule{"constant_pad_nd", pad},
+    AtenRule{"roll", roll},
+    AtenRule{"flip", flip},
+    AtenRule{"tril", triangle, "tril"},
+    AtenRule{"triu", triangle, "triu"},
+    AtenRule{"one_hot", one_hot},
+    AtenRule{"gather", gather},
+    AtenRule{"take_along_dim", gather},
+    AtenRule{"scatter", scatter},
+    AtenRule{"scatter_add", scatter, "sum"},
+    AtenRule{"scatter_reduce", scatter},
+    AtenRule{"index_put", index_put},
+    AtenRule{"_unsafe_index_put", index_put},
+    AtenRule{"index_add", index_add, "add"},
+    AtenRule{"index_copy", index_add},
+    AtenRule{"cumsum", scan, "cumsum"},
+    AtenRule{"cumprod", scan, "cumprod"},
+    AtenRule{"sort", sort},
+    AtenRule{"argsort", argsort},
+    AtenRule{"topk", topk},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_index_rules() { return kRules; }
+
+}  // namespace fusecalc

@@ -1,0 +1,85 @@
+// Memory that in-place ops overwrite, and the views of it.
+
+#include "core/checked.hpp"
+#include "core/text.hpp"
+#include "input/pt2/aten.hpp"
+#include "input/pt2/importer.hpp"
+
+namespace fusecalc {
+
+// The current value of a name. A view of memory that was overwritten is applied again first.
+ValueId Pt2Importer::lookup(std::size_t frame, const ProgramNode* node, const std::string& name) {
+  const auto found = frames_[frame].names.find(name);
+  if (found == frames_[frame].names.end()) {
+    fail(node, "reads " + in_quotes(name) + ", which nothing before it writes");
+  }
+  const ValueId id = found->second;
+  const Binding& binding = bindings_[id];
+  const Storage& storage = storages_[binding.storage];
+  if (storage.base == id || binding.version == storage.version) return id;
+  constexpr std::uint32_t kDeepest = 1000;
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (++rereading_ > kDeepest || ++reread_ > kMost) {
+    fail(node, "too many views of memory that is overwritten");
+  }
+  const std::size_t made_in = binding.frame;
+  const std::string_view made_as = binding.name;
+  call(made_in, *binding.node);
+  --rereading_;
+  const ValueId fresh = frames_[made_in].names.at(made_as);
+  frames_[frame].names.insert_or_assign(found->first, fresh);
+  return fresh;
+}
+
+// Memory of which every part is written before it is read: what it holds now that a range of an
+// axis of it was overwritten. Nothing, if it had elements that count.
+std::optional<ModelGraph::TensorId> Pt2Importer::joined_base(ValueId target,
+                                                             ModelGraph::TensorId result) {
+  const Binding& view = bindings_[target];
+  const ValueId whole = storages_[view.storage].base;
+  if (target == whole || view.node == nullptr) return std::nullopt;
+  const ProgramValue value = bindings_[whole].value;
+  const bool fresh = value.number || (value.tensor != ProgramValue::kNoTensor &&
+                                      graph_.written_by(value.tensor, "concat"));
+  const std::string_view op = op_of(view.node->target);
+  if (!fresh || (op != "slice" && op != "narrow")) return std::nullopt;
+  const AtenCall call(*this, view.frame, *view.node);
+  const ProgramArgument* self = call.argument("self");
+  const auto known = frames_[view.frame].names.find(self->tensors[0]);
+  if (known == frames_[view.frame].names.end() || known->second != whole) return std::nullopt;
+  const auto range = call.range(value.type);
+  if (!range || range->step != 1) return std::nullopt;
+  return overwritten(graph_, value, result, *range);
+}
+
+// An in-place op has written `result` to the memory that `target` shows.
+void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
+  Binding& written = bindings_[target];
+  Storage& storage = storages_[written.storage];
+  ++storage.version;
+  const std::optional<ModelGraph::TensorId> joined = joined_base(target, result);
+  if (joined) {
+    Binding& base = bindings_[storage.base];
+    base.value.tensor = *joined;
+    base.value.number.reset();
+    base.version = storage.version;
+  } else if (target != storage.base) {
+    Binding& base = bindings_[storage.base];
+    const ModelGraph::TensorId old = tensor(storage.base);
+    const std::uint64_t elements = *checked_elements(written.value.type.shape());
+    const bool shared = old < shared_.size() && shared_[old];
+    ModelGraph::Custom patch{.op_class = OpClass::kMovement};
+    if (!shared) {
+      patch.overwrites = elements;
+      patch.reads.emplace_back(old, 0);
+    }
+    base.value.tensor = graph_.custom({old, result}, std::span(&base.value.type, 1), patch)[0];
+    base.version = storage.version;
+  }
+  written.value.tensor = result;
+  written.value.base = ProgramValue::kNoTensor;
+  written.value.number.reset();
+  written.version = storage.version;
+}
+
+}  // namespace fusecalc

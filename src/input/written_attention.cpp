@@ -1,0 +1,404 @@
+#include "input/written_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "input/causal_mask.hpp"
+#include "input/model_shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+using TensorId = ModelGraph::TensorId;
+using Input = ModelGraph::Input;
+using Origin = ModelGraph::Origin;
+
+// Numbers below this one stand for minus infinity in masks.
+constexpr double kBlocked = -1e4;
+// The most ops that a pattern is followed through, in all.
+constexpr int kMostSteps = 200;
+
+std::optional<TensorId> tensor_in(const Input& input) {
+  const auto* tensor = std::get_if<TensorId>(&input);
+  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
+}
+
+std::optional<double> number_in(const Input& input) {
+  const auto* number = std::get_if<double>(&input);
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+bool is_set(const Origin& origin, std::string_view name) {
+  return std::ranges::any_of(origin.attributes, [&](const WrittenAttribute& attribute) {
+    const auto* flag = std::get_if<bool>(&attribute.value);
+    return attribute.name == name && flag != nullptr && *flag;
+  });
+}
+
+const std::vector<WrittenDim>* list_in(const Origin& origin, std::string_view name) {
+  const auto found = std::ranges::find(origin.attributes, name, &WrittenAttribute::name);
+  return found == origin.attributes.end() ? nullptr
+                                          : std::get_if<std::vector<WrittenDim>>(&found->value);
+}
+
+// Shapes of matrices, whatever the axes before them.
+bool same_matrices(const Shape& a, const Shape& b) {
+  return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() &&
+         a[a.size() - 2] == b[b.size() - 2];
+}
+
+class Pattern {
+ public:
+  explicit Pattern(ModelGraph& graph) : graph_(graph) {}
+
+  // The op's result, or nothing if `weighted` is not that of an attention.
+  std::optional<TensorId> attention(TensorId weighted) {
+    const auto second = graph_.written_by(weighted, "matmul");
+    if (!second || is_set(*second, "transpose_a")) return std::nullopt;
+    const auto weights = tensor_in(second->inputs[0]);
+    if (!weights || !find_softmax(*weights)) return std::nullopt;
+    shape_ = graph_.type(softmax_).shape();
+    const auto softmax = graph_.written_by(softmax_, "softmax");
+    if (shape_.size() < 3 || !follow(*tensor_in(softmax->inputs[0]))) return std::nullopt;
+    const double scale = scale_;
+    const ModelType type = graph_.type(weighted);  // a copy: new ops move the graph's tensors
+    for (const bool narrow : {true, false}) {
+      scale_ = scale;
+      narrow_ = narrow;
+      const auto result = of_operands(*second, type);
+      if (result) return result;
+    }
+    return std::nullopt;
+  }
+
+  TensorId softmax() const { return softmax_; }
+
+ private:
+  // What scores are increased by, or a condition of those that count.
+  struct Mask {
+    TensorId tensor = 0;
+    bool blocks = false;  // the condition is of those that do not count
+  };
+
+  // With q, k and v as they were before they were cast, or, if those have several types, after it.
+  std::optional<TensorId> of_operands(const Origin& second, const ModelType& type) {
+    const auto first = graph_.written_by(scores_, "matmul");
+    const auto q = operand(*tensor_in(first->inputs[0]), false, true);
+    const auto k = operand(*tensor_in(first->inputs[1]), !is_set(*first, "transpose_b"), true);
+    const auto v = operand(*tensor_in(second.inputs[1]), is_set(second, "transpose_b"), false);
+    if (!q || !k || !v) return std::nullopt;
+    const DType dtype = graph_.type(*q).dtype();
+    const bool same = graph_.type(*k).dtype() == dtype && graph_.type(*v).dtype() == dtype;
+    return same ? written(*q, *k, *v, type) : std::nullopt;
+  }
+
+  std::optional<Origin> by(TensorId tensor, std::string_view row) const {
+    return graph_.written_by(tensor, row);
+  }
+
+  // What a copy or a cast was made of, or a view that keeps the matrices.
+  std::optional<TensorId> equal_before(TensorId tensor) const {
+    for (const std::string_view row : {"cast", "copy", "reshape"}) {
+      const auto origin = by(tensor, row);
+      if (!origin) continue;
+      const auto from = tensor_in(origin->inputs[0]);
+      if (!from || !is_float(graph_.type(*from).dtype())) return std::nullopt;
+      const bool same = same_matrices(graph_.type(*from).shape(), graph_.type(tensor).shape());
+      return same ? from : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  // Which rows have a key at all: not any of (not (scores = -inf)).
+  bool tells_empty_rows(TensorId condition, TensorId scores) const {
+    const auto none = by(condition, "logical_not");
+    if (!none) return false;
+    auto any = by(*tensor_in(none->inputs[0]), "any");
+    if (!any) any = by(*tensor_in(none->inputs[0]), "custom");
+    const auto some = any && any->inputs.size() == 1 ? by(*tensor_in(any->inputs[0]), "logical_not")
+                                                     : std::nullopt;
+    const auto blocked = some ? by(*tensor_in(some->inputs[0]), "eq") : std::nullopt;
+    return blocked && tensor_in(blocked->inputs[0]) == scores &&
+           number_in(blocked->inputs[1]).value_or(0) < kBlocked;
+  }
+
+  bool find_softmax(TensorId weights) {
+    for (; steps_ < kMostSteps; ++steps_) {
+      if (const auto softmax = by(weights, "softmax")) {
+        const auto* axes = list_in(*softmax, "axes");
+        const std::size_t rank = graph_.type(weights).shape().size();
+        softmax_ = weights;
+        if (axes == nullptr || axes->size() != 1) return axes == nullptr;
+        const auto* axis = std::get_if<std::int64_t>(axes->data());
+        return axis != nullptr && axis_of(*axis, rank) == rank - 1;
+      }
+      const auto safe = by(weights, "where");
+      const auto before = safe ? tensor_in(safe->inputs[2]) : equal_before(weights);
+      if (!before) return false;
+      if (safe) {
+        const auto softmax = by(*before, "softmax");
+        const auto condition = tensor_in(safe->inputs[0]);
+        const bool zeros = number_in(safe->inputs[1]) == 0.0;
+        if (!softmax || !condition || !zeros) return false;
+        if (!tells_empty_rows(*condition, *tensor_in(softmax->inputs[0]))) return false;
+      }
+      weights = *before;
+    }
+    return false;
+  }
+
+  // Follows scores back to their product.
+  bool follow(TensorId scores) {
+    if (++steps_ > kMostSteps) return false;
+    if (const auto product = by(scores, "matmul")) {
+      scores_ = scores;
+      return !is_set(*product, "transpose_a");
+    }
+    if (const auto before = equal_before(scores)) return follow(*before);
+    if (const auto factor = by(scores, "mul")) return follow_factor(*factor, false);
+    if (const auto factor = by(scores, "div")) return follow_factor(*factor, true);
+    if (const auto sum = by(scores, "add")) return follow_sum(*sum, scores);
+    if (const auto choice = by(scores, "where")) return follow_choice(*choice, scores);
+    return false;
+  }
+
+  bool follow_factor(const Origin& factor, bool divides) {
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto from = tensor_in(factor.inputs[i]);
+      const auto number = number_in(factor.inputs[1 - i]);
+      if (!from || !number || (divides && i == 1) || *number == 0) continue;
+      scale_ *= divides ? 1 / *number : *number;
+      return follow(*from);
+    }
+    return false;
+  }
+
+  // The mask is added to what is scaled already.
+  bool follow_masked(TensorId scores, TensorId before, Mask mask) {
+    if (scale_ != 1 || graph_.type(scores).shape() != shape_) return false;
+    const std::size_t masks = masks_.size();
+    const double scale = scale_;
+    masks_.push_back(mask);
+    if (follow(before)) return true;
+    masks_.resize(masks);
+    scale_ = scale;
+    return false;
+  }
+
+  bool follow_sum(const Origin& sum, TensorId scores) {
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto before = tensor_in(sum.inputs[i]);
+      if (!before) continue;
+      const auto mask = tensor_in(sum.inputs[1 - i]);
+      // A number that is added to all scores of a row changes no weight.
+      if (!mask) return follow(*before);
+      if (follow_masked(scores, *before, mask_of(*mask))) return true;
+    }
+    return false;
+  }
+
+  bool follow_choice(const Origin& choice, TensorId scores) {
+    const auto condition = tensor_in(choice.inputs[0]);
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      const auto before = tensor_in(choice.inputs[i]);
+      const auto blocked = number_in(choice.inputs[3 - i]);
+      if (!condition || !before || blocked.value_or(0) >= kBlocked) continue;
+      return follow_masked(scores, *before, {*condition, i == 2});
+    }
+    return false;
+  }
+
+  // 0 or minus infinity by a condition is the condition.
+  Mask mask_of(TensorId added) const {
+    const auto choice = by(added, "where");
+    if (!choice) return {added, false};
+    const auto condition = tensor_in(choice->inputs[0]);
+    const auto first = number_in(choice->inputs[1]);
+    const auto second = number_in(choice->inputs[2]);
+    if (!condition || !first || !second) return {added, false};
+    if (*first == 0 && *second < kBlocked) return {*condition, false};
+    if (*second == 0 && *first < kBlocked) return {*condition, true};
+    return {added, false};
+  }
+
+  // Matrices with the axes of the scores before them; `swapped` is whether they are transposed.
+  // Numbers that `scaled` factors are multiplied by become part of the scale.
+  std::optional<TensorId> operand(TensorId tensor, bool swapped, bool scaled) {
+    tensor = source_of(tensor, swapped, scaled);
+    const std::optional<TensorId> aligned = with_axes(tensor);
+    if (!aligned) return std::nullopt;
+    if (swapped) return transposed(*aligned);
+    const TensorId single = unrepeated(graph_, *aligned, shape_[shape_.size() - 3]);
+    if (single == *aligned) return aligned;
+    const TensorId source = source_of(single, swapped, scaled);
+    return swapped ? transposed(source) : source;
+  }
+
+  TensorId source_of(TensorId tensor, bool& swapped, bool scaled) {
+    for (; steps_ < kMostSteps; ++steps_) {
+      std::optional<TensorId> before = equal_before(tensor);
+      const bool other = before && (graph_.type(*before).shape().size() != shape_.size() ||
+                                    (!narrow_ && by(tensor, "cast")));
+      if (other) before.reset();
+      if (!before) before = swapped_before(tensor, swapped);
+      if (!before && scaled) before = factor_before(tensor);
+      if (!before) break;
+      tensor = *before;
+    }
+    return tensor;
+  }
+
+  std::optional<TensorId> swapped_before(TensorId tensor, bool& swapped) const {
+    const auto view = by(tensor, "permute_view");
+    const auto* perm = view ? list_in(*view, "perm") : nullptr;
+    if (perm == nullptr || perm->size() < 2) return std::nullopt;
+    for (std::size_t i = 0; i < perm->size(); ++i) {
+      const std::size_t axis = i + 2 < perm->size() ? i : 2 * perm->size() - 3 - i;
+      const auto* from = std::get_if<std::int64_t>(&(*perm)[i]);
+      if (from == nullptr || *from != static_cast<std::int64_t>(axis)) return std::nullopt;
+    }
+    swapped = !swapped;
+    return tensor_in(view->inputs[0]);
+  }
+
+  std::optional<TensorId> factor_before(TensorId tensor) {
+    const auto product = by(tensor, "mul");
+    const auto quotient = product ? std::nullopt : by(tensor, "div");
+    if (!product && !quotient) return std::nullopt;
+    const Origin& origin = product ? *product : *quotient;
+    const auto from = tensor_in(origin.inputs[0]);
+    const auto number = number_in(origin.inputs[1]);
+    if (!from || !number || *number == 0) return std::nullopt;
+    scale_ *= product ? *number : 1 / *number;
+    return from;
+  }
+
+  std::optional<TensorId> with_axes(TensorId tensor) {
+    const ModelType& from = graph_.type(tensor);
+    const std::size_t rank = from.shape().size();
+    if (rank < 2) return std::nullopt;
+    Shape shape(shape_.begin(), shape_.end() - 2);
+    shape.insert(shape.end(), from.shape().end() - 2, from.shape().end());
+    if (shape == from.shape()) return tensor;
+    ModelType type = model_type(std::move(shape), from.dtype());
+    if (const auto view = by(tensor, "reshape")) tensor = *tensor_in(view->inputs[0]);
+    const WrittenAttribute target = listed("shape", type.extents);
+    return graph_.op("reshape", {tensor}, {target}, type);
+  }
+
+  std::optional<TensorId> transposed(TensorId tensor) {
+    std::vector<std::int64_t> perm(shape_.size());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[perm.size() - 2], perm.back());
+    ModelType type = graph_.type(tensor);
+    std::iter_swap(type.type.shape.end() - 2, type.type.shape.end() - 1);
+    std::iter_swap(type.extents.end() - 2, type.extents.end() - 1);
+    if (const auto view = by(tensor, "permute_view")) {
+      const auto* inner = list_in(*view, "perm");
+      for (std::int64_t& axis : perm) {
+        axis = std::get<std::int64_t>((*inner)[static_cast<std::size_t>(axis)]);
+      }
+      tensor = *tensor_in(view->inputs[0]);
+    }
+    return graph_.op("permute_view", {tensor}, {listed("perm", perm)}, type);
+  }
+
+  // One input for all masks; nothing if they cannot be one.
+  bool add_mask(std::vector<Input>& inputs) {
+    std::optional<TensorId> joined;
+    for (const Mask& mask : masks_) {
+      if (is_causal_mask(graph_, mask.tensor, mask.blocks)) {
+        causal_ = true;
+        continue;
+      }
+      std::optional<TensorId> one = mask.tensor;
+      const ModelType type = graph_.type(mask.tensor);
+      if (mask.blocks) one = graph_.op("logical_not", {*one}, {}, type);
+      if (!one) return false;
+      if (!joined) {
+        joined = one;
+        continue;
+      }
+      const DType dtype = graph_.type(*joined).dtype();
+      if (type.dtype() != dtype) return false;
+      const auto both = graph_.op(dtype == DType::kBool ? "logical_and" : "add", {*joined, *one},
+                                  {}, std::size_t{1});
+      if (!both) return false;
+      joined = both->front();
+    }
+    if (joined) inputs.emplace_back(*joined);
+    return true;
+  }
+
+  std::optional<TensorId> written(TensorId q, TensorId k, TensorId v, const ModelType& type) {
+    const Shape queries = graph_.type(q).shape();
+    std::vector<Input> inputs = {q, k, v};
+    if (!add_mask(inputs)) return std::nullopt;
+    std::vector<WrittenAttribute> attributes;
+    if (causal_) attributes.push_back({.name = "causal", .value = true});
+    const double usual = 1 / std::sqrt(static_cast<double>(queries.back()));
+    if (std::abs(scale_ / usual - 1) > 1e-3) {
+      attributes.push_back({.name = "scale", .value = scale_});
+    }
+    Shape shape = queries;
+    shape.back() = graph_.type(v).shape().back();
+    const ModelType wide = model_type(std::move(shape), graph_.type(q).dtype());
+    auto result = graph_.op("attention", inputs, attributes, wide);
+    if (result && wide.shape() != type.shape()) {
+      ModelType merged = type;
+      merged.type.dtype = wide.dtype();
+      result = graph_.op("reshape", {*result}, {listed("shape", type.extents)}, merged);
+    }
+    if (!result || wide.dtype() == type.dtype()) return result;
+    return graph_.op("cast", {*result},
+                     {{.name = "to", .value = std::string(name_of(type.dtype()))}}, type);
+  }
+
+  ModelGraph& graph_;
+  Shape shape_;
+  TensorId softmax_ = 0;
+  TensorId scores_ = 0;
+  double scale_ = 1;
+  std::vector<Mask> masks_;
+  bool causal_ = false;
+  bool narrow_ = true;  // operands are read as they were before casts
+  int steps_ = 0;
+};
+
+}  // namespace
+
+void find_written_attention(ModelGraph& graph, TensorId weighted) {
+  Pattern pattern(graph);
+  const std::optional<TensorId> result = pattern.attention(weighted);
+  if (result) graph.instead(weighted, *result, pattern.softmax());
+}
+
+TensorId unrepeated(ModelGraph& graph, TensorId tensor, std::uint64_t query_heads) {
+  const Shape shape = graph.type(tensor).shape();
+  const auto merged = graph.written_by(tensor, "reshape");
+  if (shape.size() < 3 || shape[shape.size() - 3] != query_heads || !merged) return tensor;
+  TensorId spread = std::get<TensorId>(merged->inputs[0]);
+  if (const auto copy = graph.written_by(spread, "copy")) {
+    spread = std::get<TensorId>(copy->inputs[0]);
+  }
+  auto repeated = graph.written_by(spread, "broadcast_to");
+  if (!repeated) repeated = graph.written_by(spread, "expand_view");
+  if (!repeated) return tensor;
+  TensorId single = std::get<TensorId>(repeated->inputs[0]);
+  ModelType keys = graph.type(single);
+  const std::size_t rank = shape.size() + 1;
+  if (keys.shape().size() != rank || keys.shape()[rank - 3] != 1) return tensor;
+  Shape copies = keys.shape();
+  copies[rank - 3] = graph.type(spread).shape()[rank - 3];
+  if (graph.type(spread).shape() != copies) return tensor;
+  keys.type.shape.erase(keys.type.shape.end() - 3);
+  keys.extents.erase(keys.extents.end() - 3);
+  if (const auto view = graph.written_by(single, "reshape")) {
+    single = std::get<TensorId>(view->inputs[0]);
+  }
+  if (graph.type(single).shape() == keys.shape()) return single;
+  return graph.op("reshape", {single}, {listed("shape", keys.extents)}, keys).value_or(tensor);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,176 @@
+#include "plan/epilogue.hpp"
+
+#include <algorithm>
+#include <bitset>
+
+#include "core/checked.hpp"
+#include "plan/attention.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Rows of the smallest contraction tile, and the bytes of an accumulator.
+constexpr std::uint64_t kTileRows = 64;
+constexpr std::uint64_t kAccumulatorBytes = 4;
+
+using Edge = ResolvedKernel::Edge;
+
+class EpilogueCheck {
+ public:
+  EpilogueCheck(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction)
+      : resolved_(resolved),
+        graph_(resolved.graph()),
+        outline_(resolved.graph().outline),
+        kernel_(kernel),
+        contraction_(contraction) {}
+
+  Verdict check_ops();
+  Verdict check_spaces(std::uint64_t on_chip_bytes) const;
+
+ private:
+  const Op& op(OpId id) const { return graph_.ops[id]; }
+  const Outline::OpFacts& facts(OpId id) const { return outline_[id]; }
+  std::uint8_t phase_of(OpId id) const {
+    return resolved_.phases().runs_in[resolved_.index_of(id)];
+  }
+  // Computed in 32-bit floats.
+  bool is_narrow_float(TensorId tensor) const {
+    const DType dtype = graph_.tensors[tensor].type.dtype;
+    return is_float(dtype) && dtype != DType::kF64;
+  }
+
+  void find_epilogue();
+  Verdict check_rows(std::uint64_t on_chip_bytes) const;
+
+  const ResolvedKernel& resolved_;
+  const OpGraph& graph_;
+  const Outline& outline_;
+  const Kernel& kernel_;
+  const OpId contraction_;
+  // Of the kernel's ops, by their places: those that work on the contraction's result, and those
+  // that such ones need.
+  std::bitset<kMostOps> follows_;
+  std::bitset<kMostOps> serves_;
+};
+
+void EpilogueCheck::find_epilogue() {
+  follows_[resolved_.index_of(contraction_)] = true;
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      if (edge.inside() && follows_[edge.maker]) follows_[i] = true;
+    }
+  }
+  for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!follows_[i] && !serves_[i]) continue;
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      if (edge.inside() && !follows_[edge.maker]) serves_[edge.maker] = true;
+    }
+  }
+}
+
+Verdict EpilogueCheck::check_ops() {
+  for (const Edge& edge : resolved_.edges_of(resolved_.index_of(contraction_))) {
+    if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, contraction_};
+  }
+  find_epilogue();
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    const OpId id = kernel_[i];
+    if (id == contraction_) continue;
+    const bool side = !follows_[i] && (!serves_[i] || facts(id).reduces());
+    if (side) return {Obstacle::kEpilogueSide, contraction_, id};
+    const bool picks = facts(id).op_class == OpClass::kNormalise && follows_[i];
+    if (stores_reordered(resolved_, id)) continue;
+    if (facts(id).access != Access::kSame && !picks) {
+      return {Obstacle::kEpilogueMovement, contraction_, id};
+    }
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      if (edge.inside() && edge.input->view == Access::kSelect) {
+        return {Obstacle::kEpiloguePart, contraction_, id};
+      }
+      if (edge.input->view == Access::kPermute && !picks) {
+        return {Obstacle::kEpilogueOrder, contraction_, id};
+      }
+    }
+    // Rows of single elements have no state that an epilogue could keep, and tiles are the rows of
+    // one tensor.
+    const bool single =
+        facts(id).op_class != OpClass::kPointwise && op(id).rows.empty() &&
+        (op(id).row->accumulator != Accumulator::kNone || op(id).row->family == OpFamily::kLoss);
+    const bool several = op(id).row->family == OpFamily::kSoftmaxBackward;
+    if (single || several) return {Obstacle::kEpilogueAccumulator, contraction_, id};
+  }
+  return {};
+}
+
+Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
+  const Phases& phases = resolved_.phases();
+  const std::uint64_t space = outline_.results_of(contraction_).front().elements;
+  for (const OpId id : kernel_) {
+    if (id == contraction_) continue;
+    const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases.rows.rows();
+    const std::size_t place = resolved_.index_of(id);
+    const bool written = phases.written[place] > 0;
+    const bool for_inside = facts(id).work < space && resolved_.feeds_inside(place) && !written;
+    if (facts(id).work != space && !of_rows && !for_inside) {
+      return {Obstacle::kSpaces, contraction_, id};
+    }
+  }
+  return check_rows(on_chip_bytes);
+}
+
+Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
+  const Phases& phases = resolved_.phases();
+  if (phases.rows.empty()) return {};
+  const Op& product = op(contraction_);
+  OpId reduction = contraction_;
+  for (const OpId id : kernel_) {
+    if (!facts(id).reduces()) continue;
+    if (phases.mixed_rows) return {Obstacle::kRows, reduction, id};
+    const bool reduces =
+        facts(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
+    if (!reduces) return {Obstacle::kEpilogueAccumulator, contraction_, id};
+    const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
+    if (picks) return {Obstacle::kEpilogueMovement, contraction_, id};
+    if (reduction != contraction_) return {Obstacle::kEpilogueSecond, contraction_, id};
+    if (!is_narrow_float(product.outputs[0]) || !is_narrow_float(op(id).operands[0].tensor) ||
+        !is_narrow_float(op(id).outputs[0])) {
+      return {Obstacle::kEpilogueTypes, contraction_, id};
+    }
+    reduction = id;
+  }
+  const RowLayout& rows = phases.rows;
+  const auto reduced_axes = std::ranges::count_if(
+      rows.axes, [](const RowLayout::MergedAxis& axis) { return axis.reduced; });
+  const std::uint64_t columns = product.matrix.columns;
+  const bool is_matrix = is_matrix_product(product.row->family);
+  const std::uint64_t space = graph_.tensors[product.outputs[0]].elements;
+  // Columns that are reduced lie in one matrix.
+  const bool in_matrix = rows.reduces_innermost() || rows.row_length() == 0 ||
+                         product.matrix.rows % rows.row_length() == 0;
+  const bool fits_tiles = is_matrix && reduced_axes == 1 && rows.axes.back().extent == columns &&
+                          rows.rows() * rows.row_length() == space && in_matrix;
+  if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction_, reduction};
+  // Whole rows are streamed tile by tile; a second pass must find them on chip.
+  std::uint64_t tile = kTileRows * kAccumulatorBytes;
+  const bool held =
+      rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= on_chip_bytes;
+  if (held) return {};
+  for (const OpId id : kernel_) {
+    const bool reads_again = facts(id).passes > 1 || (phase_of(id) > 0 && facts(id).work == space);
+    if (reads_again) return {Obstacle::kEpilogueHolds, contraction_, id};
+  }
+  return {};
+}
+
+}  // namespace
+
+Verdict check_epilogue(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction) {
+  return EpilogueCheck(resolved, kernel, contraction).check_ops();
+}
+
+Verdict check_epilogue_tiles(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction,
+                             std::uint64_t on_chip_bytes) {
+  return EpilogueCheck(resolved, kernel, contraction).check_spaces(on_chip_bytes);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,83 @@
+#include "plan/tiling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace fusecalc {
+namespace {
+
+constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
+                                    TileWidth{160, 6, 420, 900, 1850},
+                                    TileWidth{256, 4, 400, 4500, 6000}};
+
+}  // namespace
+
+// Blocks work in rounds, all on a tile at a time, and the last round is seldom full. B as [k][n]
+// comes in boxes of 64 columns.
+const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
+                                std::uint64_t multiprocessors, bool reading) {
+  const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / cluster);
+  const std::uint64_t rows = ceil_div(product.m, kTileRows * cluster) * product.batches;
+  const std::uint64_t steps = ceil_div(product.k, 64);
+  const auto cycles = [&](const TileWidth& width) {
+    if (product.b_across && width.columns % 64 != 0) {
+      return std::numeric_limits<std::uint64_t>::max();
+    }
+    const std::uint64_t rounds = ceil_div(rows * ceil_div(product.n, width.columns), clusters);
+    return rounds * (steps * width.step * width.columns / 100 +
+                     (reading ? width.beside_reading : width.beside));
+  };
+  return *std::ranges::min_element(kTileWidths, {}, cycles);
+}
+
+std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes) {
+  constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
+  return std::clamp<std::uint64_t>(
+      kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), 8, 64);
+}
+
+// About as many blocks as multiprocessors, all at work at once: of 128 columns where these are
+// enough, else of 64, with k in as many parts as there is room for.
+SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMostSplit = 8;  // blocks of a cluster
+  constexpr std::uint64_t kLeastDepth = 256;
+  const bool wide = ceil_div(product.n, 128) * product.batches * 2 >= multiprocessors;
+  SkinnySplit shares{.columns = wide ? 128U : 64U};
+  const std::uint64_t tiles = ceil_div(product.n, shares.columns) * product.batches;
+  while (shares.split < kMostSplit && tiles * shares.split * 2 <= multiprocessors &&
+         product.k / (2 * shares.split) >= kLeastDepth) {
+    shares.split *= 2;
+  }
+  return shares;
+}
+
+// Enough threads must be active to saturate memory, and each should have a few packs.
+VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
+  if (packs <= 64) return {.threads = 256, .lanes = 8};
+  if (rows * 32 >= multiprocessors * 512) return {.threads = 256, .lanes = 32};
+  constexpr std::uint64_t kLeastPacks = 2048;  // of a block that shares a row
+  const std::uint64_t parts = std::max<std::uint64_t>(1, packs / kLeastPacks);
+  return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
+}
+
+// A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no
+// other holds.
+std::vector<RowTiling> row_tilings(std::uint64_t columns) {
+  constexpr std::uint64_t kMostBlocks = 4;
+  constexpr std::uint64_t kWidest = 256;
+  std::vector<RowTiling> tilings;
+  for (const std::uint64_t tile_n : {192U, 128U}) {
+    const RowTiling tiling{tile_n, ceil_div(columns, tile_n)};
+    // A wider tile of no fewer blocks holds nothing more.
+    if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
+    if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
+  }
+  std::ranges::stable_sort(tilings, {}, &RowTiling::columns);
+  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
+    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
+  }
+  return tilings;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ceil_div.hpp"
+
+namespace fusecalc {
+
+// How products are distributed over blocks and threads of kernels/contract_*.cuh: pure arithmetic,
+// with figures measured on an H200.
+
+// result[m][n] = sum over k of a[m][k] b[k][n], in batches.
+struct ProductShape {
+  std::uint64_t m = 1;
+  std::uint64_t n = 1;
+  std::uint64_t k = 1;
+  std::uint64_t batches = 1;
+  bool b_across = false;  // b lies as [k][n]
+};
+
+constexpr std::uint64_t kTileRows = 128;    // of contract_sm90's tiles
+constexpr std::uint64_t kBoxElements = 64;  // of k, in a box that the copy engine brings
+
+// A width of contract_sm90's tiles, and what a tile takes.
+struct TileWidth {
+  std::uint64_t columns;
+  std::uint64_t stages;
+  // Per 64 of k and column, in hundredths of cycles: the tensor cores' 400, and more for narrow
+  // tiles, which fetch more bytes and so lower the clock.
+  std::uint64_t step;
+  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
+  // epilogue reads a tensor as large as the result.
+  std::uint64_t beside;
+  std::uint64_t beside_reading;
+};
+
+// The one that takes the least time, with clusters of so many blocks; `reading`: the epilogue reads
+// a tensor as large as the result.
+const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
+                                std::uint64_t multiprocessors, bool reading);
+
+// Row units that are walked together: their part of A stays in the L2 while B streams through.
+std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);
+
+// Columns of a block of contract_skinny_sm90, and blocks that share k.
+struct SkinnySplit {
+  std::uint64_t columns = 128;
+  std::uint64_t split = 1;
+};
+SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors);
+
+// Threads of a block of contract_vector, those of them to a row, blocks to a row.
+struct VectorSplit {
+  std::uint64_t threads = 512;
+  std::uint64_t lanes = 512;
+  std::uint64_t split = 1;
+};
+VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors);
+
+// How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
+struct RowTiling {
+  std::uint64_t tile_n = 0;
+  std::uint64_t cluster = 0;
+
+  std::uint64_t columns() const { return tile_n * cluster; }
+};
+
+// Those that hold a row, the one that wastes least of what it holds first.
+std::vector<RowTiling> row_tilings(std::uint64_t columns);
+
+}  // namespace fusecalc

@@ -1,0 +1,267 @@
+#include "predict/kernel_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/whole_rows.hpp"
+#include "predict/l2_model.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Instructions of our kernels, as counted by their time where arithmetic binds.
+constexpr double kAccess = 2.5;      // per operand and element: address, load or store
+constexpr double kConversion = 1.6;  // times as many for types of two bytes, which are converted
+constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, without neighbours
+
+bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
+
+}  // namespace
+
+KernelModel::KernelModel(TrafficCounter& counter)
+    : counter_(counter),
+      graph_(counter.graph()),
+      device_(counter.device()),
+      constants_(device_.constants),
+      products_(device_) {}
+
+KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traffic) {
+  std::vector<OpId> products;
+  for (const OpId id : kernel) {
+    const Op& op = graph_.ops[id];
+    if (op.row->family == OpFamily::kCustom || (!op.row->has_kernel && !is_contraction(op))) {
+      return unknown_work(traffic);
+    }
+    if (is_contraction(op)) products.push_back(id);
+  }
+  if (products.empty()) return streaming_work(kernel, traffic);
+  const Op& first = graph_.ops[products.front()];
+  if (products.size() == 1 && is_matrix_product(first.row->family)) {
+    return product_work(kernel, products.front(), traffic);
+  }
+  if (first.row->family == OpFamily::kAttention || products.size() == 2) {
+    return attention_work(kernel, products, traffic);
+  }
+  return unknown_work(traffic);
+}
+
+double KernelModel::instructions_of(const Kernel& kernel, OpId except) const {
+  double sum = 0;
+  for (const OpId id : kernel) {
+    if (id == except) continue;
+    const Op& op = graph_.ops[id];
+    const unsigned counted = op.row->instructions > 0 ? op.row->instructions : op.row->flops;
+    // The tanh form is half as long.
+    const bool shorter = op.attributes->approximate == GeluKind::kTanh;
+    sum += std::max(1.0, shorter ? counted / 2.0 : counted);
+  }
+  return sum;
+}
+
+KernelWork KernelModel::unknown_work(const KernelTraffic& traffic) const {
+  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
+                  .dram_write = static_cast<double>(traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value};
+  constexpr double kUsualShare = 0.5;  // of the tensor cores' rate
+  work.compute_us = static_cast<double>(traffic.flops) /
+                    (device_.multiprocessors * constants_.tensor_flops.value *
+                     constants_.tensor_clock_ghz.value * kGiga * kUsualShare);
+  work.read_doubt = work.write_doubt = 0.3;
+  work.time_doubt = 0.6;
+  return work;
+}
+
+// Of all operands and results; raises `space` to the elements of the largest.
+double KernelModel::access_instructions(const KernelTraffic& traffic, double& space) const {
+  double accesses = 0;  // instructions
+  for (const auto* entries : {&traffic.reads, &traffic.writes}) {
+    for (const KernelTraffic::Entry& entry : *entries) {
+      const Tensor& tensor = graph_.tensors[entry.tensor];
+      space = std::max(space, static_cast<double>(tensor.elements));
+      const double convert = bytes_of(tensor.type.dtype, 1) < 4 ? kConversion : 1;
+      const auto touched =
+          static_cast<double>(entry.bytes) / static_cast<double>(bytes_of(tensor.type.dtype, 1));
+      accesses += kAccess * convert * std::min(static_cast<double>(tensor.elements), touched);
+    }
+  }
+  return accesses;
+}
+
+// Elements that an op moves one by one, away from their neighbours.
+double KernelModel::scattered_elements(const Op& op) const {
+  if (op.row->access != Access::kPermute) return 0;
+  // Tiles are transposed on chip if packs of elements fit both directions.
+  const Tensor& result = graph_.tensors[op.outputs[0]];
+  const std::uint64_t pack = 16 / std::max<std::uint64_t>(1, bytes_of(result.type.dtype, 1));
+  const Shape& to = result.type.shape;
+  const Shape& from = graph_.tensors[op.operands[0].tensor].type.shape;
+  const bool moves = !to.empty() && to.back() != from.back();
+  const bool odd = moves && (to.back() % pack != 0 || from.back() % pack != 0 || to.back() < 16);
+  return odd ? static_cast<double>(op.work) : 0;
+}
+
+// Rows that indices name again are fetched again if the L2 lost them; which indices there are is
+// not known: as many as there are draws, evenly.
+void KernelModel::add_repeated_rows(const Op& op, KernelWork& work) const {
+  const std::size_t table =
+      table_input(op.row->family, graph_.tensors[op.operands[0].tensor].type.dtype,
+                  graph_.tensors[op.operands[1].tensor].type.dtype);
+  const Tensor& rows = graph_.tensors[op.operands[table].tensor];
+  const double drawn =
+      static_cast<double>(op.work) * static_cast<double>(bytes_of(rows.type.dtype, 1));
+  const auto all = static_cast<double>(rows.bytes);
+  if (all > 0 && rows.producer == kNone) {
+    const double distinct = all * -std::expm1(-drawn / all);
+    const double kept =
+        std::min(1.0, 0.4 * static_cast<double>(device_.l2_bytes) / std::max(1.0, distinct));
+    const double counted = std::min(drawn, all);
+    work.dram_read += distinct + (drawn - distinct) * (1 - kept) - counted;
+    work.read_doubt = 0.4;
+  }
+}
+
+void KernelModel::add_row_latency(const Kernel& kernel, const Phases& phases, double space,
+                                  KernelWork& work) const {
+  constexpr double kRowsUs = 0.9;    // a row's passes wait for each other
+  constexpr double kLossUs = 5;      // rows' losses are added up behind the last
+  constexpr double kMergeUs = 0.07;  // for each block that shares columns
+  constexpr double kColumnBytes = 2048;
+  work.fixed_us += kRowsUs;
+  if (!phases.rows.reduces_innermost()) {
+    const double width =
+        space / static_cast<double>(std::max<std::uint64_t>(1, phases.rows.row_length())) * 4;
+    const double shares = std::clamp(kColumnBytes * device_.multiprocessors / width, 1.0,
+                                     static_cast<double>(phases.rows.row_length()));
+    work.fixed_us += kMergeUs * shares;
+  }
+  for (const OpId id : kernel) {
+    if (graph_.ops[id].row->family == OpFamily::kLoss) work.fixed_us += kLossUs;
+  }
+  if (phases.never_fits || phases.mixed_rows) work.time_doubt = 0.25;
+  work.time_doubt = std::max(work.time_doubt, 0.15);
+}
+
+KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {
+  const Phases& phases = counter_.phases().resolve(kernel).phases();
+  const L2Model l2 = streaming_l2(device_.l2_bytes);
+  KernelWork work{.dram_write = static_cast<double>(traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value,
+                  .read_doubt = 0.01,
+                  .write_doubt = 0.01,
+                  .time_doubt = 0.12};
+  double space = 1;
+  const double accesses = access_instructions(traffic, space);
+  // Later passes over rows find in the L2 what still is there.
+  for (const KernelTraffic::Entry& entry : traffic.reads) {
+    const auto bytes = static_cast<double>(entry.bytes);
+    const double once = bytes / std::max<std::uint32_t>(1, entry.passes);
+    const double again = (bytes - once) * l2.miss(once);
+    work.dram_read += once + again;
+    work.l2_bytes += bytes - once - again;
+  }
+  double scattered = 0;
+  for (const OpId id : kernel) {
+    const Op& op = graph_.ops[id];
+    space = std::max(space, static_cast<double>(op.work));
+    scattered = std::max(scattered, scattered_elements(op));
+    if (op.row->access == Access::kGather) add_repeated_rows(op, work);
+  }
+  work.dram_read = std::max(0.0, work.dram_read);
+  // Lines that the L2 keeps until their other elements follow.
+  constexpr double kKeptLines = 2.2;
+  const double near =
+      static_cast<double>(traffic.bytes.total()) < 0.25 * static_cast<double>(device_.l2_bytes)
+          ? kKeptLines
+          : 1.0;
+  const double instructions = accesses + space * instructions_of(kernel, kNone);
+  work.compute_us = std::max(lane_us(device_, instructions),
+                             scattered / (near * kScattered * device_.multiprocessors *
+                                          constants_.clock_ghz.value * kGiga));
+  if (!phases.rows.empty()) add_row_latency(kernel, phases, space, work);
+  return work;
+}
+
+KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
+  const Op& op = graph_.ops[id];
+  const Tensor& a = graph_.tensors[op.operands[0].tensor];
+  const Tensor& b = graph_.tensors[op.operands[1].tensor];
+  ProductKernel product{
+      .traffic = traffic,
+      .shape = {.m = op.matrix.rows,
+                .n = op.matrix.columns,
+                .k = op.matrix.depth,
+                .batches = op.matrix.batch,
+                .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b},
+      .type = a.type.dtype};
+  product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
+  product.results = graph_.tensors[op.outputs[0]].elements;
+  for (const KernelTraffic::Entry& entry : traffic.reads) {
+    const TensorId value = graph_.tensors[entry.tensor].value;
+    const bool operand = value == a.value || value == b.value;
+    (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
+  }
+  product.epilogue = instructions_of(kernel, id);
+  const bool row_held =
+      holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
+  if (row_held) return products_.whole_rows_work(product);
+  if (kernel.size() == 1) return products_.library_work(product);
+  const KernelWork own = products_.tile_work(product);
+  // The library adds a bias for its columns, and knows the tanh form of gelu only.
+  const Op& other = graph_.ops[kernel[0] == id ? kernel[1] : kernel[0]];
+  const LibraryStep step = other.row->library;
+  const bool tanh = other.attributes->approximate == GeluKind::kTanh;
+  const double bias = static_cast<double>(product.shape.n) * product.operand_bytes;
+  const bool in_library =
+      kernel.size() == 2 && (step == LibraryStep::kRelu || (step == LibraryStep::kGelu && tanh) ||
+                             (step == LibraryStep::kBias && product.beside <= bias));
+  if (!in_library) return own;
+  // Measuring takes the faster one.
+  const KernelWork library = products_.library_work(product);
+  return predict(library, device_).time_us < predict(own, device_).time_us ? library : own;
+}
+
+KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<OpId>& products,
+                                       const KernelTraffic& traffic) {
+  const Op& op = graph_.ops[products.front()];
+  const Tensor& q = graph_.tensors[op.operands[0].tensor];
+  const Tensor& k = graph_.tensors[op.operands[1].tensor];
+  const bool one_op = op.row->family == OpFamily::kAttention;
+  const Shape& shape = q.type.shape;
+  if (shape.size() < 2) return unknown_work(traffic);
+  const auto length = static_cast<double>(shape[shape.size() - 2]);
+  const auto head = static_cast<double>(shape.back());
+  const auto keys = one_op ? static_cast<double>(k.type.shape[k.type.shape.size() - 2])
+                           : static_cast<double>(op.matrix.columns);
+  const double heads = static_cast<double>(q.elements) / std::max(1.0, length * head);
+  const bool causal = one_op && op.attributes->causal;
+  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
+                  .dram_write = static_cast<double>(traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value + 1.5,
+                  .read_doubt = 0.1,
+                  .write_doubt = 0.05,
+                  .time_doubt = 0.3};
+  const double share = tensor_share(q.type.dtype);
+  const bool fast = share > 0 && device_.capability >= ComputeCapability{8, 0};
+  const double rows = head <= 64 ? 192 : 128;
+  constexpr double kKeys = 128;
+  constexpr double kExponentials = 27;  // of a tile, per cycle
+  const double rate =
+      fast ? constants_.tensor_flops.value * (device_.capability == kHopper ? 1 : 0.6)
+           : 2 * constants_.lanes.value * 0.4;
+  const double tile = rows * kKeys * head * 4 / rate + rows * kKeys / kExponentials;
+  const double blocks = std::ceil(length / rows) * heads;
+  double tiles = std::ceil(keys / kKeys);
+  // Blocks that end early leave the last ones alone.
+  if (causal) tiles = (tiles + 1) / 2 * (blocks > 4.0 * device_.multiprocessors ? 1.25 : 1.0);
+  const double waves = blocks / device_.multiprocessors;
+  constexpr double kManyWaves = 8;  // after which ends even out
+  const double rounds = causal && waves > kManyWaves ? waves : std::ceil(waves);
+  const double extra = instructions_of(kernel, products.front()) - (one_op ? 0 : 12);
+  constexpr double kBlockUs = 1.5;  // to load its queries and store its result
+  const double scores = std::max(0.0, extra) * rows * kKeys / constants_.lanes.value * 0.3;
+  work.compute_us =
+      rounds * (kBlockUs + tiles * (tile + scores) / (constants_.clock_ghz.value * kGiga));
+  return work;
+}
+
+}  // namespace fusecalc

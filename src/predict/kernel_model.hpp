@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "predict/kernel_work.hpp"
+#include "predict/product_model.hpp"
+#include "traffic/counter.hpp"
+
+namespace fusecalc {
+
+// Predicts kernels of one graph on one device, alone and from a cold L2.
+class KernelModel {
+ public:
+  explicit KernelModel(TrafficCounter& counter);
+
+  // `traffic` is the counter's for this kernel.
+  KernelWork work_of(const Kernel& kernel, const KernelTraffic& traffic);
+
+ private:
+  double access_instructions(const KernelTraffic& traffic, double& space) const;
+  double scattered_elements(const Op& op) const;
+  void add_repeated_rows(const Op& op, KernelWork& work) const;
+  void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
+                       KernelWork& work) const;
+  KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
+  KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
+  KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
+                            const KernelTraffic& traffic);
+  KernelWork unknown_work(const KernelTraffic& traffic) const;
+  double instructions_of(const Kernel& kernel, OpId except) const;
+
+  TrafficCounter& counter_;
+  const OpGraph& graph_;
+  const Device& device_;
+  const DeviceConstants& constants_;
+  ProductModel products_;
+};
+
+}  // namespace fusecalc

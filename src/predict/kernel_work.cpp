@@ -1,0 +1,82 @@
+#include "predict/kernel_work.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace fusecalc {
+namespace {
+
+// Of what is not the longest, a part is not hidden behind it.
+constexpr double kUnhidden = 0.13;
+
+}  // namespace
+
+double lane_us(const Device& device, double instructions) {
+  return instructions / (device.multiprocessors * device.constants.lanes.value *
+                         device.constants.clock_ghz.value * kGiga);
+}
+
+double tensor_share(DType type) {
+  switch (type) {
+    case DType::kBf16:
+    case DType::kF16: return 1;
+    case DType::kFp8E4m3:
+    case DType::kFp8E5m2:
+    case DType::kI8: return 2;
+    case DType::kTf32: return 0.5;
+    default: return 0;
+  }
+}
+
+Prediction predict(const KernelWork& work, const Device& device, bool back_to_back) {
+  const DeviceConstants& constants = device.constants;
+  const double dram = work.dram_read / bytes_per_us(constants.dram_read_gbps) +
+                      work.dram_write / bytes_per_us(constants.dram_write_gbps);
+  const double l2 =
+      (work.l2_bytes + work.dram_read + work.dram_write) / bytes_per_us(constants.l2_gbps);
+  const std::array parts = {dram, l2, work.compute_us};
+  constexpr std::array kBounds = {Bound::kMemory, Bound::kL2, Bound::kCompute};
+  const auto* longest = std::ranges::max_element(parts);
+  double second = 0;
+  for (const double& part : parts) {
+    // The L2 and the DRAM carry the same bytes.
+    const bool same = (&part == &parts[1]) || (longest == &parts[1] && &part == &parts[0]);
+    if (&part != longest && !same) second = std::max(second, part);
+  }
+  // The next kernel starts while the last blocks of this one end.
+  constexpr double kOverlapUs = 1.6;
+  const double fixed = std::max(0.0, work.fixed_us - (back_to_back ? kOverlapUs : 0));
+  Prediction result{.dram_read = work.dram_read, .dram_write = work.dram_write};
+  result.time_us = fixed + *longest + (*longest > 0 ? kUnhidden * second * second / *longest : 0);
+  result.bound = kBounds[static_cast<std::size_t>(longest - parts.begin())];
+  if (fixed > *longest) {
+    result.bound =
+        work.fixed_us > constants.launch_us.value + kOverlapUs ? Bound::kLatency : Bound::kLaunch;
+  }
+  const double widen = constants.calibrated() ? 1 : 2.5;
+  const auto around = [](double value, double doubt, double least) {
+    const double half = value * doubt + least;
+    return Interval{std::max(0.0, value - half), value + half};
+  };
+  // Counters see a little of what else the chip does.
+  constexpr double kStrayBytes = 65536;
+  const double stray = work.dram_read + work.dram_write > 0 ? kStrayBytes : 0;
+  result.read_range = around(work.dram_read, work.read_doubt * widen, stray);
+  result.write_range = around(work.dram_write, work.write_doubt * widen, stray);
+  result.time_range = around(result.time_us, std::min(0.95, work.time_doubt * widen), 0.3);
+  return result;
+}
+
+Prediction predict_limit(const KernelTraffic& traffic, const Device& device) {
+  const DeviceConstants& constants = device.constants;
+  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
+                  .dram_write = static_cast<double>(traffic.bytes.write),
+                  .fixed_us = constants.launch_us.value,
+                  .time_doubt = 0.1};
+  work.compute_us =
+      static_cast<double>(traffic.flops) / (device.multiprocessors * constants.tensor_flops.value *
+                                            constants.tensor_clock_ghz.value * kGiga);
+  return predict(work, device);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "core/dtype.hpp"
+#include "device/device.hpp"
+#include "predict/prediction.hpp"
+#include "traffic/counter.hpp"
+
+namespace fusecalc {
+
+// What a kernel has to do, in the units that take time. Its prediction follows from it, and so does
+// that of a plan, where the L2 serves a part of the reads.
+struct KernelWork {
+  double dram_read = 0;  // bytes
+  double dram_write = 0;
+  double l2_bytes = 0;    // reads that the L2 serves
+  double compute_us = 0;  // arithmetic, whole waves of blocks counted
+  double fixed_us = 0;    // launching, and latencies that nothing hides
+  // The half-widths of ranges, as shares.
+  double read_doubt = 0;
+  double write_doubt = 0;
+  double time_doubt = 0;
+};
+
+// The time that work takes, and what binds it. Work of a plan's kernels overlaps a little:
+// `back_to_back` leaves out what a lone kernel waits for.
+Prediction predict(const KernelWork& work, const Device& device, bool back_to_back = false);
+
+// The least that any kernels could take: the bytes of the limit, and arithmetic at full rate.
+Prediction predict_limit(const KernelTraffic& traffic, const Device& device);
+
+// Rates of a device, per microsecond.
+inline constexpr double kGiga = 1e3;  // of a rate in Gx/s
+inline double bytes_per_us(const DeviceConstant& gbps) { return gbps.value * kGiga; }
+
+// How long so many instructions for one thread each take the whole chip.
+double lane_us(const Device& device, double instructions);
+
+// Tensor cores' rate for a type, in parts of that for 16 bits; 0 where they have none.
+double tensor_share(DType type);
+
+}  // namespace fusecalc

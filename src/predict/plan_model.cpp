@@ -1,0 +1,97 @@
+#include "predict/plan_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "predict/l2_model.hpp"
+
+namespace fusecalc {
+namespace {
+
+// When a tensor was last read or written.
+struct Touch {
+  double moved_after = 0;   // bytes that all kernels up to that one moved
+  double kernel_bytes = 0;  // that one alone
+};
+
+class Pipeline {
+ public:
+  Pipeline(const OpGraph& graph, const Device& device)
+      : graph_(graph), l2_(streaming_l2(device.l2_bytes)) {}
+
+  // The kernel's work after those before it.
+  KernelWork next(const PlannedWork& kernel) {
+    KernelWork work = kernel.alone;
+    const auto bytes = static_cast<double>(kernel.traffic->bytes.total());
+    double served = 0;
+    for (const KernelTraffic::Entry& entry : kernel.traffic->reads) {
+      const auto found = last_.find(graph_.storage_of(entry.tensor));
+      if (found == last_.end()) continue;
+      // From an element's last touch to this one: the rest of that kernel, those in between, and
+      // the part of this one before it.
+      const double between = moved_ - found->second.moved_after;
+      const double miss = l2_.mean_miss(found->second.kernel_bytes + between, between + bytes);
+      const double once = static_cast<double>(entry.bytes) / std::max(1U, entry.passes);
+      served += once * (1 - miss);
+    }
+    served = std::min(served, work.dram_read);
+    work.dram_read -= served;
+    work.l2_bytes += served;
+    moved_ += bytes;
+    for (const auto* entries : {&kernel.traffic->reads, &kernel.traffic->writes}) {
+      for (const KernelTraffic::Entry& entry : *entries) {
+        last_[graph_.storage_of(entry.tensor)] = {moved_, bytes};
+      }
+    }
+    return work;
+  }
+
+ private:
+  const OpGraph& graph_;
+  L2Model l2_;
+  double moved_ = 0;
+  std::unordered_map<TensorId, Touch> last_;  // by storage
+};
+
+}  // namespace
+
+Prediction predict_plan(const OpGraph& graph, const Device& device,
+                        const std::vector<PlannedWork>& kernels) {
+  Prediction plan;
+  Pipeline pipeline(graph, device);
+  std::array<double, 5> bound_us{};
+  // Errors of several kernels cancel in part.
+  constexpr double kTogether = 0.7;
+  Interval read;
+  Interval write;
+  Interval time;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const Prediction kernel = predict(pipeline.next(kernels[i]), device, i > 0);
+    plan.dram_read += kernel.dram_read;
+    plan.dram_write += kernel.dram_write;
+    plan.time_us += kernel.time_us;
+    bound_us[static_cast<std::size_t>(kernel.bound)] += kernel.time_us;
+    const auto widen = [](Interval& sum, const Interval& part) {
+      sum.low += part.low;
+      sum.high += part.high;
+    };
+    widen(read, kernel.read_range);
+    widen(write, kernel.write_range);
+    widen(time, kernel.time_range);
+  }
+  const double share = kernels.size() > 1 ? kTogether : 1;
+  // The L2 between kernels is in doubt by a few percent of what it may serve.
+  const double l2_doubt = kernels.size() > 1 ? 0.04 * plan.dram_read + 65536 : 0;
+  const auto around = [&](double value, const Interval& sum, double least) {
+    return Interval{std::max(0.0, value - share * (value - sum.low) - least),
+                    value + share * (sum.high - value) + least};
+  };
+  plan.read_range = around(plan.dram_read, read, l2_doubt);
+  plan.write_range = around(plan.dram_write, write, 0);
+  plan.time_range = around(plan.time_us, time, 0);
+  plan.bound = static_cast<Bound>(std::ranges::max_element(bound_us) - bound_us.begin());
+  return plan;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,267 @@
+#include "predict/product_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/ceil_div.hpp"
+#include "plan/whole_rows.hpp"
+#include "predict/l2_model.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Cycles of a tile and its count decide how long a product takes.
+struct Tile {
+  double n = 0;
+  double m = 0;
+};
+
+}  // namespace
+
+double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t tile_m,
+                                 std::uint64_t tile_n, bool rows_first, std::uint64_t group,
+                                 std::uint64_t at_once) {
+  const ProductShape& shape = product.shape;
+  const double streamed = (static_cast<double>(product.traffic.bytes.write) + product.beside) /
+                          static_cast<double>(std::max<std::uint64_t>(1, product.results));
+  const std::tuple key{
+      shape.m,  shape.n,   shape.k, tile_m, tile_n, group * 4096 + at_once, product.operand_bytes,
+      streamed, rows_first};
+  const auto found = walks_.find(key);
+  double one = 0;
+  if (found != walks_.end()) {
+    one = found->second;
+  } else {
+    const TileWalk walk{.m = shape.m,
+                        .n = shape.n,
+                        .k = shape.k,
+                        .operand_bytes = product.operand_bytes,
+                        .streamed_per_result = streamed,
+                        .tile_m = tile_m,
+                        .tile_n = tile_n,
+                        .rows_first = rows_first,
+                        .group = group,
+                        .at_once = at_once};
+    one = operand_reads(walk, tiles_l2(device_.l2_bytes)) -
+          (static_cast<double>(shape.m) + static_cast<double>(shape.n)) *
+              static_cast<double>(shape.k) * product.operand_bytes;
+    walks_.emplace(key, one);
+  }
+  // What is fetched again, on top of each operand once.
+  return product.operands + std::max(0.0, one) * static_cast<double>(shape.batches);
+}
+
+// The tiles that take the fewest cycles, at so many FLOPs a cycle.
+ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, double rate) const {
+  constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{192, 192}, Tile{320, 128},
+                                 Tile{128, 192}, Tile{192, 128}, Tile{160, 128}, Tile{128, 160},
+                                 Tile{128, 128}, Tile{64, 128},  Tile{128, 64},  Tile{64, 64},
+                                 Tile{64, 32},   Tile{64, 16},   Tile{64, 8}};
+  constexpr double kStart = 1043;          // cycles of a tile beside its products
+  constexpr double kResult = 0.053;        // cycles for each element of a tile's result
+  constexpr double kL2BytesPerCycle = 96;  // of a multiprocessor
+  constexpr double kMerge = 2574;          // cycles, where several blocks share a tile's k
+  constexpr std::uint64_t kStep = 64;      // of k
+  const ProductShape& shape = product.shape;
+  const double streams = static_cast<double>(device_.multiprocessors);
+  Tiling best{.cycles = std::numeric_limits<double>::max(), .splits = 1};
+  for (const Tile& tile : kTiles) {
+    const double count = std::ceil(static_cast<double>(shape.m) / tile.m) *
+                         std::ceil(static_cast<double>(shape.n) / tile.n) *
+                         static_cast<double>(shape.batches);
+    for (const double split : {1.0, 2.0, 4.0, 8.0}) {
+      if (split > 1 && (count >= streams / 2 || shape.k < 1024)) break;
+      const double steps = std::ceil(static_cast<double>(shape.k) / kStep / split);
+      const double multiply = tile.m * tile.n * 2 * kStep / rate;
+      const double fetch = (tile.m + tile.n) * kStep * product.operand_bytes / kL2BytesPerCycle;
+      const double needed =
+          std::ceil(count * split / streams) *
+              (steps * std::max(multiply, fetch) + kStart + kResult * tile.m * tile.n) +
+          (split > 1 ? kMerge : 0);
+      if (needed < best.cycles) {
+        best = {.cycles = needed, .splits = split};
+      }
+    }
+  }
+  return best;
+}
+
+// A long product runs at the power limit, and its clock falls.
+KernelWork ProductModel::library_work(const ProductKernel& product) {
+  constexpr double kOverhead = 1.4;  // us, on top of a launch
+  const ProductShape& shape = product.shape;
+  const double share = tensor_share(product.type);
+  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value + kOverhead};
+  const double streams = static_cast<double>(device_.multiprocessors);
+  const double rate = share > 0
+                          ? constants_.tensor_flops.value * share
+                          : 2 * constants_.lanes.value * (product.type == DType::kF64 ? 0.5 : 0.85);
+  auto [cycles, splits] = library_tiling(product, rate);
+  // Lines that do not start at multiples of 16 bytes rule out the copy engine.
+  constexpr double kUnaligned = 2.6;
+  const auto line_bytes = [&](std::uint64_t elements) {
+    return static_cast<std::uint64_t>(static_cast<double>(elements) * product.operand_bytes);
+  };
+  const bool aligned = line_bytes(shape.n) % 16 == 0 && line_bytes(shape.k) % 16 == 0;
+  if (!aligned && share > 0 && shape.n > 1) cycles *= kUnaligned;
+  const double clock = constants_.tensor_clock_ghz.value * kGiga;
+  const double cool = cycles / clock;
+  constexpr double kWarmUs = 1186;  // after which the clock has fallen
+  const double load = product.flops() / std::max(1.0, cycles * rate * streams);
+  work.compute_us =
+      cool * (1 + constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
+  constexpr std::uint64_t kGroup = 11;
+  // It chooses the order of tiles that fetches less.
+  const std::uint64_t clusters = std::max(1U, device_.multiprocessors / 2);
+  work.dram_read =
+      product.beside + std::min(tiled_reads(product, 256, 128, false, kGroup, clusters),
+                                tiled_reads(product, 128, 256, true, kGroup, clusters));
+  const double fetched_again =
+      work.dram_read / std::max(1.0, static_cast<double>(product.traffic.bytes.read)) - 1;
+  work.read_doubt = fetched_again > 0.01 ? 0.45 : 0.08;
+  // Where several blocks share a tile, they may write partial sums in f32.
+  work.write_doubt =
+      splits > 1 ? 4 * splits * static_cast<double>(product.results) / work.dram_write : 0.02;
+  work.time_doubt = 0.16;
+  return work;
+}
+
+// Cycles of a tile's epilogue: instructions, and what it reads from memory; lanes that hold no
+// neighbours exchange their elements first.
+double ProductModel::epilogue_cycles(const ProductKernel& product, double columns) const {
+  const ProductShape& shape = product.shape;
+  const double result_bytes = static_cast<double>(product.results) * 2;
+  constexpr double kRows = static_cast<double>(kTileRows);
+  constexpr double kPerInstruction = 0.0105;  // cycles for each element of a tile
+  constexpr double kQuick = 16;               // instructions that four warps overlap
+  constexpr double kSlower = 4;               // times as long: those beyond
+  constexpr double kPerReadResult = 33;       // instructions, for as many bytes as the result has
+  constexpr double kExchange = 0.41;          // cycles for each element
+  const bool in_order = !shape.b_across && shape.batches == 1 && shape.n % 8 == 0;
+  return kRows * columns *
+         (kPerInstruction * (2 + std::min(kQuick, product.epilogue) +
+                             kSlower * std::max(0.0, product.epilogue - kQuick) +
+                             kPerReadResult * product.beside / std::max(1.0, result_bytes)) +
+          (in_order ? 0 : kExchange));
+}
+
+// Few rows: moving the larger operand takes the time.
+KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
+  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value};
+  constexpr double kSkinnyUs = 2.3;
+  constexpr double kShare = 0.85;  // of the streaming rate
+  work.fixed_us += kSkinnyUs;
+  work.dram_read = product.operands + product.beside;
+  work.compute_us =
+      (work.dram_read + work.dram_write) / (bytes_per_us(constants_.dram_read_gbps) * kShare);
+  work.read_doubt = 0.05;
+  work.write_doubt = 0.3;
+  work.time_doubt = 0.2;
+  return work;
+}
+
+KernelWork ProductModel::tile_work(const ProductKernel& product) {
+  const ProductShape& shape = product.shape;
+  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value};
+  const bool narrow_type = product.type == DType::kBf16 || product.type == DType::kF16;
+  constexpr std::uint64_t kMostSkinnyRows = 64;
+  if (!narrow_type || device_.capability != kHopper) {
+    // Tiles of 128 x 128 with the tensor cores of sm_80, or ordinary arithmetic.
+    KernelWork other = library_work(product);
+    const double slower = tensor_share(product.type) > 0 ? 1.5 : 1.1;
+    other.compute_us = other.compute_us * slower +
+                       lane_us(device_, product.epilogue * static_cast<double>(product.results));
+    other.time_doubt = 0.4;
+    return other;
+  }
+  if (shape.n == 1) {
+    // A matrix times a vector streams the matrix.
+    work.dram_read = product.operands + product.beside;
+    work.read_doubt = work.write_doubt = 0.03;
+    work.time_doubt = 0.15;
+    return work;
+  }
+  if (shape.m <= kMostSkinnyRows) return skinny_work(product);
+  return wgmma_work(product);
+}
+
+KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
+  const ProductShape& shape = product.shape;
+  const double clock = constants_.tensor_clock_ghz.value * kGiga;
+  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value};
+  const std::uint64_t cluster = shape.m > kTileRows ? 2 : 1;
+  const double result_bytes = static_cast<double>(product.results) * 2;
+  const TileWidth& width = width_of_tiles(shape, cluster, std::max(1U, device_.multiprocessors),
+                                          product.beside >= result_bytes);
+  const auto columns = static_cast<double>(width.columns);
+  constexpr double kRows = static_cast<double>(kTileRows);
+  const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
+                              ceil_div(shape.n, width.columns) * shape.batches;
+  const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
+  const double steps = std::ceil(static_cast<double>(shape.k) / 64);
+  const bool wide = width.columns == 256;
+  const double multiply =
+      steps * kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11);
+  constexpr double kStart = 1006;    // cycles
+  constexpr double kOverhead = 3.6;  // us, on top of a launch
+  const double epilogue = epilogue_cycles(product, columns);
+  const double tile = wide ? multiply + epilogue
+                           : std::max(multiply, epilogue) + 0.5 * std::min(multiply, epilogue);
+  const double cool = rounds * (tile + kStart) / (clock * 1.15);
+  const double load = product.flops() / (cool * clock * 1.15 * constants_.tensor_flops.value *
+                                         device_.multiprocessors);
+  constexpr double kWarmUs = 187;
+  work.fixed_us += kOverhead;
+  work.compute_us =
+      cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
+  const std::uint64_t group = group_of(shape, kTileRows * cluster, 2);
+  work.dram_read =
+      product.beside + tiled_reads(product, kTileRows * cluster, width.columns, true, group,
+                                   std::max<std::uint64_t>(1, device_.multiprocessors / cluster));
+  work.read_doubt = 0.2;
+  work.write_doubt = 0.05;
+  work.time_doubt = 0.22;
+  return work;
+}
+
+KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
+  const ProductShape& shape = product.shape;
+  const std::vector<RowTiling> tilings = row_tilings(shape.n);
+  const bool narrow_type = product.type == DType::kBf16 || product.type == DType::kF16;
+  if (!narrow_type || tilings.empty() || device_.capability != kHopper) {
+    // A block computes whole rows by ordinary arithmetic, or with the tensor cores of sm_80.
+    KernelWork work = library_work(product);
+    work.compute_us *= tensor_share(product.type) > 0 ? 6 : 2.5;
+    work.time_doubt = 0.6;
+    return work;
+  }
+  KernelWork work{.dram_read = product.operands + product.beside,
+                  .dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value + 1.4};
+  constexpr double kRowsCycles = 10500;  // to exchange, normalise and store a tile's rows
+  double cycles = std::numeric_limits<double>::max();
+  for (const RowTiling& tiling : tilings) {
+    const double clusters =
+        std::floor(0.93 * device_.multiprocessors / static_cast<double>(tiling.cluster));
+    const double rounds =
+        std::ceil(static_cast<double>(ceil_div(shape.m, kTileRows) * shape.batches) /
+                  std::max(1.0, clusters));
+    const double multiply = std::ceil(static_cast<double>(shape.k) / 64) *
+                            static_cast<double>(kTileRows * tiling.tile_n) * 128 /
+                            constants_.tensor_flops.value;
+    cycles = std::min(cycles, rounds * (multiply + kRowsCycles));
+  }
+  work.compute_us = cycles / (constants_.tensor_clock_ghz.value * 1.1 * kGiga);
+  work.read_doubt = 0.05;
+  work.write_doubt = 0.03;
+  work.time_doubt = 0.25;
+  return work;
+}
+
+}  // namespace fusecalc

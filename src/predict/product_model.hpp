@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "plan/tiling.hpp"
+#include "predict/kernel_work.hpp"
+
+namespace fusecalc {
+
+// A kernel's only product.
+struct ProductKernel {
+  const KernelTraffic& traffic;
+  ProductShape shape;
+  DType type = DType::kF32;
+  double operand_bytes = 2;  // of an element
+  double operands = 0;       // bytes of both, each once
+  double beside = 0;         // bytes that the epilogue reads
+  double epilogue = 0;       // instructions for an element of the result
+  std::uint64_t results = 1;
+
+  double flops() const {
+    return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+           static_cast<double>(shape.k) * static_cast<double>(shape.batches);
+  }
+};
+
+// Predicts kernels around a product on one device, by who would run them.
+class ProductModel {
+ public:
+  explicit ProductModel(const Device& device) : device_(device), constants_(device.constants) {}
+
+  // A kernel of the vendor's library, with an epilogue that it has.
+  KernelWork library_work(const ProductKernel& product);
+  // Ours, in tiles.
+  KernelWork tile_work(const ProductKernel& product);
+  // Ours, where an epilogue needs whole rows of the result.
+  KernelWork whole_rows_work(const ProductKernel& product);
+
+ private:
+  // Cycles of all waves of tiles, and blocks that share a tile's k.
+  struct Tiling {
+    double cycles = 0;
+    double splits = 1;
+  };
+  Tiling library_tiling(const ProductKernel& product, double rate) const;
+  KernelWork skinny_work(const ProductKernel& product) const;
+  KernelWork wgmma_work(const ProductKernel& product);
+  double epilogue_cycles(const ProductKernel& product, double columns) const;
+  double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
+                     bool rows_first, std::uint64_t group, std::uint64_t at_once);
+
+  const Device& device_;
+  const DeviceConstants& constants_;
+  // Walks that were simulated: layers of a model repeat.
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                      std::uint64_t, double, double, bool>,
+           double>
+      walks_;
+};
+
+}  // namespace fusecalc

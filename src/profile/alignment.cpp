@@ -1,0 +1,340 @@
+#include "profile/alignment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "core/error.hpp"
+#include "profile/launch_class.hpp"
+#include "traffic/counter.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kMostOps = 24;  // that one launch runs, but for graphs
+constexpr double kMebibyte = 1 << 20U;
+constexpr double kUnmatchedLaunch = -0.5;
+constexpr double kBetweenRuns = -0.02;  // a launch that belongs to no run of the list
+constexpr double kMissingOp = -1.5;
+constexpr double kNever = -1e18;
+
+// What a group of ops holds.
+struct Holds {
+  bool product = false;
+  bool attention = false;
+  bool rows = false;
+  bool movement = false;
+  bool pointwise = false;
+};
+
+// Consecutive ops, and what they move together.
+struct Group {
+  Holds holds;
+  Bytes fused;
+};
+
+Holds holds_of(const OpGraph& graph, OpId first, std::size_t count) {
+  Holds holds;
+  std::size_t products = 0;
+  for (OpId id = first; id < first + count; ++id) {
+    const Op& op = graph.ops[id];
+    holds.attention |= op.row->family == OpFamily::kAttention;
+    products += op.op_class == OpClass::kContract && op.row->family != OpFamily::kAttention ? 1 : 0;
+    holds.rows |= op.op_class == OpClass::kReduce || op.op_class == OpClass::kNormalise;
+    holds.movement |= op.op_class == OpClass::kMovement;
+    holds.pointwise |= op.op_class == OpClass::kPointwise;
+  }
+  // Attention that is written out.
+  if (products == 2 && holds.rows) holds.attention = true;
+  holds.product = products > 0;
+  return holds;
+}
+
+// How well a kind fits a group: positive where it does.
+double kind_score(LaunchClass launch, const Holds& holds) {
+  const bool heavy = holds.product || holds.attention;
+  switch (launch) {
+    case LaunchClass::kUnknown: return heavy ? 0.2 : 0.5;
+    case LaunchClass::kProduct:
+      // Libraries fuse pointwise ops with a product, not reductions.
+      return !holds.product ? -8 : holds.attention || holds.rows ? -4 : 3;
+    case LaunchClass::kAttention: return holds.attention ? 4 : -8;
+    case LaunchClass::kRows: return heavy ? -8 : holds.rows ? 3 : -4;
+    case LaunchClass::kReduce: return heavy ? -8 : holds.rows ? 2.5 : -3;
+    case LaunchClass::kPointwise: return heavy ? -8 : holds.rows ? -4 : 2;
+    case LaunchClass::kMovement: return heavy || holds.rows ? -8 : holds.movement ? 2.5 : 0;
+    case LaunchClass::kTransfer:
+      return heavy || holds.rows || holds.pointwise ? -8 : holds.movement ? 1 : -8;
+    case LaunchClass::kGraph: return 1;
+  }
+  return 0;
+}
+
+// How well bytes fit: 2 where they are equal. Fewer than computed is common, as the L2 keeps what
+// the launch before left; more is rare but for products, which fetch operands again.
+double bytes_score(const std::optional<Bytes>& dram, const Group& group) {
+  if (!dram) return 0;
+  const double measured = static_cast<double>(dram->total()) + kMebibyte;
+  const double computed = static_cast<double>(group.fused.total()) + kMebibyte;
+  const double octaves = std::log2(measured / computed);
+  const double weight = octaves < 0 ? 0.6 : group.holds.product ? 0.7 : 1.5;
+  return std::max(-3.0, 2 - weight * std::abs(octaves));
+}
+
+double confidence_of(double kind, double bytes) {
+  const double by_kind = kind >= 2 ? 1 : kind > 0 ? 0.6 : 0.2;
+  return 0.5 * by_kind + 0.5 * std::clamp(bytes / 2, 0.0, 1.0);
+}
+
+class Aligner {
+ public:
+  Aligner(const GraphAnalysis& analysis, std::span<const ProfiledLaunch> launches)
+      : graph_(analysis.graph),
+        launches_(launches),
+        ops_(graph_.ops.size()),
+        counter_(graph_, analysis.device) {
+    constexpr std::size_t kMostCells = 20'000'000;
+    if (ops_ == 0 || launches_.empty() || launches_.size() > kMostCells / (ops_ + 1)) {
+      throw Error(
+          Fault::kBadInput,
+          fmt::format("{}: {} ops and {} launches cannot be aligned: the product is limited "
+                      "to {}; choose launches with --range or --count",
+                      graph_.document, ops_, launches_.size(), kMostCells));
+    }
+    for (const ProfiledLaunch& launch : launches_) classes_.push_back(classify(launch));
+    for (OpId first = 0; first < ops_; ++first) {
+      std::vector<Group>& groups = groups_.emplace_back();
+      for (std::size_t count = 1; count <= std::min(kMostOps, ops_ - first); ++count) {
+        groups.push_back(group_of(first, count));
+      }
+    }
+    whole_ = group_of(0, ops_);
+  }
+
+  // Matches in order of launches, with the run of each.
+  struct Placed {
+    Match match;
+    std::uint64_t run;
+  };
+
+  std::vector<Placed> find() {
+    fill();
+    return trace();
+  }
+
+  Bytes unfused(OpId op) const { return groups_[op][0].fused; }
+
+ private:
+  // How a cell is reached: 0 from the left, skipping a launch; kSkipOp from above; kWrap from the
+  // end of the list; else by a match of so many ops.
+  static constexpr std::uint16_t kSkipLaunch = 0;
+  static constexpr std::uint16_t kSkipOp = 0xffff;
+  static constexpr std::uint16_t kWrap = 0xfffe;
+  static constexpr std::uint16_t kWhole = 0xfffd;
+
+  Group group_of(OpId first, std::size_t count) {
+    Kernel kernel(count);
+    for (std::size_t i = 0; i < count; ++i) kernel[i] = first + static_cast<OpId>(i);
+    return {.holds = holds_of(graph_, first, count), .fused = counter_.bytes(kernel)};
+  }
+
+  // Of matching a launch with `count` ops from `first`.
+  double score(std::size_t launch, const Group& group, std::size_t count) const {
+    return kind_score(classes_[launch], group.holds) + bytes_score(launches_[launch].dram, group) -
+           0.15 * static_cast<double>(count - 1);
+  }
+
+  std::uint16_t& step(std::size_t op, std::size_t launch) {
+    return steps_[launch * (ops_ + 1) + op];
+  }
+
+  void reach(std::vector<double>& layer, std::size_t op, std::size_t launch, double value,
+             std::uint16_t how) {
+    if (value <= layer[op]) return;
+    layer[op] = value;
+    step(op, launch) = how;
+  }
+
+  double missing_op(OpId op) const {
+    return static_cast<double>(unfused(op).total()) < kMebibyte ? kMissingOp / 5 : kMissingOp;
+  }
+
+  // Ops without a launch, and the step from the end of the list to its start.
+  void relax(std::vector<double>& layer, std::size_t launch) {
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t op = 0; op < ops_; ++op) {
+        reach(layer, op + 1, launch, layer[op] + missing_op(static_cast<OpId>(op)), kSkipOp);
+      }
+      if (round == 0) reach(layer, 0, launch, layer[ops_], kWrap);
+    }
+  }
+
+  void fill() {
+    steps_.assign((ops_ + 1) * (launches_.size() + 1), kSkipLaunch);
+    std::vector<double> layer(ops_ + 1, kNever);
+    layer[0] = 0;
+    relax(layer, 0);
+    for (std::size_t launch = 0; launch < launches_.size(); ++launch) {
+      std::vector<double> next(ops_ + 1, kNever);
+      for (std::size_t op = 0; op <= ops_; ++op) {
+        const double skip = op == 0 || op == ops_ ? kBetweenRuns : kUnmatchedLaunch;
+        reach(next, op, launch + 1, layer[op] + skip, kSkipLaunch);
+      }
+      if (classes_[launch] == LaunchClass::kGraph) {
+        reach(next, ops_, launch + 1, layer[0] + score(launch, whole_, 1), kWhole);
+      } else {
+        match_launch(layer, next, launch);
+      }
+      relax(next, launch + 1);
+      layer = std::move(next);
+    }
+  }
+
+  void match_launch(const std::vector<double>& layer, std::vector<double>& next,
+                    std::size_t launch) {
+    for (std::size_t op = 0; op < ops_; ++op) {
+      for (std::size_t count = 1; count <= groups_[op].size(); ++count) {
+        reach(next, op + count, launch + 1,
+              layer[op] + score(launch, groups_[op][count - 1], count),
+              static_cast<std::uint16_t>(count));
+      }
+    }
+  }
+
+  std::vector<Placed> trace() {
+    std::vector<Placed> found;
+    std::size_t op = 0;
+    std::uint64_t run = 0;
+    for (std::size_t launch = launches_.size();;) {
+      const std::uint16_t how = step(op, launch);
+      if (how == kWrap) {
+        op = ops_;
+        ++run;
+      } else if (how == kSkipOp) {
+        --op;
+      } else if (launch == 0) {
+        break;
+      } else {
+        --launch;
+        if (how == kSkipLaunch) continue;
+        const std::size_t count = how == kWhole ? ops_ : how;
+        op -= count;
+        found.push_back({matched(launch, static_cast<OpId>(op), count, how == kWhole), run});
+      }
+    }
+    std::ranges::reverse(found);
+    return found;
+  }
+
+  Match matched(std::size_t launch, OpId first, std::size_t count, bool whole) const {
+    const Group& group = whole ? whole_ : groups_[first][count - 1];
+    Match match{.launch = launch,
+                .ops = {},
+                .confidence = confidence_of(kind_score(classes_[launch], group.holds),
+                                            bytes_score(launches_[launch].dram, group)),
+                .unfused = {},
+                .fused = group.fused};
+    for (OpId id = first; id < first + count; ++id) {
+      match.ops.push_back(id);
+      match.unfused.read += unfused(id).read;
+      match.unfused.write += unfused(id).write;
+    }
+    return match;
+  }
+
+  const OpGraph& graph_;
+  std::span<const ProfiledLaunch> launches_;
+  std::size_t ops_;
+  TrafficCounter counter_;
+  std::vector<LaunchClass> classes_;
+  std::vector<std::vector<Group>> groups_;  // by first op and number of ops
+  Group whole_;
+  std::vector<std::uint16_t> steps_;
+};
+
+// The last run that leaves out no more ops than any other one does.
+std::uint64_t best_run(const std::vector<Aligner::Placed>& placed) {
+  std::map<std::uint64_t, std::size_t> ops;  // runs are numbered from the last
+  for (const Aligner::Placed& one : placed) ops[one.run] += one.match.ops.size();
+  const auto best = std::ranges::max_element(ops, {}, [](const auto& row) { return row.second; });
+  return best == ops.end() ? 0 : best->first;
+}
+
+// Ops that a kernel of `auto` holds, and that the program runs in several launches.
+std::vector<MissedFusion> missed_fusions(const PlanAnalysis& plan,
+                                         const std::vector<Match>& matches,
+                                         std::span<const ProfiledLaunch> launches) {
+  std::vector<MissedFusion> missed;
+  for (const KernelAnalysis& kernel : plan.kernels) {
+    MissedFusion fusion{.ops = kernel.ops};
+    std::uint64_t moved = 0;
+    std::size_t covered = 0;
+    double seconds = 0;
+    bool timed = true;
+    for (const Match& match : matches) {
+      const bool inside = std::ranges::includes(kernel.ops, match.ops);
+      if (!inside || !launches[match.launch].dram) continue;
+      ++fusion.launches;
+      covered += match.ops.size();
+      moved += launches[match.launch].dram->total();
+      timed = timed && launches[match.launch].seconds.has_value();
+      if (timed) seconds += *launches[match.launch].seconds;
+    }
+    const std::uint64_t least = kernel.traffic.bytes.total();
+    if (fusion.launches < 2 || covered != kernel.ops.size() || moved <= least) continue;
+    fusion.bytes = moved - least;
+    if (timed) {
+      fusion.seconds = seconds * static_cast<double>(fusion.bytes) / static_cast<double>(moved);
+    }
+    missed.push_back(std::move(fusion));
+  }
+  std::ranges::stable_sort(missed, std::greater{}, &MissedFusion::bytes);
+  return missed;
+}
+
+}  // namespace
+
+Alignment align(const Analysis& analysis, std::span<const ProfiledLaunch> launches) {
+  const GraphAnalysis& graph = *analysis.graph;
+  Aligner aligner(graph, launches);
+  std::vector<Aligner::Placed> placed = aligner.find();
+  Alignment result{.document = analysis.name};
+  for (const Op& op : graph.graph.ops) result.ops.push_back(op.name);
+  for (const PlanAnalysis& plan : graph.plans) {
+    result.plans.emplace_back(plan.kind, plan.bytes.total());
+  }
+  std::set<std::uint64_t> runs;
+  for (const Aligner::Placed& one : placed) runs.insert(one.run);
+  result.runs = runs.size();
+  const std::uint64_t run = best_run(placed);
+  std::set<std::size_t> matched;
+  std::vector<bool> covered(graph.graph.ops.size());
+  for (Aligner::Placed& one : placed) {
+    if (one.run != run) continue;
+    matched.insert(one.match.launch);
+    for (const OpId op : one.match.ops) covered[op] = true;
+    result.matches.push_back(std::move(one.match));
+  }
+  for (OpId op = 0; op < covered.size(); ++op) {
+    if (!covered[op]) result.missing.push_back(op);
+  }
+  if (matched.empty()) return result;
+  for (std::size_t launch = *matched.begin(); launch <= *matched.rbegin(); ++launch) {
+    const Bytes dram = launches[launch].dram.value_or(Bytes{});
+    result.moved.read += dram.read;
+    result.moved.write += dram.write;
+    if (matched.contains(launch)) {
+      result.attributed += dram.total();
+    } else {
+      result.unmatched.push_back(launch);
+    }
+  }
+  result.fusions = missed_fusions(graph.plan(PlanKind::kAuto), result.matches, launches);
+  return result;
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,83 @@
+// Operators whose results depend on where their elements are.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+#include "input/onnx/onnx.hpp"
+#include "input/onnx/proto.hpp"
+#include "traffic/graph_bytes.hpp"
+
+namespace fusecalc {
+namespace {
+
+using namespace proto;
+
+using Lines = std::vector<std::string>;
+
+Model read(const Graph& graph) { return read_onnx(proto::model(graph), "m.onnx", {}); }
+
+Lines rows_of(const Model& model) {
+  Lines rows;
+  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
+  return rows;
+}
+
+std::uint64_t unfused(const Model& model) {
+  return testing::unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+TEST_CASE("onnx: padding, triangles and repetitions are rows") {
+  const Graph graph{.nodes = {node("Pad", {"x", "pads"}, {"p"}), node("Trilu", {"p", "k"}, {"t"}),
+                              node("Tile", {"t", "times"}, {"y"})},
+                    .inputs = {value("x", {4, 6})},
+                    .outputs = {value("y", {14, 8})},
+                    .constants = {integers("pads", {1, 0, 2, 2}), integers("k", {1}, true),
+                                  integers("times", {2, 1})}};
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Lines{"pad", "triu", "repeat"});
+  CHECK(unfused(model) == 4 * (24 + 56 + 56 + 56 + 56 + 112));
+}
+
+TEST_CASE("onnx: a scatter overwrites a copy of its input") {
+  const Graph graph{
+      .nodes = {node("GatherElements", {"x", "i"}, {"g"}, {attribute("axis", std::int64_t{1})}),
+                node("ScatterElements", {"x", "i", "g"}, {"y"},
+                     {attribute("axis", std::int64_t{1})})},
+      .inputs = {value("x", {4, 6}), value("i", {4, 2}, kInt64)},
+      .outputs = {value("y", {4, 6})}};
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Lines{"gather_elements", "copy", "scatter_elements"});
+  CHECK(unfused(model) == 4 * (8 + 16 + 8 + 24 + 24 + 16 + 8 + 8));
+}
+
+TEST_CASE("onnx: tuples of one index name rows, longer ones are not known") {
+  const auto graph = [](int depth, const std::vector<Extent>& updates) {
+    return Graph{
+        .nodes = {node("ScatterND", {"x", "i", "u"}, {"y"})},
+        .inputs = {value("x", {4, 6}), value("i", {2, depth}, kInt64), value("u", updates)},
+        .outputs = {value("y", {4, 6})}};
+  };
+  CHECK(rows_of(read(graph(1, {2, 6}))) == Lines{"reshape", "copy", "scatter_update"});
+  CHECK(rows_of(read(graph(2, {2}))) == Lines{"custom"});
+}
+
+TEST_CASE("onnx: sums so far and the largest of each row") {
+  const Graph graph{
+      .nodes = {node("CumSum", {"x", "axis"}, {"c"}),
+                node("TopK", {"c", "k"}, {"v", "i"}, {attribute("largest", std::int64_t{0})})},
+      .inputs = {value("x", {4, 6})},
+      .outputs = {value("v", {4, 3}), value("i", {4, 3}, kInt64)},
+      .constants = {integers("axis", {1}, true), integers("k", {3})}};
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Lines{"cumsum", "topk"});
+  CHECK(unfused(model) == 4 * (24 + 24 + 24 + 12) + 8 * 12);
+  const auto& attributes = model.graph.ops[1].attributes;
+  CHECK(attributes.back().name == "largest");
+  CHECK_FALSE(std::get<bool>(attributes.back().value));
+}
+
+}  // namespace
+}  // namespace fusecalc

@@ -1,0 +1,127 @@
+// ATen ops whose results depend on where their elements are: the rows that they become, and whose
+// memory scatters overwrite.
+
+#include <doctest/doctest.h>
+
+#include "graph/op_graph.hpp"
+#include "input/pt2/pt2.hpp"
+#include "support/pt2_files.hpp"
+#include "support/words.hpp"
+#include "traffic/graph_bytes.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kLong = 5;
+
+Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
+
+Words rows_of(const Model& model) {
+  Words rows;
+  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
+  return rows;
+}
+
+std::uint64_t unfused(const Model& model) {
+  return unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+// x [8, 4] of f32, and i [2, 4] and n [3], which are indices.
+ProgramText with_inputs() {
+  ProgramText text;
+  text.input("x", {8, 4}).input("i", {2, 4}).input("n", {3});
+  text.tensor("i", {2, 4}, {}, kLong).tensor("n", {3}, {}, kLong);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("pt2: padding counts from the last axis on") {
+  ProgramText text = with_inputs();
+  text.tensor("y", {11, 5});
+  text.node("constant_pad_nd", {{"self", "x"}, {"pad", Json{0, 1, 2, 1}}, {"value", 0.5}}, {"y"});
+  text.output("y");
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"pad"});
+  CHECK(unfused(model) == 4 * (32 + 55));
+  using Dims = std::vector<WrittenDim>;
+  const auto& attributes = model.graph.ops[0].attributes;
+  CHECK(std::get<Dims>(attributes[0].value) == Dims{std::int64_t{2}, std::int64_t{0}});
+  CHECK(std::get<Dims>(attributes[1].value) == Dims{std::int64_t{1}, std::int64_t{1}});
+}
+
+TEST_CASE("pt2: a scatter overwrites a copy, unless nothing reads the tensor afterwards") {
+  for (const bool read_later : {true, false}) {
+    CAPTURE(read_later);
+    ProgramText text = with_inputs();
+    text.tensor("r", {8, 4}).tensor("g", {2, 4}).tensor("s", {8, 4}).tensor("z", {8, 4});
+    text.node("relu", {{"self", "x"}}, {"r"});
+    text.node("gather", {{"self", "x"}, {"dim", 0}, {"index", "i"}}, {"g"});
+    text.node("scatter_add", {{"self", "r"}, {"dim", 0}, {"index", "i"}, {"src", "g"}}, {"s"});
+    text.node("mul", {{"self", "s"}, {"other", read_later ? "r" : "x"}}, {"z"});
+    text.output("z");
+    const Model model = read(text);
+    // r: 32 + 32. g: 8 and 8 indices of 8 bytes, 8. s: 8 + 8 + 8 indices, 8. z: 32 + 32, 32.
+    const std::uint64_t others = 4 * (64 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 96);
+    if (read_later) {
+      CHECK(rows_of(model) == Words{"relu", "gather_elements", "copy", "scatter_elements", "mul"});
+      CHECK(unfused(model) == others + std::uint64_t{4} * 64);
+    } else {
+      CHECK(rows_of(model) == Words{"relu", "gather_elements", "scatter_elements", "mul"});
+      CHECK(unfused(model) == others);
+    }
+  }
+}
+
+TEST_CASE("pt2: an input is overwritten by an op in place alone") {
+  for (const bool in_place : {true, false}) {
+    CAPTURE(in_place);
+    ProgramText text = with_inputs();
+    text.input("v", {3, 4}).tensor("y", {8, 4});
+    text.node(in_place ? "index_put_" : "index_put",
+              {{"self", "x"}, {"indices", Json{"n"}}, {"values", "v"}, {"accumulate", true}},
+              {"y"});
+    text.output("y");
+    const Model model = read(text);
+    const std::uint64_t put = 4 * (12 + 6 + 12 + 12);
+    CHECK(unfused(model) == put + (in_place ? 0 : 4 * 64));
+    CHECK(rows_of(model) == (in_place ? Words{"scatter_update"} : Words{"copy", "scatter_update"}));
+  }
+}
+
+TEST_CASE("pt2: a scatter into numbers makes the tensor that it overwrites") {
+  ProgramText text = with_inputs();
+  text.input("g", {2, 4}).tensor("z", {8, 4}).tensor("s", {8, 4}).tensor("t", {8, 4});
+  text.tensor("u", {8, 4});
+  text.node("zeros_like", {{"self", "x"}}, {"z"});
+  text.node("scatter_add", {{"self", "z"}, {"dim", 0}, {"index", "i"}, {"src", "g"}}, {"s"});
+  text.node("scatter_add", {{"self", "z"}, {"dim", 0}, {"index", "i"}, {"src", "g"}}, {"t"});
+  text.node("add", {{"self", "s"}, {"other", "t"}}, {"u"});
+  text.output("u");
+  // Each its own.
+  CHECK(rows_of(read(text)) ==
+        Words{"full", "scatter_elements", "full", "scatter_elements", "add"});
+}
+
+TEST_CASE("pt2: scans, sorts and extremes with their places") {
+  ProgramText text = with_inputs();
+  text.tensor("c", {8, 4}).tensor("v", {8, 2}).tensor("p", {8, 2}, {}, kLong);
+  text.tensor("m", {8}).tensor("q", {8}, {}, kLong).tensor("o", {8, 4}, {}, kLong);
+  text.tensor("a", {4}, {}, kLong);
+  text.node("cumsum", {{"self", "x"}, {"dim", 1}}, {"c"});
+  text.node("topk", {{"self", "x"}, {"k", 2}, {"dim", -1}}, {"v", "p"});
+  text.node("max", {{"self", "x"}, {"dim", 1}}, {"m", "q"});
+  text.node("argsort", {{"self", "x"}, {"dim", 0}, {"descending", true}}, {"o"});
+  text.node("arange", {{"start", 1}, {"end", 9}, {"step", 2}}, {"a"});
+  for (const char* name : {"c", "v", "p", "m", "q", "o", "a"}) text.output(name);
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"cumsum", "topk", "max_with_index", "sort", "iota"});
+  // 32 read four times; 32, 16 of 4 and of 8 bytes, 8 of both, 32 of 8 and 4 of 8 written: the
+  // values of the argsort are not needed.
+  CHECK(unfused(model) == 4 * (4 * 32 + 32 + 16 + 8) + 8 * (16 + 8 + 32 + 4));
+  CHECK(model.origin.missing.empty());
+}

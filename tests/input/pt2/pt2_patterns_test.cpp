@@ -1,0 +1,309 @@
+// What ATen ops become that are several ops of the table, or parts of a pattern.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include "graph/op_graph.hpp"
+#include "input/pt2/pt2.hpp"
+#include "support/pt2_files.hpp"
+#include "support/words.hpp"
+#include "traffic/graph_bytes.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+using Sizes = std::vector<ProgramText::Size>;
+
+Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
+
+// "op(inputs)" of every op; the graph is valid.
+Words ops_of(const Model& model) {
+  build_graph(model.graph, {});
+  Words lines;
+  for (const WrittenOp& op : model.graph.ops) {
+    std::string line = op.op + "(";
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto* tensor = std::get_if<std::string>(&op.inputs[i]);
+      line += (i == 0 ? "" : ", ") + (tensor != nullptr ? *tensor : "number");
+    }
+    lines.push_back(line + ")");
+  }
+  return lines;
+}
+
+std::uint64_t unfused(const Model& model) {
+  return unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+constexpr int kBool = 12;
+constexpr int kBf16 = 13;
+
+// softmax(q k^T / 4 + mask) v, in the matrices that bmm takes, with what `weights` adds between the
+// softmax and the second product. 2 x 4 heads of 16, 8 queries and keys.
+ProgramText written_attention(const std::function<std::string(ProgramText&)>& weights) {
+  ProgramText text;
+  text.input("q", {2, 4, 8, 16}).input("k", {2, 4, 8, 16}).input("v", {2, 4, 8, 16});
+  text.input("mask", {8, 8});
+  text.tensor("q3", {8, 8, 16}).tensor("k3", {8, 8, 16}).tensor("v3", {8, 8, 16});
+  for (const std::string name : {"q", "k", "v"}) {
+    text.node("view", {{"self", name}, {"size", Json{8, 8, 16}}}, {name + "3"});
+  }
+  text.tensor("kt", {8, 16, 8}, {128, 1, 16}).tensor("qk", {8, 8, 8}).tensor("s", {2, 4, 8, 8});
+  text.tensor("scaled", {2, 4, 8, 8}).tensor("sum", {2, 4, 8, 8}).tensor("p", {2, 4, 8, 8});
+  text.node("transpose", {{"self", "k3"}, {"dim0", 1}, {"dim1", 2}}, {"kt"});
+  text.node("bmm", {{"self", "q3"}, {"mat2", "kt"}}, {"qk"});
+  text.node("view", {{"self", "qk"}, {"size", Json{2, 4, 8, 8}}}, {"s"});
+  text.node("div", {{"self", "s"}, {"other", 4}}, {"scaled"});
+  text.node("add", {{"self", "scaled"}, {"other", "mask"}}, {"sum"});
+  text.node("_softmax", {{"self", "sum"}, {"dim", -1}, {"half_to_float", false}}, {"p"});
+  const std::string last = weights(text);
+  text.tensor("p3", {8, 8, 8}).tensor("o3", {8, 8, 16}).tensor("o", {2, 4, 8, 16});
+  text.node("view", {{"self", last}, {"size", Json{8, 8, 8}}}, {"p3"});
+  text.node("bmm", {{"self", "p3"}, {"mat2", "v3"}}, {"o3"});
+  text.node("view", {{"self", "o3"}, {"size", Json{2, 4, 8, 16}}}, {"o"});
+  text.output("o");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("pt2: attention written out is one op, of the heads that the products had") {
+  const Model model = read(written_attention([](ProgramText&) { return std::string("p"); }));
+  const Words ops = ops_of(model);
+  REQUIRE(ops.size() == 3);
+  CHECK(ops[0] == "attention(q, k, v, mask)");
+  // 1/4 is the usual scale of heads of 16.
+  CHECK(model.graph.ops[0].attributes.empty());
+  // q, k, v and the result of 1,024 elements, the mask of 64; f32.
+  CHECK(unfused(model) == 4 * (4 * 1024 + 64));
+  CHECK(model.origin.opaque == 0);
+  // bmm, div, add, softmax and bmm.
+  CHECK(model.origin.exact == 5);
+}
+
+TEST_CASE("pt2: the softmax that gives rows without keys zeros is part of attention") {
+  const Model model = read(written_attention([](ProgramText& text) {
+    text.tensor("eq", {2, 4, 8, 8}, {}, kBool).tensor("not", {2, 4, 8, 8}, {}, kBool);
+    text.tensor("any", {2, 4, 8, 1}, {}, kBool).tensor("none", {2, 4, 8, 1}, {}, kBool);
+    text.tensor("zero", {2, 4, 8, 8}).tensor("safe", {2, 4, 8, 8});
+    text.node("eq", {{"self", "sum"}, {"other", "-Infinity"}}, {"eq"});
+    text.graph["nodes"].back()["inputs"][1]["arg"] = {{"as_float", "-Infinity"}};
+    text.node("logical_not", {{"self", "eq"}}, {"not"});
+    text.node("any", {{"self", "not"}, {"dim", -1}, {"keepdim", true}}, {"any"});
+    text.node("logical_not", {{"self", "any"}}, {"none"});
+    text.node("full_like", {{"self", "p"}, {"fill_value", 0}}, {"zero"});
+    text.node("where", {{"condition", "none"}, {"self", "zero"}, {"other", "p"}}, {"safe"});
+    return std::string("safe");
+  }));
+  CHECK(ops_of(model)[0] == "attention(q, k, v, mask)");
+  CHECK(unfused(model) == 4 * (4 * 1024 + 64));
+}
+
+TEST_CASE(
+    "pt2: attention that is computed in wider floats reads what was cast, and shared heads once") {
+  ProgramText text;
+  const int bf16 = kBf16;
+  text.input("q", {1, 4, 8, 16}).input("k", {1, 2, 8, 16}).input("v", {1, 2, 8, 16});
+  for (const char* name : {"q", "k", "v"}) text.graph["tensor_values"][name]["dtype"] = bf16;
+  text.tensor("qf", {1, 4, 8, 16}).tensor("qs", {1, 4, 8, 16});
+  text.node("_to_copy", {{"self", "q"}}, {"qf"});
+  text.node("mul", {{"self", "qf"}, {"other", 2}}, {"qs"});
+  for (const std::string name : {"k", "v"}) {
+    text.tensor(name + "f", {1, 2, 8, 16}).tensor(name + "1", {1, 2, 1, 8, 16});
+    text.tensor(name + "2", {1, 2, 2, 8, 16}, {256, 128, 0, 16, 1});
+    text.tensor(name + "3", {1, 2, 2, 8, 16}).tensor(name + "4", {1, 4, 8, 16});
+    text.node("_to_copy", {{"self", name}}, {name + "f"});
+    text.node("unsqueeze", {{"self", name + "f"}, {"dim", 2}}, {name + "1"});
+    text.node("expand", {{"self", name + "1"}, {"size", Json{1, 2, 2, 8, 16}}}, {name + "2"});
+    text.node("clone", {{"self", name + "2"}}, {name + "3"});
+    text.node("view", {{"self", name + "3"}, {"size", Json{1, 4, 8, 16}}}, {name + "4"});
+  }
+  text.tensor("kt", {1, 4, 16, 8}, {512, 128, 1, 16}).tensor("ks", {1, 4, 16, 8});
+  text.tensor("s", {1, 4, 8, 8}).tensor("p", {1, 4, 8, 8}).tensor("o", {1, 4, 8, 16});
+  text.tensor("y", {1, 4, 8, 16}, {}, bf16);
+  text.node("transpose", {{"self", "k4"}, {"dim0", 2}, {"dim1", 3}}, {"kt"});
+  text.node("mul", {{"self", "kt"}, {"other", 2}}, {"ks"});
+  text.node("matmul", {{"self", "qs"}, {"other", "ks"}}, {"s"});
+  text.node("_softmax", {{"self", "s"}, {"dim", -1}}, {"p"});
+  text.node("matmul", {{"self", "p"}, {"other", "v4"}}, {"o"});
+  text.node("_to_copy", {{"self", "o"}}, {"y"}).output("y");
+  const Model model = read(text);
+  REQUIRE(ops_of(model) == Words{"attention(q, k, v)"});
+  REQUIRE(model.graph.ops.back().attributes.size() == 1);
+  CHECK(std::get<double>(model.graph.ops.back().attributes[0].value) == 4.0);
+  // Before they were repeated: 512 and 256 and 256 elements in, 512 out.
+  CHECK(unfused(model) == 2 * (512 + 256 + 256 + 512));
+}
+
+TEST_CASE("pt2: attention stays written out if something else needs its weights") {
+  ProgramText text = written_attention([](ProgramText&) { return std::string("p"); });
+  text.output("p");
+  for (const std::string& op : ops_of(read(text))) CHECK_FALSE(op.starts_with("attention"));
+}
+
+TEST_CASE("pt2: weights that are multiplied after the softmax are no attention") {
+  const Model model = read(written_attention([](ProgramText& text) {
+    text.tensor("twice", {2, 4, 8, 8});
+    text.node("mul", {{"self", "p"}, {"other", 2}}, {"twice"});
+    return std::string("twice");
+  }));
+  for (const std::string& op : ops_of(model)) CHECK_FALSE(op.starts_with("attention"));
+}
+
+TEST_CASE("pt2: a cast back to the type before is what was cast") {
+  ProgramText text;
+  text.input("x", {4, 8}).tensor("h", {4, 8}, {}, kBf16).tensor("w", {4, 8});
+  text.tensor("v", {32}).tensor("b", {32}, {}, kBf16).tensor("y", {32}, {}, kBf16);
+  text.node("_to_copy", {{"self", "x"}}, {"h"}).node("_to_copy", {{"self", "h"}}, {"w"});
+  text.node("view", {{"self", "w"}, {"size", Json{32}}}, {"v"});
+  text.node("_to_copy", {{"self", "v"}}, {"b"}).node("relu", {{"self", "b"}}, {"y"}).output("y");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Words{"cast(x)", "reshape(to_copy)", "relu(view)"});
+  // f32 to bf16, and bf16 to bf16.
+  CHECK(unfused(model) == 32 * (4 + 2) + 32 * (2 + 2));
+}
+
+TEST_CASE("pt2: einsum is products of matrices, or of elements") {
+  const auto bytes = [](const std::string& equation, const std::vector<Sizes>& inputs,
+                        const Sizes& result) {
+    ProgramText text;
+    Json tensors = Json::array();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::string name = "x";
+      name += std::to_string(i);
+      text.input(name, inputs[i]);
+      tensors.push_back({{"name", name}});
+    }
+    text.tensor("e", result).tensor("y", result);
+    text.node("einsum", {{"equation", "?"}}, {"e"});
+    text.graph["nodes"].back()["inputs"] = {
+        {{"name", "equation"}, {"arg", {{"as_string", equation}}}},
+        {{"name", "tensors"}, {"arg", {{"as_tensors", tensors}}}}};
+    text.node("relu", {{"self", "e"}}, {"y"}).output("y");
+    const Model model = read(text);
+    CHECK(model.origin.opaque == 0);
+    ops_of(model);
+    return unfused(model) / 4;
+  };
+  // The product; relu reads and writes its result.
+  CHECK(bytes("ij,jk->ik", {{2, 3}, {3, 5}}, {2, 5}) == (6 + 15 + 10) + 20);
+  CHECK(bytes("bhqd,bhkd->bhqk", {{2, 4, 8, 16}, {2, 4, 8, 16}}, {2, 4, 8, 8}) ==
+        (1024 + 1024 + 512) + 1024);
+  // Heads inside are copied next to the batch first, both of them.
+  CHECK(bytes("bqhd,bkhd->bhqk", {{2, 8, 4, 16}, {2, 8, 4, 16}}, {2, 4, 8, 8}) ==
+        4 * 1024 + (1024 + 1024 + 512) + 1024);
+  CHECK(bytes("i,j->ij", {{3}, {5}}, {3, 5}) == (3 + 5 + 15) + 30);
+  CHECK(bytes("ij->ji", {{3, 5}}, {5, 3}) == 30);
+  // Summed over j first.
+  CHECK(bytes("ij->i", {{3, 5}}, {3}) == (15 + 3) + 6);
+}
+
+TEST_CASE("pt2: an einsum that is not known is a custom op") {
+  ProgramText text;
+  text.input("x", {3, 3}).tensor("d", {3});
+  text.node("einsum", {{"tensors", "x"}}, {"d"});
+  text.graph["nodes"].back()["inputs"].push_back(
+      {{"name", "equation"}, {"arg", {{"as_string", "ii->i"}}}});
+  CHECK(ops_of(read(text.output("d"))) == Words{"custom(x)"});
+}
+
+TEST_CASE("pt2: memory that is written part by part is what the parts are joined to") {
+  ProgramText text;
+  text.input("a", {4, 6}).input("b", {4, 2}).tensor("e", {4, 8});
+  text.tensor("first", {4, 8}).tensor("whole", {4, 8}).tensor("y", {4, 8});
+  text.node("empty", {{"size", Json{4, 8}}}, {"e"});
+  text.node("slice_scatter", {{"self", "e"}, {"src", "a"}, {"dim", 1}, {"start", 0}, {"end", 6}},
+            {"first"});
+  text.node("slice_scatter",
+            {{"self", "first"}, {"src", "b"}, {"dim", 1}, {"start", 6}, {"end", 9}}, {"whole"});
+  text.node("relu", {{"self", "whole"}}, {"y"}).output("y");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Words{"concat(a, b)", "relu(slice_scatter)"});
+  CHECK(unfused(model) == 4 * 4 * 32);
+
+  // The same in place.
+  ProgramText placed;
+  placed.input("a", {4, 6}).input("b", {4, 2}).tensor("e", {4, 8}).tensor("y", {4, 8});
+  placed.tensor("l", {4, 6}, {8, 1}).tensor("r", {4, 2}, {8, 1});
+  placed.tensor("l2", {4, 6}, {8, 1}).tensor("r2", {4, 2}, {8, 1});
+  placed.node("empty", {{"size", Json{4, 8}}}, {"e"});
+  placed.node("slice", {{"self", "e"}, {"dim", 1}, {"start", 0}, {"end", 6}}, {"l"});
+  placed.node("copy_", {{"self", "l"}, {"src", "a"}}, {"l2"});
+  placed.node("slice", {{"self", "e"}, {"dim", 1}, {"start", 6}, {"end", 8}}, {"r"});
+  placed.node("copy_", {{"self", "r"}, {"src", "b"}}, {"r2"});
+  placed.node("relu", {{"self", "e"}}, {"y"}).output("y");
+  CHECK(unfused(read(placed)) == 4 * 4 * 32);
+}
+
+TEST_CASE("pt2: differences, halves, norms and errors are ops of the table") {
+  ProgramText text;
+  text.input("x", {4, 8}).input("t", {4, 8}).tensor("d", {4, 7}).tensor("g", {4, 4});
+  text.tensor("n", {4}).tensor("m", {}).tensor("r", {4, 24}).tensor("s", {1, 4, 4});
+  text.input("c", {4, 2, 2});
+  text.node("diff", {{"self", "x"}, {"n", 1}, {"dim", -1}}, {"d"});
+  text.node("glu", {{"self", "x"}, {"dim", -1}}, {"g"});
+  text.node("linalg_vector_norm", {{"self", "x"}, {"ord", 2}, {"dim", Json{1}}}, {"n"});
+  text.node("mse_loss", {{"self", "x"}, {"target", "t"}}, {"m"});
+  text.node("repeat_interleave", {{"self", "x"}, {"repeats", 3}, {"dim", 1}}, {"r"});
+  text.node("pixel_shuffle", {{"self", "c"}, {"upscale_factor", 2}}, {"s"});
+  for (const char* name : {"d", "g", "n", "m", "r", "s"}) text.output(name);
+  const Model model = read(text);
+  CHECK(model.origin.opaque == 0);
+  CHECK(model.origin.exact == 6);
+  ops_of(model);
+}
+
+TEST_CASE("pt2: a known condition selects what it selects") {
+  ProgramText text;
+  text.input("x", {4}).tensor("one", {4}, {}, kBool).tensor("w", {4}).tensor("y", {4});
+  text.node("ones", {{"size", Json{4}}}, {"one"});
+  text.node("where", {{"condition", "one"}, {"self", "x"}, {"other", 0}}, {"w"});
+  text.node("relu", {{"self", "w"}}, {"y"}).output("y");
+  CHECK(ops_of(read(text)) == Words{"relu(x)"});
+}
+
+TEST_CASE("pt2: recurrent networks are their steps") {
+  const auto program = [](const std::string& kind, int gates) {
+    ProgramText text;
+    text.input("x", {2, 3, 5}).tensor("h", {1, 2, 4}).tensor("c", {1, 2, 4});
+    text.parameter("wi", "wi", {gates * 4, 5}).parameter("wh", "wh", {gates * 4, 4});
+    text.parameter("bi", "bi", {gates * 4}).parameter("bh", "bh", {gates * 4});
+    text.tensor("o", {2, 3, 4}).tensor("hn", {1, 2, 4}).tensor("cn", {1, 2, 4});
+    text.node("zeros", {{"size", Json{1, 2, 4}}}, {"h"});
+    text.node("zeros", {{"size", Json{1, 2, 4}}}, {"c"});
+    const bool lstm = gates == 4;
+    text.node(
+        kind, {{"input", "x"}, {"num_layers", 1}, {"has_biases", true}, {"batch_first", true}},
+        lstm ? std::vector<std::string>{"o", "hn", "cn"} : std::vector<std::string>{"o", "hn"});
+    const auto list = [](const std::vector<std::string>& names) {
+      Json tensors = Json::array();
+      for (const std::string& name : names) tensors.push_back({{"name", name}});
+      return Json{{"as_tensors", tensors}};
+    };
+    Json& inputs = text.graph["nodes"].back()["inputs"];
+    const Json states = lstm ? list({"h", "c"}) : Json{{"as_tensor", {{"name", "h"}}}};
+    inputs.push_back({{"name", "hx"}, {"arg", states}});
+    inputs.push_back({{"name", "params"}, {"arg", list({"wi", "wh", "bi", "bh"})}});
+    return text.output("o");
+  };
+  const auto count = [](const Words& ops, std::string_view op) {
+    return std::ranges::count_if(ops,
+                                 [&](const std::string& line) { return line.starts_with(op); });
+  };
+  for (const int gates : {4, 3}) {
+    CAPTURE(gates);
+    const Model model = read(program(gates == 4 ? "lstm" : "gru", gates));
+    const Words ops = ops_of(model);
+    CHECK(model.origin.opaque == 0);
+    // All rows of x at once; the state of the second and the third step.
+    CHECK(count(ops, "linear(") == 1 + 2);
+    CHECK(count(ops, "tanh(") == (gates == 4 ? 6 : 3));
+    CHECK(count(ops, "concat(") == 1);
+  }
+}

@@ -1,0 +1,113 @@
+// Predictions of whole plans, and what holds for all of them.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "analysis/analyze.hpp"
+#include "graph/graph_text.hpp"
+#include "predict/kernel_model.hpp"
+
+namespace fusecalc {
+namespace {
+
+using doctest::Approx;
+
+// Round numbers: 1000 bytes a microsecond each way, and arithmetic that takes no time.
+Device round_device() {
+  Device device = known_devices().front();
+  DeviceConstants& constants = device.constants;
+  constants.dram_read_gbps.value = constants.dram_write_gbps.value = 1;
+  constants.l2_gbps.value = 1e6;
+  constants.launch_us.value = 2;
+  constants.clock_ghz.value = 1e6;
+  return device;
+}
+
+Analysis analysis_of(const std::string& text, const Device& device) {
+  return analyze_graph(testing::graph_of(text), "t", device, std::nullopt);
+}
+
+constexpr const char* kChain = R"({"dtype": "f32", "tensors": {"x": {"shape": [250000]}},
+  "ops": [{"op": "relu", "inputs": ["x"], "output": "h"},
+          {"op": "neg", "inputs": ["h"], "output": "y"}]})";
+
+TEST_CASE("prediction: a kernel takes its launch and its bytes") {
+  const Analysis analysis = analysis_of(kChain, round_device());
+  const PlanAnalysis& fused = analysis.graph->plan(PlanKind::kAuto);
+  REQUIRE(fused.kernels.size() == 1);
+  // 1 MB in and 1 MB out at 1 kB a microsecond each.
+  CHECK(fused.predicted.dram_read == Approx(1e6));
+  CHECK(fused.predicted.dram_write == Approx(1e6));
+  CHECK(fused.kernels[0].predicted.time_us == Approx(2 + 2000));
+  CHECK(fused.predicted.bound == Bound::kMemory);
+}
+
+TEST_CASE("prediction: what one kernel leaves in the L2 serves the next") {
+  const Analysis analysis = analysis_of(kChain, round_device());
+  const PlanAnalysis& unfused = analysis.graph->plan(PlanKind::kUnfused);
+  REQUIRE(unfused.kernels.size() == 2);
+  // Alone, each reads 1 MB; back to back, h is still there. Both are written.
+  CHECK(unfused.kernels[1].predicted.dram_read == Approx(1e6));
+  CHECK(unfused.predicted.dram_read == Approx(1e6));
+  CHECK(unfused.predicted.dram_write == Approx(2e6));
+}
+
+TEST_CASE("prediction: tensors larger than the L2 are read again") {
+  std::string large = kChain;
+  large.replace(large.find("250000"), 6, "250000000");
+  const Analysis analysis = analysis_of(large, round_device());
+  CHECK(analysis.graph->plan(PlanKind::kUnfused).predicted.dram_read == Approx(2e9));
+}
+
+TEST_CASE("prediction: a tiny kernel is bound by its launch") {
+  const Analysis analysis = analysis_of(
+      R"({"dtype": "f32", "tensors": {"x": {"shape": [4]}},
+          "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})",
+      round_device());
+  CHECK(analysis.graph->plan(PlanKind::kAuto).kernels[0].predicted.bound == Bound::kLaunch);
+}
+
+TEST_CASE("prediction: constants of a datasheet widen the ranges") {
+  Device device = round_device();
+  const auto width = [&] {
+    const Interval range =
+        analysis_of(kChain, device).graph->plan(PlanKind::kAuto).predicted.time_range;
+    return range.high - range.low;
+  };
+  const double calibrated = width();
+  device.constants.launch_us.origin = ConstantOrigin::kDatasheet;
+  CHECK(width() > 2 * calibrated);
+}
+
+TEST_CASE("prediction: fastest is never predicted slower than unfused or auto") {
+  for (const char* text :
+       {R"({"dtype": "bf16", "tensors": {"x": {"shape": [128, 768]}, "u": {"shape": [3072, 768]},
+            "w": {"shape": [768, 3072]}, "g": {"shape": [768]}, "c": {"shape": [768]}},
+            "ops": [{"op": "linear", "inputs": ["x", "u"], "output": "a"},
+                    {"op": "gelu", "inputs": ["a"], "output": "e"},
+                    {"op": "linear", "inputs": ["e", "w"], "output": "o"},
+                    {"op": "add", "inputs": ["o", "x"], "output": "s"},
+                    {"op": "layer_norm", "inputs": ["s", "g", "c"], "output": "y"}]})",
+        kChain}) {
+    const Analysis analysis = analysis_of(text, known_devices().front());
+    const double fastest = analysis.graph->plan(PlanKind::kFastest).predicted.time_us;
+    CHECK(fastest <= analysis.graph->plan(PlanKind::kUnfused).predicted.time_us * 1.0001);
+    CHECK(fastest <= analysis.graph->plan(PlanKind::kAuto).predicted.time_us * 1.0001);
+  }
+}
+
+TEST_CASE("prediction: whole rows on few multiprocessors lose to the parts, and fastest knows") {
+  const Analysis analysis = analysis_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [128, 3072]}, "w": {"shape": [768, 3072]},
+          "r": {"shape": [128, 768]}, "g": {"shape": [768]}, "c": {"shape": [768]}},
+          "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "o"},
+                  {"op": "add", "inputs": ["o", "r"], "output": "s"},
+                  {"op": "layer_norm", "inputs": ["s", "g", "c"], "output": "y"}]})",
+      known_devices().front());
+  CHECK(analysis.graph->plan(PlanKind::kAuto).kernels.size() == 1);
+  CHECK(analysis.graph->plan(PlanKind::kFastest).kernels.size() > 1);
+}
+
+}  // namespace
+}  // namespace fusecalc
