@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "core/suggest.hpp"
@@ -54,7 +55,7 @@ void run(const DevicesOptions& options) {
                                                     : ConstantOrigin::kDatasheet)),
          device.source});
   }
-  write_listing(listing, options.format, output);
+  write_listing(listing, options.format, style_of_standard_output(), output);
   output.finish();
 }
 

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "core/output.hpp"
 #include "graph/op_table.hpp"
 #include "report/listing.hpp"
@@ -37,7 +38,7 @@ void run(const OpsOptions& options) {
                             std::uint64_t{row.passes}, std::string(row.summary)});
   }
   Output output = Output::standard();
-  write_listing(listing, options.format, output);
+  write_listing(listing, options.format, style_of_standard_output(), output);
   output.finish();
 }
 

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "core/embedded.hpp"
 #include "core/output.hpp"
 #include "input/op_list.hpp"
@@ -32,7 +33,7 @@ void run(const SpecsOptions& options) {
     listing.rows.push_back({"@" + std::string(file.name), std::uint64_t{graph.ops.size()},
                             graph.dtype.value_or("f32"), std::move(kinds)});
   }
-  write_listing(listing, options.format, output);
+  write_listing(listing, options.format, style_of_standard_output(), output);
   output.finish();
 }
 

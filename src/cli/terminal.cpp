@@ -1,11 +1,15 @@
 #include "cli/terminal.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -39,6 +43,38 @@ void refuse_missing(const std::string& document) {
                                             printable(document), meant));
 }
 
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+// Of the terminal; COLUMNS, where it is set, goes before it.
+std::optional<std::size_t> width_of_standard_output() {
+  constexpr std::size_t kLeast = 20;
+  constexpr std::size_t kMost = 10000;
+  const std::string_view columns = variable("COLUMNS");
+  std::size_t width = 0;
+  const auto parsed = std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  winsize window{};
+  if (parsed.ec != std::errc() || parsed.ptr != columns.data() + columns.size() || width == 0) {
+    width = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+  }
+  if (width == 0) return std::nullopt;  // no terminal, or one that does not know
+  return std::clamp(width, kLeast, kMost);
+}
+
+// As POSIX finds it, but that no word about the locale counts as UTF-8.
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string locale(variable(name));
+    if (locale.empty()) continue;
+    std::ranges::transform(locale, locale.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return true;
+}
+
 }  // namespace
 
 ByteSource open_document(const std::string& document) {
@@ -50,14 +86,11 @@ ByteSource open_document(const std::string& document) {
 }
 
 Style style_of_standard_output(bool explain) {
-  const auto is_set = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return value != nullptr && *value != '\0';
-  };
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
-  return {.colour = ::isatty(STDOUT_FILENO) == 1 && !dumb && !is_set("NO_COLOR"),
-          .explain = explain};
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  return {.colour = terminal && variable("TERM") != "dumb" && variable("NO_COLOR").empty(),
+          .explain = explain,
+          .width = width_of_standard_output().value_or(Style{}.width),
+          .utf8 = locale_is_utf8()};
 }
 
 }  // namespace fusecalc

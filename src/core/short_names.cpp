@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/text.hpp"
 
 namespace fusecalc {
@@ -37,7 +39,7 @@ std::string ShortNames::shortened(const std::string& name) {
   }
   while (true) {
     const std::string suffix = fmt::format("{}{}", kGap, ++numbered_);
-    std::string numbered = head_of(name, columns_ - suffix.size()) + suffix;
+    std::string numbered = head_of(name, columns_ - std::min(columns_, suffix.size())) + suffix;
     if (!taken_.contains(numbered)) return numbered;
   }
 }

@@ -8,6 +8,7 @@
 #include "core/suggest.hpp"
 #include "core/text.hpp"
 #include "graph/attribute_reader.hpp"
+#include "graph/foreign_names.hpp"
 
 namespace fusecalc {
 namespace {
@@ -218,7 +219,7 @@ std::vector<Attribute> members_of(AttributeSet set) {
 }
 
 std::string unknown_dtype(const std::string& name) {
-  const std::string nearest = did_you_mean(name, dtype_names());
+  const std::string nearest = did_you_mean(NameKind::kDType, name, dtype_names());
   return "unknown dtype " + in_quotes(name) +
          (nearest.empty() ? " (known: " + listed(dtype_names()) + ")" : nearest);
 }

@@ -3,33 +3,114 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "core/checked.hpp"
 #include "core/suggest.hpp"
 #include "core/text.hpp"
 #include "graph/builder.hpp"
 #include "graph/dim_expression.hpp"
+#include "graph/foreign_names.hpp"
 
 namespace fusecalc {
+namespace {
+
+std::vector<std::string_view> dim_names(const WrittenGraph& written) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, extent] : written.dims) names.push_back(name);
+  return names;
+}
+
+std::string unknown_dim(const WrittenGraph& written, const std::string& name) {
+  std::string hint = did_you_mean(name, dim_names(written));
+  if (hint.empty()) hint = "; add it to the dims";
+  const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  if (number) hint = "; write numbers without quotes";
+  return fmt::format("unknown dim {}{}", in_quotes(name), hint);
+}
+
+// The values of dims that are expressions of other dims, in whatever order they are written.
+class DimResolver {
+ public:
+  using Fail = std::function<void(std::size_t position, const std::string& message)>;
+
+  // `values` holds the dims that are numbers; it gets the others.
+  DimResolver(const WrittenGraph& written,
+              std::unordered_map<std::string_view, std::uint64_t>& values, Fail fail)
+      : written_(written), values_(values), fail_(std::move(fail)) {
+    for (std::size_t i = 0; i < written.dims.size(); ++i)
+      positions_.emplace(written.dims[i].first, i);
+  }
+
+  std::uint64_t resolve(std::size_t position) {
+    const auto& [name, extent] = written_.dims[position];
+    if (const auto known = values_.find(name); known != values_.end()) return known->second;
+    constexpr std::size_t kDeepest = 32;  // of the stack, much less than it has
+    if (!open_.insert(position).second) fail_(position, "it depends on itself");
+    if (open_.size() > kDeepest) {
+      fail_(position, fmt::format("more than {} dims depend on each other", kDeepest));
+    }
+    const auto& expression = std::get<std::string>(extent);
+    const std::int64_t value = evaluate(position, expression);
+    if (value < 0) fail_(position, fmt::format("{} is {}", in_quotes(expression), value));
+    open_.erase(position);
+    return values_.emplace(name, static_cast<std::uint64_t>(value)).first->second;
+  }
+
+ private:
+  std::int64_t evaluate(std::size_t position, const std::string& expression) {
+    if (!is_dim_expression(expression)) return value_of(position, expression);
+    return evaluate_dims(expression,
+                         {.dim = [&](const std::string& part) { return value_of(position, part); },
+                          .fail = [&](const std::string& message) { fail_(position, message); }});
+  }
+
+  std::int64_t value_of(std::size_t user, const std::string& name) {
+    const auto found = positions_.find(name);
+    if (found == positions_.end()) fail_(user, unknown_dim(written_, name));
+    return static_cast<std::int64_t>(resolve(found->second));
+  }
+
+  const WrittenGraph& written_;
+  std::unordered_map<std::string_view, std::uint64_t>& values_;
+  Fail fail_;
+  std::unordered_map<std::string_view, std::size_t> positions_;
+  std::unordered_set<std::size_t> open_;
+};
+
+}  // namespace
 
 void GraphBuilder::resolve_dims(const std::vector<DimOverride>& overrides) {
-  for (const auto& [name, extent] : written_.dims) dims_.emplace(name, extent);
-  for (const DimOverride& override : overrides) {
-    const auto found = dims_.find(override.name);
-    if (found == dims_.end()) {
-      std::vector<std::string_view> names;
-      for (const auto& [name, extent] : written_.dims) names.push_back(name);
-      std::string hint = did_you_mean(override.name, names);
-      if (hint.empty() && names.empty()) hint = " (there are no dims)";
-      if (hint.empty()) hint = " (known: " + listed(names) + ")";
-      fail({Part::kGraph}, fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
+  for (const auto& [name, extent] : written_.dims) {
+    if (const auto* number = std::get_if<std::int64_t>(&extent)) {
+      dims_.emplace(name, static_cast<std::uint64_t>(*number));
     }
-    found->second = override.extent;
   }
-  for (const auto& [name, extent] : written_.dims) graph_.dims.emplace_back(name, dims_.at(name));
+  for (const DimOverride& override : overrides) override_dim(override);
+  DimResolver resolver(written_, dims_, [&](std::size_t position, const std::string& message) {
+    fail({Part::kDim, position}, message);
+  });
+  for (std::size_t i = 0; i < written_.dims.size(); ++i) {
+    graph_.dims.emplace_back(written_.dims[i].first, resolver.resolve(i));
+  }
+}
+
+void GraphBuilder::override_dim(const DimOverride& override) {
+  const std::vector<std::string_view> names = dim_names(written_);
+  const auto found = std::ranges::find(names, override.name);
+  if (found == names.end()) {
+    std::string hint = did_you_mean(override.name, names);
+    if (hint.empty() && names.empty()) hint = " (there are no dims)";
+    if (hint.empty()) hint = " (known: " + listed(names) + ")";
+    fail({Part::kGraph}, fmt::format("--dim: unknown dim {}{}", in_quotes(override.name), hint));
+  }
+  dims_[*found] = override.extent;
 }
 
 std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& name) const {
@@ -39,13 +120,7 @@ std::int64_t GraphBuilder::dim(const WrittenPlace& place, const std::string& nam
     return evaluate_dims(name, {.dim = [&](const std::string& part) { return dim(place, part); },
                                 .fail = [&](const std::string& message) { fail(place, message); }});
   }
-  std::vector<std::string_view> names;
-  for (const auto& [known, extent] : written_.dims) names.push_back(known);
-  std::string hint = did_you_mean(name, names);
-  if (hint.empty()) hint = "; add it to the dims";
-  const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-  if (number) hint = "; write numbers without quotes";
-  fail(place, fmt::format("unknown dim {}{}", in_quotes(name), hint));
+  fail(place, unknown_dim(written_, name));
 }
 
 void GraphBuilder::set_type(TensorId id, TensorType type, const WrittenPlace& place) {
@@ -94,7 +169,7 @@ void GraphBuilder::declare_ops() {
     if (op_named(written.op) == nullptr) {
       fail({Part::kOpKind, position},
            fmt::format("unknown op {}{}; run fusecalc ops for a list", in_quotes(written.op),
-                       did_you_mean(written.op, op_names())));
+                       did_you_mean(NameKind::kOp, written.op, op_names())));
     }
     if (written.name) {
       const auto [first, inserted] =

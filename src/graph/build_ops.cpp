@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "graph/attribute_reader.hpp"
 #include "graph/builder.hpp"
+#include "graph/foreign_names.hpp"
 
 namespace fusecalc {
 
@@ -39,7 +40,7 @@ Attributes GraphBuilder::read_attributes(const WrittenOp& written, const Op& op)
       std::vector<std::string_view> own;
       for (const Attribute member : members_of(allowed)) own.push_back(name_of(member));
       known.insert(known.end(), own.begin(), own.end());
-      std::string hint = did_you_mean(key, known);
+      std::string hint = did_you_mean(NameKind::kAttribute, key, known);
       if (hint.empty()) {
         hint = own.empty() ? " (it takes none)" : fmt::format(" (known: {})", fmt::join(own, ", "));
       }

@@ -83,6 +83,7 @@ class GraphBuilder {
   }
 
   void resolve_dims(const std::vector<DimOverride>& overrides);
+  void override_dim(const DimOverride& override);
   std::int64_t dim(const WrittenPlace& place, const std::string& name) const;
   void declare_tensors();
   void declare_ops();

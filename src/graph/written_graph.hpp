@@ -11,7 +11,7 @@
 
 namespace fusecalc {
 
-// A whole number or a dim's name.
+// A whole number, a dim's name or an expression of dims.
 using WrittenDim = std::variant<std::int64_t, std::string>;
 
 // An attribute's value. Integers and reals are kept apart, so that counts can refuse 1.5.
@@ -51,6 +51,7 @@ struct WrittenPlace {
   enum class Part : std::uint8_t {
     kGraph,  // all of it
     kDtype,  // the dtype of tensors that state none
+    kDim,    // dims[index]
     // Of tensors[index]; an extent is shape[item].
     kTensor,
     kShape,
@@ -96,7 +97,7 @@ struct WrittenGraph {
   PlaceNamer name_of_place;
   std::optional<std::string> name;
   std::optional<std::string> dtype;
-  std::vector<std::pair<std::string, std::uint64_t>> dims;
+  std::vector<std::pair<std::string, WrittenDim>> dims;
   std::vector<WrittenTensor> tensors;
   std::vector<WrittenOp> ops;
   std::optional<std::vector<std::string>> outputs;

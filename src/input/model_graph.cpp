@@ -44,7 +44,7 @@ ModelGraph::ModelGraph(std::string document, PlaceNamer name_of_place) {
 
 void ModelGraph::dim(const std::string& name, std::uint64_t extent) {
   if (!dims_.emplace(name, static_cast<std::int64_t>(extent)).second) return;
-  model_.graph.dims.emplace_back(name, extent);
+  model_.graph.dims.emplace_back(name, static_cast<std::int64_t>(extent));
 }
 
 std::int64_t ModelGraph::dim_value(const std::string& name) const {

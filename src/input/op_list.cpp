@@ -54,9 +54,7 @@ void read_operations(JsonReader& reader, Contents& list) {
 
 void read_dtype(JsonReader& reader, Contents& list) { list.graph.dtype = reader.read_string(); }
 
-void read_dims(JsonReader& reader, Contents& list) {
-  list.graph.dims = read_counts(reader, "a whole number");
-}
+void read_dims(JsonReader& reader, Contents& list) { list.graph.dims = read_named_dims(reader); }
 
 void read_tensors(JsonReader& reader, Contents& list) {
   reader.read_members(

@@ -143,6 +143,19 @@ std::vector<std::string> read_names(JsonReader& reader) {
   return names;
 }
 
+std::vector<std::pair<std::string, WrittenDim>> read_named_dims(JsonReader& reader) {
+  std::vector<std::pair<std::string, WrittenDim>> dims;
+  reader.read_members([&](const std::string& name) {
+    if (reader.peek() == JsonKind::kString) {
+      dims.emplace_back(name, reader.read_string());
+    } else {
+      const std::uint64_t extent = reader.read_count("a whole number or an expression of dims");
+      dims.emplace_back(name, static_cast<std::int64_t>(extent));
+    }
+  });
+  return dims;
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> read_counts(JsonReader& reader,
                                                                std::string_view what) {
   std::vector<std::pair<std::string, std::uint64_t>> counts;

@@ -16,6 +16,7 @@ WrittenTensor read_tensor(JsonReader& reader, const std::string& name);
 WrittenOp read_op(JsonReader& reader);
 std::vector<std::string> read_names(JsonReader& reader);
 // An object of counts; `what` names one in messages.
+std::vector<std::pair<std::string, WrittenDim>> read_named_dims(JsonReader& reader);
 std::vector<std::pair<std::string, std::uint64_t>> read_counts(JsonReader& reader,
                                                                std::string_view what);
 

@@ -40,6 +40,7 @@ std::string pointer_to(const WrittenGraph& graph, const WrittenPlace& place) {
   switch (place.part) {
     case WrittenPlace::Part::kGraph: return "";
     case WrittenPlace::Part::kDtype: return "/dtype";
+    case WrittenPlace::Part::kDim: return "/dims/" + pointer_token(graph.dims[place.index].first);
     case WrittenPlace::Part::kTensor: return tensor();
     case WrittenPlace::Part::kShape: return tensor() + "/shape";
     case WrittenPlace::Part::kExtent: return fmt::format("{}/shape/{}", tensor(), place.item);

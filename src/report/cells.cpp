@@ -5,7 +5,8 @@
 namespace fusecalc {
 
 std::string coloured(std::string_view text, std::string_view code, const Style& style) {
-  return style.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  return style.colour && !code.empty() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text)
+                                       : std::string(text);
 }
 
 std::string signed_percent(const std::optional<double>& percent) {

@@ -8,7 +8,7 @@
 
 namespace fusecalc {
 
-// Text in an ANSI colour if the style has any.
+// Text in an ANSI colour, if the style has colours and one is given.
 std::string coloured(std::string_view text, std::string_view code, const Style& style);
 
 // "+0.02 %", or "" for nothing.

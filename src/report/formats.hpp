@@ -18,7 +18,9 @@ namespace fusecalc {
 // How the destination of a table lets it be styled.
 struct Style {
   bool colour = false;
-  bool explain = false;  // every kernel in full, with the reasons of its boundaries
+  bool explain = false;     // every kernel in full, with the reasons of its boundaries
+  std::size_t width = 100;  // columns of a line of a table
+  bool utf8 = true;         // whether bars are drawn with blocks
 };
 
 // A measurement, and for a graph what was predicted of it: every plan, and the kernels of the two

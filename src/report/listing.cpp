@@ -11,6 +11,7 @@
 
 #include "core/text.hpp"
 #include "json/writer.hpp"
+#include "report/text_table.hpp"
 
 namespace fusecalc {
 namespace {
@@ -34,31 +35,34 @@ std::vector<std::string> texts_of(const std::vector<Cell>& row) {
   return texts;
 }
 
-void write_table(const Listing& listing, Output& output) {
-  // A longer list of words is truncated here, and whole in the other formats.
-  constexpr std::size_t kLongestWords = 64;
-  std::vector<std::vector<std::string>> lines = {listing.columns};
+// The first column names the rows. Lists of words, and the last column, are cut where they are too
+// long, and whole in the other formats.
+TextTable::Kind kind_of(const Listing& listing, std::size_t column) {
+  const auto has = [&](auto is_kind) {
+    return std::ranges::any_of(listing.rows,
+                               [&](const std::vector<Cell>& row) { return is_kind(row[column]); });
+  };
+  if (column == 0) return TextTable::Kind::kName;
+  if (has([](const Cell& cell) { return std::holds_alternative<Words>(cell); }) ||
+      column + 1 == listing.columns.size()) {
+    return TextTable::Kind::kWords;
+  }
+  return has([](const Cell& cell) { return std::holds_alternative<std::string>(cell); })
+             ? TextTable::Kind::kText
+             : TextTable::Kind::kNumber;
+}
+
+void write_table(const Listing& listing, const Style& style, Output& output) {
+  std::vector<TextTable::Column> columns;
+  for (std::size_t i = 0; i < listing.columns.size(); ++i) {
+    columns.push_back({listing.columns[i], kind_of(listing, i)});
+  }
+  TextTable table(std::move(columns), style, 0);
   for (const std::vector<Cell>& row : listing.rows) {
-    std::vector<std::string>& line = lines.emplace_back(texts_of(row));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (!std::holds_alternative<Words>(row[i]) || line[i].size() <= kLongestWords) continue;
-      line[i] = line[i].substr(0, kLongestWords - 3) + "...";
-    }
+    const std::vector<std::string> texts = texts_of(row);
+    table.add({texts.begin(), texts.end()});
   }
-  std::vector<std::size_t> widths(listing.columns.size(), 0);
-  for (const std::vector<std::string>& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      widths[i] = std::max(widths[i], display_width(line[i]));
-    }
-  }
-  for (const std::vector<std::string>& cells : lines) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      line += cells[i];
-      if (i + 1 < cells.size()) line.append(widths[i] - display_width(cells[i]) + 2, ' ');
-    }
-    output.write(line + "\n");
-  }
+  table.write(output);
 }
 
 void write_cell(JsonWriter& json, const Cell& cell) {
@@ -83,7 +87,7 @@ void write_cell(JsonWriter& json, const Cell& cell) {
   }
 }
 
-void write_json(const Listing& listing, Output& output) {
+void write_json(const Listing& listing, const Style& /*style*/, Output& output) {
   JsonWriter json(output);
   json.begin_object().member("schema", listing.schema).key(listing.rows_key).begin_array();
   for (const std::vector<Cell>& row : listing.rows) {
@@ -94,7 +98,7 @@ void write_json(const Listing& listing, Output& output) {
   json.end().end();
 }
 
-void write_csv(const Listing& listing, Output& output) {
+void write_csv(const Listing& listing, const Style& /*style*/, Output& output) {
   const auto write_row = [&](const std::vector<std::string>& row) {
     std::string line;
     for (const std::string& cell : row) line += (line.empty() ? "" : ",") + csv_field(cell);
@@ -104,7 +108,7 @@ void write_csv(const Listing& listing, Output& output) {
   for (const std::vector<Cell>& row : listing.rows) write_row(texts_of(row));
 }
 
-void write_markdown(const Listing& listing, Output& output) {
+void write_markdown(const Listing& listing, const Style& /*style*/, Output& output) {
   const auto write_row = [&](const std::vector<std::string>& row) {
     std::string line = "|";
     for (const std::string& cell : row) line += " " + markdown_text(cell) + " |";
@@ -133,7 +137,7 @@ bool is_formula(const std::string& text) {
 
 struct ListingFormat {
   std::string_view name;
-  void (*write)(const Listing&, Output&);
+  void (*write)(const Listing&, const Style&, Output&);
 };
 
 constexpr std::array kFormats = {
@@ -151,10 +155,11 @@ std::vector<std::string_view> listing_formats() {
   return names;
 }
 
-void write_listing(const Listing& listing, std::string_view format, Output& output) {
+void write_listing(const Listing& listing, std::string_view format, const Style& style,
+                   Output& output) {
   const auto* found = std::ranges::find(kFormats, format, &ListingFormat::name);
   assert(found != kFormats.end());
-  found->write(listing, output);
+  found->write(listing, style, output);
 }
 
 std::string csv_field(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/output.hpp"
+#include "report/formats.hpp"
 
 namespace fusecalc {
 
@@ -34,7 +35,8 @@ struct Listing {
 };
 
 std::vector<std::string_view> listing_formats();
-void write_listing(const Listing& listing, std::string_view format, Output& output);
+void write_listing(const Listing& listing, std::string_view format, const Style& style,
+                   Output& output);
 
 // RFC 4180, quoted where it must be. Unsafe characters are escaped, and text that a spreadsheet
 // would run as a formula gets an apostrophe before it; a number stays one.

@@ -10,8 +10,8 @@ namespace {
 void write_rows(Output& output, const MeasurementTable& table) {
   std::string head = fmt::format("\n| {} |", table.title);
   std::string rule = "|---|";
-  for (const MeasurementColumn& column : table.columns) {
-    head += fmt::format(" {} |", column.name);
+  for (const std::string_view column : table.columns) {
+    head += fmt::format(" {} |", column);
     rule += "---:|";
   }
   output.write(head + "\n" + rule + "\n");

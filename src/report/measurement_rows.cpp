@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/format.hpp"
-#include "core/short_names.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
 
@@ -16,19 +15,11 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kMostKernelRows = 24;
-constexpr std::size_t kLongestName = 27;
 
-constexpr std::array<MeasurementColumn, 9> kMeasuredColumns = {{{"analytic", 12},
-                                                                {"measured", 12},
-                                                                {"off by", 10},
-                                                                {"time", 11},
-                                                                {"GB/s", 7},
-                                                                {"of copy", 9},
-                                                                {"regs", 6},
-                                                                {"spill", 7},
-                                                                {"occ", 6}}};
-constexpr std::array<MeasurementColumn, 6> kPredictedColumns = {
-    {{"DRAM", 11}, {"measured", 11}, {"range", 6}, {"time", 11}, {"measured", 11}, {"range", 6}}};
+constexpr std::array<std::string_view, 9> kMeasuredColumns = {
+    "analytic", "measured", "off by", "time", "GB/s", "of copy", "regs", "spill", "occ"};
+constexpr std::array<std::string_view, 6> kPredictedColumns = {"DRAM", "measured", "range",
+                                                               "time", "measured", "range"};
 
 MeasurementRow row(const Measurement& measurement, std::string label, const Bytes& analytic,
                    const Observed& observed, bool plan) {
@@ -63,11 +54,9 @@ void add_plan(std::vector<MeasurementRow>& rows, const Measurement& measurement,
               const PlanMeasurement& plan) {
   const std::size_t kernels = plan.kernels.size();
   const std::size_t shown = kernels > kMostKernelRows ? kMostKernelRows : kernels;
-  ShortNames names(kLongestName);
   for (std::size_t k = 0; k < shown && kernels > 1; ++k) {
     const KernelMeasurement& kernel = plan.kernels[k];
-    rows.push_back(
-        row(measurement, "  " + names.of(kernel.name), kernel.analytic, kernel.observed, false));
+    rows.push_back(row(measurement, "  " + kernel.name, kernel.analytic, kernel.observed, false));
     add_resources(rows.back(), kernel);
   }
   if (shown < kernels) {
@@ -105,10 +94,9 @@ void add_predictions(std::vector<MeasurementRow>& rows, const PlanAnalysis& plan
                      const PlanMeasurement& measured) {
   const std::size_t kernels = measured.kernels.size();
   const std::size_t shown = std::min(kernels, kMostKernelRows);
-  ShortNames names(kLongestName);
   for (std::size_t k = 0; k < shown && (measured.isolated.dram || measured.isolated.time); ++k) {
-    rows.push_back(predicted_row("  " + names.of(measured.kernels[k].name),
-                                 plan.kernels[k].predicted, measured.kernels[k].observed, false));
+    rows.push_back(predicted_row("  " + measured.kernels[k].name, plan.kernels[k].predicted,
+                                 measured.kernels[k].observed, false));
   }
   if (shown < kernels && !rows.empty()) {
     rows.push_back({.label = fmt::format("  and {} more", kernels - shown),

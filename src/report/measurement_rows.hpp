@@ -18,14 +18,9 @@ struct MeasurementRow {
   bool plan = false;               // sums up the kernels above it
 };
 
-struct MeasurementColumn {
-  std::string_view name;
-  std::size_t width;
-};
-
 struct MeasurementTable {
   std::string_view title;
-  std::span<const MeasurementColumn> columns;
+  std::span<const std::string_view> columns;
   std::vector<MeasurementRow> rows;
 };
 

@@ -1,42 +1,35 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/format.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
 #include "report/measurement_rows.hpp"
+#include "report/text_table.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kLabelWidth = 24;
+using Kind = TextTable::Kind;
 
-// Padded by what a terminal shows; fmt counts code points of two columns otherwise.
-std::string padded(std::string_view text, std::size_t width, bool right) {
-  const std::size_t shown = display_width(text);
-  const std::string space(width > shown ? width - shown : 1, ' ');
-  return right ? space + std::string(text) : std::string(text) + space;
-}
+constexpr std::string_view kBold = "1";
 
 void write_rows(Output& output, const MeasurementTable& table, const Style& style) {
-  std::size_t label_width = std::max(kLabelWidth, display_width(table.title) + 2);
+  std::vector<TextTable::Column> columns = {{std::string(table.title), Kind::kName}};
+  for (const std::string_view column : table.columns) {
+    columns.push_back({std::string(column), Kind::kNumber});
+  }
+  TextTable text(std::move(columns), style);
   for (const MeasurementRow& row : table.rows) {
-    label_width = std::max(label_width, display_width(row.label) + 2);
+    std::vector<TextTable::Cell> cells = {row.label};
+    cells.insert(cells.end(), row.cells.begin(), row.cells.end());
+    text.add(std::move(cells), row.plan ? kBold : "");
   }
-  std::string head = "\n  " + padded(table.title, label_width, false);
-  for (const MeasurementColumn& column : table.columns) {
-    head += padded(column.name, column.width, true);
-  }
-  output.write(head + "\n");
-  for (const MeasurementRow& row : table.rows) {
-    std::string line = padded(row.label, label_width, false);
-    for (std::size_t i = 0; i < row.cells.size(); ++i) {
-      line += padded(row.cells[i], table.columns[i].width, true);
-    }
-    output.write("  " + (row.plan ? coloured(line, "1", style) : line) + "\n");
-  }
+  output.write("\n");
+  text.write(output);
 }
 
 void write_one(const MeasurementReport& report, const Style& style, Output& output) {
@@ -64,20 +57,19 @@ void write_one(const MeasurementReport& report, const Style& style, Output& outp
 
 // The summary of a suite, one line per op list.
 void write_summary(std::span<const MeasurementReport> reports, const Style& style, Output& output) {
-  std::size_t label = kLabelWidth;
-  for (const MeasurementReport& report : reports) {
-    label = std::max(label, display_width(printable(report.measurement.name)) + 2);
-  }
-  output.write("\n" + coloured(padded("summary", label, false) + "  predicted  measured  checked\n",
-                               "1", style));
+  TextTable table({{"summary", Kind::kName},
+                   {"predicted", Kind::kNumber},
+                   {"measured", Kind::kNumber},
+                   {"checked", Kind::kText}},
+                  style, 0);
   for (const MeasurementReport& report : reports) {
     const Measurement& measurement = report.measurement;
     const std::optional<double> speedup = measurement.measured_speedup();
-    output.write(padded(printable(measurement.name), label, false) +
-                 fmt::format("{:>10.2f}x{:>9}  {}\n", predicted_speedup(report),
-                             speedup ? fmt::format("{:.2f}x", *speedup) : "-",
-                             verdict_word(measurement)));
+    table.add({measurement.name, fmt::format("{:.2f}x", predicted_speedup(report)),
+               speedup ? fmt::format("{:.2f}x", *speedup) : "-", verdict_word(measurement)});
   }
+  output.write("\n");
+  table.write(output);
 }
 
 }  // namespace

@@ -89,7 +89,14 @@ void write_op_list(const WrittenGraph& graph, Output& output) {
   json.member("format", "fusecalc.ops/1");
   if (graph.name) json.member("name", *graph.name);
   if (graph.dtype) json.member("dtype", *graph.dtype);
-  write_counts(json, "dims", graph.dims);
+  if (!graph.dims.empty()) {
+    json.key("dims").begin_object(Layout::kInline);
+    for (const auto& [name, extent] : graph.dims) {
+      json.key(name);
+      std::visit([&](const auto& value) { json.value(value); }, extent);
+    }
+    json.end();
+  }
   json.key("tensors").begin_object();
   for (const WrittenTensor& tensor : graph.tensors) write_tensor(json, tensor);
   json.end();

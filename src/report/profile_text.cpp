@@ -1,65 +1,65 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/format.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
 #include "report/listing.hpp"
 #include "report/profile_rows.hpp"
+#include "report/text_table.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kWidestName = 52;
-constexpr std::size_t kCellWidth = 11;
+using Kind = TextTable::Kind;
 
-std::string padded(std::string_view text, std::size_t width, bool right) {
-  const std::size_t shown = display_width(text);
-  const std::string space(width > shown ? width - shown : 0, ' ');
-  return right ? space + std::string(text) : std::string(text) + space;
-}
+constexpr std::string_view kBold = "1";
 
 void write_process(const Profile& profile, const ProfiledProcess& process, const Style& style,
                    Output& output) {
+  std::vector<TextTable::Column> columns = {{"kernel", Kind::kName}};
+  for (const std::string_view column : kProfileColumns) {
+    columns.push_back({std::string(column), Kind::kNumber});
+  }
+  TextTable table(std::move(columns), style);
   const std::vector<ProfileRow> rows = profile_rows(process);
-  std::size_t width = 8;
   for (const ProfileRow& row : rows) {
-    width = std::max(width, std::min(kWidestName, display_width(printable(row.kernel))));
+    std::vector<TextTable::Cell> cells = {row.kernel};
+    cells.insert(cells.end(), row.cells.begin(), row.cells.end());
+    table.add(std::move(cells), &row == &rows.back() ? kBold : "");
   }
-  std::string head = "\n  " + padded("kernel", width, false);
-  for (const std::string_view column : kProfileColumns) head += padded(column, kCellWidth, true);
-  output.write(head + "\n");
-  for (const ProfileRow& row : rows) {
-    std::string line = padded(printable(row.kernel, kWidestName), width, false);
-    for (const std::string& cell : row.cells) line += padded(cell, kCellWidth, true);
-    while (line.ends_with(' ')) line.pop_back();
-    const bool total = &row == &rows.back();
-    output.write("  " + (total ? coloured(line, "1", style) : line) + "\n");
-  }
+  output.write("\n");
+  table.write(output);
   for (const std::string& note : profile_notes(profile, process)) {
     output.write("  " + coloured("note: ", "33", style) + printable(note, 400) + "\n");
   }
 }
 
-void write_matches(const Profile& profile, Output& output) {
+void write_matches(const Profile& profile, const Style& style, Output& output) {
   const Alignment& alignment = *profile.alignment;
   const ProfiledProcess& process = profile.processes[profile.aligned_process];
-  output.write(fmt::format("\n  {:<34} {:<40}{:>11}{:>11}{:>11}\n", "ops", "launch", "moved",
-                           "unfused", "confidence"));
+  TextTable table({{"ops", Kind::kName},
+                   {"", Kind::kNumber},
+                   {"launch", Kind::kName},
+                   {"moved", Kind::kNumber},
+                   {"unfused", Kind::kNumber},
+                   {"confidence", Kind::kNumber}},
+                  style);
   for (const Match& match : alignment.matches) {
     const ProfiledLaunch& launch = process.launches[match.launch];
     std::string ops = alignment.ops[match.ops.front()];
     if (match.ops.size() > 1) {
       ops += fmt::format(" .. {} ({})", alignment.ops[match.ops.back()], match.ops.size());
     }
-    output.write(fmt::format(
-        "  {} {}{:>11}{:>11}{:>11.2f}\n", padded(printable(ops, 34), 34, false),
-        padded(fmt::format("{} {}", launch.index, printable(launch.name, 34)), 40, false),
-        launch.dram ? human_bytes(launch.dram->total()) : "-", human_bytes(match.unfused.total()),
-        match.confidence));
+    table.add({ops, std::to_string(launch.index), launch.name,
+               launch.dram ? human_bytes(launch.dram->total()) : "-",
+               human_bytes(match.unfused.total()), fmt::format("{:.2f}", match.confidence)});
   }
+  output.write("\n");
+  table.write(output);
 }
 
 void write_markdown_process(const Profile& profile, const ProfiledProcess& process,
@@ -97,7 +97,8 @@ void write_table(const Profile& profile, const Style& style, Output& output) {
     }
     write_process(profile, process, style, output);
   }
-  if (profile.alignment && !profile.alignment->matches.empty()) write_matches(profile, output);
+  if (profile.alignment && !profile.alignment->matches.empty())
+    write_matches(profile, style, output);
 }
 
 void write_markdown(const Profile& profile, const Style& /*style*/, Output& output) {

@@ -1,14 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/format.hpp"
 #include "core/text.hpp"
+#include "report/cells.hpp"
 #include "report/listing.hpp"
 #include "report/sweep_words.hpp"
+#include "report/text_table.hpp"
 #include "report/writers.hpp"
 #include "sweep/results.hpp"
 
@@ -44,59 +47,113 @@ Shown read_shown(const SweepFolder& folder) {
   return shown;
 }
 
-// For each plan a column of every figure that is known, times first.
-struct Column {
-  std::string title;
-  std::string plan;
+// A figure that every plan has a column of.
+struct PlanFigure {
+  std::string_view title;
   std::string (*cell)(const PlanOfPoint&);
 };
 
-std::vector<Column> columns_of(const Shown& shown) {
-  std::vector<Column> columns;
-  const auto add = [&](std::string_view what, std::string (*cell)(const PlanOfPoint&)) {
-    for (const std::string& plan : shown.plans) {
-      const bool any = std::ranges::any_of(shown.points, [&](const PointResult& point) {
-        return std::ranges::any_of(point.plans, [&](const PlanOfPoint& other) {
-          return other.name == plan && !cell(other).empty();
-        });
-      });
-      if (any) columns.push_back({fmt::format("{}{}", plan, what), plan, cell});
-    }
-  };
+// Those that are known, times first.
+std::vector<PlanFigure> figures_of(const Shown& shown) {
+  std::vector<PlanFigure> figures;
   if (shown.measured) {
-    add(" (measured)", [](const PlanOfPoint& plan) { return time_in_words(plan.measured_us); });
+    figures.push_back(
+        {"measured time", [](const PlanOfPoint& plan) { return time_in_words(plan.measured_us); }});
   }
   if (shown.predicted) {
-    add(" (predicted)", [](const PlanOfPoint& plan) { return time_in_words(plan.predicted_us); });
+    figures.push_back({"predicted time",
+                       [](const PlanOfPoint& plan) { return time_in_words(plan.predicted_us); }});
   }
-  add("", bytes_in_words);
-  return columns;
+  figures.push_back({"bytes", bytes_in_words});
+  return figures;
 }
 
+// The plans of which any point has the figure.
+std::vector<std::string> plans_with(const Shown& shown, const PlanFigure& figure) {
+  std::vector<std::string> plans;
+  std::ranges::copy_if(shown.plans, std::back_inserter(plans), [&](const std::string& plan) {
+    return std::ranges::any_of(shown.points, [&](const PointResult& point) {
+      return std::ranges::any_of(point.plans, [&](const PlanOfPoint& other) {
+        return other.name == plan && !figure.cell(other).empty();
+      });
+    });
+  });
+  return plans;
+}
+
+std::string cell_of(const PointResult& point, const std::string& plan, const PlanFigure& figure) {
+  const auto found = std::ranges::find(point.plans, plan, &PlanOfPoint::name);
+  return found == point.plans.end() ? std::string() : figure.cell(*found);
+}
+
+// The best plan, or what became of a point without a result.
+std::string outcome_of(const PointResult& point) {
+  switch (point.state) {
+    case PointState::kDone: return point.best;
+    case PointState::kFailed: return "failed: " + printable(point.error, kNoLimit);
+    case PointState::kMissing: return "missing";
+  }
+  return {};
+}
+
+struct Heading {
+  bool name;
+  bool device;
+};
+
+Heading heading_of(const SweepDefinition& sweep) {
+  return {.name = sweep.documents.size() > 1, .device = sweep.devices.size() > 1};
+}
+
+// A table of one figure: side by side, all of them would be too wide.
+TextTable table_of(const SweepDefinition& sweep, const Shown& shown, const PlanFigure& figure,
+                   const Style& style) {
+  using Kind = TextTable::Kind;
+  const auto [with_name, with_device] = heading_of(sweep);
+  std::vector<TextTable::Column> columns;
+  if (with_name) columns.push_back({"name", Kind::kName});
+  if (with_device) columns.push_back({"device", Kind::kText});
+  for (const SweepAxis& axis : sweep.axes) columns.push_back({printable(axis.name), Kind::kNumber});
+  const std::vector<std::string> plans = plans_with(shown, figure);
+  for (const std::string& plan : plans) columns.push_back({printable(plan), Kind::kNumber});
+  columns.push_back({"best", Kind::kWords});
+  TextTable table(std::move(columns), style);
+  for (const PointResult& point : shown.points) {
+    std::vector<TextTable::Cell> row;
+    if (with_name) row.emplace_back(point.name);
+    if (with_device) row.emplace_back(printable(point.device));
+    for (const DimOverride& dim : sweep.point(point.index).dims) {
+      row.emplace_back(std::to_string(dim.extent));
+    }
+    for (const std::string& plan : plans) row.emplace_back(cell_of(point, plan, figure));
+    row.emplace_back(outcome_of(point));
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+// All figures side by side.
 Listing rows_of(const SweepDefinition& sweep, const Shown& shown) {
-  const bool with_name = sweep.documents.size() > 1;
-  const bool with_device = sweep.devices.size() > 1;
+  const auto [with_name, with_device] = heading_of(sweep);
   Listing listing;
   if (with_name) listing.columns.emplace_back("name");
   if (with_device) listing.columns.emplace_back("device");
   for (const SweepAxis& axis : sweep.axes) listing.columns.push_back(printable(axis.name));
-  const std::vector<Column> columns = columns_of(shown);
-  for (const Column& column : columns) listing.columns.push_back(column.title);
+  std::vector<std::pair<std::string, PlanFigure>> columns;
+  for (const PlanFigure& figure : figures_of(shown)) {
+    for (std::string& plan : plans_with(shown, figure)) {
+      listing.columns.push_back(fmt::format("{}, {}", plan, figure.title));
+      columns.emplace_back(std::move(plan), figure);
+    }
+  }
   listing.columns.emplace_back("best");
   for (const PointResult& point : shown.points) {
     std::vector<Cell>& row = listing.rows.emplace_back();
     if (with_name) row.emplace_back(printable(point.name));
     if (with_device) row.emplace_back(point.device);
     for (const DimOverride& dim : sweep.point(point.index).dims) row.emplace_back(dim.extent);
-    for (const Column& column : columns) {
-      const auto plan = std::ranges::find(point.plans, column.plan, &PlanOfPoint::name);
-      row.emplace_back(plan == point.plans.end() ? std::string() : column.cell(*plan));
-    }
-    switch (point.state) {
-      case PointState::kDone: row.emplace_back(point.best); break;
-      case PointState::kFailed: row.emplace_back("failed: " + point.error); break;
-      case PointState::kMissing: row.emplace_back(std::string("missing")); break;
-    }
+    for (const auto& [plan, figure] : columns) row.emplace_back(cell_of(point, plan, figure));
+    row.emplace_back(outcome_of(point));
   }
   return listing;
 }
@@ -129,18 +186,21 @@ std::vector<std::string> lines_of(const SweepDefinition& sweep, const Shown& sho
 
 }  // namespace
 
-void write_table(const SweepFolder& folder, const Style& /*style*/, Output& output) {
+void write_table(const SweepFolder& folder, const Style& style, Output& output) {
   const Shown shown = read_shown(folder);
-  write_listing(rows_of(folder.definition(), shown), "table", output);
-  output.write("\n");
+  for (const PlanFigure& figure : figures_of(shown)) {
+    output.write(coloured(figure.title, "1", style) + "\n");
+    table_of(folder.definition(), shown, figure, style).write(output);
+    output.write("\n");
+  }
   for (const std::string& line : lines_of(folder.definition(), shown)) {
     output.write("  " + printable(line, kNoLimit) + "\n");
   }
 }
 
-void write_markdown(const SweepFolder& folder, const Style& /*style*/, Output& output) {
+void write_markdown(const SweepFolder& folder, const Style& style, Output& output) {
   const Shown shown = read_shown(folder);
-  write_listing(rows_of(folder.definition(), shown), "markdown", output);
+  write_listing(rows_of(folder.definition(), shown), "markdown", style, output);
   output.write("\n");
   for (const std::string& line : lines_of(folder.definition(), shown)) {
     output.write("- " + markdown_text(line) + "\n");

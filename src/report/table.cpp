@@ -14,37 +14,23 @@
 #include "analysis/repeats.hpp"
 #include "core/format.hpp"
 #include "core/ratio.hpp"
-#include "core/short_names.hpp"
 #include "core/text.hpp"
 #include "report/cells.hpp"
+#include "report/text_table.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Lines of columns are at most 80 columns wide.
-constexpr std::size_t kLongestName = 31;  // as the formats say, too
-constexpr std::size_t kMostRows = 12;     // of a section, unless --explain shows all
+constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows all
 
 constexpr std::string_view kBold = "1";
 constexpr std::string_view kBefore = "33";
 constexpr std::string_view kAfter = "32";
 constexpr std::string_view kFaint = "2";
 
-// A bar of `share` of its full width, to an eighth of a cell; never empty for a share above 0.
-std::string bar(double share, int cells) {
-  constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * cells * 8));
-  if (share > 0) eighths = std::max<std::size_t>(eighths, 1);
-  std::string text;
-  for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
-  text += kEighths[eighths % 8];
-  return text;
-}
-
-std::string bar_of(std::uint64_t part, std::uint64_t whole, int cells, std::string_view code,
-                   const Style& style) {
-  return whole == 0 ? "" : coloured(bar(exact_ratio(part, whole), cells), code, style);
+double share_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : exact_ratio(part, whole);
 }
 
 std::string plural(std::uint64_t count, std::string_view noun) {
@@ -149,65 +135,80 @@ class Table {
     }
   }
 
-  // `time`: predicted; empty for lists of sizes.
-  void plan_row(std::string_view name, const std::string& kernels, const Bytes& bytes,
-                const std::string& time, std::uint64_t most, std::string_view code) {
-    constexpr int kBarCells = 20;
-    constexpr int kCellsBesideTime = 14;
-    if (time.empty() && !analysis_.graph) {
-      line("  {:<9}{:>9}{:>12}{:>12}{:>12}  {}", name, kernels, human_bytes(bytes.read),
-           human_bytes(bytes.write), human_bytes(bytes.total()),
-           bar_of(bytes.total(), most, kBarCells, code, style_));
-      return;
+  void write_plans() {
+    using Kind = TextTable::Kind;
+    std::vector<TextTable::Column> columns = {{"plan", Kind::kText}, {"kernels", Kind::kNumber}};
+    if (analysis_.graph) columns.push_back({"time", Kind::kNumber});
+    for (const char* title : {"read", "written", "total"}) {
+      columns.push_back({title, Kind::kNumber});
     }
-    line("  {:<9}{:>8}{:>11}{:>11}{:>11}{:>11}  {}", name, kernels, human_bytes(bytes.read),
-         human_bytes(bytes.write), human_bytes(bytes.total()), time,
-         bar_of(bytes.total(), most, kCellsBesideTime, code, style_));
+    columns.push_back({"", Kind::kBar});
+    TextTable table(std::move(columns), style_);
+    if (analysis_.graph) {
+      add_plans_of_graph(table);
+    } else {
+      add_plans_of_sizes(table);
+    }
+    table.write(output_);
   }
 
-  void write_plans() {
-    if (analysis_.graph) {
-      line("  {:<9}{:>8}{:>11}{:>11}{:>11}{:>11}", "plan", "kernels", "read", "written", "total",
-           "time");
-    } else {
-      line("  {:<9}{:>9}{:>12}{:>12}{:>12}", "plan", "kernels", "read", "written", "total");
-    }
-    std::uint64_t most = std::max(analysis_.unfused.total(), analysis_.fused.total());
-    if (!analysis_.graph) {
-      const bool any = analysis_.operations > 0;
-      plan_row("unfused", std::to_string(analysis_.operations), analysis_.unfused, "", most,
-               kBefore);
-      plan_row("fused", any ? "1" : "0", analysis_.fused, "", most, kAfter);
-      return;
-    }
+  void add_plans_of_sizes(TextTable& table) const {
+    const std::uint64_t most = std::max(analysis_.unfused.total(), analysis_.fused.total());
+    const auto add = [&](std::string_view name, std::uint64_t kernels, const Bytes& bytes,
+                         std::string_view code) {
+      table.add({name,
+                 std::to_string(kernels),
+                 human_bytes(bytes.read),
+                 human_bytes(bytes.write),
+                 human_bytes(bytes.total()),
+                 {share_of(bytes.total(), most), code}});
+    };
+    add("unfused", analysis_.operations, analysis_.unfused, kBefore);
+    add("fused", analysis_.operations > 0 ? 1 : 0, analysis_.fused, kAfter);
+  }
+
+  void add_plans_of_graph(TextTable& table) const {
+    std::uint64_t most = 0;
     for (const PlanAnalysis& plan : analysis_.graph->plans) {
       most = std::max(most, plan.bytes.total());
     }
     for (const PlanAnalysis& plan : analysis_.graph->plans) {
       const bool limit = plan.kind == PlanKind::kLimit;
-      const bool chosen = plan.kind == analysis_.plan;
-      plan_row(name_of(plan.kind), limit ? "-" : grouped_digits(plan.kernels.size()), plan.bytes,
-               plan.kernels.empty() ? "" : human_time(plan.predicted.time_us), most,
-               chosen                            ? kAfter
-               : plan.kind == PlanKind::kUnfused ? kBefore
-                                                 : kFaint);
+      const std::string_view code = plan.kind == analysis_.plan       ? kAfter
+                                    : plan.kind == PlanKind::kUnfused ? kBefore
+                                                                      : kFaint;
+      table.add({name_of(plan.kind),
+                 limit ? "-" : grouped_digits(plan.kernels.size()),
+                 plan.kernels.empty() ? "" : human_time(plan.predicted.time_us),
+                 human_bytes(plan.bytes.read),
+                 human_bytes(plan.bytes.write),
+                 human_bytes(plan.bytes.total()),
+                 {share_of(plan.bytes.total(), most), code}});
     }
   }
 
   void write_saved_tensors() {
-    constexpr int kBarCells = 13;
+    using Kind = TextTable::Kind;
     const std::vector<Folded<SavedTensor>> saved = folded_tensors();
     if (saved.empty()) return;
-    line("\n  {}", coloured("saved, by tensor", kBold, style_));
     std::uint64_t most = 0;
     for (const auto& [tensor, count] : saved) most = std::max(most, tensor.bytes);
-    ShortNames names(kLongestName);
+    TextTable table({{"saved, by tensor", Kind::kName},
+                     {"", Kind::kNumber},
+                     {"bytes", Kind::kNumber},
+                     {"", Kind::kText},
+                     {"", Kind::kBar}},
+                    style_);
     for (std::size_t i = 0; i < rows_of(saved.size()); ++i) {
       const auto& [tensor, count] = saved[i];
-      line("  {:<31} {:>7}{:>10}  {}{}", names.of(tensor_name(tensor.tensor)), times(count),
-           human_bytes(tensor.bytes), bar_of(tensor.bytes, most, kBarCells, kAfter, style_),
-           tensor.never_in_memory ? coloured(" never in memory", kFaint, style_) : "");
+      table.add({tensor_name(tensor.tensor),
+                 times(count),
+                 human_bytes(tensor.bytes),
+                 {tensor.never_in_memory ? "never in memory" : "", kFaint},
+                 {share_of(tensor.bytes, most), kAfter}});
     }
+    line("");
+    table.write(output_);
     write_rest(saved.size(), "tensor");
   }
 
@@ -244,7 +245,7 @@ class Table {
   }
 
   void write_kernels() {
-    constexpr int kBarCells = 9;
+    using Kind = TextTable::Kind;
     const std::vector<KernelAnalysis>& reports = headline().kernels;
     std::vector<Folded<KernelId>> rows = folded_kernels();
     const auto bytes = [&](const Folded<KernelId>& row) {
@@ -254,53 +255,66 @@ class Table {
     for (const Folded<KernelId>& row : rows) most = std::max(most, bytes(row));
     // In execution order with --explain; otherwise the largest first.
     if (!style_.explain) std::ranges::stable_sort(rows, std::greater<>(), bytes);
-    line("\n  {}", coloured(fmt::format("kernels of {}", name_of(analysis_.plan)), kBold, style_));
-    ShortNames names(kLongestName);
+    TextTable table({{fmt::format("kernels of {}", name_of(analysis_.plan)), Kind::kName},
+                     {"ops", Kind::kNumber},
+                     {"", Kind::kNumber},
+                     {"time", Kind::kNumber},
+                     {"bytes", Kind::kNumber},
+                     {"", Kind::kBar}},
+                    style_);
     for (std::size_t i = 0; i < rows_of(rows.size()); ++i) {
-      const KernelId k = rows[i].row;
-      const KernelAnalysis& kernel = reports[k];
-      line("  {:<31} {:>7}{:>7}{:>9} {:>9}  {}", names.of(kernel_name_of(kernel)),
-           kernel.ops.size() == 1 ? "" : plural(kernel.ops.size(), "op"), times(rows[i].count),
-           human_bytes(kernel.traffic.bytes.total()), human_time(kernel.predicted.time_us),
-           bar_of(kernel.traffic.bytes.total(), most, kBarCells, kAfter, style_));
-      if (style_.explain) explain_kernel(k);
+      const KernelAnalysis& kernel = reports[rows[i].row];
+      const std::uint64_t total = kernel.traffic.bytes.total();
+      table.add({kernel_name_of(kernel),
+                 grouped_digits(kernel.ops.size()),
+                 times(rows[i].count),
+                 human_time(kernel.predicted.time_us),
+                 human_bytes(total),
+                 {share_of(total, most), kAfter}},
+                {}, style_.explain ? explanation_of(rows[i].row) : "");
     }
+    line("");
+    table.write(output_);
     write_rest(rows.size(), "kernel");
   }
 
-  void explain_kernel(KernelId k) {
+  // Whole lines.
+  std::string explanation_of(KernelId k) const {
     const KernelAnalysis& kernel = headline().kernels[k];
     std::string kinds;
     for (const OpId op : kernel.ops) {
       kinds += (kinds.empty() ? "" : ", ") + std::string(analysis_.graph->graph.ops[op].row->name);
     }
-    line("    does    {}", kinds);
-    line("    reads   {}", entries_in_words(kernel.traffic.reads));
-    line("    writes  {}", entries_in_words(kernel.traffic.writes));
     const Prediction& predicted = kernel.predicted;
-    line("    takes   {} to {}, bound by {}; DRAM {}", human_time(predicted.time_range.low),
-         human_time(predicted.time_range.high), name_of(predicted.bound),
-         human_bytes(static_cast<std::uint64_t>(predicted.dram())));
+    std::string text = fmt::format(
+        "    does    {}\n    reads   {}\n    writes  {}\n"
+        "    takes   {} to {}, bound by {}; DRAM {}\n",
+        kinds, entries_in_words(kernel.traffic.reads), entries_in_words(kernel.traffic.writes),
+        human_time(predicted.time_range.low), human_time(predicted.time_range.high),
+        name_of(predicted.bound), human_bytes(static_cast<std::uint64_t>(predicted.dram())));
     std::set<std::string> told;
     const Repeat& repeat = repeats_.at(k);
     for (std::uint32_t i = 0; i < repeat.count; ++i) {
-      explain_boundaries(repeat.at(k - repeat.first, i), i > 0, told);
+      text += boundaries_of(repeat.at(k - repeat.first, i), i > 0, told);
     }
-    line("");
+    return text + "\n";
   }
 
   // Of a later layer, only what reads differently than that of an earlier one.
-  void explain_boundaries(KernelId k, bool later, std::set<std::string>& told) {
+  std::string boundaries_of(KernelId k, bool later, std::set<std::string>& told) const {
+    std::string text;
     for (const Boundary& boundary : headline().boundaries->of(k)) {
       const std::string shared = fmt::format(
           "{} (shares {})", printable(kernel_name_of(headline().kernels[boundary.with])),
           printable(tensor_name(boundary.tensor)));
       const std::string reason = printable(full_reason_of(*analysis_.graph, boundary), kNoLimit);
       if (!told.insert(without_numbers(shared) + reason).second) continue;
-      line("    {}{} {}",
-           later ? printable(kernel_name_of(headline().kernels[k])) + ": " : std::string(),
-           coloured("not fused with", kBefore, style_), shared + ": " + reason);
+      text += fmt::format(
+          "    {}{} {}: {}\n",
+          later ? printable(kernel_name_of(headline().kernels[k])) + ": " : std::string(),
+          coloured("not fused with", kBefore, style_), shared, reason);
     }
+    return text;
   }
 
   std::string entries_in_words(const std::vector<KernelTraffic::Entry>& entries) const {

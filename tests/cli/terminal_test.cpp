@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
 #include <string>
 
+#include "core/text.hpp"
 #include "support/files.hpp"
 #include "support/invocation.hpp"
 
@@ -17,6 +21,15 @@ Invocation analyze(std::vector<std::string> options = {}) {
 }
 
 bool has_colour(const Outcome& outcome) { return outcome.out.find("\x1b[") != std::string::npos; }
+
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    widest = std::max(widest, fusecalc::display_width(line));
+  }
+  return widest;
+}
 
 }  // namespace
 
@@ -46,4 +59,36 @@ TEST_CASE("other formats have no colour even on a terminal") {
     CAPTURE(format);
     CHECK_FALSE(has_colour(analyze({"-f", format}).on_terminal().outcome()));
   }
+}
+
+TEST_CASE("tables are as wide as the terminal, 100 columns in a pipe, or what COLUMNS says") {
+  const std::vector<std::string> words = {"analyze", "@llama_block", "-f", "table"};
+  const std::string piped = invoke(words).outcome().out;
+  CHECK(widest_line(piped) <= 100);
+  CHECK(invoke(words).on_terminal().with("NO_COLOR", "1").outcome().out == piped);
+  for (const unsigned short columns : std::initializer_list<unsigned short>{60, 80, 120, 200}) {
+    CAPTURE(columns);
+    const auto fits = [&](const std::vector<std::string>& command) {
+      CAPTURE(command);
+      const std::string shown =
+          invoke(command).on_terminal(columns).with("NO_COLOR", "1").outcome().out;
+      CHECK(shown == invoke(command).with("COLUMNS", std::to_string(columns)).outcome().out);
+      CHECK(widest_line(shown) <= columns);
+    };
+    fits(words);
+    fits({"specs", "-f", "table"});
+    if (columns >= 80) fits({"ops", "-f", "table"});
+  }
+  // What is no number is as good as nothing.
+  CHECK(invoke(words).with("COLUMNS", "wide").outcome().out == piped);
+}
+
+TEST_CASE("bars are drawn in ASCII where the locale is not UTF-8") {
+  const auto shown = [](const std::string& variable, const std::string& locale) {
+    return invoke({"analyze", "@softmax", "-f", "table"}).with(variable, locale).outcome().out;
+  };
+  CHECK(shown("LC_ALL", "C").find("####") != std::string::npos);
+  CHECK(shown("LANG", "en_US.ISO-8859-1").find("####") != std::string::npos);
+  CHECK(shown("LANG", "en_US.UTF-8").find("████") != std::string::npos);
+  CHECK(shown("LC_CTYPE", "C.utf8").find("████") != std::string::npos);
 }

@@ -1,6 +1,7 @@
 #include "graph/dim_expression.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <stdexcept>
 
@@ -71,4 +72,40 @@ TEST_CASE("dims: expressions in shapes and attributes follow --dim") {
   CHECK(fault_of(R"({"dims": {"T": 8}, "tensors": {"x": {"shape": ["T-9"]}},
       "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})") ==
         "/tensors/x/shape/0: must not be negative, but is -1");
+}
+
+TEST_CASE("dims: a dim may be an expression of others, in any order") {
+  const char* text = R"({"dims": {"D": "H*P", "H": 32, "P": "Q", "Q": 128, "F": "4*D/(H/8) "},
+      "tensors": {"x": {"shape": ["D", "F"]}},
+      "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})";
+  CHECK(graph_of(text).tensors[0].type.shape == Shape{4096, 4096});
+  // What depends on a dim that is set follows it; a dim that is set stands, whatever it was.
+  CHECK(graph_of(text, {{"H", 16}}).tensors[0].type.shape == Shape{2048, 4096});
+  CHECK(graph_of(text, {{"D", 64}}).tensors[0].type.shape == Shape{64, 64});
+  CHECK(graph_of(text).dims == std::vector<std::pair<std::string, std::uint64_t>>{
+                                   {"D", 4096}, {"H", 32}, {"P", 128}, {"Q", 128}, {"F", 4096}});
+}
+
+TEST_CASE("dims: what is wrong with a dim that is an expression") {
+  const auto fault_of_dims = [](const std::string& dims) {
+    return fault_of(R"({"dims": )" + dims + R"(, "ops": []})");
+  };
+  CHECK(fault_of_dims(R"({"A": "B+1", "B": "A"})") == "/dims/A: it depends on itself");
+  CHECK(fault_of_dims(R"({"A": "A"})") == "/dims/A: it depends on itself");
+  CHECK(fault_of_dims(R"({"Heads": 4, "D": "heads*2"})") ==
+        "/dims/D: unknown dim \"heads\" (did you mean \"Heads\"?)");
+  CHECK(fault_of_dims(R"({"A": 4, "B": "A-5"})") == "/dims/B: \"A-5\" is -1");
+  CHECK(fault_of_dims(R"({"A": 5, "B": "A/2"})") ==
+        "/dims/B: \"A/2\" is not an expression of dims: 5 / 2 leaves a rest");
+  CHECK(fault_of_dims(R"({"A": "8"})") ==
+        "/dims/A: unknown dim \"8\"; write numbers without quotes");
+  CHECK(fault_of_dims(R"({"A": "8*"})") ==
+        "/dims/A: \"8*\" is not an expression of dims: a dim or a number is missing");
+  // Each dim needs the next one: too deep to follow.
+  std::string chain = "{";
+  for (int i = 0; i < 100000; ++i) {
+    chain += fmt::format(R"("d{}": "d{}+1", )", i, i + 1);
+  }
+  CHECK(fault_of_dims(chain + R"("d100000": 1})") ==
+        "/dims/d32: more than 32 dims depend on each other");
 }

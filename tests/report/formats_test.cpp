@@ -130,10 +130,10 @@ TEST_CASE("a plan that moves more bytes is reported as such") {
 }
 
 TEST_CASE("a table's bars are proportional to the shares and never too long") {
-  const std::string full = "████████████████████";  // 20 cells
+  const std::string full = "████████████████████████";  // 24 cells
   const std::string text = report("table", layer("bars"));
   CHECK(contains(text, "36.00 kB  " + full + "\n"));
-  CHECK(contains(text, "4.000 kB  ██▎\n"));  // 20 / 9 cells: 2 and 1.78 eighths
+  CHECK(contains(text, "4.000 kB  ██▋\n"));  // 24 / 9 cells: 2 and 5.33 eighths
   CHECK(contains(report("table", loss()), "36.00 kB  " + full + "\n"));
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("the table leads with the verdict and gives rates against the memory's
   CHECK(table.starts_with("demo: 4 launches, 3 counted: 201.3 MB read, 201.3 MB written\nmoved "));
   CHECK(table.find("unfused 268.4 MB") != std::string::npos);
   // 67.1 MB in 100 us are 671 GB/s, of 1 GHz x 2 x 8000 bits = 2000 GB/s.
-  CHECK(table.find("671       34 %") != std::string::npos);
+  CHECK(table.find("671     34 %") != std::string::npos);
   CHECK(table.find("not counted: lost (1): the process ended before its counters were read") !=
         std::string::npos);
   CHECK(table.find("counting took 1.000 ms of 2.000 s") != std::string::npos);

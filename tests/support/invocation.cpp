@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -43,11 +44,12 @@ Channel make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// A terminal that passes bytes on as they are.
-Channel make_terminal() {
+// A terminal that passes bytes on as they are; one of no columns does not know its size.
+Channel make_terminal(unsigned short columns) {
   int master = -1;
   int slave = -1;
-  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, &size) == 0);
   ::fcntl(master, F_SETFD, FD_CLOEXEC);
   ::fcntl(slave, F_SETFD, FD_CLOEXEC);
   termios modes{};
@@ -103,8 +105,8 @@ Invocation::Invocation(std::string program, std::vector<std::string> arguments)
     const std::size_t equals = text.find('=');
     environment_[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
-  for (const char* name :
-       {"NO_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"}) {
+  for (const char* name : {"NO_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "GITHUB_ACTIONS",
+                           "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"}) {
     environment_.erase(name);
   }
   environment_["TERM"] = "xterm";
@@ -141,8 +143,9 @@ Invocation& Invocation::reader_gone() {
   return *this;
 }
 
-Invocation& Invocation::on_terminal() {
+Invocation& Invocation::on_terminal(unsigned short columns) {
   destination_ = Destination::kTerminal;
+  columns_ = columns;
   return *this;
 }
 
@@ -170,7 +173,7 @@ Outcome Invocation::outcome() {
 
   Channel input = make_pipe();
   Channel error = make_pipe();
-  Channel output = destination_ == Destination::kTerminal ? make_terminal() : make_pipe();
+  Channel output = destination_ == Destination::kTerminal ? make_terminal(columns_) : make_pipe();
   if (destination_ == Destination::kNobody) output.read.close();
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

@@ -28,8 +28,8 @@ class Invocation {
   Invocation& output_to(const std::string& path);
   Invocation& output_closed();
   Invocation& reader_gone();  // a pipe whose read end is closed
-  // A terminal; what appears on it is in Outcome::out.
-  Invocation& on_terminal();
+  // A terminal, which may not know how wide it is; what appears on it is in Outcome::out.
+  Invocation& on_terminal(unsigned short columns = 0);
 
   Outcome outcome();
 
@@ -46,12 +46,14 @@ class Invocation {
   std::map<std::string, std::string> environment_;
   Destination destination_ = Destination::kCaptured;
   std::string output_path_;
+  unsigned short columns_ = 0;
 };
 
 // The path of the fusecalc that was built with these tests.
 std::string built_program();
 
-// That program, in a plain environment: TERM=xterm, no NO_COLOR, not in GitHub Actions.
+// That program, in a plain environment: TERM=xterm, no NO_COLOR, COLUMNS or
+// locale, not in GitHub Actions.
 Invocation invoke(std::vector<std::string> arguments);
 
 }  // namespace fusecalc::testing

@@ -1,0 +1,165 @@
+#include "report/text_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/short_names.hpp"
+#include "core/text.hpp"
+#include "report/cells.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kLeastBar = 6;
+constexpr std::size_t kMostBar = 24;
+constexpr std::size_t kLeastText = 24;  // while there are bars
+constexpr std::size_t kLeastTextAtAll = 10;
+constexpr std::string_view kBold = "1";
+
+// A bar of `share` of its full width; never empty for a share above 0. To an eighth of a cell where
+// the terminal shows such characters.
+std::string bar(double share, std::size_t cells, bool utf8) {
+  constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double whole = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
+  const auto least = static_cast<std::size_t>(share > 0);
+  if (!utf8) {
+    return std::string(std::max(static_cast<std::size_t>(std::lround(whole)), least), '#');
+  }
+  const std::size_t eighths = std::max(static_cast<std::size_t>(std::lround(whole * 8)), least);
+  std::string text;
+  for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
+  return text.append(kEighths[eighths % 8]);
+}
+
+bool may_be_cut(TextTable::Kind kind) {
+  return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords;
+}
+
+std::string cut_at_end(const std::string& text, std::size_t columns) {
+  constexpr std::string_view kDots = "...";
+  if (display_width(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t shown = 0; shown + kDots.size() < columns; ++shown) {
+    end += utf8_sequence_length(std::string_view(text).substr(end));
+  }
+  return text.substr(0, end).append(kDots);
+}
+
+}  // namespace
+
+TextTable::TextTable(std::vector<Column> columns, const Style& style, std::size_t indent)
+    : columns_(std::move(columns)), style_(style), indent_(indent) {}
+
+void TextTable::add(std::vector<Cell> cells, std::string_view colour, std::string below) {
+  cells.resize(columns_.size(), Cell(""));
+  rows_.push_back({std::move(cells), colour, std::move(below)});
+}
+
+// What every text takes, and nothing for the bars.
+std::vector<std::size_t> TextTable::natural_widths() const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = 0;
+    if (columns_[i].kind != Kind::kBar) {
+      width = display_width(columns_[i].title);
+      for (const Row& row : rows_) width = std::max(width, display_width(row.cells[i].text));
+    }
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+// The columns of a line; one without a width is not there.
+std::size_t TextTable::taken_by(const std::vector<std::size_t>& widths) const {
+  std::size_t taken = indent_;
+  for (const std::size_t width : widths) {
+    if (width > 0) taken += width + (taken > indent_ ? kGap : 0);
+  }
+  return taken;
+}
+
+// Takes one column from the widest text that may be cut.
+bool TextTable::shrink(std::vector<std::size_t>& widths, std::size_t least) const {
+  std::size_t widest = columns_.size();
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (!may_be_cut(columns_[i].kind) || widths[i] <= least) continue;
+    if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
+  }
+  if (widest == columns_.size()) return false;
+  --widths[widest];
+  return true;
+}
+
+void TextTable::share_out_to_bars(std::vector<std::size_t>& widths) const {
+  const auto is_bar = [](const Column& column) { return column.kind == Kind::kBar; };
+  const auto bars = static_cast<std::size_t>(std::ranges::count_if(columns_, is_bar));
+  const std::size_t taken = taken_by(widths);
+  if (bars == 0 || taken >= style_.width) return;
+  const std::size_t each = (style_.width - taken) / bars;
+  if (each < kLeastBar + kGap) return;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (is_bar(columns_[i])) widths[i] = std::min(each - kGap, kMostBar);
+  }
+}
+
+std::vector<std::size_t> TextTable::fitted_widths() const {
+  std::vector<std::size_t> widths = natural_widths();
+  const auto bars =
+      static_cast<std::size_t>(std::ranges::count(columns_, Kind::kBar, &Column::kind));
+  const std::size_t for_bars = bars * (kLeastBar + kGap);
+  while (taken_by(widths) + for_bars > style_.width && shrink(widths, kLeastText)) {
+  }
+  while (taken_by(widths) > style_.width && shrink(widths, kLeastTextAtAll)) {
+  }
+  share_out_to_bars(widths);
+  return widths;
+}
+
+void TextTable::write(Output& output) const {
+  const std::vector<std::size_t> widths = fitted_widths();
+  std::vector<ShortNames> names;
+  for (const std::size_t width : widths) names.emplace_back(width);
+  // Colours do not count; spaces at the end of a line are left out.
+  const auto line = [&](const auto& text_of, std::string_view row_colour) {
+    std::string text(indent_, ' ');
+    std::size_t owed = 0;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const auto [shown, colour] = text_of(i);
+      const std::size_t space = widths[i] - std::min(widths[i], display_width(shown));
+      const bool right = columns_[i].kind == Kind::kNumber;
+      if (!shown.empty()) {
+        text.append(owed + (right ? space : 0), ' ').append(coloured(shown, colour, style_));
+      }
+      owed = kGap + (shown.empty() ? owed + widths[i] : right ? 0 : space);
+    }
+    output.write((row_colour.empty() ? text : coloured(text, row_colour, style_)) + "\n");
+  };
+  using Shown = std::pair<std::string, std::string_view>;
+  const auto titled = [](const Column& column) { return !column.title.empty(); };
+  if (std::ranges::any_of(columns_, titled)) {
+    line(
+        [&](std::size_t i) {
+          return Shown(columns_[i].title, i == 0 ? kBold : std::string_view());
+        },
+        {});
+  }
+  for (const Row& row : rows_) {
+    line(
+        [&](std::size_t i) {
+          const Cell& cell = row.cells[i];
+          switch (columns_[i].kind) {
+            case Kind::kBar: return Shown(bar(cell.share, widths[i], style_.utf8), cell.colour);
+            case Kind::kName: return Shown(names[i].of(cell.text), cell.colour);
+            case Kind::kWords: return Shown(cut_at_end(cell.text, widths[i]), cell.colour);
+            default: return Shown(cell.text, cell.colour);
+          }
+        },
+        row.colour);
+    output.write(row.below);
+  }
+}
+
+}  // namespace fusecalc

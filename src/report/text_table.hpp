@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/output.hpp"
+#include "report/formats.hpp"
+
+namespace fusecalc {
+
+// A table for people, at most as wide as its reader's terminal: bars shrink first, then texts are
+// cut, names in the middle so that they stay distinct. Numbers are never cut: a table of nothing
+// but numbers may be wider.
+class TextTable {
+ public:
+  enum class Kind {
+    kName,    // cut in the middle
+    kWords,   // cut at the end
+    kText,    // whole, flush left
+    kNumber,  // whole, flush right
+    kBar,     // a share of the cells that are left
+  };
+  struct Column {
+    std::string title;
+    Kind kind;
+  };
+  struct Cell {
+    // Not explicit: rows are written as lists of texts and shares.
+    Cell(std::string words) : text(std::move(words)) {}
+    Cell(const char* words) : text(words) {}
+    Cell(std::string_view words) : text(words) {}
+    Cell(double part) : share(part) {}
+    Cell(std::string words, std::string_view code) : text(std::move(words)), colour(code) {}
+    Cell(double part, std::string_view code) : share(part), colour(code) {}
+
+    std::string text{};
+    double share = 0;  // of a bar: 0 to 1
+    std::string_view colour{};
+  };
+
+  // The first title is in bold.
+  TextTable(std::vector<Column> columns, const Style& style, std::size_t indent = 2);
+
+  // `colour` is for the whole row; `below` follows it as it is, whole lines.
+  void add(std::vector<Cell> cells, std::string_view colour = {}, std::string below = {});
+  bool empty() const { return rows_.empty(); }
+  void write(Output& output) const;
+
+ private:
+  struct Row {
+    std::vector<Cell> cells;
+    std::string_view colour;
+    std::string below;
+  };
+
+  std::vector<std::size_t> natural_widths() const;
+  std::vector<std::size_t> fitted_widths() const;
+  std::size_t taken_by(const std::vector<std::size_t>& widths) const;
+  bool shrink(std::vector<std::size_t>& widths, std::size_t least) const;
+  void share_out_to_bars(std::vector<std::size_t>& widths) const;
+
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;
+  const Style& style_;
+  std::size_t indent_;
+};
+
+}  // namespace fusecalc
