@@ -119,8 +119,12 @@ endif()
 target_link_libraries(fusecalc_inject PRIVATE
   fmt::fmt-header-only ${CMAKE_DL_LIBS} fusecalc_warnings)
 target_link_options(fusecalc_inject PRIVATE
-  -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,--no-undefined
+  -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
+# clang links the runtime of its sanitizers into programs only.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  target_link_options(fusecalc_inject PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(fusecalc_inject PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")

@@ -108,8 +108,9 @@ TEST_CASE("every element of a fill is what the host says it is") {
   };
   for (std::size_t t = 0; t <= static_cast<std::size_t>(DType::kBool); ++t) {
     const auto dtype = static_cast<DType>(t);
-    for (const auto& [low, high] :
-         {Range{-1, 1}, Range{0.25, 1}, Range{0, 7.3}, Range{0, 0x1p-9}}) {
+    for (const Range range : {Range{-1, 1}, Range{0.25, 1}, Range{0, 7.3}, Range{0, 0x1p-9}}) {
+      const double low = range.low;
+      const double high = range.high;  // lambdas cannot capture a structured binding
       if (dtype == DType::kFp4E2m1 && high > 6) continue;
       const bool has_no_sign = dtype == DType::kU8 || dtype == DType::kU4;
       if (has_no_sign && low < 0) continue;
