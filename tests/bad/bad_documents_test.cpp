@@ -32,8 +32,9 @@ void check_bad_documents(const std::filesystem::path& folder) {
     const bool listed = name == "expected.txt" || lines.contains(name);
     CHECK_MESSAGE(listed, name << " has no line in expected.txt");
   }
-  for (const auto& [document, line] : lines) {
-    CAPTURE(document);
+  for (const auto& expected : lines) {
+    const auto& [document, line] = expected;
+    CAPTURE(expected.first);
     REQUIRE(std::filesystem::exists(folder / document));
     const Outcome outcome = invoke({"analyze", document}).in(folder).outcome();
     CHECK(outcome.exit_code == 2);
@@ -50,8 +51,9 @@ TEST_CASE("every bad document in the sizes form is refused with its one line") {
 
 TEST_CASE("a bad document is refused the same way from standard input") {
   const auto folder = tests_folder("bad/sizes");
-  for (const auto& [document, line] : expected_lines(folder)) {
-    CAPTURE(document);
+  for (const auto& from_file : expected_lines(folder)) {
+    const auto& [document, line] = from_file;
+    CAPTURE(from_file.first);
     std::string expected = line;
     expected.replace(expected.find(document), document.size(), "<stdin>");
     const Outcome outcome = invoke({"analyze", "-"}).input(read_file(folder / document)).outcome();

@@ -171,19 +171,20 @@ TEST_CASE("lines of the second operand are fetched in the lanes' column order") 
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
 TEST_CASE("epilogues on tensor cores use quick functions where an op has one") {
-  for (const auto& [op, quick] : {std::pair{"exp", "quick_exp("},
-                                  {"log", "quick_log("},
-                                  {"log1p", "quick_log1p("},
-                                  {"tanh", "quick_tanh("},
-                                  {"sigmoid", "quick_sigmoid("},
-                                  {"silu", "quick_silu("},
-                                  {"gelu", "quick_gelu("}}) {
+  for (const auto& pair : {std::pair{"exp", "quick_exp("},
+                           {"log", "quick_log("},
+                           {"log1p", "quick_log1p("},
+                           {"tanh", "quick_tanh("},
+                           {"sigmoid", "quick_sigmoid("},
+                           {"silu", "quick_silu("},
+                           {"gelu", "quick_gelu("}}) {
+    const auto& [op, quick] = pair;
     const OpGraph graph =
         graph_of(list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
                       R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
                 {"name": "f", "op": ")" +
                           std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
-    CAPTURE(op);
+    CAPTURE(pair.first);
     const std::string text =
         generated(graph, {op_called(graph, "l"), op_called(graph, "f")}).source.text;
     // In the epilogue, behind what quick.cuh itself says.

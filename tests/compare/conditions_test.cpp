@@ -59,8 +59,9 @@ TEST_CASE("compare: a condition that differs, or that only one side records, is 
       {"/device/l2_bytes", 62914560, 1048576, "size of the L2"},
       {"/device/ecc", true, false, "ECC"},
   };
-  for (const auto& [place, value, other, what] : conditions) {
-    CAPTURE(place);
+  for (const Condition& condition : conditions) {
+    const auto& [place, value, other, what] = condition;
+    CAPTURE(condition.place);
     json base = measurement();
     json with = measurement();
     const Pointer pointer(place);

@@ -126,7 +126,8 @@ std::size_t delete_in_turn(const fs::path& path, std::size_t turn, bool each) {
     places[pattern].push_back(std::move(deletion));
   }
   std::size_t count = 0;
-  for (const auto& [pattern, found] : places) {
+  for (const auto& entry : places) {
+    const std::vector<Deletion>& found = entry.second;
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (!each && i != turn % found.size()) continue;
       CAPTURE(found[i].place.to_string());

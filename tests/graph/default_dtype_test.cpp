@@ -146,8 +146,9 @@ TEST_CASE("floats made of integers have the list's dtype, whatever the op") {
   const std::map<std::string_view, std::string_view> floats = {
       {"", "f32"},      {"f64", "f64"}, {"f32", "f32"}, {"tf32", "tf32"}, {"f16", "f16"},
       {"bf16", "bf16"}, {"i64", "f32"}, {"u8", "f32"},  {"bool", "f32"}};
-  for (const auto& [list_dtype, type] : floats) {
-    CAPTURE(list_dtype);
+  for (const auto& pair : floats) {
+    const auto& [list_dtype, type] = pair;
+    CAPTURE(pair.first);
     for (const OpRow& row : op_table()) {
       if (row.family == OpFamily::kCustom) continue;  // declares its results
       const auto found = rows.find(row.name);
@@ -200,9 +201,10 @@ TEST_CASE("statistics are f32, or f64 where the input is") {
         dtype, dtype, op, rest));
     return std::string(name_of(tensor_named(graph, "s").type.dtype));
   };
-  for (const auto& [dtype, kept] : std::map<std::string_view, std::string_view>{
+  for (const auto& pair : std::map<std::string_view, std::string_view>{
            {"f64", "f64"}, {"f32", "f32"}, {"tf32", "f32"}, {"bf16", "f32"}, {"i32", "f32"}}) {
-    CAPTURE(dtype);
+    const auto& [dtype, kept] = pair;
+    CAPTURE(pair.first);
     CHECK(of(dtype, "cross_entropy", R"("inputs": ["x", "n"], "outputs": ["y", "s"])") == kept);
     CHECK(of(dtype, "batch_norm",
              R"("inputs": ["x", "g", "g"], "outputs": ["y", "m", "s"], "mode": "training")") ==

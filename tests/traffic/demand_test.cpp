@@ -71,8 +71,9 @@ TEST_CASE("parts of several results need the largest part; all of one needs all 
   const std::string more = R"({"op": "slice", "inputs": ["b"], "output": "z", "end": 300})";
   const std::string all = R"({"op": "relu", "inputs": ["b"], "output": "z"})";
   const std::string small = R"({"op": "relu", "inputs": ["s"], "output": "z"})";
-  for (const auto& [other, bytes] : {std::pair{more, 1200}, {all, 4000}, {small, 4000}}) {
-    CAPTURE(other);
+  for (const auto& pair : {std::pair{more, 1200}, {all, 4000}, {small, 4000}}) {
+    const auto& [other, bytes] = pair;
+    CAPTURE(pair.first);
     CHECK(read(few + ", " + other) == bytes);
     CHECK(read(other + ", " + few) == bytes);
   }
