@@ -112,17 +112,13 @@ target_include_directories(fusecalc_inject PRIVATE
 target_include_directories(fusecalc_inject SYSTEM PRIVATE
   ${FUSECALC_cuda_H} ${FUSECALC_cupti_range_profiler_H})
 target_compile_definitions(fusecalc_inject PRIVATE ${without_runtime_types})
-# g++ 12 misreads std::regex under the sanitizers (GCC bug 105562).
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
-  target_compile_options(fusecalc_inject PRIVATE -Wno-maybe-uninitialized)
-endif()
 target_link_libraries(fusecalc_inject PRIVATE
   fmt::fmt-header-only ${CMAKE_DL_LIBS} fusecalc_warnings)
 target_link_options(fusecalc_inject PRIVATE
   -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
 # clang links the runtime of its sanitizers into programs only.
-if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT sanitized)
   target_link_options(fusecalc_inject PRIVATE -Wl,--no-undefined)
 endif()
 set_target_properties(fusecalc_inject PROPERTIES
