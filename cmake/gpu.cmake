@@ -78,9 +78,14 @@ target_link_libraries(fusecalc_gpu_parts
 target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
 
 add_library(fusecalc_gpu MODULE ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
-target_link_libraries(fusecalc_gpu PRIVATE fusecalc_gpu_parts fusecalc_warnings)
-set_target_properties(fusecalc_gpu PROPERTIES CXX_VISIBILITY_PRESET hidden)
+add_library(fusecalc_gpu_standalone MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/src/cuda/module.cpp)
+foreach(module fusecalc_gpu fusecalc_gpu_standalone)
+  target_link_libraries(${module} PRIVATE fusecalc_gpu_parts fusecalc_warnings)
+  set_target_properties(${module} PROPERTIES CXX_VISIBILITY_PRESET hidden)
+endforeach()
+fusecalc_link_standalone(fusecalc_gpu_standalone fusecalc_gpu)
 add_dependencies(fusecalc fusecalc_gpu)
+add_dependencies(fusecalc_standalone fusecalc_gpu_standalone)
 
 # CUPTI is opened by name at run time, so its folder goes into the RUNPATH beside NVRTC's.
 get_filename_component(nvrtc_folder ${FUSECALC_nvrtc_SO} DIRECTORY)
@@ -88,12 +93,14 @@ get_filename_component(cupti_folder ${FUSECALC_cupti_SO} DIRECTORY)
 set(cuda_folders ${nvrtc_folder} ${cupti_folder})
 list(REMOVE_DUPLICATES cuda_folders)
 set(FUSECALC_CUDA_FOLDERS "${cuda_folders}")
-set_target_properties(fusecalc_gpu PROPERTIES
+set_target_properties(fusecalc_gpu fusecalc_gpu_standalone PROPERTIES
   BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
 install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})
+install(TARGETS fusecalc_gpu_standalone
+  LIBRARY DESTINATION ${module_folder} COMPONENT standalone EXCLUDE_FROM_ALL)
 if(FUSECALC_CUDA_DIR)
   # A toolkit folder given to the build is installed with the module.
-  set_target_properties(fusecalc_gpu PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(fusecalc_gpu fusecalc_gpu_standalone PROPERTIES INSTALL_RPATH "$ORIGIN")
   file(GLOB runtime ${nvrtc_folder}/libnvrtc.so* ${nvrtc_folder}/libnvrtc-builtins.so*
        ${cupti_folder}/libcupti.so* ${cupti_folder}/libnvperf_host.so*
        ${cupti_folder}/libnvperf_target.so*)
@@ -112,10 +119,11 @@ target_include_directories(fusecalc_inject PRIVATE
 target_include_directories(fusecalc_inject SYSTEM PRIVATE
   ${FUSECALC_cuda_H} ${FUSECALC_cupti_range_profiler_H})
 target_compile_definitions(fusecalc_inject PRIVATE ${without_runtime_types})
+# Only GCC makes the static fmt; clang's builds, with sanitizers, stay here.
 target_link_libraries(fusecalc_inject PRIVATE
-  fmt::fmt-header-only ${CMAKE_DL_LIBS} fusecalc_warnings)
+  $<IF:$<CXX_COMPILER_ID:GNU>,fusecalc_fmt,fmt::fmt> ${CMAKE_DL_LIBS} fusecalc_warnings)
 target_link_options(fusecalc_inject PRIVATE
-  -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
+  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
 # clang links the runtime of its sanitizers into programs only.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT sanitized)

@@ -2,6 +2,8 @@
 # module's own rules are in gpu.cmake.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # fusecalc_written is all that is installed, and no test
 install(TARGETS fusecalc)
+install(TARGETS fusecalc_standalone
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT standalone EXCLUDE_FROM_ALL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
