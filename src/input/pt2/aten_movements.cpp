@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "input/affine.hpp"
 #include "input/pt2/aten.hpp"
 
 namespace fusecalc {
@@ -127,6 +128,29 @@ bool gather_some(const AtenCall& call, std::string_view) {
   return true;
 }
 
+// x[i, j] where the indices of neighbouring axes count up: a copy with other axes. Masks are made
+// so.
+bool all_in_order(const AtenCall& call, ValueId self, std::span<const std::string> names) {
+  const auto is_given = [](const std::string& name) { return !name.empty(); };
+  const auto first = std::ranges::find_if(names, is_given);
+  const auto past = std::find_if_not(first, names.end(), is_given);
+  if (std::any_of(past, names.end(), is_given)) return false;
+  const Shape& shape = call.at(self).type.shape();
+  if (elements_of(call.type()) != elements_of(call.at(self).type)) return false;
+  std::vector<ModelGraph::TensorId> indices;
+  for (const ValueId id : call.values("indices")) {
+    if (call.at(id).number || call.at(id).type.dtype() == DType::kBool) return false;
+    indices.push_back(call.tensor(id));
+  }
+  const auto axes =
+      std::span(shape).subspan(static_cast<std::size_t>(first - names.begin()), indices.size());
+  if (!choose_all(call.graph(), indices, axes)) return false;
+  const auto same = reshaped(call, call.tensor(self), call.type());
+  const auto copy = same ? call.graph().op("copy", {*same}, {}, call.type()) : std::nullopt;
+  if (copy) call.set(0, *copy);
+  return copy.has_value();
+}
+
 // x[:, i]: a gather where one axis is indexed.
 bool index(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -141,7 +165,7 @@ bool index(const AtenCall& call, std::string_view) {
                               {listed("axes", std::vector<std::int64_t>{axis})});
     if (made) return true;
   }
-  return gather_some(call, {});
+  return all_in_order(call, *self, indices->tensors) || gather_some(call, {});
 }
 
 constexpr std::array kRules = {

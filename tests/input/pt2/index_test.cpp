@@ -40,6 +40,37 @@ ProgramText with_inputs() {
 
 }  // namespace
 
+TEST_CASE("pt2: indices of neighbouring axes that count up are a copy; others choose") {
+  struct Case {
+    int step;
+    Json indices;
+    std::vector<ProgramText::Size> shape;
+    bool copies;
+  };
+  const std::vector<Case> cases = {{1, {"rows", "columns"}, {8, 1, 4}, true},
+                                   {2, {"rows", "columns"}, {8, 1, 4}, false},
+                                   {1, {"columns", "rows"}, {8, 1, 4}, false},
+                                   {1, {"rows", "rows"}, {8, 1, 1}, false}};
+  for (const Case& each : cases) {
+    CAPTURE(each.step);
+    CAPTURE(each.indices.dump());
+    ProgramText text = with_inputs();
+    text.tensor("a", {8}, {}, kLong).tensor("b", {4}, {}, kLong);
+    text.tensor("rows", {8, 1, 1}, {}, kLong).tensor("columns", {1, 4}, {}, kLong);
+    text.tensor("y", each.shape).tensor("z", each.shape);
+    text.node("arange", {{"end", 8}}, {"a"});
+    text.node("arange", {{"start", 0}, {"end", 4}, {"step", each.step}}, {"b"});
+    text.node("view", {{"self", "a"}, {"size", Json{8, 1, 1}}}, {"rows"});
+    text.node("unsqueeze", {{"self", "b"}, {"dim", 0}}, {"columns"});
+    text.node("index", {{"self", "x"}, {"indices", each.indices}}, {"y"});
+    text.node("relu", {{"self", "y"}}, {"z"});
+    text.output("z");
+    const Model model = read(text);
+    CHECK((rows_of(model) == Words{"reshape", "copy", "relu"}) == each.copies);
+    CHECK((model.origin.opaque == 0) == each.copies);
+  }
+}
+
 TEST_CASE("pt2: padding counts from the last axis on") {
   ProgramText text = with_inputs();
   text.tensor("y", {11, 5});

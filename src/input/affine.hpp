@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "input/model_graph.hpp"
+
+namespace fusecalc {
+
+// The elements of a tensor as an affine function of their coordinates: a constant, and so much more
+// for each step along an axis.
+struct Affine {
+  std::vector<double> along;
+  double constant = 0;
+
+  bool is_constant() const;
+};
+
+double number_of(const ModelGraph::Origin& origin, std::string_view name, double otherwise);
+
+// Finds tensors that are affine: ranges, constants, and their sums.
+class AffineReader {
+ public:
+  explicit AffineReader(const ModelGraph& graph) : graph_(graph) {}
+
+  // The function that a tensor is, if it is one.
+  std::optional<Affine> numbers(ModelGraph::TensorId tensor);
+  // Of the sum (sign 1) or difference (-1) of an op's inputs, with so many axes.
+  std::optional<Affine> combined(const ModelGraph::Origin& origin, std::size_t axes, double sign);
+  // What a tensor shows with other axes, and the numbers of `from` where `to` shows them.
+  std::optional<ModelGraph::TensorId> viewed(ModelGraph::TensorId tensor) const;
+  std::optional<Affine> moved(const std::optional<Affine>& affine, ModelGraph::TensorId from,
+                              ModelGraph::TensorId to) const;
+  // False after so many ops that the search has to end.
+  bool goes_on();
+
+ private:
+  std::optional<Affine> numbers(const ModelGraph::Input& input, std::size_t axes);
+
+  const ModelGraph& graph_;
+  int steps_ = 0;
+};
+
+// Whether indices of the first axes of a tensor choose all of its elements in their order: each
+// counts up along an axis of its own. `axes` are the tensor's extents there.
+bool choose_all(const ModelGraph& graph, std::span<const ModelGraph::TensorId> indices,
+                std::span<const std::uint64_t> axes);
+
+}  // namespace fusecalc
