@@ -37,6 +37,14 @@ class Uses {
     return graph_.tensor(op.operands[i].tensor).type.shape;
   }
 
+  // The input that a gather takes values of; the other one holds indices.
+  std::size_t table_of(const Op& op) const {
+    const auto dtype = [&](std::size_t i) {
+      return graph_.tensor(op.operands[i].tensor).type.dtype;
+    };
+    return table_input(op.row->family, dtype(0), dtype(1));
+  }
+
   void note(const Op& op) {
     const OpFamily family = op.row->family;
     const auto axis = [&] { return axis_of(op, shape(op, 0).size()); };
@@ -58,11 +66,7 @@ class Uses {
     if (family == OpFamily::kLoss) note_index(op, 1, shape(op, 0).back());
     if (family == OpFamily::kLossBackward) note_index(op, 2, shape(op, 1).back());
     if (family == OpFamily::kEmbedding) {
-      const auto dtype = [&](std::size_t i) {
-        return graph_.tensor(op.operands[i].tensor).type.dtype;
-      };
-      const std::size_t table = table_input(family, dtype(0), dtype(1));
-      note_index(op, 1 - table, shape(op, table)[0]);
+      note_index(op, 1 - table_of(op), shape(op, table_of(op))[0]);
     }
     if (is_matrix_product(family) || family == OpFamily::kConvolution ||
         family == OpFamily::kTransposedConvolution) {
@@ -71,7 +75,8 @@ class Uses {
     }
   }
 
-  // Finds the input tensors that an index operand comes from, through ops that only move or cast.
+  // Finds the input tensors that an index operand comes from, through ops that move, choose or
+  // cast.
   void note_index(const Op& op, std::size_t i, std::uint64_t rows,
                   std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered = {}) {
     std::vector<TensorId> open = {op.operands[i].tensor};
@@ -89,10 +94,13 @@ class Uses {
         continue;
       }
       const Op& source = graph_.ops[producer];
-      const bool moves = source.op_class == OpClass::kMovement &&
-                         source.row->access != Access::kGather &&
-                         source.row->access != Access::kScatter;
-      if (!moves && source.row->family != OpFamily::kCast) continue;
+      const bool moves = source.op_class == OpClass::kMovement;
+      if (moves && source.row->access == Access::kGather) {
+        open.push_back(source.operands[table_of(source)].tensor);
+        continue;
+      }
+      const bool unchanged = moves && source.row->access != Access::kScatter;
+      if (!unchanged && source.row->family != OpFamily::kCast) continue;
       for (const Operand& operand : source.operands) open.push_back(operand.tensor);
     }
   }

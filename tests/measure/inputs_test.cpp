@@ -69,6 +69,17 @@ TEST_CASE("indices stay among their rows, through views and casts") {
   check_range(graph, inputs, "target", 0, 21);
 }
 
+TEST_CASE("indices that indices choose stay among the rows that they name") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"kinds": {"shape": [1, 512], "dtype": "i64"},
+                "at": {"shape": [1, 100], "dtype": "i64"}, "table": {"shape": [2, 64]}},
+    "ops": [{"op": "gather_elements", "inputs": ["kinds", "at"], "output": "k", "axes": [1]},
+            {"op": "embedding", "inputs": ["table", "k"], "output": "y"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  check_range(graph, inputs, "kinds", 0, 2);
+  check_range(graph, inputs, "at", 0, 512);
+}
+
 TEST_CASE("fewer scattered rows than the table has are all different") {
   for (const unsigned rows : {8U, 12U, 64U, 1000U}) {
     const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
