@@ -106,7 +106,7 @@ void AttentionWriter::write_any() {
 GeneratedKernel AttentionWriter::write() {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
   if (parts_.batches * parts_.heads > kMost || parts_.queries > kMost || parts_.keys > kMost) {
-    refuse(graph_, {Obstacle::kTooLarge, last_});
+    cannot_generate(graph_.ops[last_], "it has more blocks than a launch");
   }
   if (fits_tensor_cores()) {
     write_tensor_cores();

@@ -178,7 +178,7 @@ GeneratedKernel ContractionWriter::write() {
   }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
-    if (extent > kMost) refuse(graph_, {Obstacle::kTooLarge, id_});
+    if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
   }
   if (strided_) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();

@@ -213,7 +213,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
                            : phases.rows.empty()
                                ? generate_map(view)
                                : generate_rows(view, counter.rows_fit(phases), device);
-  if (result.blocks > 0x7fffffffU) refuse(graph, {Obstacle::kTooLarge, kernel.front()});
+  if (result.blocks > 0x7fffffffU) {
+    cannot_generate(graph.ops[kernel.front()], "it has more blocks than a launch");
+  }
   if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(view);
   return result;
 }

@@ -38,12 +38,26 @@ bool touches_empty(const OpGraph& graph, const Op& op) {
          std::ranges::any_of(op.operands, empty, &Operand::tensor);
 }
 
+// What the blocks of one launch cover, however few elements each takes.
+bool too_large(const OpGraph& graph, const Op& op) {
+  constexpr std::uint64_t kMostElements = std::uint64_t{1} << 38U;
+  constexpr std::uint64_t kMostExtent = std::uint64_t{1} << 30U;  // of a contraction
+  const auto many = [&](TensorId id) {
+    return id != kNone && graph.tensors[id].elements > kMostElements;
+  };
+  const MatrixShape& matrix = op.matrix;
+  return std::ranges::any_of(op.outputs, many) ||
+         std::ranges::any_of(op.operands, many, &Operand::tensor) ||
+         std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent;
+}
+
 }  // namespace
 
 Outline::Outline(const OpGraph& graph) {
   RowIds rows;
   ops_.reserve(graph.ops.size() + 1);
   for (const Op& op : graph.ops) {
+    const bool empty = touches_empty(graph, op);
     ops_.push_back(
         {.first_input = static_cast<std::uint32_t>(inputs_.size()),
          .first_result = static_cast<std::uint32_t>(results_.size()),
@@ -55,7 +69,8 @@ Outline::Outline(const OpGraph& graph) {
          .row_inputs = op.row->row_inputs,
          .opaque = op.row->family == OpFamily::kCustom || op.row->op_class == OpClass::kOpaque,
          .has_kernel = op.row->has_kernel && op.outputs.size() <= op.row->kernel_outputs &&
-                       !touches_empty(graph, op),
+                       !empty && !too_large(graph, op),
+         .empty = empty,
          .work = op.work});
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;

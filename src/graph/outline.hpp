@@ -65,6 +65,7 @@ class Outline {
     std::uint8_t row_inputs = 1;  // the first so many are read before the rows are reduced
     bool opaque = false;          // never fused, whatever the rules
     bool has_kernel = true;       // our runner can launch it
+    bool empty = false;           // it has a tensor without elements
     std::uint64_t work = 0;
 
     bool reduces() const { return rows != 0; }

@@ -16,7 +16,9 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   if (row.family == OpFamily::kCustom) return {Obstacle::kCustom, id};
   if (!row.has_kernel) return {Obstacle::kNoKernel, id};
   if (graph.ops[id].outputs.size() > row.kernel_outputs) return {Obstacle::kMoreOutputs, id};
-  return graph.outline[id].has_kernel ? Verdict{} : Verdict{Obstacle::kEmpty, id};
+  const Outline::OpFacts& facts = graph.outline[id];
+  if (facts.has_kernel) return {};
+  return {facts.empty ? Obstacle::kEmpty : Obstacle::kTooLarge, id};
 }
 
 Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,

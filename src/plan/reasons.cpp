@@ -64,7 +64,7 @@ constexpr std::array<std::string_view, 43> kReasons = {
     "{0} computes attention on integers; fusecalc generates it for floating point only",
     "the heads of {0} do not fit on chip",
     "{0} reads and writes more than the 500 tensors whose addresses a launch passes",
-    "an extent of {0} exceeds what one launch covers",
+    "{0} is larger than what one launch covers",
 };
 static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kTooLarge) + 1);
 

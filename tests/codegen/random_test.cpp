@@ -16,6 +16,7 @@
 #include "codegen/random_ops.hpp"
 #include "core/error.hpp"
 #include "core/random_bits.hpp"
+#include "graph/graph_text.hpp"
 #include "graph/inference.hpp"
 #include "planner/plans.hpp"
 #include "support/devices.hpp"
@@ -127,6 +128,63 @@ TEST_CASE("what can be launched is what has code") {
   }
   CHECK(contractions > 100);
   CHECK(refused > 100);
+}
+
+TEST_CASE("what is larger than a launch covers is refused by the planner, not by the generator") {
+  struct Case {
+    std::string tensors;
+    std::string op;
+    bool fits;
+  };
+  const auto rows = [&](std::string_view op, std::uint64_t count, std::uint64_t length, bool fits) {
+    return Case{fmt::format(R"("x": {{"shape": [{}, {}], "dtype": "bf16"}})", count, length),
+                fmt::format(R"({{"op": "{}", "inputs": ["x"], "output": "y"}})", op), fits};
+  };
+  const auto linear = [](std::uint64_t count, bool fits) {
+    return Case{fmt::format(R"("x": {{"shape": [{}, 8]}}, "w": {{"shape": [8, 8]}})", count),
+                R"({"op": "linear", "inputs": ["x", "w"], "output": "y"})", fits};
+  };
+  const auto attention = [](std::uint64_t heads, std::uint64_t queries, bool fits) {
+    const std::string shape = fmt::format(R"({{"shape": [1, {}, {}, 64]}})", heads, queries);
+    return Case{fmt::format(R"("q": {0}, "k": {0}, "v": {0})", shape),
+                R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y"})", fits};
+  };
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 38U;
+  constexpr std::uint64_t kExtent = std::uint64_t{1} << 30U;
+  const std::vector<Case> cases = {rows("relu", kMost / 8, 8, true),
+                                   rows("relu", kMost / 8 + 1, 8, false),
+                                   rows("softmax", kMost / 8, 8, true),
+                                   rows("softmax", kMost / 8 + 1, 8, false),
+                                   rows("softmax", kMost / 256, 256, true),
+                                   rows("softmax", kMost, 1, true),
+                                   rows("layer_norm", kMost, 1, true),
+                                   rows("softmax", 1, kMost, true),
+                                   linear(kExtent, true),
+                                   linear(kExtent + 1, false),
+                                   attention(64, 4096, true),
+                                   attention(kExtent / 64 + 1, 4096, false)};
+  for (const Case& each : cases) {
+    for (const std::string_view tail : {"", R"(, {"op": "neg", "inputs": ["y"], "output": "z"})"}) {
+      const OpGraph graph =
+          graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {{{}}},
+                                   "ops": [{}{}]}})",
+                               each.tensors, each.op, tail));
+      CAPTURE(each.tensors);
+      CAPTURE(each.op);
+      TrafficCounter counter(graph, known_devices().front());
+      bool fits = true;
+      for (const Kernel& kernel : auto_plan(counter, compiler_plan(counter)).kernels) {
+        const Verdict verdict =
+            check_launch(counter.phases(), kernel, counter.device().on_chip_bytes);
+        fits = fits && verdict.legal();
+        if (!verdict.legal()) CHECK(verdict.obstacle == Obstacle::kTooLarge);
+        for (const ComputeCapability capability : testing::kCapabilities) {
+          CHECK(has_code(counter, kernel, capability) == verdict.legal());
+        }
+      }
+      CHECK(fits == each.fits);
+    }
+  }
 }
 
 }  // namespace
