@@ -1,4 +1,5 @@
-"""A transformer block: block.py eager|compiled|graph|train. Prints a checksum of the result."""
+"""A transformer block: block.py eager|compiled|graph|train, or block.py export FILE. Prints a checksum
+of the result."""
 import sys
 
 import torch
@@ -23,7 +24,7 @@ class Block(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.ln2(x)), approximate="tanh"))
 
 
-def main(how, runs=3):
+def main(how, file=None, runs=3):
     torch.manual_seed(0)
     block = Block().cuda().to(torch.bfloat16)
     x = torch.randn(32, 2048, 1024, device="cuda", dtype=torch.bfloat16)
@@ -37,6 +38,9 @@ def main(how, runs=3):
         print("sum", y.float().sum().item())
         return
     with torch.no_grad():
+        if how == "export":
+            torch.export.save(torch.export.export(block, (x,)), file)
+            return
         run = block
         if how == "compiled":
             run = torch.compile(block)
@@ -59,4 +63,4 @@ def main(how, runs=3):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
