@@ -72,7 +72,7 @@ target_include_directories(fusecalc_gpu_parts SYSTEM PUBLIC
   ${FUSECALC_cuda_H} ${FUSECALC_nvrtc_H} ${FUSECALC_cupti_range_profiler_H})
 target_compile_definitions(fusecalc_gpu_parts PUBLIC ${without_runtime_types})
 target_link_libraries(fusecalc_gpu_parts
-  PUBLIC fusecalc_core ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
+  PUBLIC fusecalc_engine ${FUSECALC_nvrtc_SO} ${CMAKE_DL_LIBS} PRIVATE fusecalc_warnings)
 
 # NVRTC opens its built-ins by name; the loader searches only the module's older DT_RPATH for them.
 target_link_options(fusecalc_gpu_parts INTERFACE -Wl,--disable-new-dtags)
