@@ -258,7 +258,13 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   const double rounds = causal && waves > kManyWaves ? waves : std::ceil(waves);
   const double extra = instructions_of(kernel, products.front()) - (one_op ? 0 : 12);
   constexpr double kBlockUs = 1.5;  // to load its queries and store its result
-  const double scores = std::max(0.0, extra) * rows * kKeys / constants_.lanes.value * 0.3;
+  double scores = std::max(0.0, extra) * rows * kKeys / constants_.lanes.value * 0.3;
+  if (one_op && op.operands.size() > 3) {
+    // A mask's elements are found and read one by one: 40 to 130 instructions, by its strides.
+    constexpr double kMask = 60;
+    scores += kMask * rows * kKeys / constants_.lanes.value;
+    work.time_doubt = 0.6;
+  }
   work.compute_us =
       rounds * (kBlockUs + tiles * (tile + scores) / (constants_.clock_ghz.value * kGiga));
   return work;
