@@ -35,8 +35,7 @@ std::vector<std::string> texts_of(const std::vector<Cell>& row) {
   return texts;
 }
 
-// The first column names the rows. Lists of words, and the last column, are cut where they are too
-// long, and whole in the other formats.
+// The first column names the rows. Lists of words, and the last column, go on in further lines.
 TextTable::Kind kind_of(const Listing& listing, std::size_t column) {
   const auto has = [&](auto is_kind) {
     return std::ranges::any_of(listing.rows,

@@ -37,14 +37,32 @@ bool may_be_cut(TextTable::Kind kind) {
   return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords;
 }
 
-std::string cut_at_end(const std::string& text, std::size_t columns) {
-  constexpr std::string_view kDots = "...";
-  if (display_width(text) <= columns) return text;
-  std::size_t end = 0;
-  for (std::size_t shown = 0; shown + kDots.size() < columns; ++shown) {
-    end += utf8_sequence_length(std::string_view(text).substr(end));
+// The words in lines of so many columns. A word that is longer is broken.
+std::vector<std::string> lines_of_words(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines(1);
+  std::size_t used = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t width = display_width(word);
+    if (used > 0 && used + 1 + width > columns) {
+      lines.emplace_back();
+      used = 0;
+    }
+    if (used > 0) lines.back() += ' ';
+    used += (used > 0 ? 1 : 0) + width;
+    while (used > columns) {
+      std::size_t part = 0;
+      for (std::size_t i = 0; i < columns; ++i) part += utf8_sequence_length(word.substr(part));
+      lines.back() += word.substr(0, part);
+      word.remove_prefix(part);
+      lines.emplace_back();
+      used -= columns;
+    }
+    lines.back() += word;
   }
-  return text.substr(0, end).append(kDots);
+  return lines;
 }
 
 }  // namespace
@@ -117,6 +135,22 @@ std::vector<std::size_t> TextTable::fitted_widths() const {
   return widths;
 }
 
+// The row, and a line for each that its words go on.
+std::vector<TextTable::Row> TextTable::lines_of(const Row& row,
+                                                const std::vector<std::size_t>& widths) const {
+  std::vector<Row> lines = {row};
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i].kind != Kind::kWords) continue;
+    std::vector<std::string> words = lines_of_words(row.cells[i].text, widths[i]);
+    const Row next = {std::vector<Cell>(columns_.size(), Cell("")), row.colour, ""};
+    if (lines.size() < words.size()) lines.resize(words.size(), next);
+    for (std::size_t k = 0; k < words.size(); ++k) {
+      lines[k].cells[i] = Cell(std::move(words[k]), row.cells[i].colour);
+    }
+  }
+  return lines;
+}
+
 void TextTable::write(Output& output) const {
   const std::vector<std::size_t> widths = fitted_widths();
   std::vector<ShortNames> names;
@@ -147,17 +181,18 @@ void TextTable::write(Output& output) const {
         {});
   }
   for (const Row& row : rows_) {
-    line(
-        [&](std::size_t i) {
-          const Cell& cell = row.cells[i];
-          switch (columns_[i].kind) {
-            case Kind::kBar: return Shown(bar(cell.share, widths[i], style_.utf8), cell.colour);
-            case Kind::kName: return Shown(names[i].of(cell.text), cell.colour);
-            case Kind::kWords: return Shown(cut_at_end(cell.text, widths[i]), cell.colour);
-            default: return Shown(cell.text, cell.colour);
-          }
-        },
-        row.colour);
+    for (const Row& part : lines_of(row, widths)) {
+      line(
+          [&](std::size_t i) {
+            const Cell& cell = part.cells[i];
+            switch (columns_[i].kind) {
+              case Kind::kBar: return Shown(bar(cell.share, widths[i], style_.utf8), cell.colour);
+              case Kind::kName: return Shown(names[i].of(cell.text), cell.colour);
+              default: return Shown(cell.text, cell.colour);
+            }
+          },
+          row.colour);
+    }
     output.write(row.below);
   }
 }

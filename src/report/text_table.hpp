@@ -11,14 +11,14 @@
 
 namespace fusecalc {
 
-// A table for people, at most as wide as its reader's terminal: bars shrink first, then texts are
-// cut, names in the middle so that they stay distinct. Numbers are never cut: a table of nothing
-// but numbers may be wider.
+// A table for people, at most as wide as its reader's terminal: bars shrink first, then names are
+// cut in the middle, so that they stay distinct, and words go on in lines of their own. Numbers are
+// never cut: a table of nothing but numbers may be wider.
 class TextTable {
  public:
   enum class Kind {
     kName,    // cut in the middle
-    kWords,   // cut at the end
+    kWords,   // as many lines as it takes
     kText,    // whole, flush left
     kNumber,  // whole, flush right
     kBar,     // a share of the cells that are left
@@ -61,6 +61,7 @@ class TextTable {
   std::size_t taken_by(const std::vector<std::size_t>& widths) const;
   bool shrink(std::vector<std::size_t>& widths, std::size_t least) const;
   void share_out_to_bars(std::vector<std::size_t>& widths) const;
+  std::vector<Row> lines_of(const Row& row, const std::vector<std::size_t>& widths) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;

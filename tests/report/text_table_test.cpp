@@ -80,8 +80,25 @@ TEST_CASE("text table: names that are cut stay distinct") {
 TEST_CASE("text table: what has no title has no heading, and colours take no room") {
   const Style style{.colour = true, .width = 40};
   TextTable table({{"", Kind::kName}, {"", Kind::kWords}}, style, 0);
-  table.add({"a", {"words that are cut where the line is at its end", "31"}}, {}, "below\n");
+  table.add({"a", {"words that are as many as fit a line..", "31"}}, {}, "below\n");
   table.add({"b", "short"}, "1");
   CHECK(fusecalc::testing::written([&](Output& output) { table.write(output); }) ==
-        "a  \x1b[31mwords that are cut where the line ...\x1b[0m\nbelow\n\x1b[1mb  short\x1b[0m\n");
+        "a  \x1b[31mwords that are as many as fit a\x1b[0m\n   \x1b[31mline..\x1b[0m\nbelow\n"
+        "\x1b[1mb  short\x1b[0m\n");
+}
+
+TEST_CASE("text table: words go on below, and what has no spaces is broken") {
+  const Style style{.width = 24};
+  TextTable table({{"op", Kind::kName}, {"n", Kind::kNumber}, {"does", Kind::kWords}}, style, 0);
+  table.add({"maximum", "2", "the larger of both"});
+  table.add({"odd", "10", "größer-als-zwölf-Zeichen a"});
+  table.add({"none", "3", ""});
+  CHECK(fusecalc::testing::written([&](Output& output) { table.write(output); }) ==
+        "op        n  does\n"
+        "maximum   2  the larger\n"
+        "             of both\n"
+        "odd      10  größer-als-\n"
+        "             zwölf-Zeich\n"
+        "             en a\n"
+        "none      3\n");
 }
