@@ -116,7 +116,7 @@ TextTable table_of(const SweepDefinition& sweep, const Shown& shown, const PlanF
   for (const SweepAxis& axis : sweep.axes) columns.push_back({printable(axis.name), Kind::kNumber});
   const std::vector<std::string> plans = plans_with(shown, figure);
   for (const std::string& plan : plans) columns.push_back({printable(plan), Kind::kNumber});
-  columns.push_back({"best", Kind::kWords});
+  columns.push_back({"best", Kind::kName});
   TextTable table(std::move(columns), style);
   for (const PointResult& point : shown.points) {
     std::vector<TextTable::Cell> row;
