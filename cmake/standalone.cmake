@@ -4,6 +4,7 @@
 set(standalone $<BOOL:$<TARGET_PROPERTY:FUSECALC_STANDALONE>>)
 find_library(FUSECALC_ZLIB_A libz.a)
 mark_as_advanced(FUSECALC_ZLIB_A)
+set(static_zlib $<IF:$<BOOL:${FUSECALC_ZLIB_A}>,${FUSECALC_ZLIB_A},ZLIB::ZLIB>)
 
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/fmt.cpp CONTENT
      "#include <fmt/format.h>\n#include <fmt/ranges.h>\n")

@@ -31,8 +31,9 @@ bool AffineReader::goes_on() { return ++steps_ <= kMostSteps; }
 
 std::optional<TensorId> AffineReader::viewed(TensorId tensor) const {
   for (const std::string_view row : {"reshape", "copy", "expand_view", "broadcast_to"}) {
-    if (const auto view = graph_.written_by(tensor, row))
+    if (const auto view = graph_.written_by(tensor, row)) {
       return std::get<TensorId>(view->inputs[0]);
+    }
   }
   return std::nullopt;
 }
@@ -86,8 +87,9 @@ std::optional<Affine> AffineReader::numbers(TensorId tensor) {
     if (shape.size() != 1) return std::nullopt;
     return Affine{{number_of(*range, "delta", 1)}, number_of(*range, "first", 0)};
   }
-  if (const auto cast = graph_.written_by(tensor, "cast"))
+  if (const auto cast = graph_.written_by(tensor, "cast")) {
     return numbers(std::get<TensorId>(cast->inputs[0]));
+  }
   for (const double sign : {1.0, -1.0}) {
     const auto sum = graph_.written_by(tensor, sign > 0 ? "add" : "sub");
     if (sum) return combined(*sum, shape.size(), sign);
