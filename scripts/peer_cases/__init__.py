@@ -1,0 +1,52 @@
+"""What scripts/peers times: kinds of case, each an op list and PyTorch's functions for the same.
+
+draw(seed, shapes) yields (kind, Case): each kind in so many shapes, from small to large. The same seed
+gives the same cases. PyTorch is imported by load_torch(), and needed by the functions alone.
+"""
+import math
+
+from . import pointwise, rows, places, products, attention, convolutions, gradients
+from .base import KINDS, Drawer
+
+torch = None
+
+
+def load_torch():
+    """PyTorch, which the functions of all kinds then use."""
+    global torch
+    import torch
+    for module in (pointwise, rows, places, products, attention, convolutions, gradients):
+        module.torch, module.F = torch, torch.nn.functional
+    return torch
+
+
+def draw(seed, shapes=3, only=""):
+    for name, function in KINDS.items():
+        if only not in name:
+            continue
+        for part in range(shapes):
+            case = function(Drawer(seed, name, part, shapes))
+            case.ops["name"] = f"{name}, {case.shape}"
+            yield name, case
+
+
+DTYPES = {"f32": "float32", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn", "i64": "int64"}
+
+
+def make_inputs(case, device):
+    """Random tensors for the list's inputs, in their order."""
+    made = []
+    for name, tensor in case.ops["tensors"].items():
+        shape, dtype = tensor["shape"], tensor.get("dtype", case.ops["dtype"])
+        if dtype == "u4":  # two to a byte, the first in the upper half
+            made.append(torch.randint(256, (*shape[:-1], shape[-1] // 2), dtype=torch.uint8,
+                                      device=device))
+        elif dtype == "i64":
+            made.append(torch.randint(case.highs[name], shape, device=device))
+        else:
+            # Values that add up to about 1 over a product's terms.
+            values = torch.empty(shape, device=device).uniform_(case.lows.get(name, -1), 1)
+            if dtype == "fp8_e4m3":
+                values *= 4 / math.sqrt(shape[-1]) if len(shape) > 1 else 1
+            made.append(values.to(getattr(torch, DTYPES[dtype])))
+    return made

@@ -1,0 +1,157 @@
+"""Kinds of matrix products with what follows or precedes them."""
+from random_lists import op
+
+from .base import EPS, Case, kind, listed, text, typed
+
+torch = F = None  # load_torch() sets them
+INT4_GROUP = 128
+
+
+def product_text(m, n, k):
+    return f"bf16 {m}x{k} to {n}"
+
+
+def linear_case(d, activation, **attributes):
+    m, n, k = d.product()
+    tanh = attributes.get("approximate") == "tanh"
+    apply = {"gelu": lambda x: F.gelu(x, **attributes), "silu": lambda x: F.silu(x),
+             "relu": lambda x: F.relu(x)}[activation]
+    libraries = {}
+    if activation == "relu" or tanh:
+        libraries["_addmm_activation"] = lambda x, w, b: lambda: torch._addmm_activation(
+            b, x, w.t(), use_gelu=tanh)
+    return Case(product_text(m, n, k) + (", tanh" if tanh else ""),
+                listed("bf16", {"x": [m, k], "w": [n, k], "b": [n]},
+                       [op("linear", ["x", "w", "b"], "h"),
+                        op(activation, ["h"], "y", **attributes)], "y"),
+                lambda x, w, b: apply(F.linear(x, w, b)), libraries)
+
+
+@kind("linear + gelu")
+def linear_gelu(d):
+    return linear_case(d, "gelu", approximate=d.any("none", "tanh"))
+
+
+@kind("linear + silu")
+def linear_silu(d):
+    return linear_case(d, "silu")
+
+
+@kind("linear + relu")
+def linear_relu(d):
+    return linear_case(d, "relu")
+
+
+@kind("linear + residual")
+def linear_residual(d):
+    m, n, k = d.product()
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "w": [n, k], "r": [m, n]},
+                       [op("linear", ["x", "w"], "h"), op("add", ["h", "r"], "y")], "y"),
+                lambda x, w, r: F.linear(x, w) + r,
+                {"addmm": lambda x, w, r: lambda: torch.addmm(r, x, w.t())})
+
+
+@kind("swiglu")
+def swiglu(d):
+    m, n, k = d.product(high=1e12)
+
+    def one_product(x, gate, up):
+        both = torch.cat((gate, up))
+
+        def run():
+            g, u = F.linear(x, both).chunk(2, -1)
+            return F.silu(g) * u
+        return run
+
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "g": [n, k], "u": [n, k]},
+                       [op("linear", ["x", "g"], "a"), op("linear", ["x", "u"], "b"),
+                        op("silu", ["a"], "s"), op("mul", ["s", "b"], "y")], "y"),
+                lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u),
+                {"one product": one_product})
+
+
+@kind("linear + softmax")
+def linear_softmax(d):
+    m, n, k = d.product(d.any(256, 384, 512, 768, 1024), high=4e11)
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "w": [n, k]},
+                       [op("linear", ["x", "w"], "h"), op("softmax", ["h"], "y")], "y"),
+                lambda x, w: torch.softmax(F.linear(x, w), -1))
+
+
+@kind("linear + add + layer_norm")
+def linear_add_layer_norm(d):
+    m, n, k = d.product(d.any(256, 384, 512, 768, 1024), high=4e11)
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "w": [n, k], "b": [n], "r": [m, n], "g": [n], "c": [n]},
+                       [op("linear", ["x", "w", "b"], "h"), op("add", ["h", "r"], "s"),
+                        op("layer_norm", ["s", "g", "c"], "y")], "y"),
+                lambda x, w, b, r, g, c: F.layer_norm(F.linear(x, w, b) + r, (n,), g, c, EPS))
+
+
+@kind("skinny linear")
+def skinny_linear(d):
+    m, n, k = d.random.randint(1, 32), d.within(1024, 28672, 64), d.size(1024, 16384, 64)
+    libraries = {"addmm": lambda x, w, b: lambda: torch.addmm(b, x, w.t())}
+    if m == 1:
+        libraries["addmv"] = lambda x, w, b: lambda: torch.addmv(b, w, x[0])[None]
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "w": [n, k], "b": [n]},
+                       [op("linear", ["x", "w", "b"], "y")], "y"),
+                lambda x, w, b: F.linear(x, w, b), libraries)
+
+
+def int4_linear(d, m):
+    n, k = d.within(2048, 28672, 128), d.size(2048, 8192, 1024)
+    groups = k // INT4_GROUP
+
+    def run(x, packed, zero, scale):
+        q = torch.stack((packed >> 4, packed & 15), -1).view(n, groups, INT4_GROUP)
+        return F.linear(x, ((q.to(x.dtype) - zero) * scale).view(n, k))
+
+    def library(x, packed, zero, scale):
+        weight = torch._convert_weight_to_int4pack(packed, 8)
+        # Its weights are (q - 8) * scale + zero.
+        shifted = (8 - zero) * scale
+        both = torch.cat((scale, shifted), -1).transpose(0, 1).contiguous()
+        return lambda: torch._weight_int4pack_mm(x, weight, INT4_GROUP, both)
+
+    return Case(f"{product_text(m, n, k)}, groups of {INT4_GROUP}",
+                listed("bf16", {"x": [m, k], "q": typed("u4", n, k), "zero": [n, groups, 1],
+                                "scale": [n, groups, 1]},
+                       [op("view", ["q"], "p", shape=[n, groups, INT4_GROUP]),
+                        op("sub", ["p", "zero"], "c"), op("mul", ["c", "scale"], "v"),
+                        op("view", ["v"], "w", shape=[n, k]), op("linear", ["x", "w"], "y")], "y"),
+                run, {"_weight_int4pack_mm": library})
+
+
+@kind("int4 linear, 1 row")
+def int4_one_row(d):
+    return int4_linear(d, 1)
+
+
+@kind("int4 linear, 16 rows")
+def int4_rows(d):
+    return int4_linear(d, 16)
+
+
+@kind("fp8 linear")
+def fp8_linear(d):
+    """With a scale for each row of both operands."""
+    m, n, k = d.product(low=8e9, high=3e12)
+
+    def run(x, w, row, column):
+        return (F.linear(x.bfloat16(), w.bfloat16()) * row * column).bfloat16()
+
+    def library(x, w, row, column):
+        return lambda: torch._scaled_mm(x, w.t(), scale_a=row, scale_b=column[None],
+                                        out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    return Case(product_text(m, n, k).replace("bf16", "fp8_e4m3"),
+                listed("bf16", {"x": typed("fp8_e4m3", m, k), "w": typed("fp8_e4m3", n, k),
+                                "row": typed("f32", m, 1), "column": typed("f32", n)},
+                       [op("linear", ["x", "w"], "h"), op("mul", ["h", "row"], "r"),
+                        op("mul", ["r", "column"], "s"), op("cast", ["s"], "y", to="bf16")], "y"),
+                run, {"_scaled_mm": library})
