@@ -45,10 +45,8 @@ class Small(peer_cases.Drawer):
     within = size
 
     def any(self, *choices):
-        choice = super().any(*choices)
-        numbers = [c for c in choices if isinstance(c, (int, tuple))]
-        return min(numbers, key=lambda n: n if isinstance(n, int) else n[0] ** 2 * n[1]) \
-            if len(numbers) == len(choices) and not isinstance(choice, bool) else choice
+        drawn = super().any(*choices)
+        return min(choices) if isinstance(drawn, int) else drawn
 
     def rows_of(self, columns, *_, **__):
         return self.random.randint(1, 3)
