@@ -20,7 +20,7 @@ def linear_case(d, activation, **attributes):
     if activation == "relu" or tanh:
         libraries["_addmm_activation"] = lambda x, w, b: lambda: torch._addmm_activation(
             b, x, w.t(), use_gelu=tanh)
-    return Case(product_text(m, n, k) + (", tanh" if tanh else ""),
+    return Case(product_text(m, n, k),
                 listed("bf16", {"x": [m, k], "w": [n, k], "b": [n]},
                        [op("linear", ["x", "w", "b"], "h"),
                         op(activation, ["h"], "y", **attributes)], "y"),
@@ -29,7 +29,12 @@ def linear_case(d, activation, **attributes):
 
 @kind("linear + gelu")
 def linear_gelu(d):
-    return linear_case(d, "gelu", approximate=d.any("none", "tanh"))
+    return linear_case(d, "gelu")
+
+
+@kind("linear + gelu, tanh")
+def linear_gelu_tanh(d):
+    return linear_case(d, "gelu", approximate="tanh")
 
 
 @kind("linear + silu")
