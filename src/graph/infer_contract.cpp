@@ -17,6 +17,33 @@ MatrixShape matrix_of(std::uint64_t batch, std::uint64_t rows, std::uint64_t col
 
 Shape leading(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
 
+// The shape of a matrix that a product may take transposed, as it is multiplied.
+Shape factor_shape(const Inference& op, std::size_t i, bool transposed) {
+  Shape shape = op.shape(i);
+  if (transposed) std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
+  return shape;
+}
+
+void require_depth(const Inference& op, std::uint64_t a, std::uint64_t b) {
+  if (a == b) return;
+  op.fail_input(1, fmt::format("{} does not match {}: the inner dimensions are {} and {}",
+                               op.describe(1), op.describe(0), b, a));
+}
+
+// One scale, or one for each of the equal blocks that a matrix is cut into.
+void require_scales(const Inference& op, std::size_t i, const Shape& matrix) {
+  if (op.elements(i) == 1) return;
+  const Shape& scales = op.shape(i);
+  bool fits = scales.size() == 2;
+  for (std::size_t axis = 0; fits && axis < 2; ++axis) {
+    fits = scales[axis] > 0 && matrix[axis] % scales[axis] == 0;
+  }
+  if (fits) return;
+  op.fail_input(i, fmt::format("{} must have 1 element, or 2 axes that divide those of the matrix "
+                               "{} which it scales",
+                               op.describe(i), to_string(matrix)));
+}
+
 }  // namespace
 
 void infer_matmul(Inference& op) {
@@ -36,10 +63,7 @@ void infer_matmul(Inference& op) {
   const std::uint64_t rows = a[a.size() - 2];
   const std::uint64_t depth = a.back();
   const std::uint64_t columns = b.back();
-  if (b[b.size() - 2] != depth) {
-    op.fail_input(1, fmt::format("{} does not match {}: the inner dimensions are {} and {}",
-                                 op.describe(1), op.describe(0), b[b.size() - 2], depth));
-  }
+  require_depth(op, depth, b[b.size() - 2]);
   const std::optional<Shape> batch = broadcast(leading(a), leading(b));
   if (!batch) {
     op.fail_input(1, fmt::format("the batch axes of {} do not broadcast with those of {}",
@@ -71,6 +95,41 @@ void infer_linear(Inference& op) {
   shape.back() = weight[0];
   op.matrix = matrix_of(1, elements_between(shape, 0, shape.size() - 1), weight[0], depth);
   op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
+}
+
+void infer_grouped_matmul(Inference& op) {
+  op.require_tensors();
+  const bool transposed = op.attributes().transpose_b;
+  const Shape& a = op.shape(0);
+  if (a.size() != 2) op.fail_input(0, op.describe(0) + " must be a matrix [rows, k]");
+  if (op.shape(1).size() != 3) {
+    op.fail_input(
+        1, fmt::format("{} must be [groups, {}]", op.describe(1), transposed ? "n, k" : "k, n"));
+  }
+  const Shape b = factor_shape(op, 1, transposed);
+  require_depth(op, a[1], b[1]);
+  op.require_indices(2, "offsets");
+  require_shape(op, 2, {b[0]}, "with an offset for each group");
+  // The matrices of groups without rows are not read: each row needs one, at most.
+  const std::uint64_t matrices = std::min(a[0], b[0]);
+  op.reads[1] = matrices * elements_between(b, 1, 3);
+  op.matrix = matrix_of(1, a[0], b[2], a[1]);
+  op.outputs.push_back({{a[0], b[2]}, product_type(op.dtype(0), op.dtype(1))});
+}
+
+void infer_scaled_matmul(Inference& op) {
+  op.require_tensors();
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (op.shape(i).size() != 2) op.fail_input(i, op.describe(i) + " must be a matrix");
+  }
+  const Shape& a = op.shape(0);
+  const Shape b = factor_shape(op, 1, op.attributes().transpose_b);
+  require_depth(op, a[1], b[0]);
+  require_scales(op, 2, a);
+  require_scales(op, 3, b);
+  require_shape(op, 4, {b[1]}, "with a number for each column");
+  op.matrix = matrix_of(1, a[0], b[1], a[1]);
+  op.outputs.push_back({{a[0], b[1]}, product_type(op.dtype(0), op.dtype(1))});
 }
 
 void infer_attention(Inference& op) {

@@ -29,10 +29,10 @@ void Inference::require_tensors() const {
   }
 }
 
-void Inference::require_indices(std::size_t i) const {
+void Inference::require_indices(std::size_t i, std::string_view what) const {
   if (is_float(dtype(i)) || dtype(i) == DType::kBool) {
     fail_input(
-        i, fmt::format("indices must be integers, but {} is {}", describe(i), name_of(dtype(i))));
+        i, fmt::format("{} must be integers, but {} is {}", what, describe(i), name_of(dtype(i))));
   }
 }
 
@@ -119,6 +119,8 @@ void infer_results(Inference& op) {
     case OpFamily::kSort: return infer_sort(op);
     case OpFamily::kMatmul: return infer_matmul(op);
     case OpFamily::kLinear: return infer_linear(op);
+    case OpFamily::kGroupedMatmul: return infer_grouped_matmul(op);
+    case OpFamily::kScaledMatmul: return infer_scaled_matmul(op);
     case OpFamily::kConvolution: return infer_convolution(op);
     case OpFamily::kTransposedConvolution: return infer_transposed_convolution(op);
     case OpFamily::kAttention: return infer_attention(op);

@@ -88,8 +88,8 @@ class Inference {
 
   // For the rules.
   void require_tensors() const;
-  // Input i has whole numbers that name rows or elements.
-  void require_indices(std::size_t i) const;
+  // Input i has whole numbers, which name rows or elements.
+  void require_indices(std::size_t i, std::string_view what = "indices") const;
   // The axis that a single-axis attribute names, from 0; `fallback` where it is not given.
   std::size_t axis(std::size_t rank, std::int64_t fallback) const;
   // The same for a list, as flags; all axes where it is not given.
@@ -154,6 +154,8 @@ void infer_scan(Inference& op);
 void infer_sort(Inference& op);
 void infer_matmul(Inference& op);
 void infer_linear(Inference& op);
+void infer_grouped_matmul(Inference& op);
+void infer_scaled_matmul(Inference& op);
 void infer_convolution(Inference& op);
 void infer_transposed_convolution(Inference& op);
 void infer_attention(Inference& op);

@@ -58,6 +58,8 @@ enum class OpFamily : std::uint8_t {
   kSort,
   kMatmul,
   kLinear,
+  kGroupedMatmul,
+  kScaledMatmul,
   kConvolution,
   kTransposedConvolution,
   kAttention,

@@ -68,8 +68,9 @@ class Uses {
     if (family == OpFamily::kEmbedding) {
       note_index(op, 1 - table_of(op), shape(op, table_of(op))[0]);
     }
-    if (is_matrix_product(family) || family == OpFamily::kConvolution ||
-        family == OpFamily::kTransposedConvolution) {
+    if (family == OpFamily::kGroupedMatmul) note_index(op, 2, op.matrix.rows + 1);
+    if (is_matrix_product(family) || family == OpFamily::kGroupedMatmul ||
+        family == OpFamily::kConvolution || family == OpFamily::kTransposedConvolution) {
       const TensorId weight = graph_.tensor(op.operands[1].tensor).value;
       uses_[weight].depth = std::max(uses_[weight].depth, op.matrix.depth);
     }

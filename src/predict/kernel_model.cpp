@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ceil_div.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/l2_model.hpp"
 
@@ -13,6 +14,10 @@ namespace {
 constexpr double kAccess = 2.5;      // per operand and element: address, load or store
 constexpr double kConversion = 1.6;  // times as many for types of two bytes, which are converted
 constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, without neighbours
+
+// Of kernels that were not measured.
+constexpr double kUnknownBytesDoubt = 0.3;
+constexpr double kUnknownTimeDoubt = 0.6;
 
 bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
@@ -38,6 +43,12 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   const Op& first = graph_.ops[products.front()];
   if (products.size() == 1 && is_matrix_product(first.row->family)) {
     return product_work(kernel, products.front(), traffic);
+  }
+  if (products.size() == 1 && first.row->family == OpFamily::kGroupedMatmul) {
+    return grouped_work(first, traffic);
+  }
+  if (products.size() == 1 && first.row->family == OpFamily::kScaledMatmul) {
+    return products_.library_work(product_of(first, traffic));
   }
   if (first.row->family == OpFamily::kAttention || products.size() == 2) {
     return attention_work(kernel, products, traffic);
@@ -66,8 +77,8 @@ KernelWork KernelModel::unknown_work(const KernelTraffic& traffic) const {
   work.compute_us = static_cast<double>(traffic.flops) /
                     (device_.multiprocessors * constants_.tensor_flops.value *
                      constants_.tensor_clock_ghz.value * kGiga * kUsualShare);
-  work.read_doubt = work.write_doubt = 0.3;
-  work.time_doubt = 0.6;
+  work.read_doubt = work.write_doubt = kUnknownBytesDoubt;
+  work.time_doubt = kUnknownTimeDoubt;
   return work;
 }
 
@@ -181,8 +192,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   return work;
 }
 
-KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
-  const Op& op = graph_.ops[id];
+ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic) const {
   const Tensor& a = graph_.tensors[op.operands[0].tensor];
   const Tensor& b = graph_.tensors[op.operands[1].tensor];
   ProductKernel product{
@@ -200,6 +210,24 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
     const bool operand = value == a.value || value == b.value;
     (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
   }
+  return product;
+}
+
+// As if the library ran a batch of products of one size; groups of unequal sizes take longer.
+KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic) {
+  ProductKernel product = product_of(op, traffic);
+  const std::uint64_t groups = graph_.tensors[op.operands[2].tensor].elements;
+  product.shape.batches = std::max<std::uint64_t>(1, std::min(groups, op.matrix.rows));
+  product.shape.m = ceil_div(op.matrix.rows, product.shape.batches);
+  KernelWork work = products_.library_work(product);
+  work.read_doubt = std::max(work.read_doubt, kUnknownBytesDoubt);
+  work.write_doubt = kUnknownBytesDoubt;
+  work.time_doubt = kUnknownTimeDoubt;
+  return work;
+}
+
+KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
+  ProductKernel product = product_of(graph_.ops[id], traffic);
   product.epilogue = instructions_of(kernel, id);
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);

@@ -9,6 +9,10 @@
 
 namespace fusecalc {
 
+inline StridedRange run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
+  return {first, count == 1 ? 0 : step, count};
+}
+
 struct Product {
   double sum = 0;
   double magnitude = 0;  // sum over its terms
@@ -54,7 +58,7 @@ class ProductStep : public EvaluationStep {
   }
 
  protected:
-  bool has_bias() const { return op().operands.size() == 3; }
+  virtual bool has_bias() const { return op().operands.size() == 3; }
   // Makes the two or three requests of an element; returns the number of products.
   virtual std::uint64_t ask_element(std::uint64_t element) = 0;
 

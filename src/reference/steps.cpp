@@ -37,6 +37,8 @@ constexpr std::array kRows = {
     Row{OpFamily::kLoss, loss_step},
     Row{OpFamily::kMatmul, matmul_step},
     Row{OpFamily::kLinear, matmul_step},
+    Row{OpFamily::kGroupedMatmul, grouped_matmul_step},
+    Row{OpFamily::kScaledMatmul, scaled_matmul_step},
     Row{OpFamily::kConvolution, convolution_step},
     Row{OpFamily::kPool, window_step},
     Row{OpFamily::kAdaptivePool, window_step},

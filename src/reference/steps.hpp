@@ -23,6 +23,8 @@ std::unique_ptr<EvaluationStep> reduce_step(Evaluation& evaluation, const Op& op
 std::unique_ptr<EvaluationStep> norm_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> loss_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> matmul_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> grouped_matmul_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> scaled_matmul_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> convolution_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> window_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> softmax_backward_step(Evaluation& evaluation, const Op& op);

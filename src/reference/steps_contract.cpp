@@ -11,10 +11,6 @@
 namespace fusecalc {
 namespace {
 
-StridedRange run_of(std::uint64_t first, std::uint64_t step, std::uint64_t count) {
-  return {first, count == 1 ? 0 : step, count};
-}
-
 class MatmulStep final : public ProductStep {
  public:
   MatmulStep(Evaluation& evaluation, const Op& op)

@@ -286,6 +286,29 @@ void linear(Drawer& d, const OpRow& /*row*/, Line& line) {
   }
 }
 
+void grouped_matmul(Drawer& d, const OpRow& /*row*/, Line& line) {
+  const std::uint64_t groups = 1 + d.dice().below(8);
+  const std::uint64_t depth = d.extent();
+  const bool across = d.dice().chance(40);
+  const std::uint64_t columns = d.extent();
+  line.inputs = {
+      d.input({d.extent(), depth}).name,
+      d.input(across ? Shape{groups, columns, depth} : Shape{groups, depth, columns}).name,
+      d.indices({groups}).name};
+  line.attributes = {flag("transpose_b", across)};
+}
+
+void scaled_matmul(Drawer& d, const OpRow& /*row*/, Line& line) {
+  const std::uint64_t rows = d.extent();
+  const std::uint64_t depth = d.extent();
+  const std::uint64_t columns = d.extent();
+  line.inputs = {d.input({rows, depth}).name, d.input({depth, columns}).name};
+  const bool each = d.dice().chance(50) && rows > 0 && columns > 0;
+  line.inputs.push_back(d.input(each ? Shape{rows, 1} : Shape{}, DType::kF32).name);
+  line.inputs.push_back(d.input(each ? Shape{1, columns} : Shape{}, DType::kF32).name);
+  if (d.dice().chance(50)) line.inputs.push_back(d.input({columns}).name);
+}
+
 void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
   constexpr std::array<std::uint64_t, 8> kHeads = {64, 128, 96, 32, 80, 256, 192, 40};
   constexpr std::array<std::uint64_t, 3> kShared = {1, 2, 4};
@@ -337,6 +360,8 @@ constexpr std::array kRules = {
     RandomRule{OpFamily::kReshape, reshape},
     RandomRule{OpFamily::kMatmul, matmul},
     RandomRule{OpFamily::kLinear, linear},
+    RandomRule{OpFamily::kGroupedMatmul, grouped_matmul},
+    RandomRule{OpFamily::kScaledMatmul, scaled_matmul},
     RandomRule{OpFamily::kAttention, attention},
     RandomRule{OpFamily::kCustom, custom},
 };

@@ -24,7 +24,8 @@ constexpr std::string_view kIntegers =
        "h": {"shape": [1, 2, 4, 4], "dtype": "i8"}, "r": {"shape": [2, 4], "dtype": "i32"},
        "d3": {"shape": [2, 2, 2], "dtype": "i8"}, "d4": {"shape": [2, 2, 2, 2], "dtype": "i8"},
        "d5": {"shape": [2, 2, 2, 2, 2], "dtype": "i8"}, "q": {"shape": [1, 2, 4], "dtype": "i32"},
-       "k": {"shape": [2, 1], "dtype": "i32"})";
+       "k": {"shape": [2, 1], "dtype": "i32"}, "b3": {"shape": [2, 4, 3], "dtype": "i8"},
+       "w1": {"shape": [1, 4], "dtype": "i32"})";
 
 std::string made(std::string_view list_dtype, std::string_view op, std::string_view rest) {
   const std::string dtype = list_dtype.empty() ? "" : fmt::format(R"("dtype": "{}", )", list_dtype);
@@ -89,6 +90,8 @@ std::map<std::string_view, Made> of_integers() {
       {"topk", {with_inputs(R"("i")", R"("k": 2)"), "i32"}},
       {"matmul", {with_inputs(R"("i", "m")"), "i32"}},
       {"linear", {with_inputs(R"("i", "m")"), "i32"}},
+      {"grouped_matmul", {with_inputs(R"("i", "b3", "n")"), "i32"}},
+      {"scaled_matmul", {with_inputs(R"("i", "m", "k", "w1")"), "i32"}},
       {"conv2d", {with_inputs(R"("h", "h")", R"("padding": 2)"), "i32"}},
       {"conv1d", {with_inputs(twice(R"("d3")")), "i32"}},
       {"conv_transpose1d", {with_inputs(twice(R"("d3")")), "i32"}},

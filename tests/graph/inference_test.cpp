@@ -282,6 +282,65 @@ TEST_CASE("linear, conv2d and attention") {
   CHECK(made("attention", R"("q", "k", "v", "m")", heads, R"("scale": 0.1)") == "f32 [2, 8, 5, 4]");
 }
 
+TEST_CASE("a grouped product multiplies rows by the matrices of their groups") {
+  const std::string_view x =
+      R"("a": {"shape": [9, 4], "dtype": "bf16"}, "b": {"shape": [5, 4, 6], "dtype": "bf16"},
+         "t": {"shape": [5, 6, 4], "dtype": "bf16"}, "o": {"shape": [5], "dtype": "i32"},
+         "n": {"shape": [4], "dtype": "i64"}, "f": {"shape": [5]}, "v": {"shape": [4]})";
+  const std::string op = "grouped_matmul";
+  CHECK(made(op, R"("a", "b", "o")", x) == "bf16 [9, 6]");
+  CHECK(made(op, R"("a", "t", "o")", x, R"("transpose_b": true)") == "bf16 [9, 6]");
+  CHECK(fault(op, R"("v", "b", "o")", x) ==
+        "/ops/0/inputs/0: \"v\" of shape [4] must be a matrix [rows, k]");
+  CHECK(fault(op, R"("a", "a", "o")", x) ==
+        "/ops/0/inputs/1: \"a\" of shape [9, 4] must be [groups, k, n]");
+  CHECK(fault(op, R"("a", "a", "o")", x, R"("transpose_b": true)") ==
+        "/ops/0/inputs/1: \"a\" of shape [9, 4] must be [groups, n, k]");
+  CHECK(fault(op, R"("a", "t", "o")", x) ==
+        "/ops/0/inputs/1: \"t\" of shape [5, 6, 4] does not match \"a\" of shape [9, 4]: the "
+        "inner dimensions are 6 and 4");
+  CHECK(fault(op, R"("a", "b", "f")", x) ==
+        "/ops/0/inputs/2: offsets must be integers, but \"f\" of shape [5] is f32");
+  CHECK(fault(op, R"("a", "b", "n")", x) ==
+        "/ops/0/inputs/2: \"n\" of shape [4] must have the shape [5] with an offset for each "
+        "group");
+}
+
+TEST_CASE("a scaled product has scales for all, for rows and columns, or for blocks") {
+  const std::string_view x =
+      R"("a": {"shape": [6, 256], "dtype": "fp8_e4m3"}, "b": {"shape": [256, 4], "dtype": "fp8_e4m3"},
+         "t": {"shape": [4, 256], "dtype": "fp8_e5m2"}, "one": {"shape": []}, "unit": {"shape": [1]},
+         "rows": {"shape": [6, 1]}, "columns": {"shape": [1, 4]}, "blocks_a": {"shape": [6, 2]},
+         "blocks_b": {"shape": [2, 1]}, "bias": {"shape": [4], "dtype": "bf16"},
+         "zero": {"shape": [6, 0]})";
+  const std::string op = "scaled_matmul";
+  CHECK(made(op, R"("a", "b", "one", "unit")", x) == "bf16 [6, 4]");
+  CHECK(made(op, R"("a", "t", "rows", "columns", "bias")", x, R"("transpose_b": true)") ==
+        "bf16 [6, 4]");
+  CHECK(made(op, R"("a", "b", "blocks_a", "blocks_b")", x) == "bf16 [6, 4]");
+  CHECK(
+      fault(op, R"("a", "b", "one", "rows")", x) ==
+      "/ops/0/inputs/3: \"rows\" of shape [6, 1] must have 1 element, or 2 axes that divide those "
+      "of the matrix [256, 4] which it scales");
+  CHECK(
+      fault(op, R"("a", "b", "zero", "one")", x) ==
+      "/ops/0/inputs/2: \"zero\" of shape [6, 0] must have 1 element, or 2 axes that divide those "
+      "of the matrix [6, 256] which it scales");
+  CHECK(
+      fault(op, R"("a", "b", "bias", "one")", x) ==
+      "/ops/0/inputs/2: \"bias\" of shape [4] must have 1 element, or 2 axes that divide those of "
+      "the matrix [6, 256] which it scales");
+  CHECK(
+      fault(op, R"("a", "t", "one", "one")", x) ==
+      "/ops/0/inputs/1: \"t\" of shape [4, 256] does not match \"a\" of shape [6, 256]: the inner "
+      "dimensions are 4 and 256");
+  CHECK(fault(op, R"("a", "b", "one", "one", "unit")", x) ==
+        "/ops/0/inputs/4: \"unit\" of shape [1] must have the shape [4] with a number for each "
+        "column");
+  CHECK(fault(op, R"("bias", "b", "one", "one")", x) ==
+        "/ops/0/inputs/0: \"bias\" of shape [4] must be a matrix");
+}
+
 TEST_CASE("floating-point operations count each product and sum once") {
   const auto flops = [](std::string_view op, std::string_view inputs, std::string_view tensors,
                         std::string_view rest = "") {
@@ -294,6 +353,10 @@ TEST_CASE("floating-point operations count each product and sum once") {
         2 * 3 * 4 * 5 * 6);
   CHECK(flops("linear", R"("a", "b")", R"("a": {"shape": [3, 4, 5]}, "b": {"shape": [6, 5]})") ==
         2 * 3 * 4 * 5 * 6);
+  // However many groups share the rows.
+  CHECK(flops("grouped_matmul", R"("a", "b", "o")",
+              R"("a": {"shape": [9, 4]}, "b": {"shape": [5, 4, 6]},
+                 "o": {"shape": [5], "dtype": "i32"})") == 2 * 9 * 4 * 6);
   CHECK(flops("conv2d", R"("a", "b")",
               R"("a": {"shape": [1, 4, 6, 6]}, "b": {"shape": [8, 2, 3, 3]})",
               R"("groups": 2)") == 2 * 4 * 4 * 8 * 2 * 9);

@@ -19,6 +19,31 @@ def linear(op, x, w, *bias):
     return x @ w.T + (bias[0] if bias else 0)
 
 
+def grouped_matmul(op, a, b, ends):
+    """Each group at once; rows behind the last end are 0."""
+    if op.get("transpose_b"):
+        b = np.swapaxes(b, -1, -2)
+    y = np.zeros([len(a), b.shape[-1]], dtype=a.dtype)
+    begin = 0
+    for matrix, end in zip(b, ends.astype(int)):
+        y[begin:end] = a[begin:end] @ matrix
+        begin = max(begin, end)
+    return y
+
+
+def scaled_matmul(op, a, b, scales_a, scales_b, *bias):
+    if op.get("transpose_b"):
+        b = b.T
+
+    def scaled(x, scales):
+        scales = scales.reshape(scales.shape if scales.size > 1 else [1, 1])
+        for axis in (0, 1):
+            scales = np.repeat(scales, x.shape[axis] // scales.shape[axis], axis=axis)
+        return x * scales
+
+    return scaled(a, scales_a) @ scaled(b, scales_b) + (bias[0] if bias else 0)
+
+
 def per_axis(op, name, count, default):
     value = op.get(name, default)
     value = [value] if isinstance(value, int) else value
@@ -86,7 +111,8 @@ def attention(op, q, k, v, *mask):
 
 
 OPS = {
-    "matmul": matmul, "linear": linear, "attention": attention,
+    "matmul": matmul, "linear": linear, "grouped_matmul": grouped_matmul,
+    "scaled_matmul": scaled_matmul, "attention": attention,
     **{f"conv{n}d": convolution for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": transposed_convolution for n in (1, 2, 3)},
 }
@@ -108,6 +134,13 @@ def contraction_list(dtype):
     y = g.op("linear", [g.op("tanh", [a]), w, bias])
     g.op("linear", [m, w])
     g.op("softmax", [y])
+    rows, ends = g.tensor("rows", [9, 4]), g.tensor("ends", [5], "i32")
+    g.op("grouped_matmul", [rows, b, ends])
+    g.op("grouped_matmul", [g.op("tanh", [rows]), g.tensor("b2", [5, 6, 4]), g.op("cumsum", [g.op(
+        "ne", [ends, 0])])], transpose_b=True)
+    one, blocks_a = g.tensor("one", [1]), g.tensor("blocks_a", [3, 2])
+    g.op("scaled_matmul", [rows, g.tensor("b3", [4, 6]), one, g.tensor("scalar", [])])
+    g.op("scaled_matmul", [g.op("tanh", [rows]), w, blocks_a, g.tensor("blocks_b", [4, 3]), bias], transpose_b=True)
     x, k = g.tensor("x", [2, 4, 7, 6]), g.tensor("k", [6, 2, 3, 2])
     g.op("conv2d", [x, k, bias], groups=2, stride=[2, 1], padding=[1, 2], dilation=[2, 1])
     g.op("conv2d", [x, g.tensor("k1", [3, 4, 3, 3])], padding=1)

@@ -86,6 +86,32 @@ TEST_CASE("prediction, by hand: a product of the library") {
         time_of(operands(128, 1024, 16384), kLinear, device_of_cycles(), PlanKind::kUnfused));
 }
 
+TEST_CASE("prediction, by hand: a grouped product, as if its groups were equal") {
+  // Four groups of 256 rows, each of 33 tiles of 256 x 128: one for each multiprocessor.
+  const char* grouped = R"({"op": "grouped_matmul", "inputs": ["x", "w", "o"], "output": "y"})";
+  const std::string groups = R"("w": {"shape": [4, 64, 4224]},
+                                "o": {"shape": [4], "dtype": "i32"})";
+  const double cycles = 1024 + 1043 + 0.053 * 256 * 128;
+  CHECK(2 + 1.4 + cycles / 1000 == time_of(R"("x": {"shape": [1024, 64]}, )" + groups, grouped,
+                                           device_of_cycles(), PlanKind::kUnfused));
+  // One row reads one matrix: 64 x 4224 elements, the row, the offsets, and 4224 written.
+  CHECK(2 + 1.4 + 2 * (64 * 4224 + 64 + 4224) / 1e3 + 16 / 1e3 ==
+        time_of(R"("x": {"shape": [1, 64]}, )" + groups, grouped, device_of_bytes(),
+                PlanKind::kUnfused));
+}
+
+TEST_CASE("prediction, by hand: a product of scaled 8-bit types") {
+  // The tiles of the library's product, each step in half of the cycles.
+  const char* scaled = R"({"op": "scaled_matmul", "inputs": ["x", "w", "s", "s"], "output": "y",
+                           "transpose_b": true})";
+  const double cycles = 512 + 1043 + 0.053 * 256 * 128;
+  CHECK(
+      2 + 1.4 + cycles / 1000 ==
+      time_of(R"("x": {"shape": [256, 64], "dtype": "fp8_e4m3"}, "s": {"shape": [], "dtype": "f32"},
+                   "w": {"shape": [16896, 64], "dtype": "fp8_e4m3"})",
+              scaled, device_of_cycles(), PlanKind::kUnfused));
+}
+
 TEST_CASE("prediction, by hand: a product with an epilogue") {
   // 212 tiles of 128 x 160 in two rounds: a step of 640 cycles, 11 % more for narrow tiles, and
   // 1006 to start; for each element of the tile three instructions of 0.0105 cycles, half of which

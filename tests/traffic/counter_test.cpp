@@ -429,6 +429,30 @@ TEST_CASE("contractions read each operand once") {
   CHECK(kernel_bytes(graph, {"conv"}) == Bytes{2 * (1600 + 1152), 2 * 2 * 16 * 8 * 8});
 }
 
+TEST_CASE("a grouped product reads each group's matrix once, at most one for each row") {
+  const auto graph = [](std::uint64_t rows) {
+    return graph_of(R"({"dtype": "bf16", "dims": {"R": 1},
+      "tensors": {"a": {"shape": ["R", 20]}, "b": {"shape": [8, 30, 20]},
+                  "o": {"shape": [8], "dtype": "i32"}},
+      "ops": [{"op": "grouped_matmul", "inputs": ["a", "b", "o"], "output": "y",
+               "transpose_b": true}]})",
+                    {{"R", rows}});
+  };
+  CHECK(kernel_bytes(graph(100)) == Bytes{2 * 100 * 20 + 2 * 8 * 600 + 8 * 4, 2 * 100 * 30});
+  CHECK(kernel_bytes(graph(8)) == Bytes{2 * 8 * 20 + 2 * 8 * 600 + 8 * 4, 2 * 8 * 30});
+  CHECK(kernel_bytes(graph(3)) == Bytes{2 * 3 * 20 + 2 * 3 * 600 + 8 * 4, 2 * 3 * 30});
+  CHECK(kernel_bytes(graph(0)) == Bytes{8 * 4, 0});
+}
+
+TEST_CASE("a scaled product reads its scales beside its operands") {
+  const OpGraph graph = graph_of(R"({"dtype": "fp8_e4m3", "tensors": {
+      "a": {"shape": [6, 256]}, "b": {"shape": [4, 256]}, "s": {"shape": [6, 2], "dtype": "f32"},
+      "t": {"shape": [], "dtype": "f32"}, "bias": {"shape": [4], "dtype": "bf16"}},
+    "ops": [{"op": "scaled_matmul", "inputs": ["a", "b", "s", "t", "bias"], "output": "y",
+             "transpose_b": true}]})");
+  CHECK(kernel_bytes(graph) == Bytes{6 * 256 + 4 * 256 + 12 * 4 + 4 + 4 * 2, 6 * 4 * 2});
+}
+
 TEST_CASE("attention reads q, k and v, and shares fewer key heads") {
   const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [2, 8, 100, 64]},
       "k": {"shape": [2, 2, 300, 64]}, "v": {"shape": [2, 2, 300, 32]}},
