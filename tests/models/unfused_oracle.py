@@ -28,11 +28,12 @@ CONSTANTS = {"full": None, "full_like": None, "new_full": None, "scalar_tensor":
              "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1, "empty": 0, "empty_like": 0,
              "new_empty": 0, "empty_permuted": 0}
 ATTENTION = {"scaled_dot_product_attention"}
+GROUPED = {"_grouped_mm", "grouped_mm_fallback"}
 SEVERAL_OPS = {"einsum", "lstm", "gru", "slice_scatter", "select_scatter", "index_put", "index_add", "index_copy",
                "scatter", "scatter_add", "linalg_vector_norm", "glu", "mse_loss", "var_mean", "pixel_shuffle", "stack",
                "convolution_backward", "native_layer_norm_backward", "native_batch_norm_backward",
                "_scaled_dot_product_flash_attention_for_cpu_backward", "nll_loss_backward", "nll_loss_forward",
-               "_native_batch_norm_legit_functional", "max_pool2d_with_indices_backward", "sort", "topk", "_grouped_mm",
+               "_native_batch_norm_legit_functional", "max_pool2d_with_indices_backward", "sort", "topk",
                "log_softmax_backward_data", "pad", "roll"}
 
 
@@ -248,6 +249,10 @@ class Program:
             self.gather(node, op, given, names)
         elif op in ("bmm", "matmul") and self.are_weights(first):
             raise Unknown("attention written out")
+        elif op in GROUPED and given.get("offs") and [len(each.shape) for each in inputs[:2]] == [2, 3]:
+            rows, matrices, offsets = inputs
+            read = min(rows.shape[0], matrices.shape[0]) * math.prod(matrices.shape[1:])
+            self.kernel(node, [rows, (matrices, read), offsets], names)
         elif op == "diff":
             self.differences(node, given, names[0])
         elif op in ATTENTION:

@@ -39,6 +39,7 @@ constexpr std::array kClasses = {
     ClassRow{"linalg_vector_norm", kReduce},
     ClassRow{"convolution", kContract},
     ClassRow{"_grouped_mm", kContract},
+    ClassRow{"grouped_mm_fallback", kContract},
     ClassRow{"_scaled_mm", kContract},
 };
 

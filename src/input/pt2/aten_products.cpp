@@ -51,6 +51,33 @@ bool matmul(const AtenCall& call, std::string_view) {
   return call.op("matmul", {left.tensor, right.tensor}, transposed(left, right));
 }
 
+// Rows of a matrix, each times the matrix of its group. There is no row of the table for groups of
+// the columns of `b`, or of what is summed.
+bool grouped_matmul(const AtenCall& call, std::string_view) {
+  const auto a = call.given("self") ? call.value("self") : call.value("input");
+  const auto b = call.given("mat2") ? call.value("mat2") : call.value("weight");
+  const auto ends = call.value("offs");
+  if (!a || !b || call.given("bias")) return false;
+  if (!ends) return matmul(call, "");
+  const Factor matrices = factor(call, *b);
+  return call.op("grouped_matmul", {call.tensor(*a), matrices.tensor, call.tensor(*ends)},
+                 transposed({}, matrices));
+}
+
+// A result that is scaled, too, is not in the table.
+bool scaled_matmul(const AtenCall& call, std::string_view) {
+  const auto a = call.value("self");
+  const auto b = call.value("mat2");
+  const auto scale_a = call.value("scale_a");
+  const auto scale_b = call.value("scale_b");
+  const auto bias = call.value("bias");
+  if (!a || !b || !scale_a || !scale_b || call.given("scale_result")) return false;
+  const Factor right = factor(call, *b);
+  Inputs inputs = {call.tensor(*a), right.tensor, call.tensor(*scale_a), call.tensor(*scale_b)};
+  if (bias) inputs.emplace_back(call.tensor(*bias));
+  return call.op("scaled_matmul", inputs, transposed({}, right));
+}
+
 bool linear(const AtenCall& call, std::string_view) {
   const auto input = call.value("input");
   const auto weight = call.value("weight");
@@ -166,6 +193,9 @@ constexpr std::array kRules = {
     AtenRule{"matmul", matmul},
     AtenRule{"mv", matmul},
     AtenRule{"dot", matmul},
+    AtenRule{"_grouped_mm", grouped_matmul},
+    AtenRule{"grouped_mm_fallback", grouped_matmul},
+    AtenRule{"_scaled_mm", scaled_matmul},
     AtenRule{"linear", linear},
     AtenRule{"addmm", addmm},
     AtenRule{"baddbmm", baddbmm},

@@ -421,3 +421,63 @@ TEST_CASE("pt2: a loss and its gradient; the loss's own gradient is a number") {
                                "log_softmax_backward(nll_loss_backward, log_softmax)"});
   CHECK(model.origin.opaque == 0);
 }
+
+TEST_CASE("pt2: grouped products of rows, and of batches where there are no offsets") {
+  ProgramText text;
+  text.input("x", {9, 4}).parameter("w", "w", {5, 6, 4}).parameter("u", "u", {5, 6, 7});
+  text.input("offs", {5}).tensor("offs", {5}, {}, 4).tensor("w_t", {5, 4, 6}, {24, 1, 4});
+  text.tensor("up", {9, 6}).tensor("down", {9, 7}).tensor("all", {5, 4, 7});
+  text.node("transpose", {{"self", "w"}, {"dim0", 1}, {"dim1", 2}}, {"w_t"});
+  text.node("_grouped_mm", {{"self", "x"}, {"mat2", "w_t"}, {"offs", "offs"}}, {"up"});
+  text.node("torch.ops.transformers.grouped_mm_fallback.default",
+            {{"input", "up"}, {"weight", "u"}, {"offs", "offs"}}, {"down"});
+  text.node("_grouped_mm", {{"self", "w_t"}, {"mat2", "u"}}, {"all"});
+  text.output("down").output("all");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"grouped_mm: grouped_matmul(x, w, offs)",
+                               "grouped_mm_fallback: grouped_matmul(grouped_mm, u, offs)",
+                               "grouped_mm_2: matmul(w, u)"});
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * ((36 + 120 + 5 + 54) + (54 + 210 + 5 + 63) + (120 + 210 + 140)));
+}
+
+TEST_CASE("pt2: a grouped product that sums over groups is a custom op with exact bytes") {
+  ProgramText text;
+  text.input("x", {4, 9}).input("y", {9, 6}).input("offs", {5});
+  text.tensor("offs", {5}, {}, 4).tensor("z", {5, 4, 6});
+  text.node("_grouped_mm", {{"self", "x"}, {"mat2", "y"}, {"offs", "offs"}}, {"z"});
+  text.output("z");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"grouped_mm: custom(x, y, offs)"});
+  CHECK(model.graph.ops[0].op_class == "contract");
+  CHECK(unfused(model) == 4 * (36 + 54 + 5 + 120));
+}
+
+TEST_CASE("pt2: products of scaled 8-bit types are one op with their scales") {
+  ProgramText text;
+  constexpr int kFp8 = 29;  // float8_e4m3fn
+  constexpr int kBf16 = 13;
+  text.input("x", {6, 8}).parameter("w", "w", {4, 8}).input("s", {1}).parameter("u", "u", {1});
+  text.tensor("x", {6, 8}, {}, kFp8)
+      .tensor("w", {4, 8}, {}, kFp8)
+      .tensor("w_t", {8, 4}, {1, 8}, kFp8);
+  text.tensor("y", {6, 4}, {}, kBf16).tensor("z", {6, 4}, {}, kFp8);
+  text.node("t", {{"self", "w"}}, {"w_t"});
+  text.node("_scaled_mm",
+            {{"self", "x"},
+             {"mat2", "w_t"},
+             {"scale_a", "s"},
+             {"scale_b", "u"},
+             {"out_dtype", Json{{"as_scalar_type", 13}}}},
+            {"y"});
+  text.node(
+      "_scaled_mm",
+      {{"self", "x"}, {"mat2", "w_t"}, {"scale_a", "s"}, {"scale_b", "u"}, {"scale_result", "u"}},
+      {"z"});
+  text.output("y").output("z");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Lines{"t: permute_view(w)", "scaled_mm: scaled_matmul(x, w, s, u)",
+                               "scaled_mm_2: custom(x, t, s, u)"});
+  // Bytes of x, w, two scales, and the result in bf16; the same with a result of a byte each.
+  CHECK(unfused(model) == (48 + 32 + 8 + 48) + (48 + 32 + 8 + 24));
+}
