@@ -23,6 +23,13 @@ std::map<TensorId, std::uint64_t> bytes_by_tensor(const PlanAnalysis& plan) {
 
 }  // namespace
 
+std::vector<Kernel> PlanAnalysis::planned_kernels() const {
+  if (recomputed) return recomputed->kernels;
+  std::vector<Kernel> kernels;
+  for (const KernelAnalysis& kernel : this->kernels) kernels.push_back(kernel.ops);
+  return kernels;
+}
+
 const PlanAnalysis& GraphAnalysis::plan(PlanKind kind) const {
   const auto found = std::ranges::find(plans, kind, &PlanAnalysis::kind);
   assert(found != plans.end());

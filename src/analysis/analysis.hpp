@@ -56,6 +56,14 @@ struct PlanAnalysis {
   std::vector<KernelAnalysis> kernels{};
   Prediction predicted{};                  // its kernels back to back, from a cold L2
   std::optional<Boundaries> boundaries{};  // set by find_boundaries()
+  // Where ops stand in several kernels: the plan in terms of its own graph.
+  std::optional<FusionPlan> recomputed{};
+
+  // The graph that can tell them apart, and the kernels in terms of it.
+  const OpGraph& graph_or(const OpGraph& document) const {
+    return recomputed ? recomputed->graph_or(document) : document;
+  }
+  std::vector<Kernel> planned_kernels() const;
 };
 
 struct GraphAnalysis {

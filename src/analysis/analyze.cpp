@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -32,25 +33,50 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
   plan.kernels.push_back(std::move(kernel));
 }
 
-PlanAnalysis analyze_partition(PlanMaker& maker, PlanKind kind, const FusionPlan& plan) {
-  TrafficCounter& counter = maker.counter();
+// In terms of the document's graph.
+void rename_ops(KernelAnalysis& kernel, const Recomputation& recomputation) {
+  const auto rename = [&](OpId& op) {
+    if (op != kNone) op = recomputation.original[op];
+  };
+  std::ranges::for_each(kernel.ops, rename);
+  rename(kernel.launch.first);
+  rename(kernel.launch.second);
+  if (!kernel.split) return;
+  for (Kernel& part : kernel.split->kernels) std::ranges::for_each(part, rename);
+}
+
+PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKind kind,
+                             const FusionPlan& plan, const OpGraph& document) {
   PlanAnalysis analysis{.kind = kind};
   const PlanRow& row = row_of(kind);
   std::vector<PlannedWork> works;
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
-    works.push_back({.traffic = nullptr, .alone = maker.model().work_of(ops, kernel.traffic)});
+    works.push_back({.traffic = nullptr, .alone = model.work_of(ops, kernel.traffic)});
     kernel.predicted = predict(works.back().alone, counter.device());
     if (row.launched) {
       kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
     if (row.given) kernel.split = better_split(counter, ops);
     kernel.ops = ops;
-    add_kernel(analysis, std::move(kernel), counter.graph());
+    if (plan.recomputation) rename_ops(kernel, *plan.recomputation);
+    add_kernel(analysis, std::move(kernel), document);
   }
   for (std::size_t k = 0; k < works.size(); ++k) works[k].traffic = &analysis.kernels[k].traffic;
   analysis.predicted = predict_plan(counter.graph(), counter.device(), works);
+  return analysis;
+}
+
+PlanAnalysis analyze_plan(PlanMaker& maker, PlanKind kind, const FusionPlan& plan) {
+  const OpGraph& document = maker.counter().graph();
+  if (!plan.recomputation) {
+    return analyze_kernels(maker.counter(), maker.model(), kind, plan, document);
+  }
+  TrafficCounter counter(plan.recomputation->graph, maker.counter().device());
+  KernelModel model(counter);
+  PlanAnalysis analysis = analyze_kernels(counter, model, kind, plan, document);
+  analysis.recomputed = plan;
   return analysis;
 }
 
@@ -98,7 +124,7 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
     if (row.is_bound()) {
       details.plans.push_back(analyze_limit(details.graph, device));
     } else if (const FusionPlan* fusion = maker.plan(row.kind)) {
-      details.plans.push_back(analyze_partition(maker, row.kind, *fusion));
+      details.plans.push_back(analyze_plan(maker, row.kind, *fusion));
     }
   }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;

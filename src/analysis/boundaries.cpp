@@ -46,12 +46,6 @@ class BoundaryFinder {
   Kernel both_;
 };
 
-std::vector<Kernel> kernels_of(const PlanAnalysis& plan) {
-  std::vector<Kernel> kernels;
-  for (const KernelAnalysis& kernel : plan.kernels) kernels.push_back(kernel.ops);
-  return kernels;
-}
-
 // The tensors that each kernel reads or writes; those in the same memory count once.
 IdLists tensors_of(const OpGraph& graph, const PlanAnalysis& plan) {
   std::vector<IdLists::Pair> pairs;
@@ -84,7 +78,7 @@ BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan
       plan_(plan),
       counter_(counter),
       rules_(row_of(plan.kind).rules(counter.device())),
-      kernels_(kernels_of(plan)),
+      kernels_(plan.planned_kernels()),
       owner_(owners_of(graph_, kernels_)),
       paths_(graph_, kernels_, owner_),
       tensors_(tensors_of(graph_, plan)),
@@ -196,6 +190,15 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   return boundary;
 }
 
+// In terms of the document's graph.
+void rename_ops(Boundaries& boundaries, const Recomputation& recomputation) {
+  for (Boundary& boundary : boundaries.all) {
+    for (OpId* op : {&boundary.verdict.first, &boundary.verdict.second}) {
+      if (*op != kNone) *op = recomputation.original[*op];
+    }
+  }
+}
+
 }  // namespace
 
 void find_boundaries(Analysis& analysis, BoundaryScope scope) {
@@ -205,9 +208,16 @@ void find_boundaries(Analysis& analysis, BoundaryScope scope) {
   for (PlanAnalysis& plan : details.plans) {
     if (plan.boundaries) continue;
     if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
-    // A bound is not a partition: no two kernels of it are apart.
-    plan.boundaries = row_of(plan.kind).is_bound() ? Boundaries{.all = {}, .first = {0, 0}}
-                                                   : BoundaryFinder(counter, plan).find();
+    if (row_of(plan.kind).is_bound()) {
+      // Not a partition: no two kernels of it are apart.
+      plan.boundaries = Boundaries{.all = {}, .first = {0, 0}};
+    } else if (plan.recomputed) {
+      TrafficCounter own(plan.graph_or(details.graph), details.device);
+      plan.boundaries = BoundaryFinder(own, plan).find();
+      rename_ops(*plan.boundaries, *plan.recomputed->recomputation);
+    } else {
+      plan.boundaries = BoundaryFinder(counter, plan).find();
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/suggest.hpp"
 #include "core/text.hpp"
 #include "graph/builder.hpp"
+#include "graph/recompute.hpp"
 
 namespace fusecalc {
 
@@ -27,31 +28,6 @@ void GraphBuilder::refuse_stray_pins() const {
     fail({Part::kTensor, id},
          "no operation writes it, so it needs a shape" + did_you_mean(name, outputs));
   }
-}
-
-// The readers of each value and the order constraints: producers run before readers, and readers of
-// a value before the op that overwrites it.
-void GraphBuilder::link_ops() {
-  std::vector<IdLists::Pair> reads;
-  std::vector<IdLists::Pair> orders;
-  for (OpId id = 0; id < graph_.ops.size(); ++id) {
-    for (const Operand& operand : graph_.ops[id].operands) {
-      if (operand.tensor == kNone) continue;
-      const TensorId value = graph_.tensors[operand.tensor].value;
-      const OpId producer = graph_.tensors[value].producer;
-      reads.emplace_back(value, id);
-      if (producer != kNone) orders.emplace_back(id, producer);
-    }
-  }
-  graph_.readers = IdLists(graph_.tensors.size(), reads);
-  for (const auto& [value, writer] : overwritten_by_) {
-    for (const OpId reader : graph_.readers[value]) {
-      if (reader != writer) orders.emplace_back(writer, reader);
-    }
-  }
-  graph_.before = IdLists(graph_.ops.size(), orders);
-  for (auto& [later, earlier] : orders) std::swap(later, earlier);
-  graph_.after = IdLists(graph_.ops.size(), orders);
 }
 
 // The new ids of the ops in a valid execution order that follows the document where possible.
@@ -74,12 +50,13 @@ std::vector<OpId> GraphBuilder::sorted_ids() const {
     }
   }
   TensorId stuck = kNone;  // the value that is overwritten first in the document
-  for (const auto& [value, writer] : overwritten_by_) {
-    if (new_id[writer] != kNone) continue;
-    if (stuck == kNone || writer < overwritten_by_.at(stuck)) stuck = value;
+  for (TensorId value = 0; value < graph_.tensors.size(); ++value) {
+    const OpId writer = graph_.tensors[value].overwritten_by;
+    if (writer == kNone || new_id[writer] != kNone) continue;
+    if (stuck == kNone || writer < graph_.tensors[stuck].overwritten_by) stuck = value;
   }
   if (stuck != kNone) {
-    const Op& op = graph_.ops[overwritten_by_.at(stuck)];
+    const Op& op = graph_.ops[graph_.tensors[stuck].overwritten_by];
     fail({Part::kOp, op.position},
          fmt::format("{} overwrites {}, which a later op still reads", in_quotes(op.name),
                      in_quotes(graph_.tensors[stuck].name)));
@@ -105,18 +82,18 @@ void GraphBuilder::sort_ops() {
   for (Tensor& tensor : graph_.tensors) {
     renumber(tensor.producer);
     renumber(tensor.patched_by);
+    renumber(tensor.overwritten_by);
   }
   for (OpId& id : op_at_position_) renumber(id);
-  for (auto& [value, writer] : overwritten_by_) renumber(writer);
-  link_ops();
+  link_ops(graph_);
 }
 
 // A tensor that was overwritten in place cannot be an output of the graph.
 void GraphBuilder::mark_output(TensorId id, const std::optional<WrittenPlace>& place) {
   const TensorId value = graph_.tensors[id].value;
-  const auto overwritten = overwritten_by_.find(value);
-  if (overwritten != overwritten_by_.end()) {
-    const Op& op = graph_.ops[overwritten->second];
+  const OpId writer = graph_.tensors[value].overwritten_by;
+  if (writer != kNone) {
+    const Op& op = graph_.ops[writer];
     const auto successor = std::ranges::find_if(op.outputs, [&](TensorId output) {
       return graph_.tensors[output].storage == graph_.tensors[value].storage;
     });
@@ -169,6 +146,7 @@ void GraphBuilder::resolve_fuse() {
   }
   for (std::size_t g = 0; g < written_.fuse->size(); ++g) {
     std::vector<OpId> group;
+    std::vector<SharedMember> shared;
     if ((*written_.fuse)[g].empty()) {
       fail({Part::kFuseGroup, g}, "must name at least one operation");
     }
@@ -177,19 +155,39 @@ void GraphBuilder::resolve_fuse() {
       const WrittenPlace place{Part::kFuseMember, g, i};
       const auto found = names.find(name);
       if (found == names.end()) fail(place, unknown("operation", name, names));
-      std::size_t& owner = group_of[found->second];
-      if (owner != written_.fuse->size()) {
+      const OpId op = op_at_position_[found->second];
+      const std::size_t last = std::exchange(group_of[found->second], g);
+      if (last == g) {
         fail(place,
-             fmt::format("{} is already in {}", in_quotes(name), named({Part::kFuseGroup, owner})));
+             fmt::format("{} is already in {}", in_quotes(name), named({Part::kFuseGroup, g})));
       }
-      owner = g;
-      // A view is not executed.
-      if (op_at_position_[found->second] != kNone) group.push_back(op_at_position_[found->second]);
+      if (op == kNone) continue;  // a view is not executed
+      group.push_back(op);
+      if (last != written_.fuse->size()) shared.push_back({op, last, place});
     }
     std::ranges::sort(group);
+    for (const SharedMember& member : shared) check_shared(member, group);
     if (!group.empty()) groups.push_back(std::move(group));
   }
   graph_.fuse = std::move(groups);
+}
+
+// An op of an earlier group, too: it is computed again for those of this group that read it.
+void GraphBuilder::check_shared(const SharedMember& member, const std::vector<OpId>& group) const {
+  const std::string already =
+      fmt::format("{} is already in {}", in_quotes(graph_.ops[member.op].name),
+                  named({Part::kFuseGroup, member.before}));
+  if (!may_recompute(graph_, member.op)) {
+    fail(member.place, already +
+                           "; only pointwise ops and movements that update nothing in place can be "
+                           "in several groups");
+  }
+  const bool read = std::ranges::any_of(graph_.after[member.op], [&](OpId later) {
+    return std::ranges::binary_search(group, later);
+  });
+  if (read) return;
+  fail(member.place, fmt::format("{}, and nothing in {} reads its result", already,
+                                 named({Part::kFuseGroup, member.place.index})));
 }
 
 OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides) {

@@ -139,11 +139,11 @@ void GraphBuilder::store_in(const WrittenPlace& place, TensorId output, TensorId
   Tensor& tensor = graph_.tensors[output];
   const TensorId value = graph_.tensors[home].value;
   check_home(place, tensor, home);
-  const auto [entry, inserted] = overwritten_by_.emplace(value, writer);
-  if (!inserted) {
+  if (const OpId other = graph_.tensors[value].overwritten_by; other != kNone) {
     fail(place, fmt::format("{} is already overwritten by {}", in_quotes(graph_.tensors[home].name),
-                            in_quotes(graph_.ops[entry->second].name)));
+                            in_quotes(graph_.ops[other].name)));
   }
+  graph_.tensors[value].overwritten_by = writer;
   tensor.storage = graph_.tensors[value].storage;
   const Op& op = graph_.ops[writer];
   const auto i = std::ranges::find(op.outputs, output) - op.outputs.begin();

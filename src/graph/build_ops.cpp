@@ -83,7 +83,7 @@ void GraphBuilder::build_op(std::uint32_t position) {
   op.scope = written.scope.value_or("");
   op.row = op_named(written.op);
   op.op_class = op.row->op_class;
-  op.attributes = std::make_unique<const Attributes>(read_attributes(written, op));
+  op.attributes = std::make_shared<const Attributes>(read_attributes(written, op));
   std::vector<Inference::Input> inputs;
   for (std::size_t i = 0; i < written.inputs.size(); ++i) {
     const auto* name = std::get_if<std::string>(&written.inputs[i]);

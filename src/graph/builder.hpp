@@ -18,6 +18,7 @@
 #include "core/text.hpp"
 #include "graph/attribute_reader.hpp"
 #include "graph/canonical_order.hpp"
+#include "graph/links.hpp"
 #include "graph/op_graph.hpp"
 #include "graph/written_graph.hpp"
 
@@ -45,7 +46,7 @@ class GraphBuilder {
     resolve_inputs();
     for (const std::uint32_t position : run_order()) build_op(position);
     refuse_stray_pins();
-    link_ops();
+    link_ops(graph_);
     sort_ops();
     mark_outputs();
     resolve_fuse();
@@ -115,13 +116,18 @@ class GraphBuilder {
   void check_patch(const WrittenPlace& place, const Tensor& tensor, TensorId home) const;
   void count_flops(const Op& op, std::uint64_t& flops) const;
   void refuse_stray_pins() const;
-  void link_ops();
   std::vector<OpId> sorted_ids() const;
   void sort_ops();
   // Fails at `place`, or at the op that overwrites the tensor if the document names no outputs.
   void mark_output(TensorId id, const std::optional<WrittenPlace>& place);
   void mark_outputs();
+  struct SharedMember {
+    OpId op = kNone;
+    std::size_t before = 0;  // an earlier group that names it
+    WrittenPlace place;
+  };
   void resolve_fuse();
+  void check_shared(const SharedMember& member, const std::vector<OpId>& group) const;
   void set_type(TensorId id, TensorType type, const WrittenPlace& place);
 
   const WrittenGraph& written_;
@@ -138,8 +144,6 @@ class GraphBuilder {
   std::vector<std::size_t> first_input_;
   // The first tensor of each window: its value, its size and its maps.
   std::map<std::vector<std::uint64_t>, TensorId> windows_;
-  // Per value: the op that overwrites it in place.
-  std::unordered_map<TensorId, OpId> overwritten_by_;
   std::vector<OpId> op_at_position_;
 };
 

@@ -36,6 +36,7 @@ struct Tensor {
   // The op that overwrites it in place, but maybe not all of it: a reader of that result needs the
   // rest of this tensor in memory.
   OpId patched_by = kNone;
+  OpId overwritten_by = kNone;  // the op that overwrites it in place, all of it or a part
   bool output = false;  // an output of the graph
 };
 
@@ -53,7 +54,7 @@ struct Op {
   const OpRow* row = nullptr;
   OpClass op_class = OpClass::kPointwise;
   std::uint8_t passes = 1;
-  std::unique_ptr<const Attributes> attributes;  // never null; out of line, as they are rarely read
+  std::shared_ptr<const Attributes> attributes;  // never null; out of line, as they are rarely read
   std::vector<Operand> operands;
   std::vector<TensorId> outputs;
   std::vector<WrittenPart> writes;  // per output
@@ -82,7 +83,8 @@ struct OpGraph {
   // Per op: its place in canonical_order(), which the document's order of independent ops does not
   // change.
   std::vector<std::uint32_t> rank;
-  // The explicit plan: its groups, of one or more ops, in the document's order.
+  // The explicit plan: its groups, of one or more ops, in the document's order. An op that
+  // may_recompute() may be in several.
   std::optional<std::vector<std::vector<OpId>>> fuse;
 
   const Tensor& tensor(TensorId id) const { return tensors[id]; }

@@ -38,8 +38,8 @@ class PlanCheck {
   const OpGraph& graph_;
   GraphMemory& memory_;
   const Progress& progress_;
-  // By ops; the reference is computed once for both plans.
-  std::map<Kernel, PartVerifier> parts_;
+  // By graph and ops; the reference is computed once for both plans.
+  std::map<std::pair<const OpGraph*, Kernel>, PartVerifier> parts_;
 };
 
 void PlanCheck::run(const PreparedPlan& plan) const {
@@ -87,7 +87,8 @@ void PlanCheck::compute_references(const RunnablePlan& runnable) {
   constexpr std::size_t kTogether = 8;  // some 100 MB each, at most
   std::vector<const Kernel*> open;
   for (std::size_t k = 0; k < runnable.kernels.size(); ++k) {
-    if (launches(runnable.plan.kernels[k]) && !parts_.contains(runnable.kernels[k])) {
+    if (launches(runnable.plan.kernels[k]) &&
+        !parts_.contains({&runnable.graph, runnable.kernels[k]})) {
       open.push_back(&runnable.kernels[k]);
     }
   }
@@ -97,11 +98,13 @@ void PlanCheck::compute_references(const RunnablePlan& runnable) {
     const std::size_t end = std::min(begin + kTogether, open.size());
     std::vector<std::future<PartVerifier>> parts;
     for (std::size_t i = begin; i < end; ++i) {
-      parts.push_back(std::async(std::launch::async, [this, &ops = *open[i]] {
-        return PartVerifier(graph_, part_of(graph_, ops), memory_.seed());
+      parts.push_back(std::async(std::launch::async, [this, &runnable, &ops = *open[i]] {
+        return PartVerifier(runnable.graph, part_of(runnable.graph, ops), memory_.seed());
       }));
     }
-    for (std::size_t i = begin; i < end; ++i) parts_.emplace(*open[i], parts[i - begin].get());
+    for (std::size_t i = begin; i < end; ++i) {
+      parts_.emplace(std::pair(&runnable.graph, *open[i]), parts[i - begin].get());
+    }
   }
 }
 
@@ -113,7 +116,7 @@ Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
     if (!launches(plan.kernels[k])) continue;
     stop_if_interrupted();
     progress_(fmt::format("checking {}, kernel {} of {}", plan.key, k + 1, plan.kernels.size()));
-    all = worse_of(std::move(all), parts_.at(runnable.kernels[k])
+    all = worse_of(std::move(all), parts_.at({&runnable.graph, runnable.kernels[k]})
                                        .check(
                                            gpu_, [&](TensorId id) { return at(id); },
                                            [&] { enqueue(gpu_, plan.kernels[k].steps); }));

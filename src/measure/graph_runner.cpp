@@ -28,11 +28,12 @@ struct Draft {
 
 struct DraftedPlan {
   const NamedPlan& plan;
+  TrafficCounter& counter;  // of the graph that the kernels are of
   std::vector<Draft> drafts;
 };
 
 DraftedPlan drafted(TrafficCounter& counter, const NamedPlan& plan) {
-  DraftedPlan result{.plan = plan, .drafts = {}};
+  DraftedPlan result{.plan = plan, .counter = counter, .drafts = {}};
   for (const Kernel& ops : plan.kernels) {
     Draft& draft = result.drafts.emplace_back();
     draft.ops = &ops;
@@ -90,14 +91,14 @@ std::uint64_t largest_intermediate(const OpGraph& graph, const DraftedPlan& plan
 }
 
 // The prepared plan without its launches.
-PreparedPlan outline_of(TrafficCounter& counter, const DraftedPlan& drafted) {
+PreparedPlan outline_of(const DraftedPlan& drafted) {
   PreparedPlan plan{.key = drafted.plan.key, .analytic = {}};
-  plan.largest_intermediate = largest_intermediate(counter.graph(), drafted);
+  plan.largest_intermediate = largest_intermediate(drafted.counter.graph(), drafted);
   for (std::size_t k = 0; k < drafted.drafts.size(); ++k) {
     const Draft& draft = drafted.drafts[k];
     PreparedKernel kernel{.name = drafted.plan.names[k],
                           .operations = draft.ops->size(),
-                          .analytic = counter.bytes(*draft.ops),
+                          .analytic = drafted.counter.bytes(*draft.ops),
                           .reason = draft.reason};
     plan.analytic.read += kernel.analytic.read;
     plan.analytic.write += kernel.analytic.write;
@@ -106,10 +107,10 @@ PreparedPlan outline_of(TrafficCounter& counter, const DraftedPlan& drafted) {
   return plan;
 }
 
-std::vector<PreparedPlan> prepared(TrafficCounter& counter, Preparation& preparation,
-                                   std::span<const DraftedPlan> drafts, const Progress& progress) {
+std::vector<PreparedPlan> prepared(Preparation& preparation, std::span<const DraftedPlan> drafts,
+                                   const Progress& progress) {
   std::vector<PreparedPlan> plans;
-  for (const DraftedPlan& plan : drafts) plans.push_back(outline_of(counter, plan));
+  for (const DraftedPlan& plan : drafts) plans.push_back(outline_of(plan));
   for (std::size_t p = 0; p < drafts.size(); ++p) {
     for (std::size_t k = 0; k < drafts[p].drafts.size(); ++k) {
       const std::optional<GeneratedKernel>& code = drafts[p].drafts[k].code;
@@ -138,11 +139,11 @@ void choose_variants(GpuBackend& gpu, GraphMemory& memory, std::span<PreparedPla
 }  // namespace
 
 NamedPlan named_plan(const PlanAnalysis& plan) {
-  NamedPlan named{.key = std::string(name_of(plan.kind)), .kernels = {}, .names = {}};
-  for (const KernelAnalysis& kernel : plan.kernels) {
-    named.kernels.push_back(kernel.ops);
-    named.names.push_back(kernel.name);
-  }
+  NamedPlan named{.key = std::string(name_of(plan.kind)),
+                  .graph = plan.recomputed ? &plan.recomputed->recomputation->graph : nullptr,
+                  .kernels = plan.planned_kernels(),
+                  .names = {}};
+  for (const KernelAnalysis& kernel : plan.kernels) named.names.push_back(kernel.name);
   return named;
 }
 
@@ -156,18 +157,21 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
                      .gpu = gpu.description()};
   {
     progress("generating kernels");
-    const std::vector<DraftedPlan> drafts = {drafted(counter, unfused), drafted(counter, fused)};
+    std::optional<TrafficCounter> own;
+    if (fused.graph != nullptr) own.emplace(*fused.graph, counter.device());
+    const std::vector<DraftedPlan> drafts = {drafted(counter, unfused),
+                                             drafted(own ? *own : counter, fused)};
     if (sources) {
       for (const DraftedPlan& plan : drafts) keep_sources(plan, *sources);
     }
     GraphMemory memory(gpu, graph, options.seed);
     allocate(memory, graph, drafts);
     Preparation preparation(gpu, memory);
-    std::vector<PreparedPlan> plans = prepared(counter, preparation, drafts, progress);
+    std::vector<PreparedPlan> plans = prepared(preparation, drafts, progress);
     choose_variants(gpu, memory, plans, progress);
     std::vector<PlanMeasurement> checked(2);
-    check_plans(gpu, graph, memory, {plans[0], unfused.kernels}, {plans[1], fused.kernels}, checked,
-                progress);
+    check_plans(gpu, graph, memory, {plans[0], graph, unfused.kernels},
+                {plans[1], own ? own->graph() : graph, fused.kernels}, checked, progress);
     std::vector<PlanMeasurement> measured = run_plans(gpu, plans, options, progress);
     for (std::size_t plan = 0; plan < 2; ++plan) {
       measured[plan].verified = std::move(checked[plan].verified);

@@ -15,6 +15,8 @@ namespace fusecalc {
 // A plan to run, with the names of its kernels.
 struct NamedPlan {
   std::string key;
+  // What the kernels are of, where ops stand in several of them; else the graph that is measured.
+  const OpGraph* graph = nullptr;
   std::vector<Kernel> kernels;
   std::vector<std::string> names;
 };

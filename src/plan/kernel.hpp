@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "graph/recompute.hpp"
 
 namespace fusecalc {
 
@@ -19,6 +21,12 @@ std::vector<KernelId> owners_of(const OpGraph& graph, const std::vector<Kernel>&
 // A partition of a graph's ops into kernels, in an order in which they can run.
 struct FusionPlan {
   std::vector<Kernel> kernels;
+  // Where ops stand in several kernels: the graph with their copies, of which the kernels are.
+  std::shared_ptr<const Recomputation> recomputation = nullptr;
+
+  const OpGraph& graph_or(const OpGraph& document) const {
+    return recomputation ? recomputation->graph : document;
+  }
 };
 
 // A partition of one kernel's ops into several kernels, and the bytes that these move.

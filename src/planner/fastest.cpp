@@ -17,6 +17,27 @@
 namespace fusecalc {
 namespace {
 
+// In an order that does not depend on how the document orders independent ops.
+double predicted_time(TrafficCounter& counter, KernelModel& model, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_canonically(counter.graph(), kernels);
+  assert(possible);
+  std::vector<KernelTraffic> traffic;
+  traffic.reserve(kernels.size());
+  std::vector<PlannedWork> works;
+  for (const Kernel& kernel : kernels) {
+    traffic.push_back(counter.count(kernel));
+    works.push_back({.traffic = &traffic.back(), .alone = model.work_of(kernel, traffic.back())});
+  }
+  return predict_plan(counter.graph(), counter.device(), works).time_us;
+}
+
+double predicted_time(PlanMaker& maker, const FusionPlan& plan) {
+  if (!plan.recomputation) return predicted_time(maker.counter(), maker.model(), plan.kernels);
+  TrafficCounter counter(plan.recomputation->graph, maker.counter().device());
+  KernelModel model(counter);
+  return predicted_time(counter, model, plan.kernels);
+}
+
 class Contest {
  public:
   Contest(PlanMaker& maker, const FusionPlan& compiler)
@@ -29,19 +50,8 @@ class Contest {
   // The compiler's kernels, as far as our runner can launch them.
   const std::vector<Kernel>& launchable_compiler() const { return launchable_; }
 
-  // In an order that does not depend on how the document orders independent ops.
-  double time_of(std::vector<Kernel> kernels) {
-    [[maybe_unused]] const bool possible = sort_canonically(graph_, kernels);
-    assert(possible);
-    std::vector<KernelTraffic> traffic;
-    traffic.reserve(kernels.size());
-    std::vector<PlannedWork> works;
-    for (const Kernel& kernel : kernels) {
-      traffic.push_back(maker_.counter().count(kernel));
-      works.push_back(
-          {.traffic = &traffic.back(), .alone = maker_.model().work_of(kernel, traffic.back())});
-    }
-    return predict_plan(graph_, maker_.counter().device(), works).time_us;
+  double time_of(const std::vector<Kernel>& kernels) {
+    return predicted_time(maker_.counter(), maker_.model(), kernels);
   }
 
   // Each kernel, or the fastest of its parts.
@@ -164,15 +174,22 @@ FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const Fusi
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
                      return contest.time_of(second) < contest.time_of(first);
                    })};
-  double least = contest.time_of(plan.kernels);
-  for (const PlanKind kind : {PlanKind::kUnfused, PlanKind::kAuto}) {
-    const FusionPlan& other = *maker.plan(kind);
-    const double time = contest.time_of(other.kernels);
-    if (time >= least) continue;
+  const FusionPlan partition = plan;
+  double least = predicted_time(maker, plan);
+  const auto consider = [&](const FusionPlan& other) {
+    const double time = predicted_time(maker, other);
+    if (time >= least) return;
     least = time;
     plan = other;
-  }
-  [[maybe_unused]] const bool possible = sort_kernels(maker.counter().graph(), plan.kernels);
+  };
+  consider(*maker.plan(PlanKind::kUnfused));
+  consider(best);
+  const FusionPlan shared = recomputed(maker.counter(), partition);
+  if (shared.recomputation) consider(shared);
+  const FusionPlan& fewest = *maker.plan(PlanKind::kAuto);
+  if (fewest.recomputation) consider(fewest);
+  const OpGraph& graph = plan.graph_or(maker.counter().graph());
+  [[maybe_unused]] const bool possible = sort_kernels(graph, plan.kernels);
   assert(possible);
   return plan;
 }

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "planner/recompute.hpp"
 #include "planner/search.hpp"
 #include "planner/two_plans.hpp"
 
@@ -56,15 +57,13 @@ constexpr std::array kPlans = {
     PlanRow{.kind = PlanKind::kAuto,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
-              const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
-              return faster_at_same_bytes(maker, auto_plan(maker.counter(), compiler), compiler);
+              return recomputed(maker.counter(), maker.partition());
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kFastest,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
-              return fastest_plan(maker, *maker.plan(PlanKind::kCompiler),
-                                  *maker.plan(PlanKind::kAuto));
+              return fastest_plan(maker, *maker.plan(PlanKind::kCompiler), maker.partition());
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kExplicit,
@@ -93,6 +92,14 @@ const FusionPlan* PlanMaker::plan(PlanKind kind) {
   return found->second ? &*found->second : nullptr;
 }
 
+const FusionPlan& PlanMaker::partition() {
+  if (!partition_) {
+    const FusionPlan& compiler = *plan(PlanKind::kCompiler);
+    partition_ = faster_at_same_bytes(*this, auto_plan(counter_, compiler), compiler);
+  }
+  return *partition_;
+}
+
 std::span<const PlanRow> plan_table() { return kPlans; }
 
 const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }
@@ -107,19 +114,21 @@ Rules compiler_rules(const Device& device) {
 
 FusionPlan explicit_plan(const OpGraph& graph) {
   assert(graph.fuse.has_value());
-  FusionPlan plan;
   std::vector<bool> grouped(graph.ops.size(), false);
   for (const Kernel& group : *graph.fuse) {
     for (const OpId op : group) grouped[op] = true;
-    plan.kernels.push_back(group);
   }
+  std::vector<Kernel> groups = *graph.fuse;
   for (OpId op = 0; op < graph.ops.size(); ++op) {
-    if (!grouped[op]) plan.kernels.push_back({op});
+    if (!grouped[op]) groups.push_back({op});
   }
-  if (sort_kernels(graph, plan.kernels)) return plan;
+  FusionPlan plan = shared_plan(graph, groups);
+  std::erase_if(plan.kernels, [](const Kernel& kernel) { return kernel.empty(); });
+  const OpGraph& planned = plan.graph_or(graph);
+  if (sort_kernels(planned, plan.kernels)) return plan;
   std::string cycle;
-  for (const Kernel& kernel : plan.kernels) cycle += shown(graph, kernel) + " -> ";
-  cycle += shown(graph, plan.kernels.front());
+  for (const Kernel& kernel : plan.kernels) cycle += shown(planned, kernel) + " -> ";
+  cycle += shown(planned, plan.kernels.front());
   throw Error(Fault::kBadInput,
               fmt::format("{}: /fuse: the groups form a cycle: {}; split one of them",
                           graph.document, printable(cycle, 400)));

@@ -25,10 +25,13 @@ class PlanMaker {
   KernelModel& model() { return model_; }
   // Null where the graph has no such plan, or where that is a bound and no partition.
   const FusionPlan* plan(PlanKind kind);
+  // The plan `auto` before ops are recomputed: each stands in one kernel.
+  const FusionPlan& partition();
 
  private:
   TrafficCounter& counter_;
   KernelModel model_;
+  std::optional<FusionPlan> partition_;
   std::map<PlanKind, std::optional<FusionPlan>> plans_;
 };
 
@@ -66,11 +69,15 @@ FusionPlan compiler_plan(TrafficCounter& counter);
 FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
 // The plan, with the compiler's kernels where these move the same bytes in less predicted time.
 FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan, const FusionPlan& compiler);
-// The least predicted time that our own runner can launch: kernels of `best` and of the compiler,
-// or their parts, whichever are predicted faster; as a whole never slower than one kernel per op.
+// The least predicted time that our own runner can launch: kernels of the partition `best` and of
+// the compiler, or their parts, whichever are predicted faster, or a plan that recomputes; as a
+// whole never slower than one kernel per op.
 FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const FusionPlan& best);
-// The groups of the document, which must have some, and the other ops as single kernels. Throws an
-// Error if the groups form a cycle.
+// The plan with cheap ops computed again in each kernel that reads their results, where that moves
+// fewer bytes than storing these does; the plan itself where none is.
+FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan);
+// The groups of the document, which must have some, and the other ops as single kernels. An op of
+// several groups is recomputed in all but one. Throws an Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);
 
 // The best legal partition of a kernel's ops, if it moves fewer bytes than the kernel.

@@ -269,8 +269,10 @@ std::vector<MissedFusion> missed_fusions(const PlanAnalysis& plan,
                                          const std::vector<Match>& matches,
                                          std::span<const ProfiledLaunch> launches) {
   std::vector<MissedFusion> missed;
+  std::set<std::size_t> counted;  // launches; an op may be in several kernels
   for (const KernelAnalysis& kernel : plan.kernels) {
     MissedFusion fusion{.ops = kernel.ops};
+    std::vector<std::size_t> own;
     std::uint64_t moved = 0;
     std::size_t covered = 0;
     double seconds = 0;
@@ -280,6 +282,8 @@ std::vector<MissedFusion> missed_fusions(const PlanAnalysis& plan,
       if (!inside || !launches[match.launch].dram) continue;
       ++fusion.launches;
       covered += match.ops.size();
+      if (counted.contains(match.launch)) continue;
+      own.push_back(match.launch);
       moved += launches[match.launch].dram->total();
       timed = timed && launches[match.launch].seconds.has_value();
       if (timed) seconds += *launches[match.launch].seconds;
@@ -290,6 +294,7 @@ std::vector<MissedFusion> missed_fusions(const PlanAnalysis& plan,
     if (timed) {
       fusion.seconds = seconds * static_cast<double>(fusion.bytes) / static_cast<double>(moved);
     }
+    counted.insert(own.begin(), own.end());
     missed.push_back(std::move(fusion));
   }
   std::ranges::stable_sort(missed, std::greater{}, &MissedFusion::bytes);

@@ -37,8 +37,9 @@ struct Drawing {
   bool is_small(TensorId id) const;
   double width_of(const Edge& edge) const;
 
-  const OpGraph& graph;
   const PlanAnalysis& plan;
+  const OpGraph& graph;
+  std::vector<Kernel> kernels;  // the plan's, in terms of the graph
   std::string title;
   std::uint64_t most = 0;  // bytes of a tensor
   std::vector<TensorId> inputs;
@@ -72,12 +73,11 @@ std::string title_of(const Analysis& analysis, const PlanAnalysis& plan) {
 }
 
 Drawing::Drawing(const Analysis& analysis)
-    : graph(graph_of(analysis).graph),
-      plan(drawn_plan(analysis)),
+    : plan(drawn_plan(analysis)),
+      graph(plan.graph_or(graph_of(analysis).graph)),
+      kernels(plan.planned_kernels()),
       title(title_of(analysis, plan)),
       small(graph.ops.size()) {
-  std::vector<Kernel> kernels;
-  for (const KernelAnalysis& kernel : plan.kernels) kernels.push_back(kernel.ops);
   const std::vector<KernelId> owner = owners_of(graph, kernels);
   for (const Tensor& tensor : graph.tensors) most = std::max(most, tensor.bytes);
   for (TensorId id = 0; id < graph.tensors.size(); ++id) {
@@ -190,7 +190,7 @@ std::string mermaid_of(const Drawing& drawing) {
   for (std::size_t k = 0; k < drawing.plan.kernels.size(); ++k) {
     const KernelAnalysis& kernel = drawing.plan.kernels[k];
     text += fmt::format("  subgraph k{}[\"{}\"]\n", k, kernel_label(kernel));
-    for (const OpId op : kernel.ops) {
+    for (const OpId op : drawing.kernels[k]) {
       const std::string small = small_label(drawing, op);
       text +=
           fmt::format("    {}[\"{}: {}{}\"]\n", op_node(op), mermaid_text(graph.ops[op].name),
@@ -233,7 +233,7 @@ void write_dot(const Analysis& analysis, const Style& /*style*/, Output& output)
         fmt::format("  subgraph cluster_{} {{\n    label=\"{}\"; style=\"rounded,filled\"; "
                     "fillcolor=\"#eef5ee\";\n",
                     k, kernel_label(kernel)));
-    for (const OpId op : kernel.ops) {
+    for (const OpId op : drawing.kernels[k]) {
       const std::string small = small_label(drawing, op);
       output.write(fmt::format("    {} [label=\"{}\\n{}{}\"];\n", op_node(op),
                                dot_text(graph.ops[op].name), graph.ops[op].row->name,

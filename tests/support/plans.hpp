@@ -4,9 +4,10 @@
 
 namespace fusecalc::testing {
 
-// Any plan that is a partition, by its name.
+// Any plan but the limit, with each op in one kernel, by its name.
 inline FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
-  return *PlanMaker(counter).plan(kind);
+  PlanMaker maker(counter);
+  return kind == PlanKind::kAuto ? maker.partition() : *maker.plan(kind);
 }
 
 }  // namespace fusecalc::testing

@@ -1,0 +1,317 @@
+// Plans in which ops stand in several kernels: cheap ops are computed again where their results are
+// needed, instead of being stored by one kernel and loaded by the others.
+
+#include "planner/recompute.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "planner/plans.hpp"
+#include "planner/search.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Groups = std::vector<KernelId>;  // in ascending order
+
+// In which of its groups each op is computed: those that read its results, and the first if these
+// have to be stored.
+class Sharing {
+ public:
+  Sharing(const OpGraph& graph, const std::vector<Kernel>& groups)
+      : graph_(graph), groups_of_(graph.ops.size()) {
+    for (KernelId g = 0; g < groups.size(); ++g) {
+      for (const OpId op : groups[g]) groups_of_[op].push_back(g);
+    }
+    // Readers come later than what they read.
+    for (auto op = static_cast<OpId>(graph.ops.size()); op-- > 0;) {
+      if (groups_of_[op].size() > 1) settle(op);
+    }
+  }
+
+  // Never empty. The first is the one that stores the results, if any does.
+  const Groups& groups_of(OpId op) const { return groups_of_[op]; }
+
+ private:
+  void settle(OpId op) {
+    Groups& groups = groups_of_[op];
+    std::set<KernelId> needing;
+    for (const TensorId output : graph_.ops[op].outputs) {
+      if (graph_.tensors[output].output) needing.insert(groups.front());
+      for (const OpId reader : graph_.readers[output]) {
+        for (const KernelId group : groups_of_[reader]) {
+          const bool inside = std::ranges::binary_search(groups, group);
+          needing.insert(inside ? group : groups.front());
+        }
+      }
+    }
+    groups.assign(needing.begin(), needing.end());
+  }
+
+  const OpGraph& graph_;
+  std::vector<Groups> groups_of_;
+};
+
+// A value that a recomputed op would read from memory, and how much of it.
+struct Leaf {
+  TensorId value = kNone;
+  std::uint64_t bytes = 0;
+  bool unstored = false;  // its maker would have to write it first
+};
+
+// What one kernel stores for others, and the ops that these would compute again instead.
+struct Proposal {
+  TensorId result = kNone;
+  KernelId maker = 0;
+  std::vector<KernelId> readers;  // those that would
+  std::vector<OpId> ops;
+  std::vector<Leaf> leaves;
+  std::uint64_t saved = 0;  // bytes
+};
+
+class Search {
+ public:
+  Search(TrafficCounter& counter, const FusionPlan& plan)
+      : counter_(counter),
+        graph_(counter.graph()),
+        kernels_(plan.kernels),
+        owner_(owners_of(graph_, kernels_)) {}
+
+  // Nothing where no op is better recomputed.
+  std::optional<FusionPlan> run() {
+    propose_all();
+    choose();
+    while (!chosen_.empty()) {
+      std::vector<Kernel> groups = groups_of_chosen();
+      FusionPlan plan = shared_plan(graph_, groups);
+      if (!plan.recomputation) return std::nullopt;
+      TrafficCounter counter(plan.recomputation->graph, counter_.device());
+      const std::set<KernelId> refused = refused_kernels(counter, plan);
+      if (refused.empty()) return finished(counter, std::move(plan));
+      std::erase_if(chosen_, [&](const Proposal& proposal) {
+        return refused.contains(proposal.maker) ||
+               std::ranges::any_of(proposal.readers,
+                                   [&](KernelId kernel) { return refused.contains(kernel); });
+      });
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void propose_all() {
+    std::vector<std::vector<TensorId>> stored;
+    for (const Kernel& kernel : kernels_) {
+      const KernelTraffic& traffic = counter_.count(kernel);
+      auto& reads = reads_.emplace_back();
+      for (const KernelTraffic::Entry& entry : traffic.reads) {
+        reads.emplace(entry.tensor, entry.bytes);
+      }
+      auto& written = stored.emplace_back();
+      for (const KernelTraffic::Entry& entry : traffic.writes) written.push_back(entry.tensor);
+      std::ranges::sort(written);
+    }
+    for (KernelId maker = 0; maker < kernels_.size(); ++maker) {
+      for (const TensorId value : stored[maker]) propose(maker, value, stored[maker]);
+    }
+  }
+
+  void propose(KernelId maker, TensorId value, const std::vector<TensorId>& stored) {
+    const Tensor& tensor = graph_.tensors[value];
+    if (tensor.producer == kNone || !may_recompute(graph_, tensor.producer)) return;
+    Proposal proposal{.result = value, .maker = maker, .readers = {}, .ops = {}, .leaves = {}};
+    for (const OpId reader : graph_.readers[value]) {
+      if (owner_[reader] != maker) proposal.readers.push_back(owner_[reader]);
+    }
+    std::ranges::sort(proposal.readers);
+    proposal.readers.erase(std::unique(proposal.readers.begin(), proposal.readers.end()),
+                           proposal.readers.end());
+    if (proposal.readers.empty() || !gather(proposal, tensor.producer, stored)) return;
+    // By all of them: nobody has to store it.
+    std::uint64_t saved = tensor.output ? 0 : tensor.bytes;
+    std::uint64_t added = 0;
+    for (const Leaf& leaf : proposal.leaves) {
+      if (leaf.unstored) added += leaf.bytes;
+    }
+    const bool complete = added == 0;
+    for (const KernelId reader : proposal.readers) {
+      saved += read_by(reader, value);
+      added += added_reads(proposal, reader);
+    }
+    if (saved <= added && complete) {
+      // Or by some of them, while the others load it.
+      saved = added = 0;
+      std::erase_if(proposal.readers, [&](KernelId reader) {
+        return read_by(reader, value) <= added_reads(proposal, reader);
+      });
+      for (const KernelId reader : proposal.readers) {
+        saved += read_by(reader, value) - added_reads(proposal, reader);
+      }
+    }
+    if (saved <= added) return;
+    proposal.saved = saved - added;
+    proposals_.push_back(std::move(proposal));
+  }
+
+  // The op and those of its kernel that it needs, back to what is in memory. Returns false where
+  // they are too many to be cheap.
+  bool gather(Proposal& proposal, OpId op, const std::vector<TensorId>& stored) const {
+    constexpr std::size_t kMostRecomputed = 16;
+    if (std::ranges::find(proposal.ops, op) != proposal.ops.end()) return true;
+    if (proposal.ops.size() == kMostRecomputed) return false;
+    proposal.ops.push_back(op);
+    for (const Outline::Input& input : graph_.outline.inputs_of(op)) {
+      const bool inside = input.producer != kNone && owner_[input.producer] == proposal.maker;
+      const bool unstored = inside && !std::ranges::binary_search(stored, input.value);
+      if (unstored && may_recompute(graph_, input.producer)) {
+        if (!gather(proposal, input.producer, stored)) return false;
+        continue;
+      }
+      const std::uint64_t bytes = std::min(input.bytes, bytes_of(input.dtype, input.touched));
+      const auto known = std::ranges::find(proposal.leaves, input.value, &Leaf::value);
+      if (known == proposal.leaves.end()) {
+        proposal.leaves.push_back({input.value, bytes, unstored});
+      } else {
+        known->bytes = std::max(known->bytes, bytes);
+      }
+    }
+    return true;
+  }
+
+  std::uint64_t read_by(KernelId kernel, TensorId value) const {
+    const auto found = reads_[kernel].find(value);
+    return found == reads_[kernel].end() ? 0 : found->second;
+  }
+
+  // Bytes of the leaves that the kernel neither makes nor reads yet.
+  std::uint64_t added_reads(const Proposal& proposal, KernelId reader) const {
+    std::uint64_t bytes = 0;
+    for (const Leaf& leaf : proposal.leaves) {
+      const OpId producer = graph_.tensors[leaf.value].producer;
+      const bool makes = producer != kNone && owner_[producer] == reader;
+      if (!makes && !reads_[reader].contains(leaf.value)) bytes += leaf.bytes;
+    }
+    return bytes;
+  }
+
+  // The most saved first, then in canonical order; none that reads what another one leaves out.
+  void choose() {
+    std::ranges::sort(proposals_, {}, [&](const Proposal& proposal) {
+      return std::pair(~proposal.saved, graph_.rank[graph_.tensors[proposal.result].producer]);
+    });
+    std::set<TensorId> kept;
+    std::set<TensorId> left_out;
+    for (Proposal& proposal : proposals_) {
+      const bool conflicts = kept.contains(proposal.result) ||
+                             std::ranges::any_of(proposal.leaves, [&](const Leaf& leaf) {
+                               return left_out.contains(leaf.value);
+                             });
+      if (conflicts) continue;
+      for (const Leaf& leaf : proposal.leaves) kept.insert(leaf.value);
+      left_out.insert(proposal.result);
+      chosen_.push_back(std::move(proposal));
+    }
+  }
+
+  std::vector<Kernel> groups_of_chosen() const {
+    std::vector<Kernel> groups = kernels_;
+    for (const Proposal& proposal : chosen_) {
+      for (const KernelId reader : proposal.readers) {
+        Kernel& group = groups[reader];
+        group.insert(group.end(), proposal.ops.begin(), proposal.ops.end());
+      }
+    }
+    for (Kernel& group : groups) {
+      std::ranges::sort(group);
+      group.erase(std::unique(group.begin(), group.end()), group.end());
+    }
+    return groups;
+  }
+
+  // Those of the old kernels that have become what our runner cannot launch.
+  std::set<KernelId> refused_kernels(TrafficCounter& counter, const FusionPlan& plan) const {
+    const Rules rules = runner_rules(counter.device());
+    std::set<KernelId> changed;
+    for (const Proposal& proposal : chosen_) {
+      changed.insert(proposal.maker);
+      changed.insert(proposal.readers.begin(), proposal.readers.end());
+    }
+    std::erase_if(changed, [&](KernelId kernel) {
+      const Kernel& ops = plan.kernels[kernel];
+      if (ops.empty()) return true;
+      return ops.size() > 1 ? check_kernel(counter.phases(), ops, rules).legal()
+                            : check_launch(counter.phases(), ops, rules.on_chip_bytes).legal() ||
+                                  kernels_[kernel].size() == 1;
+    });
+    return changed;
+  }
+
+  // Without kernels that have lost all of their ops, and only if it moves fewer bytes.
+  std::optional<FusionPlan> finished(TrafficCounter& counter, FusionPlan plan) {
+    std::erase_if(plan.kernels, [](const Kernel& kernel) { return kernel.empty(); });
+    // A kernel that computes more by itself waits for nothing that it did not wait for before.
+    [[maybe_unused]] const bool possible = sort_kernels(counter.graph(), plan.kernels);
+    assert(possible);
+    const bool fewer =
+        cost_of(counter, plan.kernels).bytes < cost_of(counter_, kernels_).bytes;
+    return fewer ? std::optional(std::move(plan)) : std::nullopt;
+  }
+
+  TrafficCounter& counter_;
+  const OpGraph& graph_;
+  const std::vector<Kernel>& kernels_;
+  std::vector<KernelId> owner_;
+  std::vector<std::unordered_map<TensorId, std::uint64_t>> reads_;  // of each kernel: bytes
+  std::vector<Proposal> proposals_;
+  std::vector<Proposal> chosen_;
+};
+
+}  // namespace
+
+FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) {
+  const Sharing sharing(graph, groups);
+  // Of each group: its own ops, and those of other groups that it computes again.
+  std::vector<Kernel> own(groups.size());
+  std::vector<Copies> copied(groups.size());
+  bool any = false;
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    const Groups& of = sharing.groups_of(op);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      (i == 0 ? own[of[i]] : copied[of[i]].ops).push_back(op);
+      any = any || i > 0;
+    }
+  }
+  if (!any) return {.kernels = std::move(own)};
+  std::vector<Copies> asked;
+  for (KernelId g = 0; g < groups.size(); ++g) {
+    if (copied[g].ops.empty()) continue;
+    copied[g].readers = own[g];
+    asked.push_back(copied[g]);
+  }
+  auto recomputation = std::make_shared<const Recomputation>(with_copies(graph, asked));
+  FusionPlan plan;
+  auto copies = recomputation->copies.begin();
+  for (KernelId g = 0; g < groups.size(); ++g) {
+    Kernel& kernel = plan.kernels.emplace_back();
+    for (const OpId op : own[g]) kernel.push_back(recomputation->id_of[op]);
+    if (!copied[g].ops.empty()) {
+      kernel.insert(kernel.end(), copies->begin(), copies->end());
+      ++copies;
+    }
+    std::ranges::sort(kernel);
+  }
+  plan.recomputation = std::move(recomputation);
+  return plan;
+}
+
+FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan) {
+  return Search(counter, plan).run().value_or(plan);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,185 @@
+#include "planner/recompute.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/analyze.hpp"
+#include "analysis/boundaries.hpp"
+#include "analysis/reasons.hpp"
+#include "core/error.hpp"
+#include "graph/graph_text.hpp"
+#include "plan/partition.hpp"
+#include "plan/random_graph.hpp"
+#include "planner/plans.hpp"
+#include "planner/search.hpp"
+#include "support/sanitizers.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+Analysis analysis_of(const std::string& text) {
+  return analyze_graph(graph_of(text), "t", known_devices().front(), std::nullopt);
+}
+
+// "a+b, b+c": the ops of each kernel.
+std::string kernels_of(const Analysis& analysis, PlanKind kind) {
+  std::string text;
+  for (const KernelAnalysis& kernel : analysis.graph->plan(kind).kernels) {
+    text += (text.empty() ? "" : ", ") + kernel_name(analysis.graph->graph, kernel.ops);
+  }
+  return text;
+}
+
+// The backward of layer_norm, of primitives, on [8192, 4096] bf16: the gradients of the input need
+// rows, those of the weights columns.
+const char* const kLayerNormBackward = R"({"dtype": "bf16",
+ "tensors": {"x": {"shape": [8192, 4096]}, "dy": {"shape": [8192, 4096]}, "w": {"shape": [4096]},
+             "mean": {"shape": [8192, 1], "dtype": "f32"},
+             "rstd": {"shape": [8192, 1], "dtype": "f32"},
+             "dx": {"dtype": "bf16"}},
+ "ops": [
+  {"name": "center", "op": "sub", "inputs": ["x", "mean"], "output": "c"},
+  {"name": "normalise", "op": "mul", "inputs": ["c", "rstd"], "output": "n"},
+  {"name": "weigh", "op": "mul", "inputs": ["dy", "w"], "output": "g"},
+  {"name": "total", "op": "sum", "inputs": ["g"], "output": "s1", "axis": -1, "keepdim": true},
+  {"name": "product", "op": "mul", "inputs": ["g", "n"], "output": "gn"},
+  {"name": "dot", "op": "sum", "inputs": ["gn"], "output": "s2", "axis": -1, "keepdim": true},
+  {"name": "along", "op": "mul", "inputs": ["n", "s2"], "output": "ns"},
+  {"name": "both", "op": "add", "inputs": ["ns", "s1"], "output": "b"},
+  {"name": "share", "op": "div", "inputs": ["b", 4096], "output": "h"},
+  {"name": "rest", "op": "sub", "inputs": ["g", "h"], "output": "r"},
+  {"name": "scale", "op": "mul", "inputs": ["r", "rstd"], "output": "dx"},
+  {"name": "weight", "op": "mul", "inputs": ["dy", "n"], "output": "dyn"},
+  {"name": "dw", "op": "sum", "inputs": ["dyn"], "output": "of_weight", "axis": 0},
+  {"name": "db", "op": "sum", "inputs": ["dy"], "output": "of_bias", "axis": 0}]})";
+
+// `first` and `second` read p, and cannot be one kernel: rows and columns.
+std::string with_fuse(const std::string& fuse) {
+  return R"({"tensors": {"x": {"shape": [4096, 4096]}},
+      "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "p"},
+              {"name": "first", "op": "softmax", "inputs": ["p"], "output": "q"},
+              {"name": "second", "op": "softmax", "inputs": ["p"], "output": "r", "axis": 0},
+              {"name": "third", "op": "relu", "inputs": ["p"], "output": "z"}],
+      "fuse": )" +
+         fuse + "}";
+}
+
+constexpr std::uint64_t kWhole = 4096ULL * 4096 * 4;
+
+}  // namespace
+
+TEST_CASE("auto computes two cheap ops again instead of storing what they make") {
+  const Analysis analysis = analysis_of(kLayerNormBackward);
+  const PlanAnalysis& plan = analysis.graph->plan(PlanKind::kAuto);
+  // x and dy for the rows, x and dy for the columns, dx; and what is small.
+  constexpr std::uint64_t kTensor = 8192ULL * 4096 * 2;
+  CHECK(plan.bytes.total() > 5 * kTensor);
+  CHECK(plan.bytes.total() < 5 * kTensor + kTensor / 100);
+  std::size_t ops = 0;
+  for (const KernelAnalysis& kernel : plan.kernels) {
+    ops += kernel.ops.size();
+    CHECK(kernel.launch.legal());
+  }
+  CHECK(ops == 14 + 2);
+  // In `compiler` every op stands in one kernel.
+  ops = 0;
+  for (const KernelAnalysis& kernel : analysis.graph->plan(PlanKind::kCompiler).kernels) {
+    ops += kernel.ops.size();
+  }
+  CHECK(ops == 14);
+}
+
+TEST_CASE("an explicit plan may name a cheap op in several groups") {
+  const Analysis analysis = analysis_of(with_fuse(R"([["a", "first"], ["a", "second", "third"]])"));
+  CHECK(kernels_of(analysis, PlanKind::kExplicit) == "a+first, a+second+third");
+  const PlanAnalysis& plan = analysis.graph->plan(PlanKind::kExplicit);
+  CHECK(plan.bytes.read == 2 * kWhole);
+  CHECK(plan.bytes.write == 3 * kWhole);
+}
+
+TEST_CASE("the first group stores what others need of a shared op") {
+  const Analysis analysis = analysis_of(with_fuse(R"([["a", "first"], ["a", "second"]])"));
+  CHECK(kernels_of(analysis, PlanKind::kExplicit) == "a+first, a+second, third");
+  const PlanAnalysis& plan = analysis.graph->plan(PlanKind::kExplicit);
+  REQUIRE(plan.kernels.size() == 3);
+  CHECK(plan.kernels[0].traffic.writes.size() == 2);
+  CHECK(plan.kernels[1].traffic.writes.size() == 1);
+}
+
+TEST_CASE("a group that neither reads nor stores a shared op loses it") {
+  const Analysis analysis =
+      analysis_of(with_fuse(R"([["a"], ["a", "first"], ["a", "second", "third"]])"));
+  CHECK(kernels_of(analysis, PlanKind::kExplicit) == "a+first, a+second+third");
+}
+
+TEST_CASE("only cheap ops may be shared, and only with groups that read them") {
+  CHECK(fault_of(with_fuse(R"([["a", "first"], ["first", "third"]])")) ==
+        "/fuse/1/0: \"first\" is already in /fuse/0; only pointwise ops and movements that update "
+        "nothing in place can be in several groups");
+  CHECK(fault_of(with_fuse(R"([["a", "third"], ["third"]])")) ==
+        "/fuse/1/0: \"third\" is already in /fuse/0, and nothing in /fuse/1 reads its result");
+  CHECK(fault_of(with_fuse(R"([["a", "third", "a"]])")) ==
+        "/fuse/0/2: \"a\" is already in /fuse/0");
+}
+
+TEST_CASE("boundaries and reasons name the ops of the document") {
+  Analysis analysis = analysis_of(with_fuse(R"([["a", "first"], ["a", "second"]])"));
+  find_boundaries(analysis, BoundaryScope::kEveryPlan);
+  const PlanAnalysis& plan = analysis.graph->plan(PlanKind::kExplicit);
+  std::set<std::string> shared;
+  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
+    for (const Boundary& boundary : plan.boundaries->of(k)) {
+      shared.insert(analysis.graph->graph.tensors.at(boundary.tensor).name);
+      CHECK(!full_reason_of(*analysis.graph, boundary).empty());
+    }
+  }
+  CHECK(shared == std::set<std::string>{"p", "x"});
+}
+
+TEST_CASE("recomputing never adds bytes, in random graphs whose plans can be launched") {
+  const char* text = std::getenv("FUSECALC_LONG_TESTS");
+  const std::size_t usual = kSanitized ? 20 : 150;
+  const std::size_t count = text == nullptr ? usual : static_cast<std::size_t>(std::atoi(text));
+  std::size_t graphs = 0;
+  std::size_t shared = 0;
+  for (std::uint64_t seed = 31'000'000; graphs < count; ++seed) {
+    CAPTURE(seed);
+    std::optional<OpGraph> graph;
+    try {
+      graph = graph_of(random_op_list(seed, 10 + seed % 30));
+    } catch (const Error&) {  // as in search_test.cpp
+      continue;
+    }
+    ++graphs;
+    TrafficCounter counter(*graph, known_devices().front());
+    PlanMaker maker(counter);
+    const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
+    if (!plan.recomputation) continue;
+    ++shared;
+    const Recomputation& recomputation = *plan.recomputation;
+    TrafficCounter own(recomputation.graph, known_devices().front());
+    CHECK(cost_of(own, plan.kernels).bytes < cost_of(counter, maker.partition().kernels).bytes);
+    CHECK(is_partition(recomputation.graph, plan.kernels));
+    CHECK(can_run(orders_of(recomputation.graph), plan.kernels));
+    std::set<OpId> computed;
+    for (const Kernel& kernel : plan.kernels) {
+      std::set<OpId> ops;
+      for (const OpId op : kernel) ops.insert(recomputation.original[op]);
+      CHECK(ops.size() == kernel.size());
+      computed.insert(ops.begin(), ops.end());
+      if (kernel.size() == 1) continue;
+      CHECK(check_kernel(own.phases(), kernel, runner_rules(own.device())).legal());
+    }
+    CHECK(computed.size() == graph->ops.size());
+  }
+  CHECK(shared > count / 20);
+}
