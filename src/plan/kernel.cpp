@@ -4,18 +4,50 @@
 #include <cstdint>
 #include <functional>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 namespace fusecalc {
 namespace {
 
+// The kernel of each op of some kernels. These may be few of a large graph's: then nothing here
+// takes more time the larger the graph is.
+class Owners {
+ public:
+  Owners(const OpGraph& graph, const std::vector<Kernel>& kernels) {
+    std::size_t ops = 0;
+    for (const Kernel& kernel : kernels) ops += kernel.size();
+    constexpr std::size_t kFew = 16;
+    if (ops * kFew >= graph.ops.size()) {
+      all_ = owners_of(graph, kernels);
+      return;
+    }
+    few_.reserve(ops);
+    for (KernelId k = 0; k < kernels.size(); ++k) {
+      for (const OpId op : kernels[k]) few_.emplace(op, k);
+    }
+  }
+
+  KernelId operator[](OpId op) const {
+    if (!all_.empty()) return all_[op];
+    const auto found = few_.find(op);
+    return found == few_.end() ? kNone : found->second;
+  }
+
+ private:
+  std::vector<KernelId> all_;
+  std::unordered_map<OpId, KernelId> few_;
+};
+
 // The kernels that must run before or after one, each once.
-std::vector<std::uint32_t> neighbours(const IdLists& order, const std::vector<std::uint32_t>& owner,
-                                      const Kernel& kernel) {
-  std::vector<std::uint32_t> found;
+std::vector<KernelId> neighbours(const IdLists& order, const Owners& owner, const Kernel& kernel) {
+  std::vector<KernelId> found;
+  if (kernel.empty()) return found;
+  const KernelId own = owner[kernel.front()];
   for (const OpId op : kernel) {
     for (const OpId other : order[op]) {
-      if (owner[other] != kNone && owner[other] != owner[op]) found.push_back(owner[other]);
+      const KernelId of_other = owner[other];
+      if (of_other != kNone && of_other != own) found.push_back(of_other);
     }
   }
   std::ranges::sort(found);
@@ -24,11 +56,13 @@ std::vector<std::uint32_t> neighbours(const IdLists& order, const std::vector<st
 }
 
 // Whether they can run in the order given.
-bool in_order(const IdLists& before, const std::vector<KernelId>& owner) {
-  for (OpId op = 0; op < owner.size(); ++op) {
-    if (owner[op] == kNone) continue;
-    for (const OpId earlier : before[op]) {
-      if (owner[earlier] != kNone && owner[earlier] > owner[op]) return false;
+bool in_order(const IdLists& before, const Owners& owner, const std::vector<Kernel>& kernels) {
+  for (KernelId k = 0; k < kernels.size(); ++k) {
+    for (const OpId op : kernels[k]) {
+      for (const OpId earlier : before[op]) {
+        const KernelId of_earlier = owner[earlier];
+        if (of_earlier != kNone && of_earlier > k) return false;
+      }
     }
   }
   return true;
@@ -37,7 +71,7 @@ bool in_order(const IdLists& before, const std::vector<KernelId>& owner) {
 // Puts the kernels into an order in which each comes after those that it waits for, the first of
 // them early. Where there is none, returns false; `waits_for` then tells how many each one waits
 // for.
-bool arrange(const IdLists& before, const IdLists& after, const std::vector<KernelId>& owner,
+bool arrange(const IdLists& before, const IdLists& after, const Owners& owner,
              std::vector<Kernel>& kernels, std::vector<std::size_t>& waits_for) {
   waits_for.resize(kernels.size());
   std::priority_queue<KernelId, std::vector<KernelId>, std::greater<>> ready;
@@ -78,8 +112,8 @@ FusionPlan unfused_plan(const OpGraph& graph) {
 
 bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   std::ranges::sort(kernels);
-  const std::vector<std::uint32_t> owner = owners_of(graph, kernels);
-  if (in_order(graph.before, owner)) return true;
+  const Owners owner(graph, kernels);
+  if (in_order(graph.before, owner, kernels)) return true;
   std::vector<std::size_t> waits_for;
   if (arrange(graph.before, graph.after, owner, kernels, waits_for)) return true;
   // Walking back among those that still wait must find a cycle.
@@ -117,10 +151,10 @@ bool sort_canonically(const OpGraph& graph, std::vector<Kernel>& kernels, RunOrd
   // The late order is an early one backwards.
   const IdLists& before = early ? graph.before : graph.after;
   const IdLists& after = early ? graph.after : graph.before;
-  const std::vector<KernelId> owner = owners_of(graph, kernels);
+  const Owners owner(graph, kernels);
   std::vector<std::size_t> waits_for;
   const bool possible =
-      in_order(before, owner) || arrange(before, after, owner, kernels, waits_for);
+      in_order(before, owner, kernels) || arrange(before, after, owner, kernels, waits_for);
   if (!early) std::ranges::reverse(kernels);
   return possible;
 }

@@ -13,35 +13,66 @@ namespace {
 constexpr std::size_t kMostBetween = 24;
 constexpr std::size_t kMostWalked = 256;
 
-// The ops that compute the first operand of `weighted`, back to contractions; those nearest to it,
-// if there are very many.
-Kernel made_of(const OpGraph& graph, OpId weighted) {
-  Kernel found = {weighted};
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const Op& op = graph.ops[found[i]];
-    if (i > 0 && op.op_class == OpClass::kContract) continue;
-    for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      if (op.operands[o].tensor == kNone || (i == 0 && o > 0)) continue;
-      const OpId producer = graph.value_of(op.operands[o].tensor).producer;
-      if (producer == kNone || std::ranges::find(found, producer) != found.end()) continue;
-      if (found.size() == kMostWalked) return found;
-      found.push_back(producer);
-    }
-  }
-  return found;
-}
+// Finds the ops of attention that is written out, from its second contraction.
+class Tracer {
+ public:
+  explicit Tracer(const OpGraph& graph) : graph_(graph), marks_(graph.ops.size(), 0) {}
 
-// The ops among them that depend on `scores`.
-Kernel between(const OpGraph& graph, OpId scores, Kernel ops) {
-  std::ranges::sort(ops);
-  Kernel found;
-  for (const OpId id : ops) {
-    const bool follows = std::ranges::any_of(graph.before[id], [&](OpId earlier) {
-      return std::ranges::find(found, earlier) != found.end();
-    });
-    if (id == scores || follows) found.push_back(id);
+  // The ops that compute the first operand of `weighted`, back to contractions; those nearest to
+  // it, if there are very many.
+  const Kernel& trace(OpId weighted) {
+    ++mark_;
+    found_.clear();
+    add(weighted);
+    const TensorId weights = graph_.ops[weighted].operands[0].tensor;
+    if (weights == kNone || !add(graph_.value_of(weights).producer)) return found_;
+    for (std::size_t i = 1; i < found_.size(); ++i) {
+      if (graph_.outline[found_[i]].contracts()) continue;
+      for (const Outline::Input& input : graph_.outline.inputs_of(found_[i])) {
+        add(input.producer);
+        if (found_.size() == kMostWalked) return found_;
+      }
+    }
+    return found_;
   }
-  return found;
+
+  // The ops among `ascending` that depend on `scores`; empty if they are too many.
+  Kernel between(OpId scores, const Kernel& ascending) {
+    ++mark_;
+    Kernel found;
+    for (auto at = std::ranges::lower_bound(ascending, scores); at != ascending.end(); ++at) {
+      const OpId id = *at;
+      const bool follows = std::ranges::any_of(
+          graph_.before[id], [&](OpId earlier) { return marks_[earlier] == mark_; });
+      if (id != scores && !follows) continue;
+      if (found.size() == kMostBetween + 2) return {};
+      marks_[id] = mark_;
+      found.push_back(id);
+    }
+    return found;
+  }
+
+ private:
+  // Returns whether that is an op that was not found before.
+  bool add(OpId op) {
+    if (op == kNone || marks_[op] == mark_) return false;
+    marks_[op] = mark_;
+    found_.push_back(op);
+    return true;
+  }
+
+  const OpGraph& graph_;
+  Kernel found_;
+  std::uint32_t mark_ = 0;
+  std::vector<std::uint32_t> marks_;  // of each op: the last search that found it
+};
+
+// Cheap to tell, of very many contractions.
+bool may_be_scores(const OpGraph& graph, OpId scores, OpId weighted) {
+  if (!graph.outline[scores].contracts()) return false;
+  const MatrixShape& first = graph.ops[scores].matrix;
+  const MatrixShape& second = graph.ops[weighted].matrix;
+  return first.batch == second.batch && first.rows == second.rows && first.columns == second.depth;
 }
 
 }  // namespace
@@ -53,15 +84,17 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) 
   std::vector<bool> taken(graph.ops.size(), false);
   std::vector<OpId> ops(graph.ops.size());
   for (OpId op = 0; op < ops.size(); ++op) ops[graph.rank[op]] = op;
+  Tracer tracer(graph);
   for (const OpId weighted : ops) {
     if (!graph.outline[weighted].contracts()) continue;
-    const Kernel source = made_of(graph, weighted);
+    const Kernel source = tracer.trace(weighted);
+    Kernel ascending = source;
+    std::ranges::sort(ascending);
     for (const OpId scores : source) {
-      if (scores == weighted || graph.ops[scores].op_class != OpClass::kContract) continue;
-      Kernel kernel = between(graph, scores, source);
+      if (scores == weighted || taken[scores] || !may_be_scores(graph, scores, weighted)) continue;
+      Kernel kernel = tracer.between(scores, ascending);
       const bool free = std::ranges::none_of(kernel, [&](OpId op) { return taken[op]; });
-      if (!free || kernel.size() < 3 || kernel.size() > kMostBetween + 2 ||
-          !check_kernel(counter.phases(), kernel, rules).legal()) {
+      if (!free || kernel.size() < 3 || !check_kernel(counter.phases(), kernel, rules).legal()) {
         continue;
       }
       for (const OpId op : kernel) taken[op] = true;
