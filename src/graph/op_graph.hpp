@@ -37,7 +37,7 @@ struct Tensor {
   // rest of this tensor in memory.
   OpId patched_by = kNone;
   OpId overwritten_by = kNone;  // the op that overwrites it in place, all of it or a part
-  bool output = false;  // an output of the graph
+  bool output = false;          // an output of the graph
 };
 
 // What an op reads: a tensor, or an inline number.

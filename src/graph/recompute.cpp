@@ -119,8 +119,7 @@ bool may_recompute(const OpGraph& graph, OpId id) {
   const Op& op = graph.ops[id];
   if (op.op_class != OpClass::kPointwise && op.op_class != OpClass::kMovement) return false;
   const auto is_own = [&](TensorId tensor) {
-    return graph.tensors[tensor].storage == tensor &&
-           graph.tensors[tensor].overwritten_by == kNone;
+    return graph.tensors[tensor].storage == tensor && graph.tensors[tensor].overwritten_by == kNone;
   };
   const auto stays = [&](const Operand& operand) {
     return operand.tensor == kNone || graph.value_of(operand.tensor).overwritten_by == kNone;

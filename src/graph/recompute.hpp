@@ -21,8 +21,8 @@ struct Copies {
 // The tensors of the first graph keep their ids.
 struct Recomputation {
   OpGraph graph;
-  std::vector<OpId> original;              // of each op, in the first graph
-  std::vector<OpId> id_of;                 // of each op of the first graph, in this one
+  std::vector<OpId> original;             // of each op, in the first graph
+  std::vector<OpId> id_of;                // of each op of the first graph, in this one
   std::vector<std::vector<OpId>> copies;  // ids of the copies, as they were asked for
 };
 

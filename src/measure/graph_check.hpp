@@ -10,8 +10,8 @@
 
 namespace fusecalc {
 
-// A plan that is ready to run, the ops of its kernels, and the graph that these are of: the one that
-// is measured, or that with copies of ops.
+// A plan that is ready to run, the ops of its kernels, and the graph that these are of: the one
+// that is measured, or that with copies of ops.
 struct RunnablePlan {
   const PreparedPlan& plan;
   const OpGraph& graph;

@@ -89,10 +89,8 @@ class Search {
     propose_all();
     choose();
     while (!chosen_.empty()) {
-      std::vector<Kernel> groups = groups_of_chosen();
-      FusionPlan plan = shared_plan(graph_, groups);
-      if (!plan.recomputation) return std::nullopt;
-      TrafficCounter counter(plan.recomputation->graph, counter_.device());
+      FusionPlan plan = shared_plan(graph_, groups_of_chosen());
+      TrafficCounter counter(plan.graph_or(graph_), counter_.device());
       const std::set<KernelId> refused = refused_kernels(counter, plan);
       if (refused.empty()) return finished(counter, std::move(plan));
       std::erase_if(chosen_, [&](const Proposal& proposal) {
@@ -258,8 +256,7 @@ class Search {
     // A kernel that computes more by itself waits for nothing that it did not wait for before.
     [[maybe_unused]] const bool possible = sort_kernels(counter.graph(), plan.kernels);
     assert(possible);
-    const bool fewer =
-        cost_of(counter, plan.kernels).bytes < cost_of(counter_, kernels_).bytes;
+    const bool fewer = cost_of(counter, plan.kernels).bytes < cost_of(counter_, kernels_).bytes;
     return fewer ? std::optional(std::move(plan)) : std::nullopt;
   }
 

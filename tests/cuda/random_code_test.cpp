@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <set>
@@ -55,6 +56,35 @@ TEST_CASE("random groups compile, first share") { check_share(0); }
 TEST_CASE("random groups compile, second share") { check_share(1); }
 TEST_CASE("random groups compile, third share") { check_share(2); }
 TEST_CASE("random groups compile, fourth share") { check_share(3); }
+
+TEST_CASE("kernels that compute ops of other kernels again compile") {
+  KernelChecks checks(kArchitectures[1]);
+  std::size_t plans = 0;
+  for (std::uint64_t seed = 0; plans < lists_of_a_share(); ++seed) {
+    CAPTURE(seed);
+    const RandomOps list = random_ops(seed, 6 + seed % 9);
+    CAPTURE(list.text);
+    TrafficCounter counter = checks.counter_of(list.graph);
+    PlanMaker maker(counter);
+    const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
+    if (!plan.recomputation) continue;
+    ++plans;
+    const Recomputation& recomputation = *plan.recomputation;
+    std::set<OpId> copied;
+    for (const std::vector<OpId>& copies : recomputation.copies) {
+      for (const OpId copy : copies) copied.insert(recomputation.original[copy]);
+    }
+    TrafficCounter own = checks.counter_of(recomputation.graph);
+    for (const Kernel& kernel : plan.kernels) {
+      const bool shares = std::ranges::any_of(
+          kernel, [&](OpId op) { return copied.contains(recomputation.original[op]); });
+      if (shares) checks.check(own, kernel);
+    }
+  }
+  MESSAGE(checks.compiled(), " kernels, ", checks.left_out(), " left out");
+  CHECK(checks.left_out() == 0);
+  CHECK(checks.compiled() > plans);
+}
 
 TEST_CASE("each op alone compiles, and each type") {
   for (const Architecture& architecture : kArchitectures) {

@@ -37,7 +37,8 @@ TEST_CASE("the readers of copies read them, all others what was there before") {
   const Recomputation made = with_copies(graph, asked);
   std::vector<std::string> ops;
   for (OpId op = 0; op < made.graph.ops.size(); ++op) ops.push_back(shown(made.graph, op));
-  CHECK(ops == std::vector<std::string>{"a(x#0)", "a(x#0)", "b(p#1)", "b(p#5)", "c(q#2)", "d(q#6)"});
+  CHECK(ops ==
+        std::vector<std::string>{"a(x#0)", "a(x#0)", "b(p#1)", "b(p#5)", "c(q#2)", "d(q#6)"});
   CHECK(made.original == std::vector<OpId>{0, 0, 1, 1, 2, 3});
   CHECK(made.id_of == std::vector<OpId>{0, 2, 4, 5});
   CHECK(made.copies == std::vector<std::vector<OpId>>{{1, 3}});

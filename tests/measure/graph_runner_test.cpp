@@ -73,19 +73,18 @@ TEST_CASE("both plans are counted and timed, kernel by kernel and back to back")
 
 TEST_CASE("a plan with an op in two kernels is run and verified in terms of its own graph") {
   FakeBackend gpu;
-  const Analysis analysis = analyze_graph(
-      graph_of(R"({"tensors": {"x": {"shape": [64, 64]}},
+  const Analysis analysis = analyze_graph(graph_of(R"({"tensors": {"x": {"shape": [64, 64]}},
           "ops": [{"name": "a", "op": "mul", "inputs": ["x", 0], "output": "z"},
                   {"name": "rows", "op": "sum", "inputs": ["z"], "output": "r", "axis": 1},
                   {"name": "columns", "op": "sum", "inputs": ["z"], "output": "c", "axis": 0}],
           "fuse": [["a", "rows"], ["a", "columns"]]})"),
-      "t", known_devices().front(), std::nullopt);
+                                          "t", known_devices().front(), std::nullopt);
   const GraphAnalysis& details = *analysis.graph;
   TrafficCounter counter(details.graph, details.device);
-  const Measurement result = measure_graph(
-      gpu, counter, named_plan(details.plan(PlanKind::kUnfused)),
-      named_plan(details.plan(PlanKind::kExplicit)), {.runs = 10}, std::nullopt,
-      [](const std::string&) {});
+  const Measurement result =
+      measure_graph(gpu, counter, named_plan(details.plan(PlanKind::kUnfused)),
+                    named_plan(details.plan(PlanKind::kExplicit)), {.runs = 10}, std::nullopt,
+                    [](const std::string&) {});
   REQUIRE(result.fused.kernels.size() == 2);
   CHECK(result.fused.kernels[0].name == "a+rows");
   CHECK(result.fused.kernels[1].name == "a+columns");

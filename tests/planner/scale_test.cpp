@@ -101,7 +101,8 @@ std::string pointwise(std::size_t count, bool chain) {
 
 TEST_CASE("every block of a deep network is planned alike") {
   // 1008 and 10080 ops.
-  for (const std::size_t count : {std::size_t{48}, kSanitized ? std::size_t{96} : std::size_t{480}}) {
+  for (const std::size_t count :
+       {std::size_t{48}, kSanitized ? std::size_t{96} : std::size_t{480}}) {
     CAPTURE(count);
     const OpGraph graph = graph_of(blocks(count));
     REQUIRE(graph.ops.size() == 21 * count);
