@@ -25,9 +25,9 @@ std::map<TensorId, std::uint64_t> bytes_by_tensor(const PlanAnalysis& plan) {
 
 std::vector<Kernel> PlanAnalysis::planned_kernels() const {
   if (recomputed) return recomputed->kernels;
-  std::vector<Kernel> kernels;
-  for (const KernelAnalysis& kernel : this->kernels) kernels.push_back(kernel.ops);
-  return kernels;
+  std::vector<Kernel> planned;
+  for (const KernelAnalysis& kernel : kernels) planned.push_back(kernel.ops);
+  return planned;
 }
 
 const PlanAnalysis& GraphAnalysis::plan(PlanKind kind) const {
