@@ -245,6 +245,18 @@ class CiTest(unittest.TestCase):
             self.assertTrue(entry["description"])
             self.assertTrue(entry.get("required") or isinstance(entry["default"], str))
 
+    def test_the_guide_uses_the_action_as_it_is(self):
+        page = (SOURCE / "docs/comparing.md").read_text(encoding="utf-8")
+        workflow = next(filter(None, (yaml.safe_load(block) for block in re.findall(
+            r"^```yaml run\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "jobs:" in block)))
+        checkout, use = workflow["jobs"]["traffic"]["steps"]
+        self.assertTrue(checkout["with"]["submodules"])
+        self.assertTrue(use["uses"].startswith("./"))  # a folder of the checkout
+        inputs = yaml.safe_load((SOURCE / "action.yml").read_text(encoding="utf-8"))["inputs"]
+        self.assertLessEqual(set(use["with"]), set(inputs))
+        self.assertLessEqual({name for name, entry in inputs.items() if entry.get("required")},
+                             set(use["with"]))
+
     def gate(self, code=0, **inputs):
         defaults = {name.upper().replace("-", "_"): entry.get("default", "") for name, entry in
                     yaml.safe_load((SOURCE / "action.yml").read_text("utf-8"))["inputs"].items()}
