@@ -98,3 +98,7 @@ TEST_CASE("import: what is no model, or a damaged one, is refused in one line") 
           "fusecalc: short.pt2: the archive is truncated: its list of entries is missing\n");
   }
 }
+
+TEST_CASE("import: the model that the guide starts from is the one of these tests") {
+  CHECK(read_file(tests_folder("../examples") / "layer.pt2") == read_file(model_file("layer.pt2")));
+}

@@ -9,6 +9,7 @@ The pages' fenced blocks say by their info strings what they are:
     console gpu        commands for a machine with a GPU: here they must be understood (exit code 3)
     json NAME          the file NAME of that folder, which is in examples/, too; specs/...: lines of
                        that file of the source tree
+    python NAME        lines of examples/NAME; a line "..." stands for any lines
     text SOURCE        messages that SOURCE holds, piece by piece
     yaml run           a workflow whose "run" steps are run (but for those that install)
     sh                 commands of the source tree: what they name must be there
@@ -114,7 +115,7 @@ class Page:
     def check(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(self.source / "specs", f"{folder}/specs")
-            os.symlink(self.source / "tests/input/pt2/layer.pt2", f"{folder}/layer.pt2")
+            os.symlink(self.source / "examples/layer.pt2", f"{folder}/layer.pt2")
             shell = Shell(folder, f"{self.binary.parent}:{os.environ['PATH']}")
             replaced = []
             for info, start, end in blocks_of(self.lines):
@@ -138,6 +139,8 @@ class Page:
             self.needs_gpu(lines, start, shell)
         elif kind == "json" and rest:
             self.json_file(rest, lines, start, folder)
+        elif kind == "python" and rest:
+            self.lines_of(self.source / "examples" / rest, lines, start)
         elif kind == "text" and rest:
             self.messages(rest, lines, start)
         elif info == "yaml run":
@@ -180,10 +183,12 @@ class Page:
             target.write_text(text, encoding="utf-8")
             self.example(target.name, text, start)
             return
-        whole = [line.strip() for line in
-                 (self.source / name).read_text(encoding="utf-8").split("\n")]
+        self.lines_of(self.source / name, lines, start)
+
+    def lines_of(self, path, lines, start):
+        whole = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
         if not matches(["..."] + [line.strip() for line in lines] + ["..."], whole):
-            self.fault(start, f"these lines are not in {name}")
+            self.fault(start, f"these lines are not in {path.relative_to(self.source)}")
 
     def example(self, name, text, start):
         """Whoever reads the guide finds its files, and need not type them."""
