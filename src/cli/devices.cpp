@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "core/error.hpp"
+#include "core/format.hpp"
 #include "core/output.hpp"
 #include "core/suggest.hpp"
 #include "core/text.hpp"
@@ -37,20 +38,24 @@ void run(const DevicesOptions& options) {
     output.finish();
     return;
   }
-  Listing listing{.schema = "fusecalc.devices/1",
-                  .rows_key = "devices",
-                  .columns = {"device", "capability", "multiprocessors", "l2_bytes", "memory_bytes",
-                              "dram_gbps", "tensor_gflops", "constants", "source"},
-                  .rows = {}};
+  Listing listing{
+      .schema = "fusecalc.devices/1",
+      .rows_key = "devices",
+      .columns = {"device", "capability", "multiprocessors", "l2_bytes", "memory_bytes",
+                  "dram_gbps", "tensor_gflops", "constants", "source"},
+      .rows = {},
+      .titles = {"device", "cc", "SMs", "L2", "memory", "DRAM", "tensor", "constants", "source"}};
   for (const Device& device : known_devices()) {
     const DeviceConstants& constants = device.constants;
-    const double flops =
-        device.multiprocessors * constants.tensor_flops.value * constants.tensor_clock_ghz.value;
+    const auto gbps = static_cast<std::uint64_t>(constants.dram_read_gbps.value);
+    const auto gflops = static_cast<std::uint64_t>(
+        device.multiprocessors * constants.tensor_flops.value * constants.tensor_clock_ghz.value);
     listing.rows.push_back(
         {device.name, to_string(device.capability), std::uint64_t{device.multiprocessors},
-         device.l2_bytes, device.memory_bytes,
-         static_cast<std::uint64_t>(constants.dram_read_gbps.value),
-         static_cast<std::uint64_t>(flops),
+         NumberWithUnit{device.l2_bytes, human_bytes(device.l2_bytes)},
+         NumberWithUnit{device.memory_bytes, human_bytes(device.memory_bytes)},
+         NumberWithUnit{gbps, std::to_string(gbps) + " GB/s"},
+         NumberWithUnit{gflops, std::to_string(gflops / 1000) + " TFLOP/s"},
          std::string(name_of(constants.calibrated() ? ConstantOrigin::kCalibrated
                                                     : ConstantOrigin::kDatasheet)),
          device.source});

@@ -19,6 +19,8 @@ namespace {
 std::string text_of(const Cell& cell) {
   if (const auto* number = std::get_if<std::uint64_t>(&cell)) return std::to_string(*number);
   if (const auto* formula = std::get_if<Formula>(&cell)) return formula->text;
+  if (const auto* number_with_unit = std::get_if<NumberWithUnit>(&cell))
+    return std::to_string(number_with_unit->value);
   if (const auto* words = std::get_if<Words>(&cell))
     return fmt::format("{}", fmt::join(*words, " "));
   if (const auto* range = std::get_if<CountRange>(&cell)) {
@@ -52,14 +54,20 @@ TextTable::Kind kind_of(const Listing& listing, std::size_t column) {
 }
 
 void write_table(const Listing& listing, const Style& style, Output& output) {
+  const std::vector<std::string>& titles =
+      listing.titles.empty() ? listing.columns : listing.titles;
   std::vector<TextTable::Column> columns;
   for (std::size_t i = 0; i < listing.columns.size(); ++i) {
-    columns.push_back({listing.columns[i], kind_of(listing, i)});
+    columns.push_back({titles[i], kind_of(listing, i)});
   }
   TextTable table(std::move(columns), style, 0);
   for (const std::vector<Cell>& row : listing.rows) {
-    const std::vector<std::string> texts = texts_of(row);
-    table.add({texts.begin(), texts.end()});
+    std::vector<TextTable::Cell> cells;
+    for (const Cell& cell : row) {
+      const auto* number_with_unit = std::get_if<NumberWithUnit>(&cell);
+      cells.emplace_back(number_with_unit != nullptr ? number_with_unit->text : text_of(cell));
+    }
+    table.add(std::move(cells));
   }
   table.write(output);
 }
@@ -67,6 +75,8 @@ void write_table(const Listing& listing, const Style& style, Output& output) {
 void write_cell(JsonWriter& json, const Cell& cell) {
   if (const auto* number = std::get_if<std::uint64_t>(&cell)) {
     json.value(*number);
+  } else if (const auto* number_with_unit = std::get_if<NumberWithUnit>(&cell)) {
+    json.value(number_with_unit->value);
   } else if (const auto* words = std::get_if<Words>(&cell)) {
     json.begin_array();
     for (const std::string& word : *words) json.value(word);

@@ -22,16 +22,22 @@ struct CountRange {
 struct Formula {
   std::string text;
 };
+// A number that the table shows with its unit; the other formats hold the number alone.
+struct NumberWithUnit {
+  std::uint64_t value = 0;
+  std::string text;
+};
 using Words = std::vector<std::string>;
-using Cell = std::variant<std::string, std::uint64_t, CountRange, Formula, Words>;
+using Cell = std::variant<std::string, std::uint64_t, CountRange, Formula, NumberWithUnit, Words>;
 
-// A plain table: what `ops` and `specs` print. Its JSON holds cells as what they are, numbers as
-// numbers; the other formats hold them as text.
+// A plain table: what `ops`, `specs` and `devices` print. Its JSON holds cells as what they are,
+// numbers as numbers; the other formats hold them as text.
 struct Listing {
   std::string schema;  // of its JSON
   std::string rows_key;
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
+  std::vector<std::string> titles{};  // of the table's columns, where they differ
 };
 
 std::vector<std::string_view> listing_formats();

@@ -122,8 +122,7 @@ void TextTable::share_out_to_bars(std::vector<std::size_t>& widths) const {
   }
 }
 
-std::vector<std::size_t> TextTable::fitted_widths() const {
-  std::vector<std::size_t> widths = natural_widths();
+void TextTable::shrink_to_fit(std::vector<std::size_t>& widths) const {
   const auto bars =
       static_cast<std::size_t>(std::ranges::count(columns_, Kind::kBar, &Column::kind));
   const std::size_t for_bars = bars * (kLeastBar + kGap);
@@ -131,8 +130,44 @@ std::vector<std::size_t> TextTable::fitted_widths() const {
   }
   while (taken_by(widths) > style_.width && shrink(widths, kLeastTextAtAll)) {
   }
+}
+
+// The first column always stays in its row.
+std::vector<std::size_t> TextTable::fitted_widths() const {
+  std::vector<std::size_t> natural = natural_widths();
+  std::vector<std::size_t> widths = natural;
+  shrink_to_fit(widths);
+  for (std::size_t last = columns_.size(); taken_by(widths) > style_.width && last-- > 1;) {
+    if (natural[last] == 0) continue;
+    natural[last] = 0;
+    widths = natural;
+    shrink_to_fit(widths);
+  }
   share_out_to_bars(widths);
   return widths;
+}
+
+// Lines of "title value", as many of them in one as it holds.
+std::string TextTable::columns_below(const Row& row, const std::vector<bool>& below) const {
+  const std::string indent(indent_ + 2 * kGap, ' ');
+  const std::size_t room = std::max(style_.width, indent.size() + kLeastTextAtAll) - indent.size();
+  std::string text;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const Cell& cell = row.cells[i];
+    if (!below[i] || cell.text.empty()) continue;
+    const std::string& title = columns_[i].title;
+    for (const std::string& part :
+         lines_of_words(title + (title.empty() ? "" : " ") + cell.text, room)) {
+      const std::size_t width = display_width(part);
+      const bool fits = used > 0 && used + kGap + width <= room;
+      if (!fits) text += (used > 0 ? "\n" : "") + indent;
+      text += std::string(fits ? kGap : 0, ' ') +
+              coloured(part, row.colour.empty() ? cell.colour : row.colour, style_);
+      used = (fits ? used + kGap : 0) + width;
+    }
+  }
+  return used > 0 ? text + "\n" : text;
 }
 
 // The row, and a line for each that its words go on.
@@ -140,7 +175,7 @@ std::vector<TextTable::Row> TextTable::lines_of(const Row& row,
                                                 const std::vector<std::size_t>& widths) const {
   std::vector<Row> lines = {row};
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].kind != Kind::kWords) continue;
+    if (columns_[i].kind != Kind::kWords || widths[i] == 0) continue;
     std::vector<std::string> words = lines_of_words(row.cells[i].text, widths[i]);
     const Row next = {std::vector<Cell>(columns_.size(), Cell("")), row.colour, ""};
     if (lines.size() < words.size()) lines.resize(words.size(), next);
@@ -153,6 +188,11 @@ std::vector<TextTable::Row> TextTable::lines_of(const Row& row,
 
 void TextTable::write(Output& output) const {
   const std::vector<std::size_t> widths = fitted_widths();
+  const std::vector<std::size_t> natural = natural_widths();
+  std::vector<bool> below;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    below.push_back(widths[i] == 0 && natural[i] > 0);
+  }
   std::vector<ShortNames> names;
   for (const std::size_t width : widths) names.emplace_back(width);
   // Colours do not count; spaces at the end of a line are left out.
@@ -193,7 +233,7 @@ void TextTable::write(Output& output) const {
           },
           row.colour);
     }
-    output.write(row.below);
+    output.write(columns_below(row, below) + row.below);
   }
 }
 

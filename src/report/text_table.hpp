@@ -13,7 +13,8 @@ namespace fusecalc {
 
 // A table for people, at most as wide as its reader's terminal: bars shrink first, then names are
 // cut in the middle, so that they stay distinct, and words go on in lines of their own. Numbers are
-// never cut: a table of nothing but numbers may be wider.
+// never cut: columns that still find no room, the last ones first, are written below each row, with
+// their titles.
 class TextTable {
  public:
   enum class Kind {
@@ -58,6 +59,8 @@ class TextTable {
 
   std::vector<std::size_t> natural_widths() const;
   std::vector<std::size_t> fitted_widths() const;
+  void shrink_to_fit(std::vector<std::size_t>& widths) const;
+  std::string columns_below(const Row& row, const std::vector<bool>& below) const;
   std::size_t taken_by(const std::vector<std::size_t>& widths) const;
   bool shrink(std::vector<std::size_t>& widths, std::size_t least) const;
   void share_out_to_bars(std::vector<std::size_t>& widths) const;

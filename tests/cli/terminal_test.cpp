@@ -76,11 +76,41 @@ TEST_CASE("tables are as wide as the terminal, 100 columns in a pipe, or what CO
       CHECK(widest_line(shown) <= columns);
     };
     fits(words);
-    fits({"specs", "-f", "table"});
-    if (columns >= 80) fits({"ops", "-f", "table"});
+    for (const std::string listing : {"specs", "ops", "devices"}) fits({listing, "-f", "table"});
+    for (const std::string list : {"@adam", "@softmax"}) {
+      CAPTURE(list);
+      const TempDir folder;
+      const auto result = [&](const std::string& name, const std::string& plan) {
+        const std::string file = (folder / name).string();
+        CHECK(invoke({"analyze", list, "--plan", plan, "-o", file}).outcome().exit_code == 0);
+        return file;
+      };
+      const Outcome compared =
+          invoke({"compare", result("a.json", "auto"), result("b.json", "compiler"), "-f", "table"})
+              .in(folder.path())
+              .with("COLUMNS", std::to_string(columns))
+              .outcome();
+      // Below the line that names the files.
+      CHECK(widest_line(compared.out.substr(compared.out.find('\n'))) <= columns);
+    }
   }
   // What is no number is as good as nothing.
   CHECK(invoke(words).with("COLUMNS", "wide").outcome().out == piped);
+}
+
+TEST_CASE("devices: columns without room are below their row, and units are the table's alone") {
+  const auto shown = [](const std::string& columns, const std::string& format) {
+    return invoke({"devices", "-f", format}).with("COLUMNS", columns).outcome().out;
+  };
+  CHECK(shown("200", "table")
+            .find("h200     9.0   132  62.91 MB  141.0 GB  4610 GB/s   865 TFLOP/s  calibrated  "
+                  "driver; H200 datasheet\n") != std::string::npos);
+  CHECK(shown("60", "table")
+            .find("h200     9.0   132  62.91 MB  141.0 GB  4610 GB/s\n"
+                  "    tensor 865 TFLOP/s  constants calibrated\n"
+                  "    source driver; H200 datasheet\n") != std::string::npos);
+  CHECK(shown("60", "csv").find("h200,9.0,132,62914560,141000000000,4610,865075,calibrated,") !=
+        std::string::npos);
 }
 
 TEST_CASE("bars are drawn in ASCII where the locale is not UTF-8") {

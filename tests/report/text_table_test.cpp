@@ -102,3 +102,44 @@ TEST_CASE("text table: words go on below, and what has no spaces is broken") {
         "             en a\n"
         "none      3\n");
 }
+
+TEST_CASE(
+    "text table: columns that find no room are written below their row, the last ones first") {
+  const auto shown = [](std::size_t width) {
+    const Style style{.width = width};
+    TextTable table({{"kernel", Kind::kName},
+                     {"bytes", Kind::kNumber},
+                     {"time", Kind::kNumber},
+                     {"", Kind::kText},
+                     {"verdict", Kind::kText},
+                     {"", Kind::kBar}},
+                    style);
+    table.add({"scores", "1.5 GB", "1.2 ms", "late", "much worse", 1.0}, {}, "      why\n");
+    table.add({"add", "12 kB", "8 us", "", "same", 0.0});
+    return fusecalc::testing::written([&](Output& output) { table.write(output); });
+  };
+  CHECK(shown(50) ==
+        "  kernel   bytes    time        verdict\n"
+        "  scores  1.5 GB  1.2 ms  late  much worse  ██████\n"
+        "      why\n"
+        "  add      12 kB    8 us        same\n");
+  CHECK(shown(41) ==
+        "  kernel   bytes    time\n"
+        "  scores  1.5 GB  1.2 ms  late  █████████\n"
+        "      verdict much worse\n"
+        "      why\n"
+        "  add      12 kB    8 us\n"
+        "      verdict same\n");
+  CHECK(shown(26) ==
+        "  kernel   bytes    time\n"
+        "  scores  1.5 GB  1.2 ms\n"
+        "      late\n"
+        "      verdict much worse\n"
+        "      why\n"
+        "  add      12 kB    8 us\n"
+        "      verdict same\n");
+  for (std::size_t width = 18; width <= 60; ++width) {
+    CAPTURE(width);
+    CHECK(widest_line(shown(width)) <= width);
+  }
+}
