@@ -93,14 +93,16 @@ get_filename_component(cupti_folder ${FUSECALC_cupti_SO} DIRECTORY)
 set(cuda_folders ${nvrtc_folder} ${cupti_folder})
 list(REMOVE_DUPLICATES cuda_folders)
 set(FUSECALC_CUDA_FOLDERS "${cuda_folders}")
+set(installed_folders "$ORIGIN;${cuda_folders}")
+if(FUSECALC_CUDA_DIR)
+  set(installed_folders "$ORIGIN")  # a toolkit folder given to the build is installed with the module
+endif()
 set_target_properties(fusecalc_gpu fusecalc_gpu_standalone PROPERTIES
-  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
+  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "${installed_folders}")
 install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})
 install(TARGETS fusecalc_gpu_standalone
   LIBRARY DESTINATION ${module_folder} COMPONENT standalone EXCLUDE_FROM_ALL)
 if(FUSECALC_CUDA_DIR)
-  # A toolkit folder given to the build is installed with the module.
-  set_target_properties(fusecalc_gpu fusecalc_gpu_standalone PROPERTIES INSTALL_RPATH "$ORIGIN")
   file(GLOB runtime ${nvrtc_folder}/libnvrtc.so* ${nvrtc_folder}/libnvrtc-builtins.so*
        ${cupti_folder}/libcupti.so* ${cupti_folder}/libnvperf_host.so*
        ${cupti_folder}/libnvperf_target.so*)
@@ -131,7 +133,7 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT sanitized)
 endif()
 set_target_properties(fusecalc_inject PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "$ORIGIN;${cuda_folders}")
+  BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "${installed_folders}")
 add_dependencies(fusecalc fusecalc_inject)
 install(TARGETS fusecalc_inject LIBRARY DESTINATION ${module_folder})
 message(STATUS "GPU module: NVRTC ${FUSECALC_nvrtc_SO}, CUPTI ${FUSECALC_cupti_SO}")
