@@ -99,7 +99,7 @@ if(FUSECALC_CUDA_DIR)
 endif()
 set_target_properties(fusecalc_gpu fusecalc_gpu_standalone PROPERTIES
   BUILD_RPATH "${cuda_folders}" INSTALL_RPATH "${installed_folders}")
-install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder})
+install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder} COMPONENT dynamic)
 install(TARGETS fusecalc_gpu_standalone
   LIBRARY DESTINATION ${module_folder} COMPONENT standalone EXCLUDE_FROM_ALL)
 if(FUSECALC_CUDA_DIR)

@@ -1,7 +1,8 @@
 # The contents of `cmake --install` and the packages: a relocatable tree. The GPU
 # module's own rules are in gpu.cmake.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # fusecalc_written is all that is installed, and no test
-install(TARGETS fusecalc)
+# Two programs of one name: the packages' (component dynamic) and the wheel's (component standalone).
+install(TARGETS fusecalc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT dynamic)
 install(TARGETS fusecalc_standalone
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT standalone EXCLUDE_FROM_ALL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
