@@ -6,6 +6,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,12 @@ class SourceTree(unittest.TestCase):
 
     def test_inputs_and_results_have_names_of_their_own(self):
         self.none(rules.names_occur_twice(SOURCE))
+
+    def test_headers_to_precompile_are_there(self):
+        build = (SOURCE / "CMakeLists.txt").read_text(encoding="utf-8")
+        headers = re.findall(r"<(\w+/\w+\.hpp)>", build)
+        self.assertTrue(headers)
+        self.none(header for header in headers if not (SOURCE / "src" / header).is_file())
 
 
 class Rules(unittest.TestCase):
