@@ -118,6 +118,8 @@ class Copier {
 bool may_recompute(const OpGraph& graph, OpId id) {
   const Op& op = graph.ops[id];
   if (op.op_class != OpClass::kPointwise && op.op_class != OpClass::kMovement) return false;
+  // An element of a window's or a scatter's result takes many elements.
+  if (op.row->access == Access::kWindow || op.row->access == Access::kScatter) return false;
   const auto is_own = [&](TensorId tensor) {
     return graph.tensors[tensor].storage == tensor && graph.tensors[tensor].overwritten_by == kNone;
   };
