@@ -8,8 +8,8 @@
 namespace fusecalc {
 
 // Whether an op may be computed again wherever its results are needed, instead of being stored: a
-// pointwise op or a movement, no pooling or scatter, that updates nothing in place, of operands that
-// nothing overwrites.
+// pointwise op or a movement, no pooling or scatter, that updates nothing in place, of operands
+// that nothing overwrites.
 bool may_recompute(const OpGraph& graph, OpId op);
 
 // Ops that are computed again for some of their readers. Both lists are in ascending order.
