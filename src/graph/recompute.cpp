@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
-#include "graph/canonical_order.hpp"
 #include "graph/links.hpp"
 
 namespace fusecalc {
@@ -52,8 +53,8 @@ class Copier {
   // what reads it later.
   Recomputation finish() && {
     OpGraph& graph = result_.graph;
-    std::vector<OpId> order;
-    for (OpId id = 0; id < graph.ops.size(); ++id) order.push_back(id);
+    std::vector<OpId> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](OpId id) { return result_.original[id]; });
     std::vector<OpId> new_id(order.size());
     std::vector<Op> ops(order.size());
@@ -78,11 +79,23 @@ class Copier {
                          new_id.begin() + static_cast<std::ptrdiff_t>(source_.ops.size()));
     link_ops(graph);
     graph.outline = Outline(graph);
-    graph.rank = canonical_ranks(graph);
+    rank_copies();
     return std::move(result_);
   }
 
  private:
+  // In the order of what they copy; each copy behind it.
+  void rank_copies() {
+    std::vector<OpId> order(result_.original.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {},
+                             [&](OpId id) { return source_.rank[result_.original[id]]; });
+    result_.graph.rank.resize(order.size());
+    for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
+      result_.graph.rank[order[rank]] = rank;
+    }
+  }
+
   void read_copies(Op& op) {
     for (Operand& operand : op.operands) {
       if (operand.tensor != kNone) operand.tensor = copy_of(operand.tensor);

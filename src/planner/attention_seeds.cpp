@@ -69,7 +69,7 @@ class Tracer {
 
 // Cheap to tell, of very many contractions.
 bool may_be_scores(const OpGraph& graph, OpId scores, OpId weighted) {
-  if (!graph.outline[scores].contracts()) return false;
+  if (graph.ops[scores].row->family != OpFamily::kMatmul) return false;
   const MatrixShape& first = graph.ops[scores].matrix;
   const MatrixShape& second = graph.ops[weighted].matrix;
   return first.batch == second.batch && first.rows == second.rows && first.columns == second.depth;
@@ -86,7 +86,7 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules) 
   for (OpId op = 0; op < ops.size(); ++op) ops[graph.rank[op]] = op;
   Tracer tracer(graph);
   for (const OpId weighted : ops) {
-    if (!graph.outline[weighted].contracts()) continue;
+    if (graph.ops[weighted].row->family != OpFamily::kMatmul) continue;
     const Kernel source = tracer.trace(weighted);
     Kernel ascending = source;
     std::ranges::sort(ascending);

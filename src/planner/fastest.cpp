@@ -184,10 +184,9 @@ FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const Fusi
   };
   consider(*maker.plan(PlanKind::kUnfused));
   consider(best);
-  const FusionPlan shared = recomputed(maker.counter(), partition);
-  if (shared.recomputation) consider(shared);
   const FusionPlan& fewest = *maker.plan(PlanKind::kAuto);
   if (fewest.recomputation) consider(fewest);
+  if (partition.kernels != best.kernels) consider(recomputed(maker.counter(), partition));
   const OpGraph& graph = plan.graph_or(maker.counter().graph());
   [[maybe_unused]] const bool possible = sort_kernels(graph, plan.kernels);
   assert(possible);
