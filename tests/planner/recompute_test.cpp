@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -13,8 +14,12 @@
 #include "analysis/analyze.hpp"
 #include "analysis/boundaries.hpp"
 #include "analysis/reasons.hpp"
+#include "codegen/random_ops.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "measure/graph_check.hpp"
+#include "measure/inputs.hpp"
+#include "measure/verify.hpp"
 #include "plan/partition.hpp"
 #include "plan/random_graph.hpp"
 #include "planner/plans.hpp"
@@ -182,4 +187,33 @@ TEST_CASE("recomputing never adds bytes, in random graphs whose plans can be lau
     CHECK(computed.size() == graph->ops.size());
   }
   CHECK(shared > count / 20);
+}
+
+TEST_CASE("results are the same where ops are computed again") {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; seed < (kSanitized ? 100 : 600); ++seed) {
+    CAPTURE(seed);
+    const RandomOps list = random_ops(seed, 4 + seed % 9);
+    TrafficCounter counter(list.graph, known_devices().front());
+    PlanMaker maker(counter);
+    const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
+    if (!plan.recomputation) continue;
+    const std::vector<GraphInput> inputs = random_inputs(list.graph, seed);
+    const std::vector<TensorId> results = results_of(list.graph);
+    const Verifier before(list.graph, inputs, results, seed);
+    const Verifier after(plan.recomputation->graph, inputs, results, seed);
+    REQUIRE(before.outputs().size() == after.outputs().size());
+    for (std::size_t i = 0; i < before.outputs().size(); ++i) {
+      const ExpectedOutput& one = before.outputs()[i];
+      const ExpectedOutput& other = after.outputs()[i];
+      REQUIRE(one.elements == other.elements);
+      REQUIRE(one.answer.elements.size() == other.answer.elements.size());
+      for (std::size_t e = 0; e < one.answer.elements.size(); ++e) {
+        const double value = one.answer.elements[e].value;
+        CHECK((value == other.answer.elements[e].value || std::isnan(value)));
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 500);
 }
