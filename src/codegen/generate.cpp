@@ -68,6 +68,11 @@ Roots find_roots(const KernelView& kernel, std::uint64_t space) {
   return roots;
 }
 
+bool has_windows(const KernelView& kernel) {
+  return std::ranges::any_of(kernel.ops(),
+                             [&](OpId id) { return kernel.op(id).row->access == Access::kWindow; });
+}
+
 unsigned group_width(const KernelView& kernel, const Roots& roots, std::uint64_t space) {
   constexpr std::uint64_t kAccessBytes = 16;
   std::uint64_t widest = 1;

@@ -174,12 +174,9 @@ GeneratedKernel generate_tiles(const KernelView& kernel, const Roots& roots,
 GeneratedKernel generate_map(const KernelView& kernel) {
   const std::uint64_t space = space_of(kernel);
   const Roots roots = find_roots(kernel, space);
-  // Each lane of a window keeps its place and its bounds: eight of them spill.
-  constexpr unsigned kMostWindows = 4;
-  const bool windows = std::ranges::any_of(
-      kernel.ops(), [&](OpId id) { return kernel.op(id).row->access == Access::kWindow; });
+  constexpr unsigned kMostWindows = 4;  // eight spill
   const unsigned widest = group_width(kernel, roots, space);
-  const unsigned width = windows ? std::min(widest, kMostWindows) : widest;
+  const unsigned width = has_windows(kernel) ? std::min(widest, kMostWindows) : widest;
   const Loop loop{.element = element_index()};
   KernelCode code(kernel);
   CodeBlock full{.width = width, .width_text = "kV"};

@@ -15,6 +15,7 @@ namespace {
 // number that divides them, if one is near the usual.
 std::uint64_t unrolled(std::uint64_t rounds, bool light, std::uint64_t usual) {
   constexpr std::uint64_t kShort = 8;
+  if (usual == 1) return 1;
   if (light && rounds <= kShort) return rounds;
   for (const std::uint64_t together : {usual, usual + 1, usual - 1}) {
     if (rounds % together == 0) return together;
@@ -163,7 +164,8 @@ void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool
   const std::string placed = with_places(text, stretch.in_registers);
   const std::uint64_t whole = whole_rounds();
   // Held values leave fewer registers for unrolling.
-  const std::uint64_t usual = schedule_.in_shared > 0 && schedule_.in_registers > 0 ? 3 : 4;
+  const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;
+  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : 4;
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers have no addresses: an array in them is indexed by constants only.

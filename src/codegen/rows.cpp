@@ -61,8 +61,10 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     if (type == ComputeType::kF64 || type == ComputeType::kI64) state_bytes_ = kWideStateBytes;
   }
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
+  // There is room for one window a thread beside the states of rows.
+  windows_ = has_windows(kernel_);
   RowWork work{.rows = rows_,
-               .widest_bytes = 16 / group_width(kernel_, roots_, space_),
+               .widest_bytes = windows_ ? 16 : 16 / group_width(kernel_, roots_, space_),
                .holds = rows_fit && !held.empty(),
                .state_bytes = state_bytes_,
                .waits = loops_after(0) || !roots_.losses.empty(),

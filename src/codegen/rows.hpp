@@ -96,6 +96,7 @@ class RowWriter {
   std::map<OpId, Value> picked_;     // scores that were read for losses
   std::uint64_t partial_bytes_ = 0;  // in the workspace, after the gates
   bool waits_ = false;               // for all blocks, in between
+  bool windows_ = false;             // has_windows()
   bool done_ = false;                // only one block of each row goes on
 };
 

@@ -20,6 +20,10 @@ struct Roots {
 
 Roots find_roots(const KernelView& kernel, std::uint64_t space);
 
+// Whether an op of the kernel walks over windows: each lane of a thread keeps its place and its
+// bounds, so that few lanes fit in registers.
+bool has_windows(const KernelView& kernel);
+
 // Elements that a thread moves together: 16 bytes of the widest type that is moved in full.
 unsigned group_width(const KernelView& kernel, const Roots& roots, std::uint64_t space);
 

@@ -16,6 +16,7 @@ List I of a seed is the same in every run, so a failure is repeated with --seed 
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import math
@@ -68,12 +69,15 @@ class Op:
 
 
 class KernelModel:
-    def __init__(self, kernel, outputs):
-        self.kernel, self.outputs = set(kernel), outputs
+    def __init__(self, kernel, outputs, elsewhere=()):
+        """Ops `elsewhere` are of the kernel, but another one stores what is needed of them, if any."""
+        self.kernel, self.outputs, self.elsewhere = set(kernel), outputs, set(elsewhere)
         self.known = {}
 
     def leaves(self, tensor):
-        """Whether someone outside of the kernel sees the tensor."""
+        """Whether someone outside of the kernel gets the tensor from it."""
+        if tensor.maker in self.elsewhere:
+            return False
         in_input = tensor.memory is not tensor and tensor.memory.maker is None
         if tensor in self.outputs or in_input or any(o not in self.kernel for o in tensor.readers):
             return True
@@ -411,13 +415,15 @@ class LooksList:
         names = [o["name"] for o in ops]
         return {"dtype": self.dtype, "tensors": tensors, "ops": ops, "fuse": [names]}
 
-    def bytes_of(self, kernel, limit):
-        """(read, written) of a kernel of these ops."""
+    def bytes_of(self, kernel, shared, limit):
+        """(read, written) of a kernel; only what prepares x is worth computing twice."""
+        if not shared <= {"pre"}:
+            raise ValueError(f"{shared} are computed twice")
         whole = size_in_bytes(self.dtype, math.prod(self.shape))
         results = self.shape[0] if self.kind == "mean" else self.shape[1]
         vector = size_in_bytes(self.dtype, self.shape[1])
         row = size_in_bytes(self.dtype, results)
-        names = set(kernel)
+        names = set(kernel["ops"])
         has = names.__contains__
         read, written = 0, 0
         # The looks that the kernel takes at x, or at the prepared x.
@@ -429,7 +435,7 @@ class LooksList:
         if has("pre"):
             read += whole * max(1, looks)
             outside = [n for n in ("row", "y") if n in self.readers_of_x() and not has(n)]
-            written += whole if outside else 0
+            written += whole if outside and not shared else 0
         else:
             read += whole * looks
         if has("y"):
@@ -461,11 +467,31 @@ def analyze(binary, document):
     return json.loads(run.stdout)["plans"]
 
 
+def shared_of(plan):
+    """For each kernel, those of its ops that are in other kernels, too."""
+    kernels = [kernel["ops"] for kernel in plan["kernels"]]
+    count = collections.Counter(op for ops in kernels for op in ops)
+    return [{op for op in ops if count[op] > 1} for ops in kernels]
+
+
+def check_stored_once(plan, by_name, outputs):
+    """Of an op in several kernels, one stores what the others or the caller need, or none does."""
+    for name in set().union(*shared_of(plan)):
+        holding = [kernel for kernel in plan["kernels"] if name in kernel["ops"]]
+        for result in by_name[name].results:
+            readers = {op.name for op in result.readers}
+            needed = result in outputs or any(
+                readers & set(kernel["ops"]) for kernel in plan["kernels"] if kernel not in holding)
+            stored = sum(result.name in kernel["writes"] for kernel in holding)
+            if stored != needed:
+                raise ValueError(f"{name} is stored by {stored} kernels, and needed: {needed}")
+
+
 def check_plans(plans, bytes_of):
     for name, plan in plans.items():
         total = 0
-        for kernel in plan["kernels"]:
-            wanted = bytes_of(kernel["ops"], name == "limit")
+        for kernel, shared in zip(plan["kernels"], shared_of(plan)):
+            wanted = bytes_of(kernel, shared, name == "limit")
             if (kernel["read"], kernel["write"]) != wanted:
                 found = kernel["read"], kernel["write"]
                 raise ValueError(f"{name}: {kernel['ops']}: {found}, wanted {wanted}")
@@ -480,12 +506,16 @@ def check_demand(binary, rng, seen):
     seen["document"] = document
     by_name = {op.name: op for op in made.ops}
 
-    def bytes_of(names, _):
-        model = KernelModel([by_name[name] for name in names], outputs)
+    def bytes_of(kernel, shared, _):
+        elsewhere = [by_name[name] for name in shared
+                     if not any(r.name in kernel["writes"] for r in by_name[name].results)]
+        model = KernelModel([by_name[name] for name in kernel["ops"]], outputs, elsewhere)
         return model.read(), model.written()
 
     plans = analyze(binary, document)
     check_plans(plans, bytes_of)
+    for plan in plans.values():
+        check_stored_once(plan, by_name, outputs)
     other = analyze(binary, {**document, "ops": made.shuffled()})
     for name in ("unfused", "explicit", "limit"):
         if plans[name]["total"] != other[name]["total"]:
