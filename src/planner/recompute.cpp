@@ -81,7 +81,7 @@ class Search {
   Search(TrafficCounter& counter, const FusionPlan& plan)
       : counter_(counter),
         graph_(counter.graph()),
-        kernels_(plan.kernels),
+        kernels_(canonical(graph_, plan.kernels)),
         owner_(owners_of(graph_, kernels_)) {}
 
   // Nothing where no op is better recomputed.
@@ -103,6 +103,12 @@ class Search {
   }
 
  private:
+  static std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
+    [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
+    assert(possible);
+    return kernels;
+  }
+
   void propose_all() {
     std::vector<std::vector<TensorId>> stored;
     for (const Kernel& kernel : kernels_) {
@@ -262,7 +268,7 @@ class Search {
 
   TrafficCounter& counter_;
   const OpGraph& graph_;
-  const std::vector<Kernel>& kernels_;
+  std::vector<Kernel> kernels_;  // in canonical order, and with it the copies and their ranks
   std::vector<KernelId> owner_;
   std::vector<std::unordered_map<TensorId, std::uint64_t>> reads_;  // of each kernel: bytes
   std::vector<Proposal> proposals_;
