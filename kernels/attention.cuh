@@ -9,12 +9,19 @@
 // Scores is a struct that the generator writes for what happens between scale and softmax, and
 // between softmax and values, or PlainScores where nothing does:
 //   static constexpr bool kActive;
-//   __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const;
-//       if kActive: an additive mask, for example; -infinity hides a key
+//   template <int kCount>
+//   __device__ auto operator()(int batch, int head, i64 query, i64 column) const;
+//       if kActive: loads what kCount neighbouring keys' scores need, an additive mask, for
+//       example, and returns what then changes the scores, float (&)[kCount]; -infinity hides a key
 //   static constexpr bool kWeighs;
-//   __device__ float weight(int batch, int head, i64 query, i64 key, float score) const;
-//       if kWeighs: a dropout, for example. It must be proportional to the weight, so that it can
-//       be applied before the row's sum is known.
+//   template <int kCount>
+//   __device__ auto weight(int batch, int head, i64 query, i64 column) const;
+//       if kWeighs: the same for weights, a dropout, for example. It must be proportional to the
+//       weight, so that it can be applied before the row's sum is known.
+//   static constexpr int kTogether;
+//       2 if there is an even number of keys, else 1: the kCount that kernels may ask for
+//   static constexpr bool kEights;
+//       whether a kCount of 8 will do as well, and loads from one tensor alone
 // Epilogue is a struct, too:
 //   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight)
 //   const;
@@ -32,19 +39,9 @@ struct AttentionShape {
 
 struct PlainScores {
   static constexpr bool kActive = false, kWeighs = false, kInProportion = true;
+  static constexpr int kTogether = 2;
+  static constexpr bool kEights = false;
 };
-
-// The first in the low half.
-__device__ __forceinline__ u32 pack_pair(float first, float second, bf16) {
-  u32 result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
-  return result;
-}
-__device__ __forceinline__ u32 pack_pair(float first, float second, f16) {
-  u32 result;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
-  return result;
-}
 
 // Blocks of kKeys keys that queries up to `last_query` may see.
 template <bool kCausal, int kKeys>
@@ -95,60 +92,204 @@ struct OnlineSoftmax {
     }
   }
 
-  // One over each row's sum, 0 where it has none.
+  // A row's sum; each of its four lanes has a part.
+  __device__ __forceinline__ float total(int half) const {
+    const float two = sum[half] + __shfl_xor_sync(0xffffffffu, sum[half], 1);
+    return two + __shfl_xor_sync(0xffffffffu, two, 2);
+  }
+
+  // One over a row's sum, 0 where it has none.
+  static __device__ __forceinline__ float inverse_of(float all) {
+    return all > 0.0f || all != all ? 1.0f / all : 0.0f;
+  }
+
   __device__ __forceinline__ void finish(float (&inverse)[2]) const {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float all = sum[half] + __shfl_xor_sync(0xffffffffu, sum[half], 1);
-      all += __shfl_xor_sync(0xffffffffu, all, 2);
-      inverse[half] = all > 0.0f || all != all ? 1.0f / all : 0.0f;
-    }
+    for (int half = 0; half < 2; ++half) inverse[half] = inverse_of(total(half));
   }
 };
 
-// Scores of one block of keys: hides what lies beyond the keys or above the diagonal, and applies
-// the generator's function.
-template <bool kCausal, int kCount, class Scores>
-__device__ __forceinline__ void prepare_scores(const AttentionShape& shape, const Scores& scores,
-                                               int batch, int head, int query, int key,
-                                               float (&s)[kCount]) {
-  const int lane = threadIdx.x % 32;
-  constexpr int kKeys = kCount * 2;
-  const bool hides =
-      key + kKeys > shape.keys || (kCausal && key + kKeys - 1 > query + shape.diagonal);
-  if constexpr (!Scores::kActive) {
-    if (!hides) return;
+// Which rows of scores a lane has, and the first of its warp.
+struct ScoreRows {
+  int head[2], query[2];  // a query beyond the last is no row
+  int first;
+
+  // 16 queries of a head.
+  static __device__ __forceinline__ ScoreRows of(int head, int first) {
+    const int query = first + threadIdx.x % 32 / 4;
+    return {{head, head}, {query, query + 8}, first};
   }
+};
+
+// A quad's lanes q = 0..3 each hold words 4q..4q + 3; afterwards lane q holds words q, 4 + q, 8 + q
+// and 12 + q.
+__device__ __forceinline__ void transpose_in_quad(u32 (&x)[4]) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const int row = query + lane / 4 + i / 2 % 2 * 8;
-    const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
-    const bool hidden = column >= shape.keys || (kCausal && column > row + shape.diagonal);
-    if constexpr (Scores::kActive) {
-      const bool outside = hidden || row >= shape.queries;
-      s[i] = outside ? lowest() : scores(batch, head, row, column, s[i] * shape.scale);
-    } else {
-      s[i] = hidden ? lowest() : s[i];
+  for (int apart = 1; apart <= 2; ++apart) {
+    const bool upper = threadIdx.x & apart;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & apart) continue;
+      u32 &low = x[i], &high = x[i + apart];
+      const u32 came = __shfl_xor_sync(0xffffffffu, upper ? low : high, apart);
+      (upper ? low : high) = came;
     }
   }
 }
 
-// Applies the generator's function to the weights of those scores.
-template <int kCount, class Scores>
-__device__ __forceinline__ void change_weights(const AttentionShape& shape, const Scores& scores,
-                                               int batch, int head, int query, int key,
-                                               float (&s)[kCount]) {
-  if constexpr (Scores::kWeighs) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int row = query + lane / 4 + i / 2 % 2 * 8;
-      const int column = key + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      const bool outside = row >= shape.queries || column >= shape.keys;
-      s[i] = outside ? 0.0f : scores.weight(batch, head, row, column, s[i]);
+// What a lane does with its scores, a block of keys after the other. Where what the generator's
+// function loads for a pair of scores fits in kAheadBytes, it is loaded ahead: eight neighbours at
+// a time, if possible, which a quad then distributes. (Pairs would take four times as many
+// instructions for the same sectors.)
+template <class Scores, int kCount, int kAheadBytes = 0>
+struct ScoreBlocks {
+  static constexpr int kWidth = Scores::kTogether;
+  static constexpr int kKeys = kCount * 2;
+  static constexpr int kWords = kAheadBytes > 4 ? kAheadBytes / 4 : 1;
+
+  const AttentionShape& shape;
+  const Scores& scores;
+  int batch;
+  const ScoreRows& rows;
+  u32 loaded[kAheadBytes > 0 ? kCount / kWidth : 1][kWords];
+
+  __device__ __forceinline__ ScoreBlocks(const AttentionShape& of, const Scores& by, int in,
+                                         const ScoreRows& at)
+      : shape(of), scores(by), batch(in), rows(at) {}
+
+  static __device__ __forceinline__ int half_of(int i) { return i / 2 % 2; }
+  static __device__ __forceinline__ int column_of(int i, int key) {
+    return key + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
+  }
+  // What is to be done with kEach neighbours, from `column` on, in the row of score i. Rows and
+  // keys that do not exist read those of the last: no load is conditional.
+  template <int kEach, bool kInside>
+  __device__ __forceinline__ auto change_of(int i, int column) const {
+    const int query = min(rows.query[half_of(i)], shape.queries - 1);
+    return scores.template operator()<kEach>(batch, rows.head[half_of(i)], query,
+                                             kInside ? column : min(column, shape.keys - kEach));
+  }
+  template <int kEach>
+  static __device__ __forceinline__ constexpr int size_of_change() {
+    return sizeof(
+        decltype(static_cast<const ScoreBlocks*>(nullptr)->template change_of<kEach, true>(0, 0)));
+  }
+  static __device__ __forceinline__ constexpr bool is_ahead() {
+    if constexpr (Scores::kActive && kAheadBytes > 0) {
+      return size_of_change<kWidth>() <= kAheadBytes;
+    } else {
+      return false;
     }
   }
-}
+  // A pair's operand is then a word of its eight's.
+  static __device__ __forceinline__ constexpr bool loads_eights() {
+    if constexpr (is_ahead() && Scores::kEights && kCount % 16 == 0) {
+      return size_of_change<2>() == 4 && size_of_change<8>() == 16;
+    } else {
+      return false;
+    }
+  }
+
+  // Loads what prepare() of these keys needs: eights a block ahead (most blocks are inside, and a
+  // lane's addresses then differ by constants), others while their product is computed.
+  template <bool kBlockAhead>
+  __device__ __forceinline__ void load(int key) {
+    if constexpr (is_ahead() && loads_eights() == kBlockAhead) {
+      if (kBlockAhead && (shape.keys % kKeys == 0 || key + kKeys <= shape.keys)) {
+        load_block<kBlockAhead>(key);
+      } else {
+        load_block<false>(key);
+      }
+    }
+  }
+
+  template <bool kInside>
+  __device__ __forceinline__ void load_block(int key) {
+    if constexpr (loads_eights()) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += 8) {  // half i / 8 % 2 of 32 keys
+        const auto change = change_of<8, kInside>(i / 4, key + i / 16 * 32 + threadIdx.x % 4 * 8);
+        u32 words[4];
+        memcpy(words, &change, sizeof(change));
+#pragma unroll
+        for (int j = 0; j < 4; ++j) loaded[i / 2 + j][0] = words[j];
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; i += kWidth) {
+        const auto change = change_of<kWidth, kInside>(i, column_of(i, key));
+        memcpy(loaded[i / kWidth], &change, sizeof(change));
+      }
+    }
+  }
+
+  // Has the quad exchange what it loaded: loaded[i / 2] becomes that of scores i and i + 1.
+  __device__ __forceinline__ void distribute() {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 16) {
+      u32 x[2][4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) x[half][j] = loaded[i / 2 + half * 4 + j][0];
+        transpose_in_quad(x[half]);
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) loaded[i / 2 + j][0] = x[j % 2][j / 2];
+    }
+  }
+
+  // Applies the generator's function to the products of a block of keys, from `key` on, and hides
+  // what lies beyond the keys or above the diagonal.
+  template <bool kCausal>
+  __device__ __forceinline__ void prepare(float (&s)[kCount], int key) {
+    if constexpr (loads_eights()) distribute();
+    if constexpr (Scores::kActive) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += kWidth) {
+        float x[kWidth];
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) x[e] = s[i + e] * shape.scale;
+        if constexpr (is_ahead()) {
+          typedef decltype(change_of<kWidth, true>(0, 0)) Change;
+          (*reinterpret_cast<const Change*>(loaded[i / kWidth]))(x);
+        } else {
+          change_of<kWidth, false>(i, column_of(i, key))(x);
+        }
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) s[i + e] = x[e];
+      }
+    }
+    const bool hides =
+        key + kKeys > shape.keys || (kCausal && key + kKeys - 1 > rows.first + shape.diagonal);
+    if (!hides) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int column = column_of(i, key);
+      const bool hidden =
+          column >= shape.keys || (kCausal && column > rows.query[half_of(i)] + shape.diagonal);
+      s[i] = hidden ? lowest() : s[i];
+    }
+  }
+
+  // Applies the generator's function to the weights of those scores.
+  __device__ __forceinline__ void change_weights(float (&s)[kCount], int key) const {
+    if constexpr (Scores::kWeighs) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += kWidth) {
+        float x[kWidth];
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) x[e] = s[i + e];
+        const int query = min(rows.query[half_of(i)], shape.queries - 1);
+        scores.template weight<kWidth>(batch, rows.head[half_of(i)], query,
+                                       min(column_of(i, key), shape.keys - kWidth))(x);
+        const bool outside = column_of(i, key) >= shape.keys;
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) s[i + e] = outside ? 0.0f : x[e];
+      }
+    }
+  }
+};
 
 // A warp's 16 rows of the result, kHead columns, to the epilogue.
 template <int kHead, class Epilogue>

@@ -93,7 +93,9 @@ struct AttentionAny {
                                 (kCausal && key > query + shape.diagonal);
             Acc score = s[i][j] * scale;
             if constexpr (Scores::kActive) {
-              if (!hidden) score = scores(batch, head, (i64)query, (i64)key, score);
+              Acc changed[1] = {score};
+              if (!hidden) scores.template operator()<1>(batch, head, query, key)(changed);
+              score = changed[0];
             }
             s[i][j] = hidden ? (Acc)lowest() : score;
           }
@@ -109,7 +111,9 @@ struct AttentionAny {
             const int key = key0 + x + j * kAcross;
             if constexpr (Scores::kWeighs) {
               const bool inside = query < shape.queries && key < shape.keys;
-              if (inside) s[i][j] = scores.weight(batch, head, (i64)query, (i64)key, s[i][j]);
+              Acc changed[1] = {s[i][j]};
+              if (inside) scores.template weight<1>(batch, head, query, key)(changed);
+              s[i][j] = changed[0];
             }
             p[(y + i * kAcross) * kWeightPitch + x + j * kAcross] = s[i][j];
           }

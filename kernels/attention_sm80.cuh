@@ -22,14 +22,10 @@ struct AttentionStrides {
   i64 v_row, v_head, v_batch;
 };
 
-template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
-struct AttentionSm80 {
-  static constexpr int kWarps = kHead <= 128 ? 8 : 4;
-  static constexpr int kTileRows = 16 * kWarps;
-  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // limited by registers
-  static constexpr int kThreads = 32 * kWarps;
+// A tile of a kernel's operand in shared memory, kHead elements a line, and its products.
+template <typename Element, int kHead>
+struct AttentionTile {
   static constexpr int kLineBytes = kHead * 2;
-  static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * kLineBytes;
 
   // The offset of 16-byte chunk `chunk` of a line: eight lines' equal chunks never share a bank.
   static __device__ __forceinline__ int place(int line, int chunk) {
@@ -37,11 +33,11 @@ struct AttentionSm80 {
     return line * kLineBytes + ((chunk ^ swap) << 4);
   }
 
-  template <int kLines>
+  template <int kLines, int kThreads>
   static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
                                                int lines, int size) {
     constexpr int kChunks = kHead / 8;
-#pragma unroll
+#pragma unroll 8
     for (int i = 0; i < kLines * kChunks / kThreads; ++i) {
       const int piece = threadIdx.x + i * kThreads;
       const int line = piece / kChunks, chunk = piece % kChunks;
@@ -49,6 +45,65 @@ struct AttentionSm80 {
       copy_async<16>(to + place(line, chunk),
                      inside ? from + (line0 + line) * stride + chunk * 8 : from, inside ? 16 : 0);
     }
+  }
+
+  // Adds elements 16 d..16 d + 15 of the products of 16 queries, `a`, with kCount * 2 keys.
+  template <int kCount>
+  static __device__ __forceinline__ void multiply_keys(float (&s)[kCount], const u32 (&a)[4],
+                                                       const u8* keys, int d) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < kCount / 8; ++j) {
+      u32 b[4];
+      load_matrices(keys + place(j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2), b);
+      multiply(group(s, 2 * j), a, b[0], b[1], Element{});
+      multiply(group(s, 2 * j + 1), a, b[2], b[3], Element{});
+    }
+  }
+
+  // Adds the products of 16 queries' weights with the values of kCount * 2 keys.
+  template <int kCount>
+  static __device__ __forceinline__ void weigh_values(float (&o)[kHead / 2],
+                                                      const float (&weights)[kCount],
+                                                      const u8* values) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < kCount / 8; ++j) {
+      u32 a[4];
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        a[x] = pack_pair(weights[8 * j + 2 * x], weights[8 * j + 2 * x + 1], Element{});
+      }
+#pragma unroll
+      for (int d = 0; d < kHead / 16; ++d) {
+        u32 b[4];
+        load_matrices_transposed(
+            values + place(j * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16), b);
+        multiply(group(o, 2 * d), a, b[0], b[1], Element{});
+        multiply(group(o, 2 * d + 1), a, b[2], b[3], Element{});
+      }
+    }
+  }
+
+  template <int kCount>
+  static __device__ __forceinline__ float (&group(float (&x)[kCount], int i))[4] {
+    return *reinterpret_cast<float(*)[4]>(&x[4 * i]);
+  }
+};
+
+template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
+struct AttentionSm80 {
+  typedef AttentionTile<Element, kHead> Tile;
+  static constexpr int kWarps = kHead <= 128 ? 8 : 4;
+  static constexpr int kTileRows = 16 * kWarps;
+  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // limited by registers
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * Tile::kLineBytes;
+
+  template <int kLines>
+  static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
+                                               int lines, int size) {
+    Tile::template fetch<kLines, kThreads>(to, from, stride, line0, lines, size);
     copies_commit();
   }
 
@@ -58,8 +113,8 @@ struct AttentionSm80 {
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(128) u8 shared[];
     u8* const tile_q = shared;
-    u8* const tile_k = tile_q + kTileRows * kLineBytes;
-    u8* const tile_v = tile_k + kTileKeys * kLineBytes;
+    u8* const tile_k = tile_q + kTileRows * Tile::kLineBytes;
+    u8* const tile_v = tile_k + kTileKeys * Tile::kLineBytes;
     const int block = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
     const int query = block * kTileRows, head = blockIdx.y, batch = blockIdx.z;
     const int key_head = head / (shape.heads / shape.key_heads);
@@ -67,7 +122,7 @@ struct AttentionSm80 {
     k += batch * strides.k_batch + key_head * strides.k_head;
     v += batch * strides.v_batch + key_head * strides.v_head;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int first = query + warp * 16;
+    const ScoreRows rows = ScoreRows::of(head, query + warp * 16);
     const int blocks =
         key_blocks<kCausal, kTileKeys>(shape, min(query + kTileRows, shape.queries) - 1);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
@@ -75,6 +130,7 @@ struct AttentionSm80 {
     fetch<kTileRows>(tile_q, q, strides.q_row, query, shape.queries, shape.size);
     if (blocks > 0)
       fetch<kTileKeys>(tile_k, k, strides.k_row, (blocks - 1) * kTileKeys, shape.keys, shape.size);
+    ScoreBlocks<Scores, kTileKeys / 2> score_blocks(shape, scores, batch, rows);
     OnlineSoftmax softmax;
     float o[kHead / 2] = {};
     for (int i = blocks - 1; i >= 0; --i) {
@@ -86,50 +142,24 @@ struct AttentionSm80 {
 #pragma unroll
       for (int d = 0; d < kHead / 16; ++d) {
         u32 a[4];
-        load_matrices(tile_q + place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
-#pragma unroll
-        for (int j = 0; j < kTileKeys / 16; ++j) {
-          u32 b[4];
-          load_matrices(tile_k + place(j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2), b);
-          multiply(group(s, 2 * j), a, b[0], b[1], Element{});
-          multiply(group(s, 2 * j + 1), a, b[2], b[3], Element{});
-        }
+        load_matrices(tile_q + Tile::place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
+        Tile::multiply_keys(s, a, tile_k, d);
       }
-      prepare_scores<kCausal>(shape, scores, batch, head, first, key, s);
+      score_blocks.template prepare<kCausal>(s, key);
       float factor[2];
       softmax.step(s, to_log2, factor);
-      change_weights(shape, scores, batch, head, first, key, s);
+      score_blocks.change_weights(s, key);
 #pragma unroll
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       copies_wait<0>();
       __syncthreads();  // the values have arrived, and all have read the keys
       if (i > 0)
         fetch<kTileKeys>(tile_k, k, strides.k_row, key - kTileKeys, shape.keys, shape.size);
-#pragma unroll
-      for (int j = 0; j < kTileKeys / 16; ++j) {
-        u32 a[4];
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          a[x] = pack_pair(s[8 * j + 2 * x], s[8 * j + 2 * x + 1], Element{});
-        }
-#pragma unroll
-        for (int d = 0; d < kHead / 16; ++d) {
-          u32 b[4];
-          load_matrices_transposed(
-              tile_v + place(j * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16), b);
-          multiply(group(o, 2 * d), a, b[0], b[1], Element{});
-          multiply(group(o, 2 * d + 1), a, b[2], b[3], Element{});
-        }
-      }
+      Tile::weigh_values(o, s, tile_v);
     }
     copies_wait<0>();
     float inverse[2];
     softmax.finish(inverse);
-    store_rows<kHead>(shape, epilogue, batch, head, first, o, inverse);
-  }
-
-  template <int kCount>
-  static __device__ __forceinline__ float (&group(float (&x)[kCount], int i))[4] {
-    return *reinterpret_cast<float(*)[4]>(&x[4 * i]);
+    store_rows<kHead>(shape, epilogue, batch, head, rows.first, o, inverse);
   }
 };

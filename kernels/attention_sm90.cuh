@@ -35,6 +35,9 @@ struct AttentionSm90 {
   static constexpr u32 kBytesQ = kBoxes * kBoxQ, kBytesK = kBoxes * kBoxK;
   static constexpr u32 kSharedBytes = kBytesQ + 2 * kStages * kBytesK + 128;
 
+  // Registers have room for twice as much beside the results of short heads.
+  typedef ScoreBlocks<Scores, kTileKeys / 2, kHead <= 64 ? 8 : kHead <= 192 ? 4 : 0> Blocks;
+
   struct Barriers {
     u64 queries;
     u64 keys_full[kStages], keys_empty[kStages];
@@ -121,9 +124,13 @@ struct AttentionSm90 {
     const u64 desc_k = wgmma_operand(tiles_k, 0);
     const u64 desc_v = wgmma_operand(tiles_v, kBoxK);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
+    const ScoreRows rows = ScoreRows::of(head, first);
+    Blocks score_blocks(shape, scores, batch, rows);
     OnlineSoftmax softmax;
     float s[kTileKeys / 2], factor[2];
     u32 weights[kTileKeys / 16][4];
+    int key = (blocks - 1) * kTileKeys;
+    score_blocks.template load<true>(key);
     if (consumer > 0) turn_arrive(0);
     if (consumer > 1) turn_arrive(1);
     barrier_wait(&barriers.queries, 0);
@@ -132,12 +139,14 @@ struct AttentionSm90 {
     multiply_keys(s, desc_q, desc_k);
     wgmma_commit();
     turns_pass(consumer);
+    score_blocks.template load<false>(key);
     wgmma_wait<0>();
     pin(s);
     if (signals) barrier_arrive(&barriers.keys_empty[0]);
-    prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1) * kTileKeys, s);
+    score_blocks.template prepare<kCausal>(s, key);
+    if (blocks > 1) score_blocks.template load<true>(key - kTileKeys);
     softmax.step(s, to_log2, factor);
-    change_weights(shape, scores, batch, head, first, (blocks - 1) * kTileKeys, s);
+    score_blocks.change_weights(s, key);
     pack(s, weights);
     for (int i = 1; i < blocks; ++i) {
       const int stage = i % kStages, before = (i - 1) % kStages;
@@ -149,12 +158,15 @@ struct AttentionSm90 {
       weigh_values(o, weights, desc_v + (u32)before * (kBytesK >> 4), i > 1);
       wgmma_commit();
       turns_pass(consumer);
+      key -= kTileKeys;
+      score_blocks.template load<false>(key);
       wgmma_wait<1>();
       pin(s);
       if (signals) barrier_arrive(&barriers.keys_empty[stage]);
-      prepare_scores<kCausal>(shape, scores, batch, head, first, (blocks - 1 - i) * kTileKeys, s);
+      score_blocks.template prepare<kCausal>(s, key);
+      if (i + 1 < blocks) score_blocks.template load<true>(key - kTileKeys);
       softmax.step(s, to_log2, factor);
-      change_weights(shape, scores, batch, head, first, (blocks - 1 - i) * kTileKeys, s);
+      score_blocks.change_weights(s, key);
       wgmma_wait<0>();
       pin(o);
       if (signals) barrier_arrive(&barriers.values_empty[before]);

@@ -1,82 +1,106 @@
 // C[m][n] = sum over k of A B for at most 64 rows, B lying as [n][k] (a linear layer at decoding, a
-// matrix-vector product), with an epilogue (epilogue.cuh) in place of a plain store; sm_80 and
-// later. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh
-// before it.
+// matrix-vector product) or computed as it is read, with an epilogue (epilogue.cuh) in place of a
+// plain store; sm_80 and later. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh,
+// tile_walk.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256)
 //       name(const Element* a, const Element* b, ...) {
-//     ContractSkinny<Element, kRowTiles, kColumnTiles, Epilogue>::run(a, b, shape, strides,
-//                                                                   Epilogue{...});
+//     ContractSkinny<Element, kRowTiles, kColumnTiles, StoredWeights<Element>, Epilogue>::run(
+//         a, StoredWeights<Element>{b, strides}, shape, strides, Epilogue{...});
 //   }
 // Element: bf16 or f16. kRowTiles: 1, 2 or 4 of 16 rows. kColumnTiles: 1, 2 or 4 of 8 columns; 1 is
-// best unless n is tens of thousands. For more than 16 rows and many columns ContractSm90 is faster
-// where there is one. k, lines and batch strides are multiples of 8.
+// best for stored weights unless n is tens of thousands. For more than 16 rows and many columns
+// ContractSm90 is faster where there is one. k, lines and batch strides are multiples of 8. In
+// place of StoredWeights the generator may write a struct that computes them, a prologue:
+//   static constexpr int kWide;  // 8, 16 or 32, of which k is a multiple
+//   __device__ void operator()(int outer, int inner, int line, int k, bool inside,
+//                              u32 (&words)[kWide / 2]) const;
+//       elements k..k+kWide-1 of a line, two to a word. Where it is not inside, they may be
+//       anything finite that the line has, or 0.
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileColumns),
 // batches}. A row's partials count tiles of kTileColumns.
 //
 // Traffic: B dominates; each element of it is read once, from memory straight into the registers
-// that the tensor cores read. The order in which k is summed does not matter: a lane loads 16 bytes
-// of each line and passes them as whichever part of k the instruction expects from it, for A's
-// lines as for B's. A block's eight warps share k and add their sums in shared memory. A is small
-// and comes from the L2.
+// that the tensor cores read. The order in which k is summed does not matter: a lane takes kWide
+// elements of each line, 16 bytes as they are stored, and passes them as whichever part of k the
+// instruction expects from it, for A's lines as for B's. A block's eight warps share k and add
+// their sums in shared memory. A is small and comes from the L2.
 
-template <typename Element, int kRowTiles, int kColumnTiles, class Epilogue>
+template <typename Element>
+struct StoredWeights {
+  static constexpr int kWide = 8;
+  const Element* from;
+  ContractStrides strides;
+
+  __device__ __forceinline__ void operator()(int outer, int inner, int line, int k, bool inside,
+                                             u32 (&words)[4]) const {
+    const Element* const at =
+        from + outer * strides.b_outer + inner * strides.b_inner + line * strides.b_line + k;
+    const uint4 bits = load_words(reinterpret_cast<const uint4*>(at), inside);
+    words[0] = bits.x, words[1] = bits.y, words[2] = bits.z, words[3] = bits.w;
+  }
+};
+
+template <typename Element, int kRowTiles, int kColumnTiles, class Weights, class Epilogue>
 struct ContractSkinny {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kTileRows = 16 * kRowTiles;
   static constexpr int kTileColumns = 8 * kColumnTiles;
   static constexpr int kSharedBytes = kWarps * kTileRows * kTileColumns * 4;
-  static constexpr int kStep = 32;                       // of k, by one warp
-  static constexpr int kAhead = kRowTiles == 4 ? 2 : 4;  // steps that are loaded together
+  static constexpr int kWide = Weights::kWide;
+  static constexpr int kStep = 4 * kWide;                            // of k, by one warp
+  static constexpr int kAhead = (kRowTiles == 4 ? 16 : 32) / kWide;  // steps loaded together
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
 
-  // 16 bytes of a line, or zeros.
-  static __device__ __forceinline__ uint4 load(const Element* line, int k, bool inside) {
-    uint4 bits = {};
-    if (inside) bits = load_input(reinterpret_cast<const uint4*>(line + k));
-    return bits;
-  }
-
-  static __device__ __forceinline__ void run(const Element* a, const Element* b,
+  static __device__ __forceinline__ void run(const Element* a, const Weights& weights,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(16) float sums[];  // [warp][row][column]
     const int batch = blockIdx.y, outer = batch / shape.inner, inner = batch % shape.inner;
     a += outer * strides.a_outer + inner * strides.a_inner;
-    b += outer * strides.b_outer + inner * strides.b_inner;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int n = blockIdx.x * kTileColumns;
     float acc[kRowTiles][kColumnTiles][4] = {};
     for (int k0 = warp * kStep; k0 < shape.k; k0 += kAhead * kWarps * kStep) {
-      uint4 fb[kAhead][kColumnTiles];
+      u32 fb[kAhead][kColumnTiles][kWide / 2];
 #pragma unroll
       for (int s = 0; s < kAhead; ++s) {
-        const int k = k0 + s * kWarps * kStep + lane % 4 * 8;
+        const int k = k0 + s * kWarps * kStep + lane % 4 * kWide;
 #pragma unroll
         for (int j = 0; j < kColumnTiles; ++j) {
           const int line = n + j * 8 + lane / 4;
-          fb[s][j] = load(b + line * strides.b_line, k, k < shape.k && line < shape.n);
+          weights(outer, inner, line, k, k < shape.k && line < shape.n, fb[s][j]);
         }
       }
 #pragma unroll
       for (int s = 0; s < kAhead; ++s) {
-        const int k = k0 + s * kWarps * kStep + lane % 4 * 8;
+        const int k = k0 + s * kWarps * kStep + lane % 4 * kWide;
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
+          // Rows beyond the last are computed from it, and never stored.
           const int line = i * 16 + lane / 4;
-          const uint4 upper = load(a + line * strides.a_line, k, k < shape.k && line < shape.m);
-          const uint4 lower =
-              load(a + (line + 8) * strides.a_line, k, k < shape.k && line + 8 < shape.m);
-          const u32 first[4] = {upper.x, lower.x, upper.y, lower.y};
-          const u32 second[4] = {upper.z, lower.z, upper.w, lower.w};
+          const Element* const above = a + min(line, shape.m - 1) * strides.a_line + k;
+          const Element* const below = a + min(line + 8, shape.m - 1) * strides.a_line + k;
 #pragma unroll
-          for (int j = 0; j < kColumnTiles; ++j) {
-            multiply(acc[i][j], first, fb[s][j].x, fb[s][j].y, Element{});
-            multiply(acc[i][j], second, fb[s][j].z, fb[s][j].w, Element{});
+          for (int c = 0; c < kWide / 8; ++c) {
+            const uint4 upper =
+                load_words(reinterpret_cast<const uint4*>(above + c * 8), k < shape.k);
+            uint4 lower = upper;
+            if (i * 16 + 8 < shape.m) {
+              lower = load_words(reinterpret_cast<const uint4*>(below + c * 8), k < shape.k);
+            }
+            const u32 first[4] = {upper.x, lower.x, upper.y, lower.y};
+            const u32 second[4] = {upper.z, lower.z, upper.w, lower.w};
+#pragma unroll
+            for (int j = 0; j < kColumnTiles; ++j) {
+              const u32(&b)[kWide / 2] = fb[s][j];
+              multiply(acc[i][j], first, b[4 * c], b[4 * c + 1], Element{});
+              multiply(acc[i][j], second, b[4 * c + 2], b[4 * c + 3], Element{});
+            }
           }
         }
       }

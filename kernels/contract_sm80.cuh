@@ -8,10 +8,10 @@
 //     ContractSm80<Element, Product, kAlignA, kAlignB, kAlongM, kAlongN, Epilogue>::run(
 //         a, b, shape, strides, Epilogue{...});
 //   }
-// Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
-// exact_f32. kAlign: 8, 4, 2 or 1: every row (the lines below) begins at a multiple of that many
-// elements, and of as many bytes in memory. kAlongM: A lies as [k][m], else [m][k].
-// kAlongN: B lies as [k][n], else [n][k].
+// Element: bf16, f16, f32, or fp8 (16 to 4 elements aligned, and neither operand across k).
+// Product: what they are multiplied as: the same (f32 means tf32), or exact_f32. kAlign: 8, 4, 2 or
+// 1: every row (the lines below) begins at a multiple of that many elements, and of as many bytes
+// in memory. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as [k][n], else [n][k].
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
 // kTileRows x kTileColumns of each batch. A row's partials count tiles of kTileColumns.
 //

@@ -9,11 +9,11 @@
 //     ContractSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue>::run(
 //         a, b, shape, Epilogue{...});
 //   }
-// Element: bf16 or f16. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a
-// batch has more than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch:
-// kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
-// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
-// persistent; any number works).
+// Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
+// along it. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has more
+// than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads threads,
+// kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and kCluster
+// * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}

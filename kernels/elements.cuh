@@ -74,6 +74,17 @@ __device__ __forceinline__ void store_as(bf16& to, float x) {
 __device__ __forceinline__ void store_as(f16& to, float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
 }
+// Two as a word, the first in the low half.
+__device__ __forceinline__ u32 pack_pair(float first, float second, bf16) {
+  u32 result;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
+  return result;
+}
+__device__ __forceinline__ u32 pack_pair(float first, float second, f16) {
+  u32 result;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
+  return result;
+}
 
 // Rounds to nearest even; what is too large becomes the largest (e4m3) or infinite (e5m2).
 __device__ __forceinline__ u8 small_float(float x, int exponent_bits, int mantissa_bits, u32 most,
@@ -99,12 +110,26 @@ __device__ __forceinline__ u8 small_float(float x, int exponent_bits, int mantis
   const u32 rounded = kept + (rest > half || (rest == half && (kept & 1u)) ? 1u : 0u);
   return (u8)(sign | (rounded > most ? beyond : rounded));
 }
+#if __CUDA_ARCH__ >= 890
+__device__ __forceinline__ void store_as(fp8_e4m3& to, float x) {
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  to.bits = (u8)pair;
+}
+// The instruction stops at the largest number.
+__device__ __forceinline__ void store_as(fp8_e5m2& to, float x) {
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  to.bits = (u8)(fabsf(x) >= 61440.0f ? (pair & 0x80u) | 0x7cu : pair);
+}
+#else
 __device__ __forceinline__ void store_as(fp8_e4m3& to, float x) {
   to.bits = small_float(x, 4, 3, 0x7eu, 0x7eu, 0x7fu);
 }
 __device__ __forceinline__ void store_as(fp8_e5m2& to, float x) {
   to.bits = small_float(x, 5, 2, 0x7bu, 0x7cu, 0x7fu);
 }
+#endif
 __device__ __forceinline__ void store_as(f32& to, f32 x) { to = x; }
 __device__ __forceinline__ void store_as(f64& to, f64 x) { to = x; }
 __device__ __forceinline__ void store_as(u8& to, i32 x) { to = (u8)x; }
@@ -140,6 +165,28 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
+// Whether two elements are made a word by one instruction.
+template <typename T>
+constexpr bool kPairs = false;
+template <>
+constexpr bool kPairs<bf16> = true;
+template <>
+constexpr bool kPairs<f16> = true;
+
+// The N elements from `v` on, as they are stored.
+template <typename T, int N>
+__device__ __forceinline__ void store_lanes(Pack<T, N>& pack, const float* v) {
+  if constexpr (kPairs<T> && N > 1) {
+    u32 words[N / 2];
+#pragma unroll
+    for (int j = 0; j < N; j += 2) words[j / 2] = pack_pair(v[j], v[j + 1], T{});
+    memcpy(&pack, words, sizeof(words));
+  } else {
+#pragma unroll
+    for (int j = 0; j < N; ++j) store_as(pack.v[j], v[j]);
+  }
+}
+
 // Element i of a tensor.
 template <typename T>
 __device__ __forceinline__ auto fetch(const T* tensor, u64 i) {
@@ -163,12 +210,35 @@ __device__ __forceinline__ float fetch(const fp4_e2m1* tensor, u64 i) {
   return bits & 8u ? -value : value;
 }
 
+__device__ __forceinline__ constexpr bool is_signed(i4) { return true; }
+__device__ __forceinline__ constexpr bool is_signed(u4) { return false; }
+
 // N elements of a packed type, from a multiple of N on.
 template <int N, typename T>
 struct Nibbles {
   alignas(N < 32 ? (N + 1) / 2 : 16) T pair[(N + 1) / 2];
   u32 odd;  // N being 1: whether it is the second of its byte
   __device__ __forceinline__ auto get(int j) const { return fetch(pair, (u64)(j + odd)); }
+  // An integer as a float, in two instructions where eight lie in a word: under the exponent of
+  // 2^23, whose bits it becomes the last of, and from there in one step.
+  __device__ __forceinline__ float as_float(int j) const {
+    if constexpr (N < 8) {
+      return (float)get(j);
+    } else {
+      u32 word;
+      memcpy(&word, pair + j / 8 * 4, 4);
+      if (j % 8 >= 4) word >>= 16;
+      const int shift = j % 4 * 4;
+      const u32 sign = is_signed(T{}) ? 8u << shift : 0u;
+      const float scale = 1.0f / (float)(1 << shift);
+      u32 bits;  // (word & mask) ^ (sign | exponent)
+      asm("lop3.b32 %0, %1, %2, %3, 0x6a;"
+          : "=r"(bits)
+          : "r"(word), "r"(0xfu << shift), "r"(sign | 0x4b000000u));
+      return fmaf(__uint_as_float(bits), scale,
+                  -8388608.0f * scale - (is_signed(T{}) ? 8.0f : 0.0f));
+    }
+  }
 };
 template <int N, typename T>
 __device__ __forceinline__ Nibbles<N, T> load_nibbles(const T* tensor, u64 i) {

@@ -6,10 +6,11 @@
 //   typedef NoReduction Columns;  // or down a column
 //   template <class Valid>
 //   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
-//       v holds columns column..column+7 of one row, the first `valid` (1..8) of them real; column
-//       is a multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own
-//       operands (load8, load_input), stores its own outputs (store8), and leaves in v what Rows
-//       and Columns reduce. Valid is Eight or int.
+//       v holds columns column..column+7 of one row, the first `valid` of them real; column is a
+//       multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own operands
+//       (load8, load_input), stores its own outputs (store8), and leaves in v what Rows and Columns
+//       reduce. Valid is Eight, EightOrNone or int. Where none is real, the row is one of C's all
+//       the same, and the column may lie beyond.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
@@ -22,38 +23,82 @@
 // (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
 // whose bandwidth the tensor cores need for the operands of the next tile.
 
-// How many of eight columns exist: all of them, known at compile time, or an int.
+// How many of eight columns exist: all of them, known at compile time; all or none, where a row's
+// length is a multiple of eight; or an int.
 struct Eight {
   __device__ __forceinline__ constexpr operator int() const { return 8; }
 };
+struct EightOrNone {
+  u32 all;  // 0 or 1
+  __device__ __forceinline__ operator int() const { return all != 0 ? 8 : 0; }
+};
+template <class Valid>
+constexpr bool kCounts = false;
+template <>
+constexpr bool kCounts<int> = true;
 
-// A load that the compiler may move over stores: for what the kernel does not write, or writes only
-// from the thread that read it before (an output in place of an operand).
+// What a kernel does not write, or writes only from the thread that read it before (an output in
+// place of an operand): the compiler may move the load over stores. Where not `all`, nothing is
+// touched, and 0 is read, without a branch.
 template <typename T>
-__device__ __forceinline__ T load_input(const T* at) {
+__device__ __forceinline__ T load_words(const T* at, u32 all) {
   T result;
   if constexpr (sizeof(T) == 16) {
     uint4 bits;
-    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
-        : "l"(at));
+    asm("{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+        "mov.b32 %3, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];}"
+        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+        : "l"(at), "r"(all));
     memcpy(&result, &bits, 16);
   } else if constexpr (sizeof(T) == 8) {
     u64 bits;
-    asm("ld.global.nc.u64 %0, [%1];" : "=l"(bits) : "l"(at));
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.u64 %0, [%1];}"
+        : "=&l"(bits)
+        : "l"(at), "r"(all));
     memcpy(&result, &bits, 8);
   } else if constexpr (sizeof(T) == 4) {
     u32 bits;
-    asm("ld.global.nc.u32 %0, [%1];" : "=r"(bits) : "l"(at));
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.u32 %0, [%1];}"
+        : "=&r"(bits)
+        : "l"(at), "r"(all));
     memcpy(&result, &bits, 4);
   } else if constexpr (sizeof(T) == 2) {
     unsigned short bits;
-    asm("ld.global.nc.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b16 %0, 0; @p ld.global.nc.u16 %0, [%1];}"
+        : "=&h"(bits)
+        : "l"(at), "r"(all));
     memcpy(&result, &bits, 2);
   } else {
-    result = *at;
+    u8 bits = 0;
+    if (all != 0) bits = *reinterpret_cast<const u8*>(at);
+    memcpy(&result, &bits, 1);
   }
   return result;
+}
+template <typename T>
+__device__ __forceinline__ T load_input(const T* at) {
+  return load_words(at, 1);
+}
+
+// One instruction without a branch, where the compiler would split the store of some packs into
+// their elements.
+template <class T>
+__device__ __forceinline__ void store_words(void* at, const T& from, u32 all) {
+  if constexpr (sizeof(T) == 16) {
+    uint4 bits;
+    memcpy(&bits, &from, 16);
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3};}"
+                 :
+                 : "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w), "l"(at), "r"(all));
+  } else if constexpr (sizeof(T) == 8) {
+    u64 bits;
+    memcpy(&bits, &from, 8);
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u64 [%1], %0;}"
+                 :
+                 : "l"(bits), "l"(at), "r"(all));
+  } else if (all != 0) {
+    *reinterpret_cast<T*>(at) = from;
+  }
 }
 
 template <typename T>
@@ -72,25 +117,33 @@ __device__ __forceinline__ void split(u32 word, float& first, float& second) {
   second = __uint_as_float(word & 0xffff0000u);
 }
 
+template <typename T, int kPack>
+__device__ __forceinline__ void unpack(const Pack<T, kPack>& pack, float* v) {
+  if constexpr (is_bf16(T{}) && kPack > 1) {
+    u32 words[kPack / 2];
+    memcpy(words, &pack, sizeof(words));
+#pragma unroll
+    for (int j = 0; j < kPack; j += 2) split(words[j / 2], v[j], v[j + 1]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) v[j] = (float)to_compute(pack.v[j]);
+  }
+}
+
 // Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
 // 8). Beyond `valid` nothing is touched, and 0 is read.
 template <int kAlign, typename T, class Valid>
 __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
   constexpr int kMost = 16 / sizeof(T);
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
+  typedef Pack<T, kPack> Packed;
 #pragma unroll
   for (int i = 0; i < 8; i += kPack) {
-    if (i + kPack <= valid) {
-      const Pack<T, kPack> pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
-      if constexpr (is_bf16(T{}) && kPack > 1) {
-        u32 words[kPack / 2];
-        memcpy(words, &pack, sizeof(words));
-#pragma unroll
-        for (int j = 0; j < kPack; j += 2) split(words[j / 2], v[i + j], v[i + j + 1]);
-      } else {
-#pragma unroll
-        for (int j = 0; j < kPack; ++j) v[i + j] = (float)to_compute(pack.v[j]);
-      }
+    const Packed* const pack = reinterpret_cast<const Packed*>(at + i);
+    if constexpr (!kCounts<Valid>) {
+      unpack(load_words(pack, valid != 0), v + i);
+    } else if (i + kPack <= valid) {
+      unpack(load_input(pack), v + i);
     } else {
 #pragma unroll
       for (int j = i; j < i + kPack; ++j) {
@@ -100,22 +153,36 @@ __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
   }
 }
 
+// kCount adjacent elements, all of them real, where one begins at a multiple of kAlign.
+template <int kAlign, int kCount, typename T>
+__device__ __forceinline__ Pack<T, kCount> load_neighbours(const T* at) {
+  constexpr int kMost = 16 / sizeof(T) < kCount ? 16 / sizeof(T) : kCount;
+  constexpr int kPack = kAlign < kMost ? kAlign : kMost;
+  Pack<T, kCount> result;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kPack) {
+    const auto pack = load_input(reinterpret_cast<const Pack<T, kPack>*>(at + i));
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) result.v[i + j] = pack.v[j];
+  }
+  return result;
+}
+
 template <int kAlign, typename T, class Valid>
 __device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) {
   constexpr int kMost = 16 / sizeof(T);
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
   for (int i = 0; i < 8; i += kPack) {
-    if (i + kPack <= valid) {
-      Pack<T, kPack> pack;
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) store_as(pack.v[j], v[i + j]);
-      store_pack<kPack>(at + i, pack);
-    } else {
+    if (kCounts<Valid> && i + kPack > valid) {
 #pragma unroll
       for (int j = i; j < i + kPack; ++j) {
         if (j < valid) store_as(at[j], v[j]);
       }
+    } else {
+      Pack<T, kPack> pack;
+      store_lanes(pack, v + i);
+      store_words(at + i, pack, kCounts<Valid> || valid != 0);
     }
   }
 }
@@ -197,6 +264,9 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int group = 0; group < kColumns / 32; ++group) {
+    if (!kWhole && piece.column + group * 32 >= piece.columns) break;
+    // The sums of 160 columns, of two strips, leave too few registers to overlap all groups.
+    if (kWhole && kColumns == 160 && group > 0 && group % 2 == 0) __syncwarp();
     const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
     typename Columns::State states[8];
 #pragma unroll
@@ -213,21 +283,21 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
       } else {
         columns_of_quad(x, v);
       }
-      bool inside = true;
-      if constexpr (kWhole) {
-        epilogue(piece.batch, row, column, v, Eight{});
-        if constexpr (Rows::kParts > 0) {
-          rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, 8));
+      const bool inside = kWhole || (row < piece.rows && column < piece.columns);
+      const auto valid = [&] {
+        if constexpr (kWhole) {
+          return Eight{};
+        } else if constexpr (kCounts<Valid>) {
+          return (int)min((i64)8, piece.columns - column);
+        } else {
+          return EightOrNone{inside};
         }
-      } else {
-        const int valid = (int)min((i64)8, piece.columns - column);
-        inside = row < piece.rows && valid > 0;
-        if (inside) {
-          epilogue(piece.batch, row, column, v, valid);
-          if constexpr (Rows::kParts > 0) {
-            rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, valid));
-          }
-        }
+      }();
+      if (inside || !kCounts<Valid>) {
+        epilogue(piece.batch, kWhole ? row : min(row, (i64)piece.rows - 1), column, v, valid);
+      }
+      if constexpr (Rows::kParts > 0) {
+        if (inside) rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, valid));
       }
       if constexpr (Columns::kParts > 0) {
 #pragma unroll
@@ -243,9 +313,9 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
   }
 }
 
-// A piece that is wholly inside C takes a path without branches: only there can the compiler
-// overlap the loads and the arithmetic of many groups, and two warps a scheduler hide little
-// latency alone.
+// Only without branches can the compiler overlap the loads and the arithmetic of many groups, and
+// two warps a scheduler hide little latency alone: a piece that is wholly inside C has none, nor
+// has one at the edge where rows are a multiple of eight long.
 template <int kColumns, bool kInOrder = false, class Epilogue>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
@@ -253,6 +323,9 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
                                              typename Epilogue::Columns::State* columns_reduced) {
   if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
     run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_reduced, columns_reduced);
+  } else if (piece.columns % 8 == 0) {
+    run_groups<kColumns, kInOrder, EightOrNone>(epilogue, piece, acc, rows_reduced,
+                                                columns_reduced);
   } else {
     run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_reduced, columns_reduced);
   }

@@ -125,7 +125,7 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
       : "memory");
 }
 
-// wgmma: D[64][N] += A[64][16] B[16][N] by four warps.
+// wgmma: D[64][N] += A[64][k] B[k][N] by four warps, k being 32 bytes of an operand.
 
 __device__ __forceinline__ void wgmma_begin() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -222,18 +222,32 @@ struct Wgmma;
         : FUSECALC_ACC_##kN                                                                      \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kTransposedB));     \
   }
-#define FUSECALC_WGMMA_BOTH(kN, ...)      \
-  template <>                             \
-  struct Wgmma<kN> {                      \
-    FUSECALC_WGMMA(kN, bf16, __VA_ARGS__) \
-    FUSECALC_WGMMA(kN, f16, __VA_ARGS__)  \
+// Operands of eight bits are K-major. The sum keeps some fourteen bits of its mantissa.
+#define FUSECALC_WGMMA_NARROW(kN, T, kName, N0, N1, N2)                                         \
+  template <bool kTransposedA, bool kTransposedB>                                               \
+  static __device__ __forceinline__ void shared(float(&d)[kN / 2], u64 a, u64 b, int keep, T) { \
+    static_assert(!kTransposedA && !kTransposedB, "lines run along k");                         \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N2                                       \
+                 ", 0;\n"                                                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" #kN "k32.f32." #kName "." #kName           \
+                 " {" FUSECALC_LIST##kN "}, %" #N0 ", %" #N1 ", p, 1, 1;\n}"                    \
+                 : FUSECALC_ACC_##kN                                                            \
+                 : "l"(a), "l"(b), "r"(keep));                                                  \
+  }
+#define FUSECALC_WGMMA_ALL(kN, N0, N1, N2, ...)           \
+  template <>                                             \
+  struct Wgmma<kN> {                                      \
+    FUSECALC_WGMMA(kN, bf16, N0, N1, N2, __VA_ARGS__)     \
+    FUSECALC_WGMMA(kN, f16, N0, N1, N2, __VA_ARGS__)      \
+    FUSECALC_WGMMA_NARROW(kN, fp8_e4m3, e4m3, N0, N1, N2) \
+    FUSECALC_WGMMA_NARROW(kN, fp8_e5m2, e5m2, N0, N1, N2) \
   };
-FUSECALC_WGMMA_BOTH(16, 8, 9, 10, 11, 12, 13, 14)
-FUSECALC_WGMMA_BOTH(32, 16, 17, 18, 19, 20, 21, 22)
-FUSECALC_WGMMA_BOTH(64, 32, 33, 34, 35, 36, 37, 38)
-FUSECALC_WGMMA_BOTH(80, 40, 41, 42, 43, 44, 45, 46)
-FUSECALC_WGMMA_BOTH(96, 48, 49, 50, 51, 52, 53, 54)
-FUSECALC_WGMMA_BOTH(128, 64, 65, 66, 67, 68, 69, 70)
-FUSECALC_WGMMA_BOTH(160, 80, 81, 82, 83, 84, 85, 86)
-FUSECALC_WGMMA_BOTH(192, 96, 97, 98, 99, 100, 101, 102)
-FUSECALC_WGMMA_BOTH(256, 128, 129, 130, 131, 132, 133, 134)
+FUSECALC_WGMMA_ALL(16, 8, 9, 10, 11, 12, 13, 14)
+FUSECALC_WGMMA_ALL(32, 16, 17, 18, 19, 20, 21, 22)
+FUSECALC_WGMMA_ALL(64, 32, 33, 34, 35, 36, 37, 38)
+FUSECALC_WGMMA_ALL(80, 40, 41, 42, 43, 44, 45, 46)
+FUSECALC_WGMMA_ALL(96, 48, 49, 50, 51, 52, 53, 54)
+FUSECALC_WGMMA_ALL(128, 64, 65, 66, 67, 68, 69, 70)
+FUSECALC_WGMMA_ALL(160, 80, 81, 82, 83, 84, 85, 86)
+FUSECALC_WGMMA_ALL(192, 96, 97, 98, 99, 100, 101, 102)
+FUSECALC_WGMMA_ALL(256, 128, 129, 130, 131, 132, 133, 134)

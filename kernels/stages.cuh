@@ -38,18 +38,19 @@ struct Stages {
   }
 };
 
-// A stage's part of an operand: kLines (rows of A, columns of B) by 64 of k. kAcross: it lies as
-// [k][line] in memory, and comes in boxes of 64 lines.
+// A stage's part of an operand: kLines (rows of A, columns of B) by 128 bytes of k. kAcross: it
+// lies as [k][line] in memory, and comes in boxes of 64 lines; 16-bit elements alone can.
 template <typename T, int kLines, bool kAcrossK>
 struct OperandTile {
   typedef T Element;
   static constexpr bool kAcross = kAcrossK;
-  static constexpr int kDepth = 64;
-  static constexpr u32 kBytes = kLines * kDepth * sizeof(Element);
-  static constexpr u32 kBox = 64 * kDepth * sizeof(Element);  // 64 lines of it
-  // In wgmma's operands, 16 of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
+  static constexpr int kDepth = 128 / sizeof(Element);
+  static constexpr u32 kBytes = kLines * 128;
+  static constexpr u32 kBox = 64 * 128;  // 64 lines of it
+  // In wgmma's operands, a step of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
+  static constexpr int kSteps = 4;
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
-  static_assert(sizeof(Element) == 2, "wgmma of 16-bit operands");
+  static_assert(sizeof(Element) == 2 || (sizeof(Element) == 1 && !kAcross), "as wgmma takes them");
 
   template <int kBlocks>
   static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
@@ -73,7 +74,7 @@ __device__ __forceinline__ void multiply_stage(float (&acc)[kStrips][kSums], u64
   for (int i = 0; i < kStrips; ++i) pin(acc[i]);
   wgmma_begin();
 #pragma unroll
-  for (int k = 0; k < TileA::kDepth / 16; ++k) {
+  for (int k = 0; k < TileA::kSteps; ++k) {
 #pragma unroll
     for (int i = 0; i < kStrips; ++i) {
       Wgmma<2 * kSums>::template shared<TileA::kAcross, TileB::kAcross>(

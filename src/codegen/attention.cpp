@@ -19,18 +19,33 @@ std::string AttentionWriter::scores_struct() const {
   const std::string_view type = name_of(epilogue_.made_type());
   const auto function = [&](std::string_view name, const std::optional<CodeBlock>& block) {
     if (!block) return std::string();
+    CodeBlock loads = *block;
+    loads.lanes.clear();
+    CodeBlock changes = *block;
+    changes.before.clear();
     return fmt::format(
-        "  __device__ __forceinline__ {0} {1}(int batch, int head, i64 query, i64 key, {0} score) "
-        "const {{\n    const i64 s = (((i64)batch * {2} + head) * {3} + query) * {4} + key;\n"
-        "    {0} result = score;\n{5}    return result;\n  }}\n",
-        type, name, parts_.heads, parts_.queries, parts_.keys, block->text("    "));
+        "  template <int kCount>\n  __device__ __forceinline__ auto {}(int batch, int head, i64 "
+        "query, i64 column) const {{\n    const i64 q = ((i64)batch * {} + head) * {} + query;\n"
+        "    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n"
+        "{}    return [=]({} (&v)[kCount]) {{\n{}    }};\n  }}\n",
+        name, parts_.heads, parts_.queries, parts_.keys, loads.text("    "), type,
+        changes.text("      "));
   };
   return fmt::format(
       "struct Scores {{\n  static constexpr bool kActive = {}, kWeighs = {}, kInProportion = {};\n"
-      "{}{}{}}};\n",
+      "  static constexpr int kTogether = {};\n  static constexpr bool kEights = {};\n{}{}{}}};\n",
       parts_.scores.has_value(), parts_.weights.has_value(), parts_.in_proportion,
-      code_.parameters().members(), function("operator()", parts_.scores),
-      function("weight", parts_.weights));
+      parts_.keys % 2 == 0 ? 2 : 1, scores_load_eights(), code_.parameters().members(),
+      function("operator()", parts_.scores), function("weight", parts_.weights));
+}
+
+// Whether eight neighbouring scores need one load of eight aligned neighbours and nothing else.
+bool AttentionWriter::scores_load_eights() const {
+  if (!parts_.scores || parts_.keys % 8 != 0) return false;
+  const std::string& before = parts_.scores->before;
+  const std::size_t first = before.find("load_neighbours<8, ");
+  return first != std::string::npos && first == before.rfind("load_neighbours<") &&
+         before.find("load_input") == std::string::npos;
 }
 
 std::string AttentionWriter::made_scores() const {

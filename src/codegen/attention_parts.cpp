@@ -14,10 +14,10 @@
 namespace fusecalc {
 namespace {
 
-bool is_factor(const Op& op, std::size_t i) { return ((op.row->factors >> i) & 1U) != 0; }
+// Neighbouring scores: as many as the building block asks for, one or two.
+CodeBlock score_group() { return {.width = 2, .width_text = "kCount"}; }
 
-// Of an element of the scores.
-Index score_index() { return {.name = "s", .path = std::nullopt}; }
+bool is_factor(const Op& op, std::size_t i) { return ((op.row->factors >> i) & 1U) != 0; }
 
 class AttentionFinder {
  public:
@@ -55,7 +55,8 @@ class AttentionFinder {
   void take_products();
   void find_softmax();
   bool is_scale(TensorId scores, TensorId input);
-  void write_variant(CodeBlock& block, TensorId from, TensorId to);
+  Loop loop_over_scores() const;
+  void write_variant(std::optional<CodeBlock>& written, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
   bool in_proportion(TensorId made, TensorId weights) const;
@@ -167,18 +168,28 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
   return true;
 }
 
-// Writes code from an element of one tensor, which the block is given, to the same of another.
-void AttentionFinder::write_variant(CodeBlock& block, TensorId from, TensorId to) {
-  const Loop loop{.element = score_index()};
-  const Index& s = loop.element;
-  block.values[{from, s.name}] = {.text = "score", .type = type_, .uniform = true};
-  const Value value = converted(element({code_, loop, block}, to, s), type_);
-  block.lanes += fmt::format("result = {};\n", value.text);
+// Rows and keys apart, so that a row's part of an index is computed once.
+Loop AttentionFinder::loop_over_scores() const {
+  const Index element{.name = "i", .pattern = LanePattern::kUnit, .aligned = false};
+  return {.element = element,
+          .matrix = MatrixLoop{.type = type_,
+                               .rows = parts_.batches * parts_.heads * parts_.queries,
+                               .columns = parts_.keys,
+                               .whole = true}};
+}
+
+// Writes code from elements of one tensor, which the block is given, to the same of another.
+void AttentionFinder::write_variant(std::optional<CodeBlock>& written, TensorId from, TensorId to) {
+  CodeBlock& block = written.emplace(score_group());
+  const Loop loop = loop_over_scores();
+  block.values[{from, loop.element.name}] = {.text = "v[j]", .type = type_};
+  const Value value = converted(element({code_, loop, block}, to, loop.element), type_);
+  block.lanes += fmt::format("v[j] = {};\n", value.text);
 }
 
 void AttentionFinder::write_scores(TensorId scores, TensorId input) {
   if (is_scale(scores, input)) return;
-  write_variant(parts_.scores.emplace(), scores, input);
+  write_variant(parts_.scores, scores, input);
 }
 
 // Whether what is computed from a weight is proportional to it.
@@ -205,22 +216,22 @@ void AttentionFinder::write_weights(TensorId weights) {
   const TensorId used = op_.operands[0].tensor;
   if (graph_.tensors[used].value == weights) return;
   parts_.in_proportion = in_proportion(used, weights);
-  write_variant(parts_.weights.emplace(), weights, used);
+  write_variant(parts_.weights, weights, used);
 }
 
 // A bool mask keeps scores where it is true, any other is added to them.
 void AttentionFinder::write_mask() {
-  CodeBlock& block = parts_.scores.emplace();
+  CodeBlock& block = parts_.scores.emplace(score_group());
   const TensorId mask = op_.operands[3].tensor;
   Shape scores = shape_of(op_, 0);
   scores.back() = parts_.keys;
-  const Loop loop{.element = score_index()};
+  const Loop loop = loop_over_scores();
   const Scope scope{code_, loop, block};
   const Value value =
       element(scope, mask, mapped(scope, loop.element, broadcast_map(shape_of(op_, 3), scores)));
   block.lanes += value.type == ComputeType::kBool
-                     ? fmt::format("result = {} ? score : lowest();\n", value.text)
-                     : fmt::format("result = score + {};\n", converted(value, type_).text);
+                     ? fmt::format("v[j] = {} ? v[j] : lowest();\n", value.text)
+                     : fmt::format("v[j] += {};\n", converted(value, type_).text);
 }
 
 }  // namespace

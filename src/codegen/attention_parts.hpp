@@ -20,8 +20,8 @@ struct Matrices {
   std::uint64_t columns = 1;
 };
 
-// What an attention kernel computes, up to the product with the values. Both blocks turn `score`
-// into `result`, for the element `s` of the scores.
+// What an attention kernel computes, up to the product with the values. Both blocks change v[j], a
+// group of neighbouring scores or weights, in a loop over the matrix of scores (MatrixLoop).
 struct AttentionParts {
   std::array<Matrices, 3> operands;  // queries, keys, values
   std::uint64_t batches = 1;

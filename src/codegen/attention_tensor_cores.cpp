@@ -1,4 +1,5 @@
-// Attention with tensor cores: kernels/attention_sm80.cuh and attention_sm90.cuh.
+// Attention with tensor cores: kernels/attention_sm80.cuh, attention_sm90.cuh and
+// attention_few.cuh.
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "codegen/kernel_facts.hpp"
 #include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -84,10 +86,11 @@ MappedTensor AttentionWriter::map_of(const OperandStrides& strides, const Matric
 std::string AttentionWriter::entry(std::string_view bounds, std::string_view parameters,
                                    std::string_view operands) const {
   return fmt::format(
-      "extern \"C\" __global__ void {} fused({}{}) {{\n"
-      "  Attention::run({}, {}, {});\n}}\n",
-      bounds, parameters, code_.parameters().declarations(), operands, made_scores(),
-      epilogue_.made());
+      "extern \"C\" __global__ void {} fused({}{}{}) {{\n"
+      "  Attention::run({}, {}, {}{});\n}}\n",
+      bounds, parameters, code_.parameters().declarations(),
+      result_.workspace_bytes > 0 ? ", u8* work" : "", operands, made_scores(), epilogue_.made(),
+      result_.workspace_bytes > 0 ? ", work" : "");
 }
 
 void AttentionWriter::write_sm90() {
@@ -112,6 +115,12 @@ void AttentionWriter::write_sm90() {
   result_.schedule = fmt::format("attention with wgmma, {} queries per block", rows);
 }
 
+std::string AttentionWriter::strides() const {
+  return fmt::format(
+      "constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", q_.row,
+      q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
+}
+
 void AttentionWriter::write_sm80() {
   const std::uint64_t rows = head_ <= 128 ? 128 : 64;
   const std::uint64_t keys = head_ <= 128 ? 64 : 32;
@@ -119,16 +128,69 @@ void AttentionWriter::write_sm80() {
                           .shared_bytes = (rows + 2 * keys) * head_ * 2,
                           .tile_rows = rows,
                           .tile_keys = keys};
-  result_.source.text +=
-      facts.asserted_of("Attention") +
-      fmt::format("constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n",
-                  q_.row, q_.head, q_.batch, k_.row, k_.head, k_.batch, v_.row, v_.head, v_.batch);
+  result_.source.text += facts.asserted_of("Attention") + strides();
   result_.source.text += entry(
       "__launch_bounds__(Attention::kThreads)", "",
       fmt::format("{}, {}, {}, kShape, kStrides", pointer_of(q_), pointer_of(k_), pointer_of(v_)));
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   result_.schedule = fmt::format("attention with mma, {} queries per block", rows);
+}
+
+// Nothing if there are too many queries for it, or if its stages do not fit on chip.
+std::optional<FewQueries> AttentionWriter::few_queries() const {
+  const std::uint64_t rows = parts_.queries * (parts_.heads / parts_.key_heads);
+  if (rows > kMostFewRows) return std::nullopt;
+  FewQueries few{.row_tiles = ceil_div(rows, kFewTileRows)};
+  constexpr std::uint64_t kReserved = 1024;  // of a block's shared memory, by the system
+  constexpr std::uint64_t kMostStages = 8;
+  const std::uint64_t stage = 2 * kFewTileKeys * head_ * 2;
+  constexpr std::uint64_t kStates = 32;     // bytes of a row, of its four warps
+  constexpr std::uint64_t kHeldHead = 128;  // longer queries are in shared memory
+  const std::uint64_t beside =
+      few.row_tiles * kFewTileRows * (kStates + (head_ > kHeldHead ? head_ * 2 : 0));
+  const auto stages_of = [&](std::uint64_t bytes) {
+    return std::min(kMostStages, bytes > beside ? (bytes - beside) / stage : 0);
+  };
+  std::uint64_t running = few_blocks(rows, head_);
+  if (running == 2 && stages_of((device_.on_chip_bytes - kReserved) / 2) < 2) running = 1;
+  few.stages = stages_of((device_.on_chip_bytes - (running - 1) * kReserved) / running);
+  if (few.stages < 2) return std::nullopt;
+  few.keys = key_split(parts_.batches * parts_.key_heads, rows, ceil_div(parts_.keys, kFewTileKeys),
+                       std::max(1U, device_.multiprocessors) * running);
+  if (few.keys.parts == 1) {
+    few.stages = std::clamp<std::uint64_t>(few.keys.tiles + 1, 2, few.stages);
+  }
+  few.shared_bytes = few.stages * stage + beside;
+  return few;
+}
+
+void AttentionWriter::write_few(const FewQueries& few) {
+  const KernelFacts facts{
+      .threads = few.row_tiles * 128,
+      .shared_bytes = few.shared_bytes,
+      .tile_rows = few.row_tiles * kFewTileRows,
+      .tile_keys = kFewTileKeys,
+      .row_workspace_bytes = few.keys.parts > 1 ? few.keys.parts * (head_ * 4 + 8) : 0};
+  if (few.keys.parts > 1) {
+    result_.workspace_bytes =
+        parts_.batches *
+        (parts_.heads * parts_.queries * facts.row_workspace_bytes + parts_.key_heads * 4);
+    result_.gaps.more_writes = "blocks exchange partial results through memory";
+  }
+  result_.source.text +=
+      facts.asserted_of("Attention") + strides() +
+      entry("__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)", "",
+            fmt::format("{}, {}, {}, kShape, kStrides, {}", pointer_of(q_), pointer_of(k_),
+                        pointer_of(v_), few.keys.tiles));
+  facts.launch(result_);
+  result_.blocks = few.keys.parts;
+  result_.blocks_y = static_cast<unsigned>(parts_.key_heads);
+  result_.blocks_z = static_cast<unsigned>(parts_.batches);
+  result_.schedule = "attention with mma, a key head's queries in one block";
+  if (few.keys.parts > 1) {
+    result_.schedule += fmt::format(", keys in {} parts", few.keys.parts);
+  }
 }
 
 bool AttentionWriter::fits_tensor_cores() {
@@ -157,26 +219,33 @@ void AttentionWriter::write_tensor_cores() {
   for (const OperandStrides& strides : {q_, k_, v_}) code_.parameters().input(strides.tensor);
   epilogue_.write_attention(parts_.heads, parts_.queries,
                             parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
-  const bool copies = fits_copy_engine();
+  const std::optional<FewQueries> few = few_queries();
+  const bool copies = !few && fits_copy_engine();
   std::string& text = result_.source.text;
   text = epilogue_.preamble();
-  constexpr std::array kSm90 = {"attention", "hopper", "attention_sm90"};
-  constexpr std::array kSm80 = {"attention", "mma", "attention_sm80"};
-  for (const char* block : copies ? kSm90 : kSm80) {
-    text += std::string(embedded_kernel(block)) + "\n";
-  }
+  std::vector<std::string_view> blocks = {"attention", "mma", "attention_sm80"};
+  if (copies) blocks = {"attention", "hopper", "attention_sm90"};
+  if (few) blocks.emplace_back("attention_few");
+  for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
   text += shape() + scores_struct() + epilogue_.text();
+  const std::string arguments =
+      few ? fmt::format("{}, {}, {}, {}", head_, few->row_tiles, few->stages, few->keys.parts)
+          : std::to_string(head_);
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
-                      copies ? "AttentionSm90" : "AttentionSm80",
-                      name_of(graph_.tensors[q_.tensor].type.dtype), head_, parts_.causal,
+                      few      ? "AttentionFew"
+                      : copies ? "AttentionSm90"
+                               : "AttentionSm80",
+                      name_of(graph_.tensors[q_.tensor].type.dtype), arguments, parts_.causal,
                       name_of_scores());
-  if (copies) {
+  result_.blocks_y = static_cast<unsigned>(parts_.heads);
+  result_.blocks_z = static_cast<unsigned>(parts_.batches);
+  if (few) {
+    write_few(*few);
+  } else if (copies) {
     write_sm90();
   } else {
     write_sm80();
   }
-  result_.blocks_y = static_cast<unsigned>(parts_.heads);
-  result_.blocks_z = static_cast<unsigned>(parts_.batches);
 }
 
 }  // namespace fusecalc

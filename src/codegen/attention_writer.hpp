@@ -9,6 +9,7 @@
 #include "codegen/attention_parts.hpp"
 #include "codegen/epilogue.hpp"
 #include "codegen/schedule.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -20,6 +21,14 @@ struct OperandStrides {
   std::uint64_t row = 0;
   std::uint64_t head = 0;
   std::uint64_t batch = 0;
+};
+
+// How a kernel of kernels/attention_few.cuh distributes its work.
+struct FewQueries {
+  std::uint64_t row_tiles = 1;
+  std::uint64_t stages = 2;
+  std::uint64_t shared_bytes = 0;
+  KeySplit keys{};
 };
 
 // Writes one attention kernel.
@@ -50,6 +59,9 @@ class AttentionWriter {
   void write_tensor_cores();
   void write_sm90();
   void write_sm80();
+  std::optional<FewQueries> few_queries() const;
+  void write_few(const FewQueries& few);
+  std::string strides() const;
   MappedTensor map_of(const OperandStrides& strides, const Matrices& operand, std::uint64_t heads,
                       std::uint32_t box) const;
   std::string entry(std::string_view bounds, std::string_view parameters,
@@ -60,6 +72,7 @@ class AttentionWriter {
   bool plain() const { return !parts_.scores && !parts_.weights; }
   std::string_view name_of_scores() const { return plain() ? "PlainScores" : "Scores"; }
   std::string scores_struct() const;
+  bool scores_load_eights() const;
   std::string made_scores() const;
   std::string shape() const;
 

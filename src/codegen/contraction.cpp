@@ -18,24 +18,42 @@
 
 namespace fusecalc {
 
-std::uint64_t alignment_of(const MatrixOperand& operand) {
+std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most) {
   const std::uint64_t bits =
-      operand.offset | operand.line | operand.inner | operand.outer | operand.jump | 8;
+      operand.offset | operand.line | operand.inner | operand.outer | operand.jump | most;
   return bits & (~bits + 1);
+}
+
+bool ContractionWriter::multiplies_on_tensor_cores() const {
+  const DType type = operand_type();
+  const bool known =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+  return known && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
 bool ContractionWriter::fits_tensor_cores() const {
   const DType type = operand_type();
-  const bool known =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  return known && strided_ && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+  if (!strided_ || !is_fp8(type)) return strided_ && multiplies_on_tensor_cores();
+  // Copies are of four bytes at least, and lines run along k.
+  return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
+         device_.capability >= kFirstWithFp8 && !product_.a.across && !product_.b.across &&
+         alignment_of(product_.a) >= 4 && alignment_of(product_.b) >= 4;
 }
 
 bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const DType type = operand_type();
-  if (device_.capability != kHopper || (type != DType::kBf16 && type != DType::kF16)) return false;
-  return graph_.tensors[op_.operands[1].tensor].type.dtype == type &&
-         alignment_of(product.a) == 8 && alignment_of(product.b) == 8;
+  if (device_.capability != kHopper || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
+    return false;
+  }
+  if (is_fp8(type)) {
+    // What wgmma adds up of them is right to 16 bits, no more.
+    const DType made = graph_.tensors[op_.outputs[0]].type.dtype;
+    if (product.a.across || product.b.across || bytes_of(made, 1) > 2) return false;
+  } else if (type != DType::kBf16 && type != DType::kF16) {
+    return false;
+  }
+  const std::uint64_t whole = 16 / bytes_of(type, 1);
+  return alignment_of(product.a, whole) == whole && alignment_of(product.b, whole) == whole;
 }
 
 std::string ContractionWriter::blocks(std::initializer_list<std::string_view> names) {
@@ -96,7 +114,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
             .extents = {operand.piece, lines, product_.k / operand.piece,
                         extent(operand.outer, product_.outer)},
             .strides = {bytes(operand.line), bytes(operand.jump), bytes(operand.outer)},
-            .box = {kBoxElements, box_lines, 1, 1}};
+            .box = {box_elements(), box_lines, 1, 1}};
   }
   return {.storage = operand.tensor == kNone ? kNone : graph_.storage_of(operand.tensor),
           .dtype = operand_type(),
@@ -104,7 +122,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
                       extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
           .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
-          .box = {kBoxElements, operand.across ? 64U : box_lines, 1, 1}};
+          .box = {box_elements(), operand.across ? 64U : box_lines, 1, 1}};
 }
 
 std::string ContractionWriter::strides() const {
@@ -151,7 +169,6 @@ void ContractionWriter::write_packing() {
       "  const i64 i = ((i64)blockIdx.x * {0} + threadIdx.x) * {2};\n  if (i >= {3}) return;\n"
       "{4}}}\n",
       kThreads, code_.parameters().declarations(), width, tensor.elements, block.text("  "));
-  result_.source.entries.emplace_back("pack");
   result_.packing = {.blocks = ceil_div(tensor.elements, width * kThreads), .threads = kThreads};
   result_.gaps.more_reads = result_.gaps.more_writes =
       "an operand's views cannot be expressed as strides, so it is copied first, as frameworks do";
@@ -159,21 +176,30 @@ void ContractionWriter::write_packing() {
 
 // The copy engine can assemble lines that are in pieces.
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
-  const auto product = product_of_pieces(graph_, op_, kBoxElements);
+  const auto product = product_of_pieces(graph_, op_, box_elements());
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostSkinnyRows &&
                     product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product);
   return fits ? product : std::nullopt;
 }
 
-GeneratedKernel ContractionWriter::write() {
-  strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix());
+// The product that the op is, where its operands lie in memory, or could once one is copied.
+std::optional<MatrixProduct> ContractionWriter::in_strides() const {
+  if (convolves()) return multiplies_on_tensor_cores() ? pixels_in_tiles() : std::nullopt;
+  const std::uint64_t rows = epilogue_.rows_of_matrix();
+  if (const auto product = matrix_product(graph_, op_, rows)) return product;
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
-  if (!strided_ && kernel_.ops().size() > 1) strided_ = in_pieces();
-  if (!strided_) strided_ = matrix_product(graph_, op_, epilogue_.rows_of_matrix(), true);
+  if (kernel_.ops().size() > 1) {
+    if (const auto product = in_pieces()) return product;
+  }
+  return matrix_product(graph_, op_, rows, true);
+}
+
+GeneratedKernel ContractionWriter::write() {
+  strided_ = in_strides();
   if (strided_) {
     product_ = *strided_;
-  } else {
+  } else if (!convolves()) {
     take_whole();
   }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
@@ -182,7 +208,11 @@ GeneratedKernel ContractionWriter::write() {
   }
   if (strided_) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();
-  if (epilogue_.holds_rows() && fits_row_clusters()) {
+  if (convolves() && !strided_) {
+    write_convolution();
+  } else if (computes_weights()) {
+    write_skinny_sm80();
+  } else if (epilogue_.holds_rows() && fits_row_clusters()) {
     write_rows();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
@@ -200,6 +230,7 @@ GeneratedKernel ContractionWriter::write() {
   result_.source.entries = {"fused"};
   epilogue_.finish(result_);
   write_packing();
+  if (result_.packing) result_.source.entries.emplace_back("pack");
   if (result_.gaps.more_reads.empty()) {
     result_.gaps.more_reads =
         "operands are fetched again for every wave of tiles, where they do not fit in the L2";

@@ -49,11 +49,15 @@ void ContractionWriter::take_whole() {
               .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
 }
 
+std::string ContractionWriter::operands_struct(const std::string& functions) const {
+  return "struct Operands {\n" + code_.parameters().members() + functions + "};\n";
+}
+
 // The text of a kernel around a building block, once the epilogue is written.
 void ContractionWriter::add_any(std::string_view block, const std::string& functions,
                                 const std::string& contract, const std::string& asserts) {
-  result_.source.text += blocks({block}) + epilogue_.text() + shape(64) + "struct Operands {\n" +
-                         code_.parameters().members() + functions + "};\n" +
+  result_.source.text += blocks({block}) + epilogue_.text() + shape(64) +
+                         operands_struct(functions) +
                          fmt::format("typedef {} Contract;\n", contract) + asserts +
                          entry("__launch_bounds__(Contract::kThreads)", "",
                                fmt::format("Contract::run(kShape, Operands{{{}}}, {});",

@@ -37,7 +37,7 @@ void ContractionWriter::tile_rows() {
         .shared_bytes = kStages * (kTileRows + tiling.tile_n) * 128 + exchange + 256,
         .tile_rows = kTileRows,
         .tile_columns = tiling.tile_n,
-        .tile_depth = kBoxElements,
+        .tile_depth = box_elements(),
         .blocks_per_cluster = tiling.cluster};
     kernel.source.text += mapped_entry(
         fmt::format("ContractRowsSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tiling.tile_n,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
+#include "codegen/elements.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -83,7 +84,7 @@ void ContractionWriter::write_skinny_sm90() {
                           .shared_bytes = kStagedBytes / stage * (stage + 16),
                           .tile_rows = rows,
                           .tile_columns = tile_n,
-                          .tile_depth = kBoxElements,
+                          .tile_depth = box_elements(),
                           .blocks_per_cluster = split};
   result_.source.architecture_bound = true;
   result_.source.text +=
@@ -98,11 +99,57 @@ void ContractionWriter::write_skinny_sm90() {
   if (split > 1) result_.schedule += fmt::format(", k in {} parts", split);
 }
 
+bool ContractionWriter::computes_weights() const {
+  const OpId producer = graph_.value_of(op_.operands[1].tensor).producer;
+  return producer != kNone && kernel_.contains(producer);
+}
+
+// As many elements as the narrowest tensor that is read for them has in 16 bytes, at most 32.
+unsigned ContractionWriter::width_of_weights() const {
+  const std::uint64_t elements = graph_.tensors[op_.operands[1].tensor].elements;
+  unsigned width = 8;
+  for (const OpId id : kernel_.ops()) {
+    if (id == id_) continue;
+    for (const Operand& operand : kernel_.op(id).operands) {
+      if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements) continue;
+      const DType type = graph_.tensors[operand.tensor].type.dtype;
+      width =
+          std::max(width, is_packed(type) ? 32U : 16U / static_cast<unsigned>(bytes_of(type, 1)));
+    }
+  }
+  while (product_.k % width != 0) width /= 2;
+  return width;
+}
+
+// The Weights struct of contract_skinny.cuh. What lies beyond the matrix is read at its edge: A has
+// zeros there, or the result is not stored.
+std::string ContractionWriter::weights_struct() {
+  const unsigned width = width_of_weights();
+  const Loop loop{.element = {.name = "i", .pattern = LanePattern::kUnit}};
+  CodeBlock block = block_of(width);
+  const std::string_view type = stored_type(operand_type());
+  const Value value = element({code_, loop, block}, op_.operands[1].tensor, loop.element);
+  block.before += fmt::format("Pack<{}, {}> y;\n", type, width);
+  block.lanes += fmt::format("store_as(y.v[j], {});\n", converted(value, ComputeType::kF32).text);
+  return fmt::format(
+      "struct Weights {{\n  static constexpr int kWide = {0};\n{1}"
+      "  __device__ __forceinline__ void operator()(int, int, int line, int k, bool, u32 "
+      "(&words)[{0} / 2]) const {{\n"
+      "    const i64 i = (i64)min(line, {2}) * {3} + min(k, {4});\n{5}"
+      "    memcpy(words, &y, sizeof(words));\n  }}\n}};\n",
+      width, code_.parameters().members(), product_.n - 1, product_.k, product_.k - width,
+      block.text("    "));
+}
+
 void ContractionWriter::write_skinny_sm80() {
+  const bool computed = computes_weights();
   const std::uint64_t row_tiles = product_.m <= 16 ? 1 : 2;
-  const std::uint64_t column_tiles = product_.n < kManyColumns ? 1 : 4;
+  constexpr std::uint64_t kVeryFewRows = 4;
+  const std::uint64_t column_tiles = computed && product_.m <= kVeryFewRows   ? 2
+                                     : computed || product_.n >= kManyColumns ? 4
+                                                                              : 1;
   const std::uint64_t tile_n = 8 * column_tiles;
-  const std::string b = pointer_of(product_.b);
+  const std::string b = computed ? std::string() : pointer_of(product_.b);
   epilogue_.write(product_, tile_n);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
@@ -110,15 +157,20 @@ void ContractionWriter::write_skinny_sm80() {
                           .shared_bytes = row_tiles * tile_n * 8 * 16 * 4,
                           .tile_rows = 16 * row_tiles,
                           .tile_columns = tile_n};
+  const std::string weights = computed ? weights_struct() : std::string();
+  const std::string stored = fmt::format("StoredWeights<{}>", name_of(operand_type()));
   result_.source.text +=
-      blocks({"mma", "contract_skinny"}) + epilogue_.text() + shape(8) +
-      strided_entry(fmt::format("ContractSkinny<{}, {}, {}", name_of(operand_type()), row_tiles,
-                                column_tiles),
-                    facts, "", a, b);
+      blocks({"mma", "contract_skinny"}) + weights + epilogue_.text() + shape(8) +
+      strided_entry(fmt::format("ContractSkinny<{}, {}, {}, {}", name_of(operand_type()), row_tiles,
+                                column_tiles, computed ? "Weights" : stored),
+                    facts, "", a,
+                    computed ? fmt::format("Weights{{{}}}", code_.parameters().arguments())
+                             : fmt::format("{}{{{}, kStrides}}", stored, b));
   facts.launch(result_);
   result_.blocks = ceil_div(product_.n, tile_n);
   result_.blocks_y = static_cast<unsigned>(product_.batches());
   result_.schedule = fmt::format("mma from registers, tiles of {} x {}", 16 * row_tiles, tile_n);
+  if (computed) result_.schedule += ", weights computed as they are read";
 }
 
 }  // namespace fusecalc

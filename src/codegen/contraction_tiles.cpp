@@ -32,14 +32,15 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
   const std::uint64_t line = map.strides[0];
   map.extents = {product_.k, 2, lines / 8, 4};
   map.strides = {line, 8 * line, 2 * line};
-  map.box = {kBoxElements, 2, 4, 4};
+  map.box = {box_elements(), 2, 4, 4};
   return map;
 }
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width = width_of_tiles(product_.shape(), cluster,
-                                          std::max(1U, device_.multiprocessors), reads_elsewhere());
+  const ProductShape size = in_halves(product_.shape(), bytes_of(operand_type(), 1));
+  const TileWidth& width =
+      width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
@@ -57,12 +58,12 @@ void ContractionWriter::write_sm90() {
       .shared_bytes = width.stages * ((kTileRows + tile_n) * 128 + 16) + accumulators,
       .tile_rows = kTileRows,
       .tile_columns = tile_n,
-      .tile_depth = kBoxElements,
+      .tile_depth = box_elements(),
       .blocks_per_cluster = cluster};
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_.text() +
-      shape(group_of(product_.shape(), kTileRows * cluster, 2)) +
+      shape(group_of(size, kTileRows * cluster, 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
                                cluster, product_.a.across,
                                product_.b.across ? "LinesOfB::kAcross"
@@ -85,6 +86,7 @@ void ContractionWriter::write_sm80() {
   reserve_packed();
   const std::string a = pointer_of(product_.a);
   const std::string_view element = stored_type(type);
+  const std::uint64_t most = is_fp8(type) ? 16 : 8;
   const KernelFacts facts{
       .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
   result_.source.text +=
@@ -92,8 +94,8 @@ void ContractionWriter::write_sm80() {
       shape(group_of(product_.shape(), kTile, bytes_of(type, 1))) +
       strided_entry(
           fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
-                      type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a),
-                      alignment_of(product_.b), product_.a.across, product_.b.across),
+                      type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a, most),
+                      alignment_of(product_.b, most), product_.a.across, product_.b.across),
           facts, ", Contract::kBlocksPerSm", a, b);
   facts.launch(result_);
   result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();

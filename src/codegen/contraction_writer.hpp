@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/convolution.hpp"
 #include "codegen/epilogue.hpp"
 #include "codegen/kernel_facts.hpp"
 #include "codegen/matrix_product.hpp"
@@ -13,8 +14,8 @@
 
 namespace fusecalc {
 
-// The largest power of two, up to 8, that all lines of an operand begin at multiples of.
-std::uint64_t alignment_of(const MatrixOperand& operand);
+// The largest power of two, up to `most`, that all lines of an operand begin at multiples of.
+std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most = 8);
 
 // Writes one kernel around a product.
 class ContractionWriter {
@@ -32,9 +33,16 @@ class ContractionWriter {
 
  private:
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
+  // Elements of a line in a box that the copy engine brings.
+  std::uint32_t box_elements() const {
+    return static_cast<std::uint32_t>(kBoxBytes / bytes_of(operand_type(), 1));
+  }
+  bool convolves() const { return op_.row->family == OpFamily::kConvolution; }
+  bool multiplies_on_tensor_cores() const;  // what the operands' type allows
   bool fits_tensor_cores() const;
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
+  std::optional<MatrixProduct> in_strides() const;
   bool reads_elsewhere() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
@@ -49,9 +57,22 @@ class ContractionWriter {
   void write_skinny();
   void write_skinny_sm90();
   void write_skinny_sm80();
+  // Whether a prologue computes the second operand.
+  bool computes_weights() const;
+  unsigned width_of_weights() const;
+  std::string weights_struct();
   void take_whole();
   void write_any();
   void write_rows_any();
+  std::optional<MatrixProduct> pixels_in_tiles() const;
+  bool convolves_in_tiles(const Convolution& convolution) const;
+  void write_convolution();
+  void write_convolution_sm80(const Convolution& convolution);
+  void write_convolution_any(const Convolution& convolution);
+  std::string weights_of_convolution();
+  void pack_weights(std::uint64_t elements);
+  // With the kernel's pointers; all of them were requested.
+  std::string operands_struct(const std::string& functions) const;
   void add_any(std::string_view block, const std::string& functions, const std::string& contract,
                const std::string& asserts);
   void reserve_packed();

@@ -15,17 +15,21 @@
 namespace fusecalc {
 namespace {
 
+// From an element of a tensor to its place along one axis.
+IndexTransform place_along(const Shape& shape, std::size_t along) {
+  IndexTransform map;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    map.append(shape[axis], axis == along ? 1 : 0);
+  }
+  return map;
+}
+
 // From an element of the op's result to that of an operand.
 IndexTransform operand_map(const Scope& scope, const Op& op, std::size_t i) {
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
-  if (!op.row->per_channel || i == 0) {
-    return broadcast_map(scope.tensor(op.operands[i].tensor).type.shape, shape);
-  }
-  IndexTransform map;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    map.append(shape[axis], axis == 1 ? 1 : 0);
-  }
-  return map;
+  return op.row->per_channel && i > 0
+             ? place_along(shape, 1)
+             : broadcast_map(scope.tensor(op.operands[i].tensor).type.shape, shape);
 }
 
 std::vector<Value> operand_elements(const Scope& scope, const Op& op, const Index& at) {
@@ -50,11 +54,12 @@ Value contraction_result(const Scope& scope, const Index& at) {
     cannot_generate(op, "its result is read in another order");
   }
   const Value bare{.text = "v[j]", .type = matrix.type};
-  if (op.row->family != OpFamily::kLinear || op.operands.size() < 3) return bare;
-  IndexTransform columns;
-  columns.append(matrix.rows, 0);
-  columns.append(matrix.columns, 1);
-  const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, columns));
+  const bool linear = op.row->family == OpFamily::kLinear;
+  const bool has_bias = linear || op.row->family == OpFamily::kConvolution;
+  if (!has_bias || op.operands.size() < 3) return bare;
+  const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
+  const IndexTransform channel = place_along(shape, linear ? shape.size() - 1 : 1);
+  const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, channel));
   return scope.define(matrix.type, fmt::format("v[j] + {}", converted(bias, matrix.type).text),
                       false);
 }
@@ -101,10 +106,51 @@ Value new_element(const Scope& scope, TensorId tensor, const Index& at) {
   return result;
 }
 
+// Whether the value's element is still to be computed from those of a pointwise op's operands.
+bool is_to_compute(const Scope& scope, TensorId value, const Index& at) {
+  const KernelView& view = scope.view();
+  if (!view.makes(value) || view.is_row_result(value)) return false;
+  if (scope.loop.matrix && value == scope.loop.matrix->made) return false;
+  if (scope.block.values.contains({value, at.name})) return false;
+  const HeldValue* const held = scope.loop.held_at(value, at);
+  if (held != nullptr && held->ready) return false;
+  return scope.op(scope.tensor(value).producer).op_class == OpClass::kPointwise;
+}
+
+// Writes the code of all that the value's element is computed from at the same index, in the order
+// in which the ops name it: a long chain of ops would else be as deep a recursion.
+void write_operands(const Scope& scope, TensorId value, const Index& at) {
+  struct Waiting {
+    TensorId value;
+    std::size_t operand = 0;  // the next one
+  };
+  std::vector<Waiting> waiting{{value}};
+  while (!waiting.empty()) {
+    auto& [current, next] = waiting.back();
+    const Op& op = scope.op(scope.tensor(current).producer);
+    if (next == op.operands.size()) {
+      if (waiting.size() > 1) (void)element(scope, current, at);
+      waiting.pop_back();
+      continue;
+    }
+    const std::size_t i = next++;
+    if (op.operands[i].tensor == kNone) continue;
+    const Tensor& operand = scope.tensor(op.operands[i].tensor);
+    const Index index = mapped(scope, at, operand_map(scope, op, i));
+    if (operand.window == operand.value && index.name == at.name &&
+        is_to_compute(scope, operand.value, at)) {
+      waiting.push_back({operand.value});
+    } else {
+      (void)element(scope, op.operands[i].tensor, index);
+    }
+  }
+}
+
 Value element_of_value(const Scope& scope, TensorId value, const Index& at) {
   const std::pair key(value, at.name);
   const auto known = scope.block.values.find(key);
   if (known != scope.block.values.end()) return known->second;
+  if (is_to_compute(scope, value, at)) write_operands(scope, value, at);
   const bool just_made = scope.loop.matrix && value == scope.loop.matrix->made;
   if (!just_made && scope.view().makes(value) && scope.view().is_row_result(value)) {
     return row_result(scope, value);

@@ -10,6 +10,7 @@
 #include "codegen/memory_access.hpp"
 #include "codegen/row_results.hpp"
 #include "core/ceil_div.hpp"
+#include "plan/epilogue.hpp"
 #include "plan/whole_rows.hpp"
 
 namespace fusecalc {
@@ -36,8 +37,10 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
     : code_(code), kernel_(code.view()), graph_(kernel_.graph()), contraction_(contraction) {
   const Tensor& made = graph_.tensors[kernel_.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
-  for (const Operand& operand : kernel_.op(contraction).operands) {
-    const OpId producer = graph_.value_of(operand.tensor).producer;
+  const std::vector<Operand>& operands = kernel_.op(contraction).operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (i == 1 && takes_prologue(graph_, contraction)) continue;
+    const OpId producer = graph_.value_of(operands[i].tensor).producer;
     if (!attends && producer != kNone && kernel_.contains(producer)) {
       cannot_generate(kernel_.op(contraction),
                       "one of its operands is computed in the same kernel");

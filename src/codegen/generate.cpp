@@ -209,7 +209,7 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   std::vector<OpId> contractions;
   std::ranges::copy_if(kernel, std::back_inserter(contractions),
                        [&](OpId id) { return graph.ops[id].op_class == OpClass::kContract; });
-  if (contractions.size() == 1 && is_matrix_product(graph.ops[contractions[0]].row->family)) {
+  if (contractions.size() == 1 && graph.ops[contractions[0]].row->family != OpFamily::kAttention) {
     return generate_contraction(view, contractions[0], device);
   }
   if (!contractions.empty()) return generate_attention(view, contractions, device);

@@ -150,7 +150,10 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
   const DType operand = graph.tensors[contraction.operands[0].tensor].type.dtype;
   if (graph.tensors[contraction.operands[1].tensor].type.dtype != operand) return std::nullopt;
   if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
-  if (product.a.piece != 0) return std::nullopt;
+  // It adds what has one number for each column, and a convolution's bias has one for each row.
+  const bool row_bias =
+      contraction.row->family == OpFamily::kConvolution && contraction.operands.size() > 2;
+  if (product.a.piece != 0 || row_bias) return std::nullopt;
   LibraryMatch match(kernel, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
   LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),

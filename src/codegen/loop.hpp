@@ -24,9 +24,10 @@ struct HeldValue {
 // loop's schedule replaces both by where that group is.
 constexpr char kHeldGroup = '@';
 
-// The loop is over a matrix that the kernel has just made: eight neighbours v[j] of one row, the
-// first `valid` of them real. The code may name `q`, the row's number over all batches (i64; `q32`
-// the same in 32 bits), and `column`, a multiple of 8.
+// The loop is over a matrix that the kernel has just made: eight neighbours v[j] of one row, or as
+// many as the block's group has, the first `valid` of them real. The code may name `q`, the row's
+// number over all batches (i64; `q32` the same in 32 bits), and `column`, a multiple of that
+// number.
 struct MatrixLoop {
   TensorId made = kNone;  // what v holds
   OpId by = kNone;
@@ -34,6 +35,7 @@ struct MatrixLoop {
   std::uint64_t rows = 1;
   std::uint64_t columns = 1;
   bool quick = false;  // results are so narrow that quick.cuh's functions do
+  bool whole = false;  // all of v is real, however long the block's group
 };
 
 // The index of the row, or of a group of `width` neighbouring rows, that the loop is at.

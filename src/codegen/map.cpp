@@ -17,8 +17,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 // The number of elements that the widest result has.
 std::uint64_t space_of(const KernelView& kernel) {
   std::uint64_t space = 0;

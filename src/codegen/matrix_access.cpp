@@ -82,6 +82,14 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
                             : fmt::format("to_compute(load_input({} + {}))", memory, i);
   };
   if (at.pattern == LanePattern::kUniform) return scope.define(type, element(at.name), true);
+  const bool whole = scope.loop.matrix->whole;
+  if (whole && at.pattern == LanePattern::kUnit && !is_packed(dtype)) {
+    const std::string name = scope.fresh("x");
+    scope.block.before += fmt::format("const auto {} = load_neighbours<{}, {}>({} + {});\n", name,
+                                      at.align, scope.block.width_text, memory, at.name);
+    return scope.define(type, fmt::format("{}.get(j)", name), false);
+  }
+  if (whole) return scope.define(type, element(at.lane()), false);
   if (at.pattern == LanePattern::kUnit && type == ComputeType::kF32 && !is_packed(dtype)) {
     const std::string name = scope.fresh("x");
     scope.block.before += fmt::format("float {0}[8];\nload8<{1}>({2} + {3}, valid, {0});\n", name,

@@ -20,7 +20,9 @@ Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std
     const std::string name = scope.fresh("x");
     block.before += fmt::format("const auto {} = load_nibbles<{}>({}, {});\n", name,
                                 block.width_text, memory, at.name);
-    return scope.define(type, fmt::format("{}.get(j)", name), false);
+    Value value = scope.define(type, fmt::format("{}.get(j)", name), false);
+    if (type == ComputeType::kI32) value.as_float = fmt::format("{}.as_float(j)", name);
+    return value;
   }
   const HeldValue* const held = scope.loop.held_at(tensor, at);
   if (held != nullptr) block.held.push_back(tensor);

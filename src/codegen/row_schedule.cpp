@@ -6,15 +6,14 @@
 #include <array>
 #include <bit>
 
+#include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
 
 namespace fusecalc {
 namespace {
 
 constexpr unsigned kAccessBytes = 16;
-constexpr unsigned kWarp = 32;
 constexpr unsigned kMostThreads = 1024;
-constexpr unsigned kThreads = 256;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
 // What the hardware copies to shared memory at once, at least.

@@ -10,6 +10,10 @@
 
 namespace fusecalc {
 
+inline constexpr unsigned kWarp = 32;
+// Of a block, where nothing asks for more or fewer.
+inline constexpr unsigned kThreads = 256;
+
 // Results that the kernel writes, by how their elements relate to those of its loop.
 struct Roots {
   std::vector<TensorId> full;   // one element for each of the loop's

@@ -29,6 +29,8 @@ struct Value {
   ComputeType type = ComputeType::kF32;
   bool uniform = false;            // the same in all lanes
   std::optional<double> number{};  // a literal of the graph, of any type
+  // An integer as a float, where that takes less than to convert it.
+  std::string as_float{};
 };
 
 Value converted(const Value& value, ComputeType type);

@@ -15,9 +15,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::uint64_t kThreads = 256;
-constexpr std::uint64_t kWarp = 32;
-
 class WholeRows {
  public:
   explicit WholeRows(const KernelView& kernel)
@@ -87,7 +84,7 @@ class WholeRows {
     const bool picks = op_.attributes->k.has_value();
     const bool descending = picks ? op_.attributes->largest : op_.attributes->descending;
     const auto kept = picks ? static_cast<std::uint64_t>(*op_.attributes->k) : length_;
-    threads_ = std::clamp(std::bit_ceil(length_), kWarp, kThreads);
+    threads_ = std::clamp<std::uint64_t>(std::bit_ceil(length_), kWarp, kThreads);
     const std::uint64_t parts = ceil_div(length_, threads_);
     blocks_ = rows_ * parts;
     schedule_ = fmt::format("an element by a thread, {} threads per block", threads_);

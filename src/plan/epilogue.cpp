@@ -24,6 +24,7 @@ class EpilogueCheck {
         kernel_(kernel),
         contraction_(contraction) {}
 
+  void find_prologue();
   Verdict check_ops();
   Verdict check_spaces(std::uint64_t on_chip_bytes) const;
 
@@ -39,6 +40,7 @@ class EpilogueCheck {
     return is_float(dtype) && dtype != DType::kF64;
   }
 
+  Verdict check_prologue() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
 
@@ -51,7 +53,53 @@ class EpilogueCheck {
   // that such ones need.
   std::bitset<kMostOps> follows_;
   std::bitset<kMostOps> serves_;
+  std::bitset<kMostOps> precedes_;  // those that the contraction needs
 };
+
+void EpilogueCheck::find_prologue() {
+  const std::size_t last = resolved_.index_of(contraction_);
+  for (std::size_t i = last + 1; i-- > 0;) {
+    if (i != last && !precedes_[i]) continue;
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      if (edge.inside()) precedes_[edge.maker] = true;
+    }
+  }
+}
+
+// The weights of a linear op of few rows, element by element; nothing else is made of them.
+Verdict EpilogueCheck::check_prologue() const {
+  if (precedes_.none()) return {};
+  const TensorId weights = op(contraction_).operands[1].tensor;
+  const bool fits = takes_prologue(graph_, contraction_);
+  const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));
+  const bool in_order = std::ranges::all_of(
+      edges, [](const Edge& edge) { return edge.input->view == Access::kSame; });
+  for (const Edge& edge : edges) {
+    const bool of_weights = edge.input->tensor == weights;
+    if (edge.inside() && !(fits && in_order && of_weights)) {
+      return {Obstacle::kPrologue, edge.input->producer, contraction_};
+    }
+  }
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    const OpId id = kernel_[i];
+    if (id == contraction_) continue;
+    if (!precedes_[i]) {
+      for (const Edge& edge : resolved_.edges_of(i)) {
+        const bool shares = edge.inside() && precedes_[edge.maker];
+        if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
+      }
+      continue;
+    }
+    const bool by_element =
+        facts(id).op_class == OpClass::kPointwise && facts(id).access == Access::kSame;
+    if (!by_element) return {Obstacle::kPrologue, id, contraction_};
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      const bool moved = edge.inside() && edge.input->view != Access::kSame;
+      if (moved) return {Obstacle::kPrologue, id, contraction_};
+    }
+  }
+  return {};
+}
 
 void EpilogueCheck::find_epilogue() {
   follows_[resolved_.index_of(contraction_)] = true;
@@ -69,13 +117,12 @@ void EpilogueCheck::find_epilogue() {
 }
 
 Verdict EpilogueCheck::check_ops() {
-  for (const Edge& edge : resolved_.edges_of(resolved_.index_of(contraction_))) {
-    if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, contraction_};
-  }
+  find_prologue();
+  if (const Verdict prologue = check_prologue(); !prologue.legal()) return prologue;
   find_epilogue();
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const OpId id = kernel_[i];
-    if (id == contraction_) continue;
+    if (id == contraction_ || precedes_[i]) continue;
     const bool side = !follows_[i] && (!serves_[i] || facts(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction_, id};
     const bool picks = facts(id).op_class == OpClass::kNormalise && follows_[i];
@@ -107,6 +154,11 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   const std::uint64_t space = outline_.results_of(contraction_).front().elements;
   for (const OpId id : kernel_) {
     if (id == contraction_) continue;
+    if (precedes_[resolved_.index_of(id)]) {
+      const bool written_too = phases.written[resolved_.index_of(id)] > 0;
+      if (written_too || !phases.rows.empty()) return {Obstacle::kPrologue, id, contraction_};
+      continue;
+    }
     const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases.rows.rows();
     const std::size_t place = resolved_.index_of(id);
     const bool written = phases.written[place] > 0;
@@ -164,13 +216,28 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
 
 }  // namespace
 
+bool takes_prologue(const OpGraph& graph, OpId contraction) {
+  const Op& product = graph.ops[contraction];
+  if (product.row->family != OpFamily::kLinear) return false;
+  constexpr std::uint64_t kMostRows = 32;
+  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
+  const Tensor& made = graph.tensors[product.outputs[0]];
+  return (type == DType::kBf16 || type == DType::kF16) &&
+         graph.tensors[product.operands[0].tensor].type.dtype == type &&
+         is_float(made.type.dtype) && made.type.dtype != DType::kF64 &&
+         product.matrix.depth % 8 == 0 && product.matrix.columns > 1 &&
+         made.elements <= kMostRows * product.matrix.columns;
+}
+
 Verdict check_epilogue(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction) {
   return EpilogueCheck(resolved, kernel, contraction).check_ops();
 }
 
 Verdict check_epilogue_tiles(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction,
                              std::uint64_t on_chip_bytes) {
-  return EpilogueCheck(resolved, kernel, contraction).check_spaces(on_chip_bytes);
+  EpilogueCheck check(resolved, kernel, contraction);
+  check.find_prologue();
+  return check.check_spaces(on_chip_bytes);
 }
 
 }  // namespace fusecalc

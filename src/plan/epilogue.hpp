@@ -6,8 +6,12 @@
 
 namespace fusecalc {
 
-// Whether the other ops of a kernel can run as the epilogue of its only contraction: on each tile
-// of the result before it is written. What can be told from who feeds whom.
+// Whether the weights of a product may be computed as they are read, its prologue: of a linear op
+// of so few rows that one block has them all, and makes each weight once.
+bool takes_prologue(const OpGraph& graph, OpId contraction);
+
+// Whether the other ops of a kernel can run as the prologue of its only contraction, or as its
+// epilogue: on each tile of the result before it is written. What can be told from who feeds whom.
 Verdict check_epilogue(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction);
 
 // The rest, for a kernel of which that is true: the elements that are written, and the rows that

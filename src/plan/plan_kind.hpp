@@ -22,9 +22,10 @@ inline constexpr std::array kPlanWords = {
     PlanWords{PlanKind::kCompiler, "compiler",
               "what a general graph compiler does today: pointwise chains, row-wise reductions, "
               "movement folded into indexing; contractions stay alone, attention is one kernel"},
-    PlanWords{PlanKind::kAuto, "auto",
-              "the plan with the fewest bytes that fusecalc can launch: as compiler, and epilogues "
-              "on contractions"},
+    PlanWords{
+        PlanKind::kAuto, "auto",
+        "the plan with the fewest bytes that fusecalc can launch: as compiler, with epilogues "
+        "on contractions, and weights that a product of few rows computes as it reads them"},
     PlanWords{PlanKind::kFastest, "fastest",
               "the plan with the least predicted time that fusecalc can launch; never predicted "
               "slower than unfused"},

@@ -61,6 +61,32 @@ VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t 
   return {.split = std::clamp<std::uint64_t>(2 * multiprocessors / rows, 1, parts)};
 }
 
+// Blocks run in rounds. Each takes about as long as two tiles to start and to end; one merges all
+// parts, for which it takes as long as for a tile and 0.6 / running of one for each row and part.
+KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
+                   std::uint64_t running) {
+  constexpr std::uint64_t kMostParts = 256;
+  constexpr std::uint64_t kTile = 16;  // the unit is a sixteenth of a tile
+  constexpr std::uint64_t kPart = 10;
+  KeySplit best{.parts = 1, .tiles = tiles};
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (std::uint64_t wanted = 1; wanted <= std::min(tiles, kMostParts); ++wanted) {
+    const std::uint64_t each = ceil_div(tiles, wanted);
+    const KeySplit split{.parts = ceil_div(tiles, each), .tiles = each};
+    const std::uint64_t rounds = ceil_div(heads * split.parts, running);
+    const std::uint64_t merge = split.parts > 1 ? kTile + split.parts * rows * kPart / running : 0;
+    const std::uint64_t time = rounds * (split.tiles + 2) * kTile + merge;
+    if (time < least) best = split;
+    least = std::min(least, time);
+  }
+  return best;
+}
+
+// More rows or longer heads need the registers of both.
+std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head) {
+  return rows <= kFewTileRows && head <= 128 ? 2 : 1;
+}
+
 // A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no
 // other holds.
 std::vector<RowTiling> row_tilings(std::uint64_t columns) {

@@ -19,8 +19,15 @@ struct ProductShape {
   bool b_across = false;  // b lies as [k][n]
 };
 
-constexpr std::uint64_t kTileRows = 128;    // of contract_sm90's tiles
-constexpr std::uint64_t kBoxElements = 64;  // of k, in a box that the copy engine brings
+// The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an
+// element.
+constexpr ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
+  shape.k = ceil_div(shape.k * bytes, 2);
+  return shape;
+}
+
+constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+constexpr std::uint64_t kBoxBytes = 128;  // of k, in a box that the copy engine brings
 
 // A width of contract_sm90's tiles, and what a tile takes.
 struct TileWidth {
@@ -57,6 +64,23 @@ struct VectorSplit {
   std::uint64_t split = 1;
 };
 VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors);
+
+// Attention of so few rows (queries of the heads that share a key head) runs in attention_few.
+constexpr std::uint64_t kMostFewRows = 32;
+constexpr std::uint64_t kFewTileRows = 16;  // or twice as many
+constexpr std::uint64_t kFewTileKeys = 64;
+
+// How it distributes keys: parts of so many tiles each.
+struct KeySplit {
+  std::uint64_t parts = 1;
+  std::uint64_t tiles = 1;
+};
+// `heads`: key heads of all batches; `rows` and `tiles`: a key head's; `running`: blocks that run
+// at once.
+KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
+                   std::uint64_t running);
+// Blocks of attention_few that a multiprocessor runs, if it has shared memory for them.
+std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/ceil_div.hpp"
+#include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
+#include "predict/convolution_model.hpp"
 #include "predict/l2_model.hpp"
 
 namespace fusecalc {
@@ -43,6 +45,10 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   const Op& first = graph_.ops[products.front()];
   if (products.size() == 1 && is_matrix_product(first.row->family)) {
     return product_work(kernel, products.front(), traffic);
+  }
+  if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
+    return convolution_work(graph_, first, traffic, instructions_of(kernel, products.front()),
+                            device_);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kGroupedMatmul) {
     return grouped_work(first, traffic);
@@ -229,6 +235,19 @@ KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic)
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
   ProductKernel product = product_of(graph_.ops[id], traffic);
   product.epilogue = instructions_of(kernel, id);
+  const Tensor& weights = graph_.tensors[graph_.ops[id].operands[1].tensor];
+  const OpId maker = graph_.value_of(graph_.ops[id].operands[1].tensor).producer;
+  if (maker != kNone && std::ranges::binary_search(kernel, maker)) {
+    Kernel prologue;
+    std::ranges::copy_if(kernel, std::back_inserter(prologue), [&](OpId other) {
+      return other < id &&
+             graph_.tensors[graph_.ops[other].outputs[0]].elements == weights.elements;
+    });
+    constexpr double kUnpack = 10;  // instructions, to load a weight and to pack it
+    const double each = instructions_of(prologue, kNone);
+    product.epilogue -= each;
+    product.prologue = (each + kUnpack) * static_cast<double>(weights.elements);
+  }
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
   if (row_held) return products_.whole_rows_work(product);
@@ -246,6 +265,21 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   // Measuring takes the faster one.
   const KernelWork library = products_.library_work(product);
   return predict(library, device_).time_us < predict(own, device_).time_us ? library : own;
+}
+
+// Of attention of few queries: blocks that share a key head leave their parts for one of them.
+double KernelModel::merge_us(double key_heads, double rows, double keys, double head) const {
+  constexpr double kMergeUs = 3;
+  constexpr double kBytesPerUs = 110e3;  // that one multiprocessor reads from the L2
+  const auto whole = [](double count) {
+    return static_cast<std::uint64_t>(std::max(1.0, std::ceil(count)));
+  };
+  const std::uint64_t running =
+      std::max(1U, device_.multiprocessors) * few_blocks(whole(rows), whole(head));
+  const KeySplit split = key_split(whole(key_heads), whole(rows),
+                                   whole(keys / static_cast<double>(kFewTileKeys)), running);
+  if (split.parts == 1) return 0;
+  return kMergeUs + static_cast<double>(split.parts) * rows * head * sizeof(float) / kBytesPerUs;
 }
 
 KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<OpId>& products,
@@ -270,6 +304,15 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
                   .time_doubt = 0.3};
   const double share = tensor_share(q.type.dtype);
   const bool fast = share > 0 && device_.capability >= ComputeCapability{8, 0};
+  const double key_heads =
+      one_op ? static_cast<double>(k.elements) / std::max(1.0, keys * head) : heads;
+  const double few_rows = length * heads / std::max(1.0, key_heads);
+  constexpr double kLongestHead = 256;
+  if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
+    work.fixed_us += merge_us(key_heads, few_rows, keys, head);
+    work.time_doubt = 0.2;
+    return work;  // reading keys and values takes the time
+  }
   const double rows = head <= 64 ? 192 : 128;
   constexpr double kKeys = 128;
   constexpr double kExponentials = 27;  // of a tile, per cycle
@@ -288,10 +331,9 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   constexpr double kBlockUs = 1.5;  // to load its queries and store its result
   double scores = std::max(0.0, extra) * rows * kKeys / constants_.lanes.value * 0.3;
   if (one_op && op.operands.size() > 3) {
-    // A mask's elements are found and read one by one: 40 to 130 instructions, by its strides.
-    constexpr double kMask = 60;
+    constexpr double kMask = 10;  // instructions to find and read an element of it
     scores += kMask * rows * kKeys / constants_.lanes.value;
-    work.time_doubt = 0.6;
+    work.time_doubt = 0.4;
   }
   work.compute_us =
       rounds * (kBlockUs + tiles * (tile + scores) / (constants_.clock_ghz.value * kGiga));

@@ -28,6 +28,7 @@ class KernelModel {
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
                             const KernelTraffic& traffic);
+  double merge_us(double key_heads, double rows, double keys, double head) const;
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;
 

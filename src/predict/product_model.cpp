@@ -135,11 +135,11 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   const ProductShape& shape = product.shape;
   const double result_bytes = static_cast<double>(product.results) * 2;
   constexpr double kRows = static_cast<double>(kTileRows);
-  constexpr double kPerInstruction = 0.0105;  // cycles for each element of a tile
-  constexpr double kQuick = 16;               // instructions that four warps overlap
-  constexpr double kSlower = 4;               // times as long: those beyond
-  constexpr double kPerReadResult = 33;       // instructions, for as many bytes as the result has
-  constexpr double kExchange = 0.41;          // cycles for each element
+  constexpr double kPerInstruction = 0.0067;  // cycles for each element of a tile
+  constexpr double kQuick = 26;               // instructions that four warps overlap
+  constexpr double kSlower = 6.35;            // times as long: those beyond
+  constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
+  constexpr double kExchange = 0.13;          // cycles for each element
   const bool in_order = !shape.b_across && shape.batches == 1 && shape.n % 8 == 0;
   return kRows * columns *
          (kPerInstruction * (2 + std::min(kQuick, product.epilogue) +
@@ -153,11 +153,12 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
   constexpr double kSkinnyUs = 2.3;
-  constexpr double kShare = 0.85;  // of the streaming rate
+  constexpr double kShare = 0.98;  // of the streaming rate
   work.fixed_us += kSkinnyUs;
   work.dram_read = product.operands + product.beside;
-  work.compute_us =
-      (work.dram_read + work.dram_write) / (bytes_per_us(constants_.dram_read_gbps) * kShare);
+  work.compute_us = std::max(
+      (work.dram_read + work.dram_write) / (bytes_per_us(constants_.dram_read_gbps) * kShare),
+      lane_us(device_, product.prologue));
   work.read_doubt = 0.05;
   work.write_doubt = 0.3;
   work.time_doubt = 0.2;
@@ -168,9 +169,9 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  const bool narrow_type = product.type == DType::kBf16 || product.type == DType::kF16;
+  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   constexpr std::uint64_t kMostSkinnyRows = 64;
-  if (!narrow_type || device_.capability != kHopper) {
+  if ((!halves && !is_fp8(product.type)) || device_.capability != kHopper) {
     // Tiles of 128 x 128 with the tensor cores of sm_80, or ordinary arithmetic.
     KernelWork other = library_work(product);
     const double slower = tensor_share(product.type) > 0 ? 1.5 : 1.1;
@@ -186,7 +187,7 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     work.time_doubt = 0.15;
     return work;
   }
-  if (shape.m <= kMostSkinnyRows) return skinny_work(product);
+  if (halves && shape.m <= kMostSkinnyRows) return skinny_work(product);
   return wgmma_work(product);
 }
 
@@ -197,30 +198,32 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
                   .fixed_us = constants_.launch_us.value};
   const std::uint64_t cluster = shape.m > kTileRows ? 2 : 1;
   const double result_bytes = static_cast<double>(product.results) * 2;
-  const TileWidth& width = width_of_tiles(shape, cluster, std::max(1U, device_.multiprocessors),
+  const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
+  const TileWidth& width = width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors),
                                           product.beside >= result_bytes);
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
                               ceil_div(shape.n, width.columns) * shape.batches;
   const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
-  const double steps = std::ceil(static_cast<double>(shape.k) / 64);
+  const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;
   const double multiply =
       steps * kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11);
-  constexpr double kStart = 1006;    // cycles
-  constexpr double kOverhead = 3.6;  // us, on top of a launch
+  constexpr double kStart = 730;     // cycles
+  constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
+  constexpr double kOverhead = 3.5;  // us, on top of a launch
   const double epilogue = epilogue_cycles(product, columns);
   const double tile = wide ? multiply + epilogue
-                           : std::max(multiply, epilogue) + 0.5 * std::min(multiply, epilogue);
+                           : std::max(multiply, epilogue) + kShared * std::min(multiply, epilogue);
   const double cool = rounds * (tile + kStart) / (clock * 1.15);
-  const double load = product.flops() / (cool * clock * 1.15 * constants_.tensor_flops.value *
-                                         device_.multiprocessors);
+  const double rate = constants_.tensor_flops.value * tensor_share(product.type);
+  const double load = product.flops() / (cool * clock * 1.15 * rate * device_.multiprocessors);
   constexpr double kWarmUs = 187;
   work.fixed_us += kOverhead;
   work.compute_us =
       cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
-  const std::uint64_t group = group_of(shape, kTileRows * cluster, 2);
+  const std::uint64_t group = group_of(size, kTileRows * cluster, 2);
   work.dram_read =
       product.beside + tiled_reads(product, kTileRows * cluster, width.columns, true, group,
                                    std::max<std::uint64_t>(1, device_.multiprocessors / cluster));

@@ -17,6 +17,7 @@ struct ProductKernel {
   double operand_bytes = 2;  // of an element
   double operands = 0;       // bytes of both, each once
   double beside = 0;         // bytes that the epilogue reads
+  double prologue = 0;       // instructions that compute the operands
   double epilogue = 0;       // instructions for an element of the result
   std::uint64_t results = 1;
 

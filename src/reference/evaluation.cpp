@@ -19,7 +19,6 @@ namespace {
 constexpr std::uint64_t kDrawnWork = 8;
 constexpr std::uint64_t kComputedWork = 32;
 constexpr unsigned kMostNested = 64;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 [[noreturn]] void refuse(const std::string& reason) { throw Error(Fault::kUnavailable, reason); }
 
@@ -64,7 +63,7 @@ double rms_deviation(const Lanes& lanes) {
   for (std::size_t lane = 1; lane < kLanes; ++lane) {
     if (lanes[lane] == lanes[0] || (std::isnan(lanes[lane]) && std::isnan(lanes[0]))) continue;
     const double difference = lanes[lane] - lanes[0];
-    if (!std::isfinite(difference)) return kInfinity;
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
     squares += difference * difference;
   }
   return std::sqrt(squares / (kLanes - 1));

@@ -323,17 +323,17 @@ TEST_CASE("rows that no kernel can hold are refused with the reason") {
   CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("softmax would be the second") != std::string::npos);
 }
 
-TEST_CASE("a convolution is refused with its reason") {
-  const OpGraph graph =
-      graph_of(list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
-                    R"({"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "y"})"));
+TEST_CASE("a transposed convolution is refused with its reason") {
+  const OpGraph graph = graph_of(
+      list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
+           R"({"name": "c", "op": "conv_transpose2d", "inputs": ["x", "w"], "output": "y"})"));
   std::string reason;
   try {
     generated(graph, {0});
   } catch (const Error& error) {
     reason = error.what();
   }
-  CHECK(reason.find("fusecalc generates no conv2d kernels") != std::string::npos);
+  CHECK(reason.find("fusecalc generates no conv_transpose2d kernels") != std::string::npos);
 }
 
 }  // namespace

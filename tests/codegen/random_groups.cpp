@@ -4,6 +4,7 @@
 
 #include "plan/partition.hpp"
 #include "planner/plans.hpp"
+#include "support/plans.hpp"
 
 namespace fusecalc::testing {
 
@@ -31,7 +32,8 @@ std::vector<std::vector<Kernel>> random_plans(TrafficCounter& counter, std::uint
   const Rules rules = runner_rules(counter.device());
   const FusionPlan compiler = compiler_plan(counter);
   return {unfused_plan(counter.graph()).kernels, compiler.kernels,
-          auto_plan(counter, compiler).kernels, random_groups(counter.phases(), rules, true, dice),
+          make_plan(counter, PlanKind::kAuto).kernels,
+          random_groups(counter.phases(), rules, true, dice),
           random_groups(counter.phases(), rules, false, dice)};
 }
 

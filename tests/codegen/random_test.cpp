@@ -20,6 +20,7 @@
 #include "graph/inference.hpp"
 #include "planner/plans.hpp"
 #include "support/devices.hpp"
+#include "support/plans.hpp"
 
 namespace fusecalc::testing {
 namespace {
@@ -118,7 +119,7 @@ TEST_CASE("what can be launched is what has code") {
         for (const Kernel& kernel : plan) check(kernel);
       }
     }
-    for (const Kernel& kernel : auto_plan(counter, compiler_plan(counter)).kernels) {
+    for (const Kernel& kernel : make_plan(counter, PlanKind::kAuto).kernels) {
       if (kernel.size() < 2) continue;
       CHECK(check(kernel));
       const bool contracts = std::ranges::any_of(
@@ -173,7 +174,7 @@ TEST_CASE("what is larger than a launch covers is refused by the planner, not by
       CAPTURE(each.op);
       TrafficCounter counter(graph, known_devices().front());
       bool fits = true;
-      for (const Kernel& kernel : auto_plan(counter, compiler_plan(counter)).kernels) {
+      for (const Kernel& kernel : make_plan(counter, PlanKind::kAuto).kernels) {
         const Verdict verdict =
             check_launch(counter.phases(), kernel, counter.device().on_chip_bytes);
         fits = fits && verdict.legal();

@@ -1,5 +1,7 @@
 // What fits convolutions, pooling, upsampling and gradients.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -8,14 +10,37 @@
 namespace fusecalc::testing {
 namespace {
 
-void convolution(Drawer& d, const OpRow& row, Line& line) {
+void transposed_convolution(Drawer& d, const OpRow& row, Line& line) {
   Shape x = {2, 8};
-  Shape weight = {row.family == OpFamily::kTransposedConvolution ? 8U : 4U, 8};
+  Shape weight = {8, 8};
   for (std::size_t i = 0; i < row.spatial_axes; ++i) {
     x.push_back(9 + i);
     weight.push_back(3);
   }
   line.inputs = {d.input(x).name, d.input(weight).name};
+}
+
+void convolution(Drawer& d, const OpRow& row, Line& line) {
+  constexpr std::array<std::uint64_t, 4> kGroups = {1, 1, 2, 8};
+  constexpr std::array<std::uint64_t, 6> kChannels = {1, 3, 4, 8, 16, 32};
+  constexpr std::array<std::uint64_t, 5> kExtents = {7, 9, 16, 18, 24};
+  constexpr std::array<std::uint64_t, 4> kTaps = {1, 3, 3, 5};
+  const std::uint64_t groups = d.one_of(kGroups);
+  const std::uint64_t channels = d.one_of(kChannels);
+  const std::uint64_t filters = groups * d.one_of(kChannels);
+  Shape x = {1 + d.dice().below(3), groups * channels};
+  Shape weight = {filters, channels};
+  const std::uint64_t taps = d.one_of(kTaps);
+  for (std::size_t i = 0; i < row.spatial_axes; ++i) {
+    x.push_back(row.spatial_axes == 3 ? 7 + i : d.one_of(kExtents));
+    weight.push_back(taps);
+  }
+  line.inputs = {d.input(x).name, d.input(weight).name};
+  if (d.dice().chance(30)) line.inputs.push_back(d.input({filters}).name);
+  line.attributes = {fmt::format("\"groups\": {}", groups)};
+  if (d.dice().chance(60)) line.attributes.push_back(fmt::format("\"padding\": {}", taps / 2));
+  if (d.dice().chance(30)) line.attributes.emplace_back("\"stride\": 2");
+  if (taps == 3 && d.dice().chance(20)) line.attributes.emplace_back("\"dilation\": 2");
 }
 
 // Planes of the last one or two axes.
@@ -141,7 +166,7 @@ void pool_backward(Drawer& d, const OpRow& row, Line& line) {
 
 constexpr std::array kRules = {
     RandomRule{OpFamily::kConvolution, convolution},
-    RandomRule{OpFamily::kTransposedConvolution, convolution},
+    RandomRule{OpFamily::kTransposedConvolution, transposed_convolution},
     RandomRule{OpFamily::kPool, pool},
     RandomRule{OpFamily::kAdaptivePool, resized},
     RandomRule{OpFamily::kUpsample, resized},

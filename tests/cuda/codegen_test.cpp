@@ -19,6 +19,7 @@
 #include "kernel_checks.hpp"
 #include "plan/legality.hpp"
 #include "planner/plans.hpp"
+#include "support/plans.hpp"
 
 namespace fusecalc {
 
@@ -44,7 +45,7 @@ void check_kernel_of(const std::string& text, const Architecture& architecture) 
   if (check_launch(counter.phases(), all, counter.device().on_chip_bytes).legal()) {
     checks.check(counter, all);
   } else {
-    checks.check(counter, auto_plan(counter, compiler_plan(counter)).kernels);
+    checks.check(counter, testing::make_plan(counter, PlanKind::kAuto).kernels);
   }
   CHECK(checks.left_out() == 0);
 }
@@ -152,7 +153,7 @@ void check_library(const Architecture& architecture) {
     const FusionPlan compiler = compiler_plan(counter);
     checks.check(counter, unfused_plan(graph).kernels);
     checks.check(counter, compiler.kernels);
-    checks.check(counter, auto_plan(counter, compiler).kernels);
+    checks.check(counter, testing::make_plan(counter, PlanKind::kAuto).kernels);
   }
   MESSAGE(checks.compiled(), " kernels, ", checks.left_out(), " left out");
   CHECK(checks.compiled() > (only == nullptr ? 150 : 0));

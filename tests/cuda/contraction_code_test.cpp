@@ -91,10 +91,16 @@ struct Tail {
 };
 struct Mask {
   static constexpr bool kActive = true, kWeighs = false;
-  const float* mask;
+  static constexpr int kTogether = 2;
+  static constexpr bool kEights = true;
+  const bf16* mask;
   i64 keys;
-  __device__ float operator()(int, int, i64 query, i64 key, float score) const {
-    return score + load_input(mask + query * keys + key);
+  template <int kCount>
+  __device__ auto operator()(int, int, i64 query, i64 key) const {
+    const auto x = load_neighbours<kCount, kCount>(mask + query * keys + key);
+    return [=](float (&v)[kCount]) {
+      for (int j = 0; j < kCount; ++j) v[j] += x.get(j);
+    };
   }
 };
 )";
@@ -149,6 +155,21 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads)
 )";
 }
 
+std::string attention_few(int head, int row_tiles, int parts, const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionFew<bf16, kHead, " + std::to_string(row_tiles) + ", 3, " +
+         std::to_string(parts) + ", true, " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
+    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
+      )" +
+         scores +
+         R"( scores, Tail tail, u8* work) {
+  Attention::run(q, k, v, shape, strides, 64, scores, tail, work);
+}
+)";
+}
+
 void check_compiles(const std::string& text, const std::string& architecture, bool bound) {
   CAPTURE(architecture);
   const CompiledImage image = compile_image(
@@ -193,10 +214,10 @@ TEST_CASE("contractions for sm_80 and later compile and keep their accumulators 
 
 TEST_CASE("contractions of few rows compile and keep their accumulators in registers") {
   const auto skinny = [](const std::string& arguments) {
-    return "typedef ContractSkinny<bf16, " + arguments + R"(, Tail> Contract;
+    return "typedef ContractSkinny<bf16, " + arguments + R"(, StoredWeights<bf16>, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(256)
     k(const bf16* a, const bf16* b, ContractShape shape, ContractStrides strides, Tail tail) {
-  Contract::run(a, b, shape, strides, tail);
+  Contract::run(a, StoredWeights<bf16>{b, strides}, shape, strides, tail);
 }
 )";
   };
@@ -318,6 +339,22 @@ TEST_CASE("attention for sm_80 and later compiles") {
                      "attention_sm80"},
                     attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
           architecture, false);
+    }
+  }
+}
+
+TEST_CASE("attention of few queries compiles") {
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
+    for (const int head : {32, 96, 128, 256}) {
+      for (const int row_tiles : {1, 2}) {
+        CAPTURE(head);
+        CAPTURE(row_tiles);
+        check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
+                                  "mma", "attention_sm80", "attention_few"},
+                                 attention_few(head, row_tiles, head == 96 ? 1 : 8,
+                                               head == 128 ? "Mask" : "PlainScores")),
+                       architecture, false);
+      }
     }
   }
 }

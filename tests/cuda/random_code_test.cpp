@@ -65,7 +65,7 @@ TEST_CASE("kernels that compute ops of other kernels again compile") {
     const RandomOps list = random_ops(seed, 6 + seed % 9);
     CAPTURE(list.text);
     TrafficCounter counter = checks.counter_of(list.graph);
-    PlanMaker maker(counter);
+    PlanMaker maker(list.graph, counter.device());
     const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
     if (!plan.recomputation) continue;
     ++plans;

@@ -130,12 +130,12 @@ TEST_CASE("a kernel without code is skipped with its reason, and the others are 
   FakeBackend gpu;
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [1, 4, 8, 8]}, "w": {"shape": [4, 4, 3, 3]}},
-      "ops": [{"name": "conv", "op": "conv2d", "inputs": ["x", "w"], "output": "c"},
+      "ops": [{"name": "conv", "op": "conv_transpose2d", "inputs": ["x", "w"], "output": "c"},
               {"name": "act", "op": "relu", "inputs": ["c"], "output": "y"}]})");
   const Measurement result = measured(gpu, graph, {.runs = 10});
   const std::vector<KernelMeasurement>& kernels = result.unfused.kernels;
   CHECK(!kernels[0].observed.time);
-  CHECK(kernels[0].observed.reason.find("\"conv\" (conv2d)") != std::string::npos);
+  CHECK(kernels[0].observed.reason.find("\"conv\" (conv_transpose2d)") != std::string::npos);
   CHECK(kernels[1].observed.time);
   CHECK(!result.unfused.isolated.time);
   CHECK(result.unfused.isolated.reason.find("no code for 1 of its 2 kernels") != std::string::npos);

@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
 #include "planner/plans.hpp"
+#include "support/plans.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -158,6 +159,5 @@ TEST_CASE("an unrolled recurrence is few kernels") {
   // 1000 steps, whose states a concat reads: kernels with 96 tensors rather than 64 ops.
   const OpGraph graph = graph_of(scan(1000));
   TrafficCounter counter(graph, known_devices().front());
-  const FusionPlan compiler = compiler_plan(counter);
-  CHECK(auto_plan(counter, compiler).kernels.size() <= 32);
+  CHECK(make_plan(counter, PlanKind::kAuto).kernels.size() <= 32);
 }

@@ -11,6 +11,7 @@
 #include "graph/graph_text.hpp"
 #include "plan/legality.hpp"
 #include "planner/plans.hpp"
+#include "support/plans.hpp"
 
 namespace fusecalc::testing {
 namespace {
@@ -123,7 +124,7 @@ TEST_CASE("a relu before a scatter into its result stays a kernel of its own") {
     "ops": [{"op": "relu", "inputs": ["x"], "output": "h"},
             {"op": "scatter_update", "inputs": ["h", "i", "r"], "output": "y"}]})");
   TrafficCounter counter(graph, known_devices().front());
-  CHECK(auto_plan(counter, compiler_plan(counter)).kernels.size() == 2);
+  CHECK(make_plan(counter, PlanKind::kAuto).kernels.size() == 2);
   CHECK(compiler_plan(counter).kernels.size() == 2);
 }
 

@@ -20,10 +20,14 @@ struct Store {
 };
 struct Mask {
   static constexpr bool kActive = true, kWeighs = false;
+  static constexpr int kTogether = 1;  // keys may be odd
+  static constexpr bool kEights = false;
   const T* mask;
   int queries, keys;
-  __device__ float operator()(int batch, int head, i64 query, i64 key, float score) const {
-    return score + to_compute(load_input(mask + ((i64)batch * queries + query) * keys + key));
+  template <int kCount>
+  __device__ auto operator()(int batch, int head, i64 query, i64 key) const {
+    const T x = load_input(mask + ((i64)batch * queries + query) * keys + key);
+    return [=](float (&v)[kCount]) { v[0] += to_compute(x); };
   }
 };
 """

@@ -83,10 +83,10 @@ class Problem:
 
 
 ENTRY_THIN = """
-typedef ContractSkinny<T, {rows}, {columns}, Store> Contract;
+typedef ContractSkinny<T, {rows}, {columns}, StoredWeights<T>, Store> Contract;
 extern "C" __global__ void __launch_bounds__(256)
     {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
-  Contract::run(a, b, shape, strides, store);
+  Contract::run(a, StoredWeights<T>{{b, strides}}, shape, strides, store);
 }}
 """
 

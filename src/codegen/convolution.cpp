@@ -1,0 +1,131 @@
+#include "codegen/convolution.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace fusecalc {
+namespace {
+
+std::uint64_t unsigned_of(std::int64_t number) { return static_cast<std::uint64_t>(number); }
+
+// The input as it lies in memory.
+std::optional<Convolution::Strides> strides_in_memory(const OpGraph& graph, TensorId x) {
+  const Tensor& tensor = graph.tensors[x];
+  const Shape& shape = tensor.type.shape;
+  const std::vector<std::uint64_t> own = strides_of(shape);
+  const auto offset = offset_of(graph, x);
+  if (!offset || is_packed(graph.tensors[tensor.value].type.dtype)) return std::nullopt;
+  Convolution::Strides strides{.offset = *offset};
+  const std::size_t spatial = shape.size() - 2;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 1) continue;
+    const auto apart = distance(graph, x, shape[axis], own[axis]);
+    if (!apart) return std::nullopt;
+    std::uint64_t& stride = axis == 0   ? strides.image
+                            : axis == 1 ? strides.channel
+                                        : strides.at.at(axis - 2 + 3 - spatial);
+    stride = *apart;
+  }
+  return strides;
+}
+
+}  // namespace
+
+std::uint64_t Convolution::pixels() const {
+  std::uint64_t product = 1;
+  for (const WindowAxis& axis : axes) product *= unsigned_of(axis.out);
+  return product;
+}
+
+std::uint64_t Convolution::taps() const {
+  std::uint64_t product = 1;
+  for (const WindowAxis& axis : axes) product *= unsigned_of(axis.kernel);
+  return product;
+}
+
+std::uint64_t Convolution::alignment(std::uint64_t most) const {
+  if (!strides || strides->at[2] > 1) return 1;
+  const std::uint64_t bits = most | strides->offset | strides->image | strides->channel |
+                             strides->at[0] | strides->at[1] | unsigned_of(axes[2].in);
+  return bits & (~bits + 1);
+}
+
+std::string Convolution::text() const {
+  const auto each = [&](std::int64_t WindowAxis::*member) {
+    return fmt::format("{{{}, {}, {}}}", axes[0].*member, axes[1].*member, axes[2].*member);
+  };
+  const Strides& apart = strides.value_or(Strides{});
+  return fmt::format(
+      "struct Geometry {{\n"
+      "  static constexpr ConvolutionShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n"
+      "  static constexpr ConvolutionStrides kStrides = {{{}, {}, {{{}}}}};\n}};\n",
+      images, groups, channels, filters, each(&WindowAxis::in), each(&WindowAxis::out),
+      each(&WindowAxis::kernel), each(&WindowAxis::stride), each(&WindowAxis::padding),
+      each(&WindowAxis::dilation), apart.image, apart.channel, fmt::join(apart.at, ", "));
+}
+
+Convolution convolution_of(const OpGraph& graph, const Op& op) {
+  const Shape& x = graph.tensors[op.operands[0].tensor].type.shape;
+  const Shape& weight = graph.tensors[op.operands[1].tensor].type.shape;
+  const Shape& result = graph.tensors[op.outputs[0]].type.shape;
+  const Attributes& attributes = *op.attributes;
+  const std::uint64_t groups = unsigned_of(attributes.groups);
+  Convolution made{.images = x[0],
+                   .groups = groups,
+                   .channels = weight[1],
+                   .filters = weight[0] / groups,
+                   .strides = strides_in_memory(graph, op.operands[0].tensor)};
+  const std::size_t spatial = x.size() - 2;
+  for (std::size_t i = 0; i < spatial; ++i) {
+    made.axes.at(3 - spatial + i) = {.in = static_cast<std::int64_t>(x[i + 2]),
+                                     .out = static_cast<std::int64_t>(result[i + 2]),
+                                     .kernel = static_cast<std::int64_t>(weight[i + 2]),
+                                     .stride = along(attributes.stride, i, 1),
+                                     .padding = along(attributes.padding, i, 0),
+                                     .dilation = along(attributes.dilation, i, 1)};
+  }
+  return made;
+}
+
+std::optional<MatrixProduct> product_of_pixels(const OpGraph& graph, const Op& op) {
+  const Convolution made = convolution_of(graph, op);
+  const bool single = std::ranges::all_of(made.axes, [](const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;
+  });
+  const TensorId weight = op.operands[1].tensor;
+  const auto offset = offset_of(graph, weight);
+  const auto line = distance(graph, weight, made.groups * made.filters, made.channels);
+  if (!single || !offset || !line || !made.strides) return std::nullopt;
+  if (made.channels > 1 && distance(graph, weight, made.channels, 1) != std::uint64_t{1}) {
+    return std::nullopt;
+  }
+  const TensorId x = op.operands[0].tensor;
+  const std::uint64_t pixels = made.pixels();
+  const auto apart = distance(graph, x, pixels, 1);
+  if (pixels < 2 || apart != std::uint64_t{1} || *line == 0) return std::nullopt;
+  const Convolution::Strides& strides = *made.strides;
+  if (made.channels > 1 && strides.channel < pixels) return std::nullopt;
+  MatrixProduct product{
+      .m = made.filters,
+      .n = pixels,
+      .k = made.channels,
+      .inner = made.images,
+      .a = {.tensor = graph.tensors[weight].value, .offset = *offset, .line = *line},
+      .b = {.tensor = graph.tensors[x].value,
+            .offset = strides.offset,
+            .across = true,
+            .line = made.channels > 1 ? strides.channel : pixels,
+            .inner = strides.image}};
+  if (made.groups > 1) {
+    product.outer = std::exchange(product.inner, made.groups);
+    product.a.inner = made.filters * *line;
+    product.b.outer = std::exchange(product.b.inner, made.channels * strides.channel);
+  }
+  return product;
+}
+
+}  // namespace fusecalc

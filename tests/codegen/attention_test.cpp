@@ -1,0 +1,92 @@
+// Which building block an attention kernel uses, and how it is launched.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "codegen/generate.hpp"
+#include "graph/graph_text.hpp"
+#include "plan/tiling.hpp"
+#include "support/devices.hpp"
+
+namespace fusecalc {
+namespace {
+
+GeneratedKernel attention(const std::string& q, const std::string& k, const std::string& more = "",
+                          ComputeCapability capability = kHopper) {
+  const bool masked = !more.empty();
+  const OpGraph graph = testing::graph_of(fmt::format(
+      R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [{0}]}}, "k": {{"shape": [{1}]}},
+          "v": {{"shape": [{1}]}}{2}}},
+          "ops": [{{"op": "attention", "inputs": ["q", "k", "v"{3}], "output": "y"}}]}})",
+      q, k, masked ? ", \"m\": " + more : "", masked ? ", \"m\"" : ""));
+  TrafficCounter counter(graph, known_devices().front());
+  Device device = testing::device_of(capability);
+  device.multiprocessors = 132;
+  return generate(counter, {0}, device);
+}
+
+bool contains(const GeneratedKernel& kernel, std::string_view text) {
+  return kernel.source.text.find(text) != std::string::npos;
+}
+
+TEST_CASE("keys are split over as many blocks as run at once") {
+  // 64 key heads x 4 parts fill 256 of 264 places; 8 parts would need two rounds.
+  CHECK(key_split(64, 4, 512, 264).parts == 4);
+  CHECK(key_split(64, 4, 512, 264).tiles == 128);
+  // 512 key heads fill two rounds by themselves.
+  CHECK(key_split(512, 4, 32, 264).parts == 1);
+  // Parts of whole tiles: 33 of 4 tiles are more than the 128 that there are.
+  CHECK(key_split(8, 4, 128, 264).parts == 32);
+  CHECK(key_split(8, 4, 128, 264).tiles == 4);
+  CHECK(key_split(1, 1, 1, 264).parts == 1);
+}
+
+TEST_CASE("few queries share their key head's loads, and keys are split") {
+  const GeneratedKernel kernel = attention("8, 32, 1, 128", "8, 8, 32768, 128");
+  CHECK(contains(kernel, "AttentionFew<bf16, 128, 1, 3, 4, false"));
+  CHECK(kernel.blocks == 4);
+  CHECK(kernel.blocks_y == 8);
+  CHECK(kernel.blocks_z == 8);
+  CHECK(kernel.threads == 128);
+  // Three tiles of 64 keys and values of 256 bytes; a maximum and a sum for 16 rows of 4 warps.
+  CHECK(kernel.shared_bytes == 3 * 64 * 2 * 256 + 16 * 4 * 8);
+  // For each of 256 rows four parts of 128 sums and two numbers; a count for each of 64 key heads.
+  CHECK(kernel.workspace_bytes == 256 * 4 * (128 + 2) * 4 + 64 * 4);
+  CHECK(contains(kernel, ", u8* work) {\n  Attention::run("));
+  CHECK(!kernel.gaps.more_writes.empty());
+}
+
+TEST_CASE("a block that has all of its keys needs no workspace") {
+  const GeneratedKernel kernel = attention("64, 32, 1, 128", "64, 8, 2048, 128");
+  CHECK(kernel.blocks == 1);
+  CHECK(kernel.workspace_bytes == 0);
+  CHECK(!contains(kernel, "u8* work) {\n  Attention::run("));
+  CHECK(kernel.gaps.more_writes.empty());
+}
+
+TEST_CASE("up to 32 rows of a key head are few, on every GPU with tensor cores for bf16") {
+  CHECK(contains(attention("1, 32, 8, 64", "1, 8, 512, 64"), "AttentionFew<bf16, 64, 2,"));
+  CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64"), "AttentionSm90<"));
+  CHECK(contains(attention("1, 32, 8, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionFew<"));
+  CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionSm80<"));
+}
+
+TEST_CASE("masks are loaded for as many keys at a time as their alignment allows") {
+  const auto of = [](int keys, const std::string& mask) {
+    return attention("2, 4, 256, 64", fmt::format("2, 4, {}, 64", keys), mask);
+  };
+  constexpr const char* kTogether2 = "kTogether = 2;\n  static constexpr bool kEights = ";
+  const GeneratedKernel even = of(256, R"({"shape": [256, 256]})");
+  CHECK(contains(even, fmt::format("{}true", kTogether2)));
+  CHECK(contains(even, "load_neighbours<8, kCount>"));
+  CHECK(contains(of(258, R"({"shape": [256, 258]})"), fmt::format("{}false", kTogether2)));
+  CHECK(contains(of(258, R"({"shape": [256, 258]})"), "load_neighbours<2, kCount>"));
+  CHECK(contains(of(257, R"({"shape": [256, 257]})"), "kTogether = 1;"));
+  // The same for all keys of a query: one element.
+  CHECK(!contains(of(256, R"({"shape": [256, 1]})"), "load_neighbours<8, kCount>"));
+}
+
+}  // namespace
+}  // namespace fusecalc

@@ -1,0 +1,157 @@
+#include "codegen/convolution.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "codegen/generate.hpp"
+#include "graph/graph_text.hpp"
+#include "plan/legality.hpp"
+#include "support/devices.hpp"
+
+namespace fusecalc {
+namespace {
+
+using testing::graph_of;
+using testing::op_called;
+
+std::string list(const std::string& x, const std::string& weight, const std::string& attributes,
+                 const std::string& more = {}, const std::string& op = "conv2d",
+                 const std::string& dtype = "bf16") {
+  return R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": )" + x +
+         R"(}, "w": {"shape": )" + weight + R"(}}, "ops": [{"name": "c", "op": ")" + op +
+         R"(", "inputs": ["x", "w"], "output": "h")" + attributes + "}" + more + "]}";
+}
+
+GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel) {
+  TrafficCounter counter(graph, known_devices().front());
+  return generate(counter, kernel, testing::device_of(kHopper));
+}
+
+bool contains(const GeneratedKernel& kernel, std::string_view text) {
+  return kernel.source.text.find(text) != std::string::npos;
+}
+
+TEST_CASE("axes that a convolution lacks come first and have extent 1") {
+  const OpGraph graph =
+      graph_of(list("[2, 6, 20]", "[8, 3, 5]",
+                    R"(, "stride": 2, "padding": 1, "dilation": 3, "groups": 2)", "", "conv1d"));
+  const Convolution made = convolution_of(graph, graph.ops[0]);
+  CHECK(made.images == 2);
+  CHECK(made.groups == 2);
+  CHECK(made.channels == 3);
+  CHECK(made.filters == 4);
+  CHECK(made.axes[0].in == 1);
+  CHECK(made.axes[1].kernel == 1);
+  // Five taps three apart cover 13 of 22 elements: five places, two apart.
+  CHECK(made.axes[2].out == 5);
+  CHECK(made.pixels() == 5);
+  CHECK(made.taps() == 5);
+  // Five pixels are filled up to eight in each image.
+  CHECK(made.columns() == 16);
+  REQUIRE(made.strides);
+  CHECK(made.strides->image == 120);
+  CHECK(made.strides->channel == 20);
+  CHECK(made.strides->at[2] == 1);
+  CHECK(made.strides->at[1] == 0);
+  CHECK(made.alignment(8) == 4);
+}
+
+TEST_CASE("an input that a view reorders has the strides of its memory") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16",
+      "tensors": {"x": {"shape": [2, 9, 7, 16]}, "w": {"shape": [8, 16, 3, 3]}},
+      "ops": [{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
+              {"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "y"}]})");
+  const Convolution made = convolution_of(graph, graph.ops[op_called(graph, "c")]);
+  REQUIRE(made.strides);
+  CHECK(made.strides->channel == 1);
+  CHECK(made.strides->at[1] == 7 * 16);
+  CHECK(made.strides->at[2] == 16);
+  CHECK(made.alignment(8) == 1);
+}
+
+TEST_CASE("the kernel depends on filters, channels and windows") {
+  const auto schedule = [](const std::string& text) {
+    return generated(graph_of(text), {0}).schedule;
+  };
+  // All taps of 32 channels at once, in tiles as high as the filters need.
+  CHECK(schedule(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
+        "mma over patches, tiles of 64 x 256");
+  CHECK(schedule(list("[2, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
+        "mma over patches, tiles of 128 x 128");
+  // Three channels share no tap; five lines of 2000 elements do not fit.
+  CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
+        "mma over windows, tiles of 64 x 256");
+  CHECK(schedule(list("[2, 32, 8, 2000]", "[64, 32, 3, 3]", "")) ==
+        "mma over windows, tiles of 64 x 256");
+  // A channel for each filter.
+  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+        "windows without tensor cores, 1 filter x 8 pixels per thread");
+  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 64, 3, 3]", "", "", "conv2d", "f64")) ==
+        "windows without tensor cores, 4 filters x 8 pixels per thread");
+}
+
+TEST_CASE("windows of single elements are products of matrices, which the library has, too") {
+  const OpGraph graph = graph_of(list("[4, 64, 16, 16]", "[128, 32, 1, 1]", R"(, "groups": 2)"));
+  const auto product = product_of_pixels(graph, graph.ops[0]);
+  REQUIRE(product);
+  CHECK(product->m == 64);
+  CHECK(product->n == 256);
+  CHECK(product->k == 32);
+  CHECK(product->outer == 4);
+  CHECK(product->inner == 2);
+  CHECK(product->a.outer == 0);
+  CHECK(product->a.inner == 64 * 32);
+  CHECK(product->b.across);
+  CHECK(product->b.outer == 64 * 256);
+  CHECK(product->b.inner == 32 * 256);
+  const GeneratedKernel kernel = generated(graph, {0});
+  CHECK(kernel.library);
+  CHECK(kernel.schedule.starts_with("wgmma"));
+  // Of 49 pixels, lines are not aligned, and most of a tile would be empty.
+  const OpGraph few = graph_of(list("[4, 64, 7, 7]", "[128, 64, 1, 1]", ""));
+  CHECK(generated(few, {0}).schedule == "mma over windows, tiles of 128 x 128");
+  const OpGraph strided = graph_of(list("[4, 64, 32, 32]", "[128, 64, 1, 1]", R"(, "stride": 2)"));
+  CHECK(!product_of_pixels(strided, strided.ops[0]));
+}
+
+TEST_CASE("weights are packed by an entry that runs first, and an epilogue follows its channels") {
+  const std::string tail =
+      R"(, {"op": "batch_norm", "inputs": ["h", "s", "s", "s", "s"], "output": "n", "mode": "inference"},
+         {"op": "relu", "inputs": ["n"], "output": "r"},
+         {"op": "add", "inputs": ["r", "h2"], "output": "y"})";
+  std::string text = list("[2, 40, 9, 11]", "[72, 40, 3, 3]", R"(, "padding": 1)", tail);
+  text.insert(text.find("\"w\""),
+              R"("s": {"shape": [72], "dtype": "f32"}, "h2": {"shape": [2, 72, 9, 11]}, )");
+  const GeneratedKernel kernel = generated(graph_of(text), {0, 1, 2, 3});
+  REQUIRE(kernel.source.entries.size() == 2);
+  CHECK(kernel.source.entries.back() == "pack");
+  // 9 taps of 40 channels in steps of 32, for 72 filters, of two bytes.
+  CHECK(kernel.workspace_bytes == 72 * 384 * 2);
+  CHECK(kernel.packing->blocks == 72 * 384 / 256);
+  // The row counts images and channels.
+  CHECK(contains(kernel, "q32 % 72"));
+  CHECK(contains(kernel, "q * 99 + column"));
+}
+
+TEST_CASE("a bias is one number for each channel") {
+  std::string text = list("[2, 8, 6, 6]", "[4, 8, 3, 3]", "");
+  text.replace(text.find(R"("x", "w"])"), 9, R"("x", "w", "b"])");
+  text.insert(text.find("\"w\""), R"("b": {"shape": [4]}, )");
+  CHECK(contains(generated(graph_of(text), {0}), "q32 % 4"));
+}
+
+TEST_CASE("two convolutions are two kernels, and so are a convolution and a reduction of it") {
+  const OpGraph two = graph_of(list("[1, 8, 9, 9]", "[8, 8, 3, 3]", R"(, "padding": 1)",
+                                    R"(, {"op": "conv2d", "inputs": ["h", "w"], "output": "y"})"));
+  TrafficCounter counter(two, known_devices().front());
+  CHECK(!check_launch(counter.phases(), {0, 1}, known_devices().front().on_chip_bytes).legal());
+  const OpGraph sum =
+      graph_of(list("[1, 8, 9, 9]", "[8, 8, 3, 3]", "",
+                    R"(, {"op": "sum", "inputs": ["h"], "output": "y", "axes": [-1]})"));
+  TrafficCounter other(sum, known_devices().front());
+  CHECK(!check_launch(other.phases(), {0, 1}, known_devices().front().on_chip_bytes).legal());
+}
+
+}  // namespace
+}  // namespace fusecalc
