@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/threads.hpp"
 #include "planner/plans.hpp"
 #include "predict/plan_model.hpp"
 #include "traffic/chain.hpp"
@@ -68,15 +71,14 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
   return analysis;
 }
 
-PlanAnalysis analyze_plan(PlanMaker& maker, PlanKind kind, const FusionPlan& plan) {
-  const OpGraph& document = maker.counter().graph();
-  if (!plan.recomputation) {
-    return analyze_kernels(maker.counter(), maker.model(), kind, plan, document);
-  }
-  TrafficCounter counter(plan.recomputation->graph, maker.counter().device());
+// Nothing where the graph has no such plan.
+std::optional<PlanAnalysis> analyze_plan(PlanMaker& maker, PlanKind kind) {
+  const FusionPlan* const plan = maker.plan(kind);
+  if (plan == nullptr) return std::nullopt;
+  TrafficCounter counter(plan->graph_or(maker.graph()), maker.device());
   KernelModel model(counter);
-  PlanAnalysis analysis = analyze_kernels(counter, model, kind, plan, document);
-  analysis.recomputed = plan;
+  PlanAnalysis analysis = analyze_kernels(counter, model, kind, *plan, maker.graph());
+  if (plan->recomputation) analysis.recomputed = *plan;
   return analysis;
 }
 
@@ -118,14 +120,15 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
   GraphAnalysis& details = analysis.graph.emplace();
   details.graph = std::move(graph);
   details.device = device;
-  TrafficCounter counter(details.graph, device);
-  PlanMaker maker(counter);
+  PlanMaker maker(details.graph, device);
+  std::vector<std::future<std::optional<PlanAnalysis>>> plans;
   for (const PlanRow& row : plan_table()) {
-    if (row.is_bound()) {
-      details.plans.push_back(analyze_limit(details.graph, device));
-    } else if (const FusionPlan* fusion = maker.plan(row.kind)) {
-      details.plans.push_back(analyze_plan(maker, row.kind, *fusion));
-    }
+    plans.push_back(started(details.graph.ops.size(), [&] {
+      return row.is_bound() ? analyze_limit(details.graph, device) : analyze_plan(maker, row.kind);
+    }));
+  }
+  for (auto& plan : plans) {
+    if (std::optional<PlanAnalysis> made = plan.get()) details.plans.push_back(std::move(*made));
   }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;
   analysis.fused = details.plan(headline).bytes;

@@ -1,50 +1,19 @@
 #include "analysis/boundaries.hpp"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/threads.hpp"
 #include "plan/paths.hpp"
 #include "planner/plans.hpp"
 
 namespace fusecalc {
 namespace {
-
-// Finds the boundaries of one plan, kernel by kernel: to the readers of each tensor that a kernel
-// writes, and to the next reader of each tensor that it reads.
-class BoundaryFinder {
- public:
-  BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan);
-
-  Boundaries find();
-
- private:
-  void add_of(KernelId kernel);
-  const std::vector<KernelId>& readers_of(TensorId value);
-  OpId first_reader(KernelId kernel, TensorId value) const;
-  KernelId next_reader(KernelId kernel, TensorId value) const;
-  void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
-  Boundary judge(KernelId a, KernelId b);
-  bool too_many_tensors(KernelId a, KernelId b) const;
-
-  const OpGraph& graph_;
-  const PlanAnalysis& plan_;
-  TrafficCounter& counter_;
-  Rules rules_;
-  std::vector<Kernel> kernels_;
-  std::vector<KernelId> owner_;
-  PathFinder paths_;
-  IdLists tensors_;          // of each kernel: the memory that it reads or writes
-  std::vector<bool> plain_;  // of each kernel: no single op of it limits what it may be fused with
-  Boundaries found_;
-  std::vector<KernelId> readers_;
-  // Of the kernel at hand: the first boundary with each other kernel.
-  std::unordered_map<KernelId, std::size_t> judged_;
-  Kernel both_;
-};
 
 // The tensors that each kernel reads or writes; those in the same memory count once.
 IdLists tensors_of(const OpGraph& graph, const PlanAnalysis& plan) {
@@ -73,19 +42,70 @@ std::vector<bool> plain_kernels(const OpGraph& graph, const std::vector<Kernel>&
   return plain;
 }
 
-BoundaryFinder::BoundaryFinder(TrafficCounter& counter, const PlanAnalysis& plan)
-    : graph_(counter.graph()),
-      plan_(plan),
-      counter_(counter),
-      rules_(row_of(plan.kind).rules(counter.device())),
-      kernels_(plan.planned_kernels()),
-      owner_(owners_of(graph_, kernels_)),
-      paths_(graph_, kernels_, owner_),
-      tensors_(tensors_of(graph_, plan)),
-      plain_(plain_kernels(graph_, kernels_)) {}
+// A plan as all threads read it that find its boundaries.
+struct PlannedKernels {
+  PlannedKernels(const PlanAnalysis& of, const OpGraph& document, const Device& on)
+      : plan(of),
+        graph(of.graph_or(document)),
+        device(on),
+        rules(row_of(of.kind).rules(on)),
+        kernels(of.planned_kernels()),
+        owner(owners_of(graph, kernels)),
+        tensors(tensors_of(graph, of)),
+        plain(plain_kernels(graph, kernels)) {}
 
-Boundaries BoundaryFinder::find() {
-  for (KernelId kernel = 0; kernel < plan_.kernels.size(); ++kernel) {
+  const PlanAnalysis& plan;
+  const OpGraph& graph;
+  const Device& device;
+  Rules rules;
+  std::vector<Kernel> kernels;
+  std::vector<KernelId> owner;
+  IdLists tensors;          // of each kernel: the memory that it reads or writes
+  std::vector<bool> plain;  // of each kernel: no single op of it limits what it may be fused with
+};
+
+// Finds the boundaries of one plan, kernel by kernel: to the readers of each tensor that a kernel
+// writes, and to the next reader of each tensor that it reads.
+class BoundaryFinder {
+ public:
+  explicit BoundaryFinder(const PlannedKernels& planned)
+      : planned_(planned),
+        graph_(planned.graph),
+        kernels_(planned.kernels),
+        owner_(planned.owner),
+        counter_(graph_, planned.device),
+        paths_(graph_, kernels_, owner_) {}
+
+  // Of the kernels from `first` up to `end`.
+  Boundaries find(KernelId first, KernelId end);
+
+ private:
+  void add_of(KernelId kernel);
+  const std::vector<KernelId>& readers_of(TensorId value);
+  OpId first_reader(KernelId kernel, TensorId value) const;
+  KernelId next_reader(KernelId kernel, TensorId value) const;
+  void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
+  Boundary judge(KernelId a, KernelId b);
+  bool too_many_tensors(KernelId a, KernelId b) const;
+  const KernelTraffic& traffic_of(KernelId kernel) const {
+    return planned_.plan.kernels[kernel].traffic;
+  }
+
+  const PlannedKernels& planned_;
+  const OpGraph& graph_;
+  const std::vector<Kernel>& kernels_;
+  const std::vector<KernelId>& owner_;
+  TrafficCounter counter_;
+  PathFinder paths_;
+  Boundaries found_;
+  std::vector<KernelId> readers_;
+  // Of the kernel at hand: the first boundary with each other kernel.
+  std::unordered_map<KernelId, std::size_t> judged_;
+  Kernel both_;
+};
+
+Boundaries BoundaryFinder::find(KernelId first, KernelId end) {
+  for (KernelId kernel = first; kernel < end; ++kernel) {
     found_.first.push_back(found_.all.size());
     add_of(kernel);
   }
@@ -95,7 +115,7 @@ Boundaries BoundaryFinder::find() {
 
 void BoundaryFinder::add_of(KernelId kernel) {
   judged_.clear();
-  const KernelTraffic& traffic = plan_.kernels[kernel].traffic;
+  const KernelTraffic& traffic = traffic_of(kernel);
   for (const KernelTraffic::Entry& entry : traffic.writes) {
     for (const KernelId reader : readers_of(entry.tensor)) {
       if (reader != kernel) add(kernel, reader, entry.tensor, true);
@@ -147,10 +167,12 @@ void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor, bool feeds) {
 // Whether check_kernel() would find too many tensors, where that follows from those of the two
 // kernels: one that only one of them reads or writes is one of both together, too.
 bool BoundaryFinder::too_many_tensors(KernelId a, KernelId b) const {
-  const std::span<const TensorId> of_a = tensors_[a];
-  const std::span<const TensorId> of_b = tensors_[b];
+  const std::span<const TensorId> of_a = planned_.tensors[a];
+  const std::span<const TensorId> of_b = planned_.tensors[b];
   if (of_a.size() + of_b.size() <= kMostTensors) return false;
-  if (!plain_[a] || !plain_[b] || kernels_[a].size() + kernels_[b].size() > kMostOps) return false;
+  if (!planned_.plain[a] || !planned_.plain[b] ||
+      kernels_[a].size() + kernels_[b].size() > kMostOps)
+    return false;
   std::size_t alone = 0;
   std::size_t i = 0;
   for (const TensorId tensor : of_b) {
@@ -174,7 +196,7 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   }
   both_.clear();
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
-  boundary.verdict = check_kernel(counter_.phases(), both_, rules_);
+  boundary.verdict = check_kernel(counter_.phases(), both_, planned_.rules);
   // What keeps bystanders out of a contraction's kernel says less than a third kernel in between.
   const bool bystanders = boundary.verdict.obstacle == Obstacle::kSideContraction ||
                           boundary.verdict.obstacle == Obstacle::kEpilogueSide;
@@ -184,8 +206,8 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
     return boundary;
   }
   if (bystanders) return boundary;
-  const auto apart = static_cast<std::int64_t>(plan_.kernels[a].traffic.bytes.total() +
-                                               plan_.kernels[b].traffic.bytes.total());
+  const auto apart =
+      static_cast<std::int64_t>(traffic_of(a).bytes.total() + traffic_of(b).bytes.total());
   boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both_).total());
   return boundary;
 }
@@ -199,24 +221,43 @@ void rename_ops(Boundaries& boundaries, const Recomputation& recomputation) {
   }
 }
 
+// Each thread takes a part of the kernels.
+Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, const Device& device) {
+  const PlannedKernels planned(plan, document, device);
+  const std::size_t kernels = planned.kernels.size();
+  const std::size_t threads = threads_for(planned.graph.ops.size());
+  std::vector<std::future<Boundaries>> parts;
+  for (std::size_t i = 0; i < threads; ++i) {
+    const auto first = static_cast<KernelId>(kernels * i / threads);
+    const auto end = static_cast<KernelId>(kernels * (i + 1) / threads);
+    parts.push_back(started(planned.graph.ops.size(), [&planned, first, end] {
+      return BoundaryFinder(planned).find(first, end);
+    }));
+  }
+  Boundaries found = parts.front().get();
+  for (std::size_t i = 1; i < threads; ++i) {
+    const Boundaries part = parts[i].get();
+    found.first.pop_back();
+    for (const std::size_t first : part.first) found.first.push_back(found.all.size() + first);
+    found.all.insert(found.all.end(), part.all.begin(), part.all.end());
+  }
+  if (plan.recomputed) rename_ops(found, *plan.recomputed->recomputation);
+  return found;
+}
+
 }  // namespace
 
 void find_boundaries(Analysis& analysis, BoundaryScope scope) {
   if (!analysis.graph || scope == BoundaryScope::kNoPlan) return;
   GraphAnalysis& details = *analysis.graph;
-  TrafficCounter counter(details.graph, details.device);
   for (PlanAnalysis& plan : details.plans) {
     if (plan.boundaries) continue;
     if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
     if (row_of(plan.kind).is_bound()) {
       // Not a partition: no two kernels of it are apart.
       plan.boundaries = Boundaries{.all = {}, .first = {0, 0}};
-    } else if (plan.recomputed) {
-      TrafficCounter own(plan.graph_or(details.graph), details.device);
-      plan.boundaries = BoundaryFinder(own, plan).find();
-      rename_ops(*plan.boundaries, *plan.recomputed->recomputation);
     } else {
-      plan.boundaries = BoundaryFinder(counter, plan).find();
+      plan.boundaries = boundaries_of(plan, details.graph, details.device);
     }
   }
 }

@@ -5,10 +5,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <future>
+#include <limits>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/threads.hpp"
 #include "planner/plans.hpp"
 #include "planner/search.hpp"
 #include "planner/two_plans.hpp"
@@ -31,27 +36,27 @@ double predicted_time(TrafficCounter& counter, KernelModel& model, std::vector<K
   return predict_plan(counter.graph(), counter.device(), works).time_us;
 }
 
-double predicted_time(PlanMaker& maker, const FusionPlan& plan) {
-  if (!plan.recomputation) return predicted_time(maker.counter(), maker.model(), plan.kernels);
-  TrafficCounter counter(plan.recomputation->graph, maker.counter().device());
+double predicted_time(const PlanMaker& maker, const FusionPlan& plan) {
+  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
   KernelModel model(counter);
   return predicted_time(counter, model, plan.kernels);
 }
 
 class Contest {
  public:
-  Contest(PlanMaker& maker, const FusionPlan& compiler)
-      : maker_(maker),
-        graph_(maker.counter().graph()),
-        rules_(runner_rules(maker.counter().device())),
-        compiler_(owners_of(graph_, compiler.kernels)),
-        launchable_(launchable_parts(maker.counter(), rules_, compiler.kernels)) {}
+  explicit Contest(PlanMaker& maker)
+      : graph_(maker.graph()),
+        rules_(runner_rules(maker.device())),
+        compiler_(owners_of(graph_, maker.plan(PlanKind::kCompiler)->kernels)),
+        counter_(graph_, maker.device()),
+        model_(counter_) {}
 
-  // The compiler's kernels, as far as our runner can launch them.
-  const std::vector<Kernel>& launchable_compiler() const { return launchable_; }
+  std::uint64_t bytes_of(const std::vector<Kernel>& kernels) {
+    return cost_of(counter_, kernels).bytes;
+  }
 
   double time_of(const std::vector<Kernel>& kernels) {
-    return predicted_time(maker_.counter(), maker_.model(), kernels);
+    return predicted_time(counter_, model_, kernels);
   }
 
   // Each kernel, or the fastest of its parts.
@@ -66,8 +71,14 @@ class Contest {
  private:
   // The kernel, or the fastest of its parts; in an order in which they can run.
   std::vector<Kernel> faster(const Kernel& kernel) {
+    if (kernel.size() == 1) return {kernel};
+    auto known = faster_.find(kernel);
+    if (known == faster_.end()) known = faster_.emplace(kernel, fastest_parts(kernel)).first;
+    return known->second;
+  }
+
+  std::vector<Kernel> fastest_parts(const Kernel& kernel) {
     std::vector<Kernel> best = {kernel};
-    if (kernel.size() == 1) return best;
     double least = time_of(best);
     for (std::vector<Kernel>& parts : partitions_of(kernel)) {
       if (parts.size() < 2 || !launchable(parts)) continue;
@@ -81,7 +92,7 @@ class Contest {
 
   bool launchable(const std::vector<Kernel>& parts) {
     return std::ranges::all_of(parts, [&](const Kernel& part) {
-      return part.size() == 1 || check_kernel(maker_.counter().phases(), part, rules_).legal();
+      return part.size() == 1 || check_kernel(counter_.phases(), part, rules_).legal();
     });
   }
 
@@ -143,54 +154,69 @@ class Contest {
     return kNone;
   }
 
-  PlanMaker& maker_;
   const OpGraph& graph_;
   Rules rules_;
   std::vector<KernelId> compiler_;  // the compiler's kernel of every op
-  std::vector<Kernel> launchable_;
+  TrafficCounter counter_;
+  KernelModel model_;
+  std::map<Kernel, std::vector<Kernel>> faster_;  // of kernels: most are those of both plans
 };
 
 }  // namespace
 
-FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan, const FusionPlan& compiler) {
-  Contest contest(maker, compiler);
-  TrafficCounter& counter = maker.counter();
-  const auto bytes = [&](const std::vector<Kernel>& kernels) {
-    return cost_of(counter, kernels).bytes;
-  };
-  plan.kernels = better_parts(
-      counter.graph(), plan.kernels, contest.launchable_compiler(),
-      [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
-        return bytes(first) == bytes(second) && contest.time_of(second) < contest.time_of(first);
-      });
+FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
+  Contest contest(maker);
+  plan.kernels =
+      better_parts(maker.graph(), plan.kernels, maker.launchable_compiler(),
+                   [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
+                     return contest.bytes_of(first) == contest.bytes_of(second) &&
+                            contest.time_of(second) < contest.time_of(first);
+                   });
   return plan;
 }
 
-FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const FusionPlan& best) {
-  Contest contest(maker, compiler);
-  FusionPlan plan{
-      better_parts(maker.counter().graph(), contest.faster(best.kernels),
-                   contest.faster(contest.launchable_compiler()),
+FusionPlan fastest_plan(PlanMaker& maker) {
+  // A plan in the running. Several are timed at once.
+  struct Timed {
+    FusionPlan plan{};
+    double time = std::numeric_limits<double>::infinity();
+  };
+  const auto timed = [&](const FusionPlan& plan) {
+    return Timed{plan, predicted_time(maker, plan)};
+  };
+  const auto timed_if_it_recomputes = [&](const FusionPlan& plan) {
+    return plan.recomputation ? timed(plan) : Timed{};
+  };
+  const std::size_t ops = maker.graph().ops.size();
+  std::future<Timed> unfused = started(ops, [&] { return timed(*maker.plan(PlanKind::kUnfused)); });
+  Contest contest(maker);
+  const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
+  const FusionPlan& best = maker.partition();
+  const FusionPlan partition{
+      better_parts(maker.graph(), contest.faster(best.kernels), compiler,
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
                      return contest.time_of(second) < contest.time_of(first);
                    })};
-  const FusionPlan partition = plan;
-  double least = predicted_time(maker, plan);
-  const auto consider = [&](const FusionPlan& other) {
-    const double time = predicted_time(maker, other);
-    if (time >= least) return;
-    least = time;
-    plan = other;
-  };
-  consider(*maker.plan(PlanKind::kUnfused));
-  consider(best);
-  const FusionPlan& fewest = *maker.plan(PlanKind::kAuto);
-  if (fewest.recomputation) consider(fewest);
-  if (partition.kernels != best.kernels) consider(recomputed(maker.counter(), partition));
-  const OpGraph& graph = plan.graph_or(maker.counter().graph());
-  [[maybe_unused]] const bool possible = sort_kernels(graph, plan.kernels);
+  const bool is_best = partition.kernels == best.kernels;
+  std::vector<std::future<Timed>> others;
+  others.push_back(std::move(unfused));
+  if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));
+  others.push_back(
+      started(ops, [&] { return timed_if_it_recomputes(*maker.plan(PlanKind::kAuto)); }));
+  if (!is_best) {
+    others.push_back(started(ops, [&] {
+      TrafficCounter counter(maker.graph(), maker.device());
+      return timed_if_it_recomputes(recomputed(counter, partition));
+    }));
+  }
+  Timed fastest = timed(partition);
+  for (std::future<Timed>& other : others) {
+    if (Timed next = other.get(); next.time < fastest.time) fastest = std::move(next);
+  }
+  const OpGraph& graph = fastest.plan.graph_or(maker.graph());
+  [[maybe_unused]] const bool possible = sort_kernels(graph, fastest.plan.kernels);
   assert(possible);
-  return plan;
+  return std::move(fastest.plan);
 }
 
 }  // namespace fusecalc

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checked.hpp"
+#include "plan/epilogue.hpp"
 
 namespace fusecalc {
 namespace {
@@ -53,6 +54,10 @@ std::span<const OpId> CandidateFinder::readers_of(TensorId value) {
   return ranked;
 }
 
+bool CandidateFinder::contracts(OpId op) const {
+  return outline_[op].contracts() && !takes_prologue(graph_, op);
+}
+
 void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op) {
   if (input.producer == kNone || !is_other(input.producer, k)) return;
   const KernelId maker = owner_[input.producer];
@@ -65,7 +70,7 @@ void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op
                      .value = input.value,
                      .bytes = vanishes ? twice(input.bytes) : input.bytes,
                      .feeds = true,
-                     .contracts = outline_[op].contracts()});
+                     .contracts = contracts(op)});
 }
 
 void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
@@ -96,7 +101,7 @@ void CandidateFinder::add_readers(KernelId k, const Outline::Result& result) {
                        .value = result.tensor,
                        .bytes = vanishes ? twice(result.bytes) : result.bytes,
                        .feeds = true,
-                       .contracts = outline_[readers[i]].contracts()});
+                       .contracts = contracts(readers[i])});
   }
 }
 

@@ -13,7 +13,7 @@ struct FusionCandidate {
   KernelId kernel = 0;
   std::uint64_t saving = 0;  // estimated bytes that fusing the two saves
   bool feeds = false;        // one of the two reads what the other produces
-  bool contracts = false;    // as an operand of a contraction
+  bool contracts = false;    // as an operand of a contraction that takes no prologue
 };
 
 // Finds kernels that share tensors. The kernels may change between calls.
@@ -48,6 +48,7 @@ class CandidateFinder {
   void add_maker(KernelId k, const Outline::Input& input, OpId op);
   void add_siblings(KernelId k, const Outline::Input& input, OpId op);
   void add_readers(KernelId k, const Outline::Result& result);
+  bool contracts(OpId op) const;
   bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
 
   const OpGraph& graph_;

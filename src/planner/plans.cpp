@@ -42,34 +42,61 @@ FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
   return {std::move(kernels)};
 }
 
+// The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
+// of that can be launched. Ops that have no kernel of ours stay alone.
+FusionPlan auto_plan(PlanMaker& maker) {
+  const OpGraph& graph = maker.graph();
+  const Rules rules = runner_rules(maker.device());
+  TrafficCounter counter(graph, maker.device());
+  std::vector<Kernel> kernels;
+  const auto search = [&] { kernels = searched(counter, rules, seed_attention(counter, rules)); };
+  // Our runner's rules differ from a compiler's only for contractions and for what it cannot
+  // launch. The search need not wait for another thread that makes the compiler's plan.
+  const bool contracts = std::ranges::any_of(
+      graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
+  if (contracts) search();
+  const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
+  std::vector<Kernel> start = maker.launchable_compiler();
+  if (!contracts) {
+    if (start.size() == compiler.kernels.size()) return compiler;
+    search();
+  }
+  // A search may end in a worse plan than the same search under stricter rules; if so, restart from
+  // the better plan.
+  if (cost_of(counter, start) < cost_of(counter, kernels)) {
+    kernels = searched(counter, rules, sorted(graph, std::move(start)));
+  }
+  return plan_of(graph, std::move(kernels));
+}
+
 using MaybePlan = std::optional<FusionPlan>;
 
 constexpr std::array kPlans = {
     PlanRow{.kind = PlanKind::kUnfused,
             .rules = runner_rules,
-            .search = [](PlanMaker& maker) -> MaybePlan {
-              return unfused_plan(maker.counter().graph());
-            },
+            .search = [](PlanMaker& maker) -> MaybePlan { return unfused_plan(maker.graph()); },
             .not_measured = "it is the baseline of the other plans; name one of those"},
     PlanRow{.kind = PlanKind::kCompiler,
             .rules = compiler_rules,
-            .search = [](PlanMaker& maker) -> MaybePlan { return compiler_plan(maker.counter()); }},
+            .search = [](PlanMaker& maker) -> MaybePlan {
+              TrafficCounter counter(maker.graph(), maker.device());
+              return compiler_plan(counter);
+            }},
     PlanRow{.kind = PlanKind::kAuto,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
-              return recomputed(maker.counter(), maker.partition());
+              TrafficCounter counter(maker.graph(), maker.device());
+              return recomputed(counter, maker.partition());
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kFastest,
             .rules = runner_rules,
-            .search = [](PlanMaker& maker) -> MaybePlan {
-              return fastest_plan(maker, *maker.plan(PlanKind::kCompiler), maker.partition());
-            },
+            .search = [](PlanMaker& maker) -> MaybePlan { return fastest_plan(maker); },
             .launched = true},
     PlanRow{.kind = PlanKind::kExplicit,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
-              const OpGraph& graph = maker.counter().graph();
+              const OpGraph& graph = maker.graph();
               return graph.fuse ? MaybePlan(explicit_plan(graph)) : std::nullopt;
             },
             .given = true,
@@ -87,17 +114,20 @@ static_assert(kPlans.size() == kPlanWords.size() && in_order(kPlans));
 const FusionPlan* PlanMaker::plan(PlanKind kind) {
   const PlanRow& row = row_of(kind);
   if (row.is_bound()) return nullptr;
-  auto found = plans_.find(kind);
-  if (found == plans_.end()) found = plans_.emplace(kind, row.search(*this)).first;
-  return found->second ? &*found->second : nullptr;
+  const std::optional<FusionPlan>& plan =
+      plans_[static_cast<std::size_t>(kind)].get([&] { return row.search(*this); });
+  return plan ? &*plan : nullptr;
 }
 
 const FusionPlan& PlanMaker::partition() {
-  if (!partition_) {
-    const FusionPlan& compiler = *plan(PlanKind::kCompiler);
-    partition_ = faster_at_same_bytes(*this, auto_plan(counter_, compiler), compiler);
-  }
-  return *partition_;
+  return partition_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+}
+
+const std::vector<Kernel>& PlanMaker::launchable_compiler() {
+  return launchable_compiler_.get([&] {
+    TrafficCounter counter(graph_, device_);
+    return launchable_parts(counter, runner_rules(device_), plan(PlanKind::kCompiler)->kernels);
+  });
 }
 
 std::span<const PlanRow> plan_table() { return kPlans; }
@@ -137,24 +167,6 @@ FusionPlan explicit_plan(const OpGraph& graph) {
 FusionPlan compiler_plan(TrafficCounter& counter) {
   const Rules rules = compiler_rules(counter.device());
   return plan_of(counter.graph(), searched(counter, rules, seed_attention(counter, rules)));
-}
-
-FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler) {
-  const OpGraph& graph = counter.graph();
-  const Rules rules = runner_rules(counter.device());
-  std::vector<Kernel> start = launchable_parts(counter, rules, compiler.kernels);
-  const bool contracts = std::ranges::any_of(
-      graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
-  // Our runner's rules differ from a compiler's only for contractions and for what it cannot
-  // launch.
-  if (!contracts && start.size() == compiler.kernels.size()) return compiler;
-  std::vector<Kernel> kernels = searched(counter, rules, seed_attention(counter, rules));
-  // A search may end in a worse plan than the same search under stricter rules; if so, restart from
-  // the better plan.
-  if (cost_of(counter, start) < cost_of(counter, kernels)) {
-    kernels = searched(counter, rules, sorted(graph, std::move(start)));
-  }
-  return plan_of(graph, std::move(kernels));
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {

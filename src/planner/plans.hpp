@@ -1,38 +1,41 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/threads.hpp"
 #include "plan/legality.hpp"
 #include "plan/plan_kind.hpp"
-#include "predict/kernel_model.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
 
 // Makes the plans of one graph, each when it is first asked for: a search may start from what
-// another one found.
+// another one found. Several threads may ask.
 class PlanMaker {
  public:
-  explicit PlanMaker(TrafficCounter& counter) : counter_(counter), model_(counter) {}
+  PlanMaker(const OpGraph& graph, const Device& device) : graph_(graph), device_(device) {}
 
-  TrafficCounter& counter() { return counter_; }
-  KernelModel& model() { return model_; }
+  const OpGraph& graph() const { return graph_; }
+  const Device& device() const { return device_; }
   // Null where the graph has no such plan, or where that is a bound and no partition.
   const FusionPlan* plan(PlanKind kind);
   // The plan `auto` before ops are recomputed: each stands in one kernel.
   const FusionPlan& partition();
+  // The kernels of the plan `compiler`, split into single ops where our runner cannot launch them.
+  const std::vector<Kernel>& launchable_compiler();
 
  private:
-  TrafficCounter& counter_;
-  KernelModel model_;
-  std::optional<FusionPlan> partition_;
-  std::map<PlanKind, std::optional<FusionPlan>> plans_;
+  const OpGraph& graph_;
+  const Device& device_;
+  std::array<Lazy<std::optional<FusionPlan>>, kPlanWords.size()> plans_;
+  Lazy<FusionPlan> partition_;
+  Lazy<std::vector<Kernel>> launchable_compiler_;
 };
 
 // How a plan is found. Adding a kind, its words and its row adds it to --plan, to the completions,
@@ -64,15 +67,12 @@ Rules compiler_rules(const Device& device);
 
 // What a general graph compiler would make of the graph.
 FusionPlan compiler_plan(TrafficCounter& counter);
-// The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
-// of that can be launched. Ops that have no kernel of ours stay alone.
-FusionPlan auto_plan(TrafficCounter& counter, const FusionPlan& compiler);
 // The plan, with the compiler's kernels where these move the same bytes in less predicted time.
-FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan, const FusionPlan& compiler);
-// The least predicted time that our own runner can launch: kernels of the partition `best` and of
-// the compiler, or their parts, whichever are predicted faster, or a plan that recomputes; as a
-// whole never slower than one kernel per op.
-FusionPlan fastest_plan(PlanMaker& maker, const FusionPlan& compiler, const FusionPlan& best);
+FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan);
+// The least predicted time that our own runner can launch: kernels of the plan `auto` and of the
+// compiler, or their parts, whichever are predicted faster, or a plan that recomputes; as a whole
+// never slower than one kernel per op.
+FusionPlan fastest_plan(PlanMaker& maker);
 // The plan with cheap ops computed again in each kernel that reads their results, where that moves
 // fewer bytes than storing these does; the plan itself where none is.
 FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan);

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "planner/plans.hpp"
@@ -76,6 +75,12 @@ struct Proposal {
   std::uint64_t saved = 0;  // bytes
 };
 
+// What a kernel reads.
+struct Read {
+  TensorId tensor = kNone;
+  std::uint64_t bytes = 0;
+};
+
 class Search {
  public:
   Search(TrafficCounter& counter, const FusionPlan& plan)
@@ -113,11 +118,12 @@ class Search {
     std::vector<std::vector<TensorId>> stored;
     for (const Kernel& kernel : kernels_) {
       const KernelTraffic& traffic = counter_.count(kernel);
-      auto& reads = reads_.emplace_back();
+      std::vector<Read>& reads = reads_.emplace_back();
       for (const KernelTraffic::Entry& entry : traffic.reads) {
-        reads.emplace(entry.tensor, entry.bytes);
+        reads.push_back({entry.tensor, entry.bytes});
       }
-      auto& written = stored.emplace_back();
+      std::ranges::sort(reads, {}, &Read::tensor);
+      std::vector<TensorId>& written = stored.emplace_back();
       for (const KernelTraffic::Entry& entry : traffic.writes) written.push_back(entry.tensor);
       std::ranges::sort(written);
     }
@@ -188,9 +194,15 @@ class Search {
     return true;
   }
 
+  // Bytes; 0 where the kernel does not read the value.
   std::uint64_t read_by(KernelId kernel, TensorId value) const {
-    const auto found = reads_[kernel].find(value);
-    return found == reads_[kernel].end() ? 0 : found->second;
+    const std::vector<Read>& reads = reads_[kernel];
+    const auto found = std::ranges::lower_bound(reads, value, {}, &Read::tensor);
+    return found == reads.end() || found->tensor != value ? 0 : found->bytes;
+  }
+
+  bool reads(KernelId kernel, TensorId value) const {
+    return std::ranges::binary_search(reads_[kernel], value, {}, &Read::tensor);
   }
 
   // Bytes of the leaves that the kernel neither makes nor reads yet.
@@ -199,7 +211,7 @@ class Search {
     for (const Leaf& leaf : proposal.leaves) {
       const OpId producer = graph_.tensors[leaf.value].producer;
       const bool makes = producer != kNone && owner_[producer] == reader;
-      if (!makes && !reads_[reader].contains(leaf.value)) bytes += leaf.bytes;
+      if (!makes && !reads(reader, leaf.value)) bytes += leaf.bytes;
     }
     return bytes;
   }
@@ -270,7 +282,7 @@ class Search {
   const OpGraph& graph_;
   std::vector<Kernel> kernels_;  // in canonical order, and with it the copies and their ranks
   std::vector<KernelId> owner_;
-  std::vector<std::unordered_map<TensorId, std::uint64_t>> reads_;  // of each kernel: bytes
+  std::vector<std::vector<Read>> reads_;  // of each kernel, by tensor
   std::vector<Proposal> proposals_;
   std::vector<Proposal> chosen_;
 };

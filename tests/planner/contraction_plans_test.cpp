@@ -1,6 +1,7 @@
 // What the planners fuse with a contraction.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "graph/graph_text.hpp"
 #include "planner/plan_text.hpp"
@@ -19,6 +20,39 @@ TEST_CASE("a value that feeds a matmul and a pointwise op is written once and re
   CHECK(obstacle(graph, {"exp", "mm"}) ==
         "matmul loads its operands directly from memory; exp would have to run inside its main "
         "loop");
+}
+
+TEST_CASE("weights are computed as a product of few rows reads them") {
+  const auto graph = [](int rows, const char* more) {
+    return graph_of(fmt::format(
+        R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": [{}, 256]}},
+             "q": {{"shape": [64, 2, 128], "dtype": "u4"}}, "s": {{"shape": [64, 2, 1]}}}},
+    "ops": [{{"name": "scale", "op": "mul", "inputs": ["q", "s"], "output": "v"}},
+            {{"name": "view", "op": "view", "inputs": ["v"], "output": "w", "shape": [64, 256]}},
+            {{"name": "product", "op": "linear", "inputs": ["x", "w"], "output": "h"}},
+            {{"name": "silu", "op": "silu", "inputs": ["h"], "output": "y"}}{}]}})",
+        rows, more));
+  };
+  CHECK(auto_of(graph(1, "")) == "[scale product silu]");
+  CHECK(auto_of(graph(32, "")) == "[scale product silu]");
+  CHECK(compiler_of(graph(1, "")) == "[scale] [product] [silu]");
+  // More rows would need each weight several times.
+  CHECK(auto_of(graph(33, "")) == "[scale] [product silu]");
+  // Weights that memory needs all the same, and such as are no longer in order.
+  const char* needed = R"(, {"name": "sum", "op": "sum", "inputs": ["v"], "output": "t"})";
+  CHECK(auto_of(graph(1, needed)) == "[scale sum] [product silu]");
+  const OpGraph turned = graph_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [4, 256]}, "q": {"shape": [256, 64]}},
+    "ops": [{"name": "twice", "op": "add", "inputs": ["q", "q"], "output": "v"},
+            {"name": "turn", "op": "permute_view", "inputs": ["v"], "output": "w", "perm": [1, 0]},
+            {"name": "product", "op": "linear", "inputs": ["x", "w"], "output": "h"}]})");
+  CHECK(auto_of(turned) == "[twice] [product]");
+  // The rows themselves come from memory.
+  const OpGraph rows = graph_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [4, 256]}, "w": {"shape": [64, 256]}},
+    "ops": [{"name": "relu", "op": "relu", "inputs": ["x"], "output": "r"},
+            {"name": "product", "op": "linear", "inputs": ["r", "w"], "output": "h"}]})");
+  CHECK(auto_of(rows) == "[relu] [product]");
 }
 
 TEST_CASE("an op that reads the result and the input of a matmul joins the matmul's kernel") {

@@ -2,6 +2,7 @@
 
 #include "graph/graph_text.hpp"
 #include "planner/plans.hpp"
+#include "support/plans.hpp"
 
 namespace fusecalc::testing {
 
@@ -22,7 +23,7 @@ std::string compiler_of(const OpGraph& graph) {
 
 std::string auto_of(const OpGraph& graph) {
   TrafficCounter counter(graph, known_devices().front());
-  return shown(graph, auto_plan(counter, compiler_plan(counter)).kernels);
+  return shown(graph, make_plan(counter, PlanKind::kAuto).kernels);
 }
 
 std::string obstacle(const OpGraph& graph, const std::vector<std::string>& ops) {

@@ -199,8 +199,7 @@ TEST_CASE("a graph without groups has every plan of the table except the explici
     const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}},
       "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "y"}])" +
                                    rest);
-    TrafficCounter counter(graph, known_devices().front());
-    PlanMaker maker(counter);
+    PlanMaker maker(graph, known_devices().front());
     std::string names;
     for (const PlanRow& row : plan_table()) {
       CHECK(plan_named(name_of(row.kind)) == row.kind);

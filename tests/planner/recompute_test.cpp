@@ -166,7 +166,7 @@ TEST_CASE("recomputing never adds bytes, in random graphs whose plans can be lau
     }
     ++graphs;
     TrafficCounter counter(*graph, known_devices().front());
-    PlanMaker maker(counter);
+    PlanMaker maker(*graph, known_devices().front());
     const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
     if (!plan.recomputation) continue;
     ++shared;
@@ -194,8 +194,7 @@ TEST_CASE("results are the same where ops are computed again") {
   for (std::uint64_t seed = 0; seed < (kSanitized ? 30 : 600); ++seed) {
     CAPTURE(seed);
     const RandomOps list = random_ops(seed, 4 + seed % 9);
-    TrafficCounter counter(list.graph, known_devices().front());
-    PlanMaker maker(counter);
+    PlanMaker maker(list.graph, known_devices().front());
     const FusionPlan& plan = *maker.plan(PlanKind::kAuto);
     if (!plan.recomputation) continue;
     const std::vector<GraphInput> inputs = random_inputs(list.graph, seed);

@@ -24,9 +24,8 @@ struct Plans {
 };
 
 Plans plans_of(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  const FusionPlan compiler = compiler_plan(counter);
-  Plans plans{compiler.kernels, auto_plan(counter, compiler).kernels};
+  PlanMaker maker(graph, known_devices().front());
+  Plans plans{maker.plan(PlanKind::kCompiler)->kernels, maker.partition().kernels};
   for (const std::vector<Kernel>& kernels : {plans.compiler, plans.best}) {
     REQUIRE(is_partition(graph, kernels));
     REQUIRE(can_run(orders_of(graph), kernels));

@@ -6,7 +6,7 @@ namespace fusecalc::testing {
 
 // Any plan but the limit, with each op in one kernel, by its name.
 inline FusionPlan make_plan(TrafficCounter& counter, PlanKind kind) {
-  PlanMaker maker(counter);
+  PlanMaker maker(counter.graph(), counter.device());
   return kind == PlanKind::kAuto ? maker.partition() : *maker.plan(kind);
 }
 

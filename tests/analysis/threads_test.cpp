@@ -1,0 +1,67 @@
+// Graphs so large that several threads analyse them.
+
+#include "core/threads.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "analysis/analyze.hpp"
+#include "analysis/boundaries.hpp"
+#include "graph/graph_text.hpp"
+#include "support/plans.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+// Layers of four ops, each on the result of the one before and on the first one's input.
+std::string layers(std::size_t count) {
+  std::vector<std::string> ops;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string input = i == 0 ? "x" : fmt::format("y{}", i - 1);
+    ops.push_back(fmt::format(
+        R"({{"op": "rms_norm", "inputs": ["{1}", "g"], "output": "n{0}"}},
+           {{"op": "linear", "inputs": ["n{0}", "w"], "output": "l{0}"}},
+           {{"op": "gelu", "inputs": ["l{0}"], "output": "a{0}"}},
+           {{"op": "add", "inputs": ["a{0}", "x"], "output": "y{0}"}})",
+        i, input));
+  }
+  return fmt::format(
+      R"({{"tensors": {{"x": {{"shape": [4096, 256]}}, "g": {{"shape": [256]}},
+          "w": {{"shape": [256, 256]}}}}, "ops": [{}]}})",
+      fmt::join(ops, ",\n"));
+}
+
+}  // namespace
+
+TEST_CASE("several threads make the plans that one makes, and find every boundary") {
+  constexpr std::size_t kLayers = 600;
+  const Device& device = known_devices().front();
+  Analysis analysis = analyze_graph(graph_of(layers(kLayers)), "layers", device, std::nullopt);
+  const GraphAnalysis& details = *analysis.graph;
+  REQUIRE(threads_for(details.graph.ops.size()) == std::thread::hardware_concurrency());
+  TrafficCounter counter(details.graph, device);
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto, PlanKind::kFastest}) {
+    CHECK(details.plan(kind).planned_kernels() == make_plan(counter, kind).kernels);
+  }
+  find_boundaries(analysis, BoundaryScope::kEveryPlan);
+  for (const PlanKind kind : {PlanKind::kUnfused, PlanKind::kCompiler, PlanKind::kAuto}) {
+    const PlanAnalysis& plan = details.plan(kind);
+    REQUIRE(plan.boundaries);
+    REQUIRE(plan.boundaries->first.size() == plan.kernels.size() + 1);
+    CHECK(plan.boundaries->first.back() == plan.boundaries->all.size());
+    // All layers but the last few are alike, and so are the boundaries of their kernels.
+    const std::size_t in_layer = plan.kernels.size() / kLayers;
+    REQUIRE(in_layer > 0);
+    for (KernelId k = 8; k + 8 < plan.kernels.size(); ++k) {
+      CHECK(plan.boundaries->of(k).size() == plan.boundaries->of(8 + (k - 8) % in_layer).size());
+      CHECK_FALSE(plan.boundaries->of(k).empty());
+    }
+  }
+}
