@@ -20,14 +20,12 @@ file(WRITE "${OUTPUT}.new"
 "#include \"core/embedded.hpp\"
 
 namespace fusecalc {
-namespace {
 
-constexpr EmbeddedFile kFiles[] = {
+std::span<const EmbeddedFile> ${FUNCTION}() {
+  static constexpr EmbeddedFile kFiles[] = {
 ${pieces}};
-
-}  // namespace
-
-std::span<const EmbeddedFile> ${FUNCTION}() { return kFiles; }
+  return kFiles;
+}
 
 }  // namespace fusecalc
 ")

@@ -5,6 +5,6 @@
 namespace fusecalc {
 
 // How many groups of `b` hold `a` things.
-inline std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 }  // namespace fusecalc

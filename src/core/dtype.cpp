@@ -52,6 +52,8 @@ std::span<const std::string_view> dtype_names() { return kNames; }
 
 bool is_float(DType dtype) { return row_of(dtype).family == Family::kFloat; }
 
+bool is_fp8(DType dtype) { return dtype == DType::kFp8E4m3 || dtype == DType::kFp8E5m2; }
+
 std::optional<std::uint64_t> checked_bytes_of(DType dtype, std::uint64_t elements) {
   const std::uint64_t bits = row_of(dtype).bits;
   if (bits == 4) return elements / 2 + elements % 2;

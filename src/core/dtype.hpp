@@ -32,6 +32,7 @@ std::optional<DType> dtype_named(std::string_view name);
 std::span<const std::string_view> dtype_names();
 
 bool is_float(DType dtype);
+bool is_fp8(DType dtype);
 bool is_packed(DType dtype);  // two elements a byte
 
 // The size of `elements` of this type in bytes; 4-bit types are rounded up to a whole byte.

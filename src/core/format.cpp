@@ -47,6 +47,10 @@ std::string grouped_digits(std::uint64_t value) {
   return digits;
 }
 
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped_digits(count), noun, count == 1 ? "" : "s");
+}
+
 std::string shortest_decimal(double value) {
   const double size = std::abs(value);
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);

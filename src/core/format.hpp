@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace fusecalc {
 
@@ -13,6 +14,9 @@ std::string human_time(double microseconds);
 
 // 1234567 becomes 1,234,567.
 std::string grouped_digits(std::uint64_t value);
+
+// 1 kernel, 1,234 kernels.
+std::string plural(std::uint64_t count, std::string_view noun);
 
 // The shortest decimal that reads back as the same (finite) double, as Python's repr writes it:
 // always with a point or an exponent, the latter below 1e-4 and from 1e16.

@@ -19,6 +19,8 @@ std::string to_string(ComputeCapability capability);  // "9.0"
 
 // The only generation that runs kernels with wgmma.
 inline constexpr ComputeCapability kHopper{9, 0};
+// The first whose tensor cores multiply fp8.
+inline constexpr ComputeCapability kFirstWithFp8{8, 9};
 
 // Where a constant is from: measured on such a device, or worked out from its documents. The second
 // widens the ranges of predictions.

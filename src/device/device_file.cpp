@@ -28,7 +28,7 @@ enum Field : std::size_t {
   kL2,
   kMemory,
   kSource,
-  kConstants
+  kPredicted
 };
 constexpr std::array<std::string_view, 9> kFields = {"schema",
                                                      "name",
@@ -78,7 +78,7 @@ class Reader {
       case kL2: device_.l2_bytes = positive("the bytes of the L2", kMostBytes); break;
       case kMemory: device_.memory_bytes = positive("the bytes of the memory", kMostBytes); break;
       case kSource: device_.source = json_.read_string(); break;
-      case kConstants: read_constants(); break;
+      case kPredicted: read_constants(); break;
     }
   }
 

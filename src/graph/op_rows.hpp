@@ -16,6 +16,11 @@ std::span<const OpRow> whole_row_ops();
 std::span<const OpRow> window_ops();
 std::span<const OpRow> backward_ops();
 
+constexpr OpRow with_jumps(OpRow row) {
+  row.jumps = true;
+  return row;
+}
+
 constexpr OpRow in_softmax(OpRow row, SoftmaxPart part) {
   row.softmax = part;
   return row;

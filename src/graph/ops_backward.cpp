@@ -63,11 +63,6 @@ constexpr OpRow opaque(std::string_view name, OpFamily family, std::uint8_t min_
           .summary = summary};
 }
 
-constexpr OpRow with_jumps(OpRow row) {
-  row.jumps = true;
-  return row;
-}
-
 constexpr OpRow of_norm(OpRow row, Accumulator accumulator, bool per_channel) {
   row.accumulator = accumulator;
   row.per_channel = per_channel;
@@ -90,7 +85,7 @@ constexpr OpRow convolution(std::string_view name, std::uint8_t spatial_axes,
   return row;
 }
 
-constexpr std::array kRows = {
+constexpr std::array kBackwardOps = {
     with_jumps(pointwise("relu_backward", 0, "dy, 0 where x (or the result) is not above 0 (dy, x)",
                          "b <= $zero ? $zero : a", [](In x, At) { return x[1] <= 0 ? 0 : x[0]; })),
     with_jumps(pointwise(
@@ -182,6 +177,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> backward_ops() { return kRows; }
+std::span<const OpRow> backward_ops() { return kBackwardOps; }
 
 }  // namespace fusecalc

@@ -17,7 +17,6 @@ constexpr OpRow convolution(std::string_view name, std::uint8_t spatial_axes,
           .family = OpFamily::kConvolution,
           .min_inputs = 2,
           .max_inputs = 3,
-          .has_kernel = false,
           .spatial_axes = spatial_axes,
           .attributes = kStride | kPadding | kDilation | kGroups,
           .summary = summary};
@@ -25,11 +24,12 @@ constexpr OpRow convolution(std::string_view name, std::uint8_t spatial_axes,
 
 constexpr OpRow transposed(OpRow row) {
   row.family = OpFamily::kTransposedConvolution;
+  row.has_kernel = false;
   row.attributes = row.attributes | kOutputPadding;
   return row;
 }
 
-constexpr std::array kRows = {
+constexpr std::array kContractOps = {
     OpRow{.name = "matmul",
           .op_class = kContract,
           .family = OpFamily::kMatmul,
@@ -92,6 +92,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> contract_ops() { return kRows; }
+std::span<const OpRow> contract_ops() { return kContractOps; }
 
 }  // namespace fusecalc

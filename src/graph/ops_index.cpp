@@ -14,7 +14,7 @@ using enum Attribute;
 using In = std::span<const double>;
 using At = const Attributes&;
 
-constexpr std::array kRows = {
+constexpr std::array kIndexOps = {
     OpRow{.name = "pad",
           .op_class = kMovement,
           .family = OpFamily::kPad,
@@ -98,6 +98,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> index_ops() { return kRows; }
+std::span<const OpRow> index_ops() { return kIndexOps; }
 
 }  // namespace fusecalc

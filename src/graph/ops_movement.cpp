@@ -36,7 +36,7 @@ constexpr OpRow split_view() {
   return row;
 }
 
-constexpr std::array kRows = {
+constexpr std::array kMovementOps = {
     movement("transpose", 1, Access::kPermute, only(kPerm), OpFamily::kTranspose,
              "a copy with the axes in another order (default: reversed)"),
     OpRow{.name = "concat",
@@ -72,6 +72,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> movement_ops() { return kRows; }
+std::span<const OpRow> movement_ops() { return kMovementOps; }
 
 }  // namespace fusecalc

@@ -44,11 +44,6 @@ constexpr OpRow with_instructions(std::uint8_t instructions, OpRow row) {
   return row;
 }
 
-constexpr OpRow with_jumps(OpRow row) {
-  row.jumps = true;
-  return row;
-}
-
 constexpr OpRow with_attributes(AttributeSet attributes, OpRow row) {
   row.attributes = attributes;
   return row;
@@ -64,7 +59,7 @@ constexpr OpRow in_library(OpRow row, LibraryStep step) {
   return row;
 }
 
-constexpr std::array kRows = {
+constexpr std::array kPointwiseOps = {
     in_library(
         pointwise("add", 2, kPromote, 1, "a + b", "a + b", [](In x, At) { return x[0] + x[1]; }),
         LibraryStep::kBias),
@@ -295,6 +290,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> pointwise_ops() { return kRows; }
+std::span<const OpRow> pointwise_ops() { return kPointwiseOps; }
 
 }  // namespace fusecalc

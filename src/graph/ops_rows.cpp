@@ -47,7 +47,7 @@ constexpr ReferenceFunction kMean = [](In x, At) { return x[1]; };
 constexpr ReferenceFunction kVariance = [](In x, At) { return x[2]; };
 constexpr ReferenceFunction kDeviation = [](In x, At) { return 1 / std::sqrt(x[2] + x[3]); };
 
-constexpr std::array kRows = {
+constexpr std::array kRowOps = {
     in_softmax(reduction("sum", kAccumulate, 1, "sum over axes", Accumulator::kSum, "s.sum",
                          reference::sum),
                SoftmaxPart::kSum),
@@ -200,6 +200,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> row_ops() { return kRows; }
+std::span<const OpRow> row_ops() { return kRowOps; }
 
 }  // namespace fusecalc

@@ -27,7 +27,7 @@ constexpr OpRow scan(std::string_view name, Accumulator accumulator, std::string
           .reference = reference};
 }
 
-constexpr std::array kRows = {
+constexpr std::array kWholeRowOps = {
     scan("cumsum", Accumulator::kSum,
          "sums of the elements so far along an axis (default: the last)",
          [](In x, At) { return x[0] + x[1]; }),
@@ -52,6 +52,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> whole_row_ops() { return kRows; }
+std::span<const OpRow> whole_row_ops() { return kWholeRowOps; }
 
 }  // namespace fusecalc

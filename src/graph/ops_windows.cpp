@@ -36,7 +36,7 @@ constexpr OpRow averaged(OpRow row, std::uint8_t flops, std::string_view device)
   return row;
 }
 
-constexpr std::array kRows = {
+constexpr std::array kWindowOps = {
     largest(window("max_pool", OpFamily::kPool, Accumulator::kLargestPlace,
                    kKernel | kStride | kPadding | kDilation | kCeilMode,
                    "the largest of each window of the last axes; their places as a second output")),
@@ -59,6 +59,6 @@ constexpr std::array kRows = {
 
 }  // namespace
 
-std::span<const OpRow> window_ops() { return kRows; }
+std::span<const OpRow> window_ops() { return kWindowOps; }
 
 }  // namespace fusecalc

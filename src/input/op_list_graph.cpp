@@ -15,8 +15,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::string_view kElements = "a whole number of elements";
-
 std::int64_t whole_of(const JsonNumber& number) {
   const auto magnitude = static_cast<std::int64_t>(number.magnitude);
   return number.negative ? -magnitude : magnitude;
@@ -116,9 +114,9 @@ constexpr std::array kOpMembers = {
                });
              }},
     OpMember{"reads",
-             [](JsonReader& reader, WrittenOp& op) { op.reads = read_counts(reader, kElements); }},
+             [](JsonReader& reader, WrittenOp& op) { op.reads = read_counts(reader, kElementCount); }},
     OpMember{"writes",
-             [](JsonReader& reader, WrittenOp& op) { op.writes = read_counts(reader, kElements); }},
+             [](JsonReader& reader, WrittenOp& op) { op.writes = read_counts(reader, kElementCount); }},
     OpMember{"flops",
              [](JsonReader& reader, WrittenOp& op) {
                op.flops = reader.read_count("a whole number of operations");

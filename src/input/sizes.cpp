@@ -12,8 +12,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::string_view kElements = "a whole number of elements";
-
 void add_elements(const JsonReader& reader, std::uint64_t& total, std::uint64_t elements) {
   if (checked_add(total, elements)) return;
   reader.fail(fmt::format("the sizes up to here add up to more than {} elements", kMaxCount));
@@ -33,11 +31,11 @@ void read_operation(JsonReader& reader, SizeChain& chain, std::vector<SizedOpera
         name = reader.read_string();
       }
     } else if (field == kInputSize) {
-      input = reader.read_count(kElements);
+      input = reader.read_count(kElementCount);
       add_elements(reader, chain.input_elements, input);
       if (chain.operations == 0) chain.first_input = input;
     } else {
-      chain.last_output = reader.read_count(kElements);
+      chain.last_output = reader.read_count(kElementCount);
       add_elements(reader, chain.output_elements, chain.last_output);
     }
   });

@@ -23,6 +23,9 @@ struct JsonNumber {
   std::uint64_t magnitude = 0;  // if it fits
 };
 
+// What read_count() says that it wants where a document counts elements.
+inline constexpr std::string_view kElementCount = "a whole number of elements";
+
 // Reads one JSON document (RFC 8259, strictly) front to back, driven by the caller, who knows
 // what may come next. It holds one chunk and the current path, so its memory depends neither on the
 // length nor on the depth of the document; what the caller did not request is refused, not skipped,

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/format.hpp"
 #include "core/interrupt.hpp"
+#include "measure/graph_memory.hpp"
 #include "plan/plan_kind.hpp"
 #include "traffic/chain.hpp"
 
@@ -20,8 +21,6 @@ namespace {
 constexpr unsigned kBlockThreads = 256;  // kThreads in kernels/stream.cuh
 constexpr std::uint64_t kRounds = 4;     // of 16 bytes per thread
 constexpr std::uint64_t kBytesPerBlock = 16 * kRounds * kBlockThreads;
-// Reserved for allocations of the driver.
-constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
 
 // The bytes of the tensors between the operations: tensor k is what operation k - 1 writes and
 // operation k reads, so it holds the larger of the two.
@@ -38,12 +37,11 @@ void check_fit(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes,
                const std::string& document) {
   std::uint64_t needed = 0;
   for (const std::uint64_t each : bytes) needed += each;  // part of the checked total traffic
-  const std::uint64_t available = gpu.free_bytes();
-  if (needed <= available - std::min(available, kReserve)) return;
+  if (needed <= usable_bytes(gpu)) return;
   throw Error(Fault::kBadInput,
               fmt::format("{}: its tensors need {} of device memory, and {} has {} free of {}; "
                           "measure a smaller list",
-                          document, human_bytes(needed), gpu.device().name, human_bytes(available),
+                          document, human_bytes(needed), gpu.device().name, human_bytes(gpu.free_bytes()),
                           human_bytes(gpu.device().memory_bytes)));
 }
 

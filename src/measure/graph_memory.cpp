@@ -9,23 +9,22 @@
 #include "measure/verify.hpp"
 
 namespace fusecalc {
-namespace {
 
-// Reserved for allocations of the driver.
-constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
-
-}  // namespace
+std::uint64_t usable_bytes(GpuBackend& gpu) {
+  constexpr std::uint64_t kReserve = std::uint64_t{256} << 20U;
+  const std::uint64_t free = gpu.free_bytes();
+  return free - std::min(free, kReserve);
+}
 
 void GraphMemory::allocate(const std::set<TensorId>& storages, std::uint64_t besides) {
   std::uint64_t bytes = besides;
   for (const TensorId id : storages) bytes += graph_.tensors[id].bytes;
-  const std::uint64_t available = gpu_.free_bytes();
-  if (bytes > available - std::min(available, kReserve)) {
+  if (bytes > usable_bytes(gpu_)) {
     throw Error(
         Fault::kBadInput,
         fmt::format("{}: its tensors need {} of device memory, and {} has {} free of {}; make it "
                     "smaller with --dim",
-                    graph_.document, human_bytes(bytes), gpu_.device().name, human_bytes(available),
+                    graph_.document, human_bytes(bytes), gpu_.device().name, human_bytes(gpu_.free_bytes()),
                     human_bytes(gpu_.device().memory_bytes)));
   }
   for (const TensorId id : storages) storages_.try_emplace(id, gpu_, graph_.tensors[id].bytes);

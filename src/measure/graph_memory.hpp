@@ -10,6 +10,9 @@
 
 namespace fusecalc {
 
+// The device memory that is free, but for what the driver may allocate.
+std::uint64_t usable_bytes(GpuBackend& gpu);
+
 // The tensors of a graph in device memory, one buffer per OpGraph::storage_of, and their contents.
 class GraphMemory {
  public:

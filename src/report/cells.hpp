@@ -8,6 +8,9 @@
 
 namespace fusecalc {
 
+inline constexpr std::string_view kBold = "1";
+inline constexpr std::string_view kFaint = "2";
+
 // Text in an ANSI colour, if the style has colours and one is given.
 std::string coloured(std::string_view text, std::string_view code, const Style& style);
 

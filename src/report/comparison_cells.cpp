@@ -23,6 +23,10 @@ std::string magnitude(const Finding& finding, std::uint64_t value) {
 
 }  // namespace
 
+std::optional<std::int64_t> as_signed(const std::optional<std::uint64_t>& value) {
+  return value ? std::optional(static_cast<std::int64_t>(*value)) : std::nullopt;
+}
+
 std::string value_in_words(const Finding& finding, const std::optional<std::uint64_t>& value) {
   return value ? magnitude(finding, *value) : "-";
 }

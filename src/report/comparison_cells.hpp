@@ -8,6 +8,11 @@
 
 namespace fusecalc {
 
+inline constexpr double kPicosecondsInMicrosecond = 1e6;
+
+// A figure that something is taken from.
+std::optional<std::int64_t> as_signed(const std::optional<std::uint64_t>& value);
+
 // The parts of a finding as people read them.
 std::string value_in_words(const Finding& finding, const std::optional<std::uint64_t>& value);
 std::string delta_in_words(const Finding& finding);    // "+1.024 kB"

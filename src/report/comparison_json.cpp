@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "json/writer.hpp"
+#include "report/comparison_cells.hpp"
 #include "report/writers.hpp"
 
 namespace fusecalc {
@@ -8,21 +9,15 @@ namespace {
 
 using Layout = JsonWriter::Layout;
 
-constexpr double kMicrosecond = 1e6;  // in picoseconds
-
 void write_value(JsonWriter& json, std::string_view key, Unit unit,
                  const std::optional<std::int64_t>& value) {
   if (!value) {
     json.key(key).null();
   } else if (unit == Unit::kPicoseconds) {
-    json.member(key, static_cast<double>(*value) / kMicrosecond);
+    json.member(key, static_cast<double>(*value) / kPicosecondsInMicrosecond);
   } else {
     json.member(key, *value);
   }
-}
-
-std::optional<std::int64_t> as_signed(const std::optional<std::uint64_t>& value) {
-  return value ? std::optional(static_cast<std::int64_t>(*value)) : std::nullopt;
 }
 
 void write_finding(JsonWriter& json, const Finding& finding) {

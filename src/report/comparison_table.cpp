@@ -13,11 +13,9 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::string_view kBold = "1";
 constexpr std::string_view kBad = "31";
 constexpr std::string_view kGood = "32";
 constexpr std::string_view kDoubtful = "33";
-constexpr std::string_view kFaint = "2";
 using Kind = TextTable::Kind;
 
 std::string_view colour_of(const Finding& finding) {

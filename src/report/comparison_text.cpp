@@ -15,14 +15,9 @@ namespace fusecalc {
 namespace {
 
 std::string raw_value(const Finding& finding, const std::optional<std::int64_t>& value) {
-  constexpr double kMicrosecond = 1e6;  // in picoseconds
   if (!value) return "";
   if (row_of(finding.figure).unit != Unit::kPicoseconds) return std::to_string(*value);
-  return shortest_decimal(static_cast<double>(*value) / kMicrosecond);
-}
-
-std::optional<std::int64_t> as_signed(const std::optional<std::uint64_t>& value) {
-  return value ? std::optional(static_cast<std::int64_t>(*value)) : std::nullopt;
+  return shortest_decimal(static_cast<double>(*value) / kPicosecondsInMicrosecond);
 }
 
 void write_markdown_table(const Comparison& comparison, std::size_t most, bool only_changed,

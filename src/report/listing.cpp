@@ -149,7 +149,7 @@ struct ListingFormat {
   void (*write)(const Listing&, const Style&, Output&);
 };
 
-constexpr std::array kFormats = {
+constexpr std::array kListingFormats = {
     ListingFormat{"table", write_table},
     ListingFormat{"json", write_json},
     ListingFormat{"csv", write_csv},
@@ -160,14 +160,14 @@ constexpr std::array kFormats = {
 
 std::vector<std::string_view> listing_formats() {
   std::vector<std::string_view> names;
-  for (const ListingFormat& format : kFormats) names.push_back(format.name);
+  for (const ListingFormat& format : kListingFormats) names.push_back(format.name);
   return names;
 }
 
 void write_listing(const Listing& listing, std::string_view format, const Style& style,
                    Output& output) {
-  const auto* found = std::ranges::find(kFormats, format, &ListingFormat::name);
-  assert(found != kFormats.end());
+  const auto* found = std::ranges::find(kListingFormats, format, &ListingFormat::name);
+  assert(found != kListingFormats.end());
   found->write(listing, style, output);
 }
 

@@ -15,8 +15,6 @@ namespace {
 
 using Kind = TextTable::Kind;
 
-constexpr std::string_view kBold = "1";
-
 void write_rows(Output& output, const MeasurementTable& table, const Style& style) {
   std::vector<TextTable::Column> columns = {{std::string(table.title), Kind::kName}};
   for (const std::string_view column : table.columns) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostNotes = 12;
 constexpr std::size_t kFusionsTold = 3;
 
-std::string share_of(std::uint64_t part, std::uint64_t whole) {
+std::string percent_of(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
   return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -28,7 +28,7 @@ ProfileRow row_of(const ProfiledKernel& kernel, const ProfiledProcess& process) 
           .cells = {grouped_digits(kernel.launches), counted ? human_bytes(kernel.dram.read) : "-",
                     counted ? human_bytes(kernel.dram.write) : "-",
                     kernel.timed > 0 ? human_seconds(kernel.seconds) : "-",
-                    share_of(kernel.dram.total(), process.totals.total()),
+                    percent_of(kernel.dram.total(), process.totals.total()),
                     rate ? fmt::format("{:.0f}", *rate / 1e9) : "-",
                     rate && peak > 0 ? fmt::format("{:.0f} %", 100 * *rate / peak) : "-",
                     bound.empty() ? "-" : std::string(bound)}};
@@ -70,7 +70,7 @@ std::vector<ProfileRow> profile_rows(const ProfiledProcess& process, std::size_t
   if (process.drained.value_or(0) > 0) {
     rows.push_back({.kernel = "left in the L2 at the end",
                     .cells = {"-", "-", human_bytes(*process.drained), "-",
-                              share_of(*process.drained, process.totals.total()), "-", "-", "-"}});
+                              percent_of(*process.drained, process.totals.total()), "-", "-", "-"}});
   }
   rows.push_back(
       {.kernel = "total",
@@ -133,7 +133,7 @@ std::vector<std::string> profile_notes(const Profile& profile, const ProfiledPro
     notes.push_back(fmt::format(
         "{} of what the last of {} runs of {} moved is attributed to its ops; {} launches match "
         "nothing, {} ops were found in no launch",
-        share_of(alignment.attributed, alignment.moved.total()), alignment.runs, alignment.document,
+        percent_of(alignment.attributed, alignment.moved.total()), alignment.runs, alignment.document,
         alignment.unmatched.size(), alignment.missing.size()));
   }
   return notes;

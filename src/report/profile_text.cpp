@@ -16,8 +16,6 @@ namespace {
 
 using Kind = TextTable::Kind;
 
-constexpr std::string_view kBold = "1";
-
 void write_process(const Profile& profile, const ProfiledProcess& process, const Style& style,
                    Output& output) {
   std::vector<TextTable::Column> columns = {{"kernel", Kind::kName}};

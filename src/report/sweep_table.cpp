@@ -19,7 +19,7 @@ namespace fusecalc {
 namespace {
 
 // More are in the other formats, which need not be read by people.
-constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kMostPoints = 200;
 constexpr std::size_t kMostCrossovers = 60;
 
 struct Shown {
@@ -33,7 +33,7 @@ struct Shown {
 Shown read_shown(const SweepFolder& folder) {
   Shown shown;
   shown.summary = read_sweep(folder, [&](const PointResult& point) {
-    if (shown.points.size() == kMostRows) return;
+    if (shown.points.size() == kMostPoints) return;
     shown.points.push_back(point);
     shown.points.back().figures = {};
     for (const PlanOfPoint& plan : point.plans) {

@@ -24,18 +24,8 @@ namespace {
 
 constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows all
 
-constexpr std::string_view kBold = "1";
 constexpr std::string_view kBefore = "33";
 constexpr std::string_view kAfter = "32";
-constexpr std::string_view kFaint = "2";
-
-double share_of(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : exact_ratio(part, whole);
-}
-
-std::string plural(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped_digits(count), noun, count == 1 ? "" : "s");
-}
 
 // "x 32", or nothing for once.
 std::string times(std::uint64_t count) { return count == 1 ? "" : "x " + grouped_digits(count); }

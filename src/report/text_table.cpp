@@ -16,7 +16,6 @@ constexpr std::size_t kLeastBar = 6;
 constexpr std::size_t kMostBar = 24;
 constexpr std::size_t kLeastText = 24;  // while there are bars
 constexpr std::size_t kLeastTextAtAll = 10;
-constexpr std::string_view kBold = "1";
 
 // A bar of `share` of its full width; never empty for a share above 0. To an eighth of a cell where
 // the terminal shows such characters.

@@ -25,11 +25,6 @@ std::int64_t saturated(double value) {
   return static_cast<std::int64_t>(value);
 }
 
-bool is_small(const Shape& shape) {
-  const std::optional<std::uint64_t> elements = checked_elements(shape);
-  return elements && *elements <= kMostFolded;
-}
-
 double half_to_double(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 1023;
@@ -89,6 +84,11 @@ double from_bits(std::uint64_t type, std::int64_t bits) {
 
 }  // namespace
 
+bool may_fold(const Shape& shape) {
+  const std::optional<std::uint64_t> elements = checked_elements(shape);
+  return elements && *elements <= kMostFolded;
+}
+
 std::vector<std::int64_t> Constant::integers() const {
   std::vector<std::int64_t> result;
   for (const double element : elements) result.push_back(saturated(element));
@@ -97,7 +97,7 @@ std::vector<std::int64_t> Constant::integers() const {
 
 std::optional<Constant> constant_of(const OnnxTensor& tensor) {
   const std::optional<DType> dtype = dtype_of_onnx(tensor.type);
-  if (!dtype || tensor.external || !is_small(tensor.dims)) return std::nullopt;
+  if (!dtype || tensor.external || !may_fold(tensor.dims)) return std::nullopt;
   const std::uint64_t count = *checked_elements(tensor.dims);
   Constant result{{tensor.dims, *dtype}, {}};
   if (!tensor.raw.empty()) {

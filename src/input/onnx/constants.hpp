@@ -21,6 +21,7 @@ struct Constant {
 
 // Larger tensors are never computed here: they are weights, or as costly as what the model does.
 inline constexpr std::uint64_t kMostFolded = std::uint64_t{1} << 16U;
+bool may_fold(const Shape& shape);
 
 // The elements of a tensor in the file; empty if it is large, external or not numeric.
 std::optional<Constant> constant_of(const OnnxTensor& tensor);

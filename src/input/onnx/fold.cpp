@@ -22,15 +22,10 @@ double as_type(DType dtype, double value) {
   return std::isfinite(value) ? std::trunc(value) : 0;
 }
 
-bool is_small(const Shape& shape) {
-  const std::optional<std::uint64_t> elements = checked_elements(shape);
-  return elements && *elements <= kMostFolded;
-}
-
 // A result whose element i is input element `source(position)`, for each position of `shape`.
 std::optional<Constant> pick(DType dtype, Shape shape,
                              const std::function<double(const std::vector<std::uint64_t>&)>& at) {
-  if (!is_small(shape)) return std::nullopt;
+  if (!may_fold(shape)) return std::nullopt;
   Constant result{{shape, dtype}, {}};
   const std::uint64_t count = *checked_elements(shape);
   std::vector<std::uint64_t> position(shape.size(), 0);

@@ -211,7 +211,7 @@ bool top_k(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kOpaque, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kIndexRules = {
     OnnxRuleRow{"GatherElements", gather_elements},
     OnnxRuleRow{"ScatterElements", scatter_elements},
     OnnxRuleRow{"ScatterND", scatter_tuples},
@@ -227,6 +227,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_index_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_index_rules() { return kIndexRules; }
 
 }  // namespace fusecalc

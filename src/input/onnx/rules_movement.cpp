@@ -212,7 +212,7 @@ bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kMovementRules = {
     OnnxRuleRow{"Reshape", reshape},
     OnnxRuleRow{"Flatten", reshape},
     OnnxRuleRow{"Squeeze", reshape},
@@ -228,6 +228,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_movement_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_movement_rules() { return kMovementRules; }
 
 }  // namespace fusecalc

@@ -331,10 +331,10 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"QuantizeLinear", quantize},
 };
 
-constexpr auto kRules = rows_of(kSameOps, same_op, kOwnRules);
+constexpr auto kPointwiseRules = rows_of(kSameOps, same_op, kOwnRules);
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_pointwise_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_pointwise_rules() { return kPointwiseRules; }
 
 }  // namespace fusecalc

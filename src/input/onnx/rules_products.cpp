@@ -138,7 +138,7 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
-constexpr std::array kRules = {
+constexpr std::array kProductRules = {
     OnnxRuleRow{"MatMul", matmul},
     OnnxRuleRow{"MatMulInteger", whole_matmul},
     OnnxRuleRow{"QLinearMatMul", whole_matmul},
@@ -148,6 +148,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_product_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_product_rules() { return kProductRules; }
 
 }  // namespace fusecalc

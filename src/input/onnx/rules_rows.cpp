@@ -166,7 +166,7 @@ bool skip_norm(OnnxImporter& in, const OnnxNode& node) {
                   {{"eps", real_attribute(node, "epsilon", 1e-12)}});
 }
 
-constexpr std::array kOwnRules = {
+constexpr std::array kOwnRowRules = {
     OnnxRuleRow{"ArgMax", best_index},
     OnnxRuleRow{"ArgMin", best_index},
     OnnxRuleRow{"Softmax", softmax},
@@ -181,10 +181,10 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"SkipSimplifiedLayerNormalization", skip_norm, "com.microsoft"},
 };
 
-constexpr auto kRules = rows_of(kReductions, reduction, kOwnRules);
+constexpr auto kRowRules = rows_of(kReductions, reduction, kOwnRowRules);
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_row_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_row_rules() { return kRowRules; }
 
 }  // namespace fusecalc

@@ -255,7 +255,7 @@ bool global_pool(OnnxImporter& in, const OnnxNode& node) {
                   {listed("axes", axes), {"keepdim", true}});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kWindowRules = {
     OnnxRuleRow{"Conv", conv},
     OnnxRuleRow{"ConvTranspose", transposed_conv},
     OnnxRuleRow{"MaxPool", pool},
@@ -269,6 +269,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const OnnxRuleRow> onnx_window_rules() { return kRules; }
+std::span<const OnnxRuleRow> onnx_window_rules() { return kWindowRules; }
 
 }  // namespace fusecalc

@@ -173,7 +173,7 @@ bool embedding(const AtenCall& call, std::string_view row) {
                  {listed("size", {call.type().extents[0]})});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kBackwardRules = {
     AtenRule{"threshold_backward", threshold, "relu_backward"},
     AtenRule{"leaky_relu_backward", leaky_relu, "leaky_relu_backward"},
     AtenRule{"sigmoid_backward", of_result, "sigmoid_backward"},
@@ -206,7 +206,7 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_backward_rules() { return kRules; }
+std::span<const AtenRule> aten_backward_rules() { return kBackwardRules; }
 
 WrittenAttribute given_gradients(const AtenCall& call) {
   std::vector<std::int64_t> given;

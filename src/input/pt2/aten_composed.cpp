@@ -13,7 +13,6 @@ namespace {
 using Inputs = std::vector<ModelGraph::Input>;
 using TensorId = ModelGraph::TensorId;
 
-constexpr auto kNoTensor = ProgramValue::kNoTensor;
 
 ModelType with_extent(ModelType type, std::size_t axis, const WrittenDim& written,
                       std::uint64_t extent) {
@@ -221,7 +220,7 @@ std::optional<ModelGraph::TensorId> part_of(const ModelGraph& graph, ModelGraph:
   return std::nullopt;
 }
 
-constexpr std::array kRules = {
+constexpr std::array kComposedRules = {
     AtenRule{"diff", diff},
     AtenRule{"repeat_interleave", repeat_interleave},
     AtenRule{"glu", glu},
@@ -237,7 +236,7 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_composed_rules() { return kRules; }
+std::span<const AtenRule> aten_composed_rules() { return kComposedRules; }
 
 std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole, TensorId part,
                                     const AxisRange& range) {
@@ -253,7 +252,7 @@ std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole
   const auto rest = [&](std::int64_t start, std::int64_t end) -> std::optional<TensorId> {
     const ModelType type =
         with_extent(whole.type, range.axis, static_cast<std::uint64_t>(end - start));
-    if (whole.tensor != kNoTensor) {
+    if (whole.tensor != ProgramValue::kNoTensor) {
       const auto joined = part_of(graph, whole.tensor, {range.axis, start, end});
       return joined ? joined : sliced(graph, whole.tensor, {range.axis, start, end}, type);
     }

@@ -250,10 +250,10 @@ class Einsum {
 
 bool einsum(const AtenCall& call, std::string_view) { return Einsum(call).run(); }
 
-constexpr std::array kRules = {AtenRule{"einsum", einsum}};
+constexpr std::array kEinsumRules = {AtenRule{"einsum", einsum}};
 
 }  // namespace
 
-std::span<const AtenRule> aten_einsum_rules() { return kRules; }
+std::span<const AtenRule> aten_einsum_rules() { return kEinsumRules; }
 
 }  // namespace fusecalc

@@ -238,7 +238,7 @@ bool topk(const AtenCall& call, std::string_view) {
                  2);
 }
 
-constexpr std::array kRules = {
+constexpr std::array kIndexRules = {
     AtenRule{"arange", iota},
     AtenRule{"linspace", linspace},
     AtenRule{"pad", pad},
@@ -266,6 +266,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_index_rules() { return kRules; }
+std::span<const AtenRule> aten_index_rules() { return kIndexRules; }
 
 }  // namespace fusecalc

@@ -168,7 +168,7 @@ bool index(const AtenCall& call, std::string_view) {
   return all_in_order(call, *self, indices->tensors) || gather_some(call, {});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kMovementRules = {
     AtenRule{"zeros", zeros},
     AtenRule{"zeros_like", zeros},
     AtenRule{"new_zeros", zeros},
@@ -197,6 +197,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_movement_rules() { return kRules; }
+std::span<const AtenRule> aten_movement_rules() { return kMovementRules; }
 
 }  // namespace fusecalc

@@ -208,7 +208,7 @@ bool copy_from(const AtenCall& call, std::string_view) {
                  {{.name = "to", .value = std::string(name_of(type.dtype()))}});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kPointwiseRules = {
     AtenRule{"add", sum, "add"},
     AtenRule{"__add__", sum, "add"},
     AtenRule{"sub", sum, "sub"},
@@ -245,7 +245,7 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_pointwise_rules() { return kRules; }
+std::span<const AtenRule> aten_pointwise_rules() { return kPointwiseRules; }
 
 bool pointwise_by_name(const AtenCall& call, std::string_view op) {
   const OpRow* row = op_named(op);

@@ -187,7 +187,7 @@ bool attention(const AtenCall& call, std::string_view) {
   return true;
 }
 
-constexpr std::array kRules = {
+constexpr std::array kProductRules = {
     AtenRule{"mm", matmul},
     AtenRule{"bmm", matmul},
     AtenRule{"matmul", matmul},
@@ -208,6 +208,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_product_rules() { return kRules; }
+std::span<const AtenRule> aten_product_rules() { return kProductRules; }
 
 }  // namespace fusecalc

@@ -210,10 +210,10 @@ bool lstm(const AtenCall& call, std::string_view) { return Recurrence(call, 4).r
 
 bool gru(const AtenCall& call, std::string_view) { return Recurrence(call, 3).run(); }
 
-constexpr std::array kRules = {AtenRule{"lstm", lstm}, AtenRule{"gru", gru}};
+constexpr std::array kRecurrentRules = {AtenRule{"lstm", lstm}, AtenRule{"gru", gru}};
 
 }  // namespace
 
-std::span<const AtenRule> aten_recurrent_rules() { return kRules; }
+std::span<const AtenRule> aten_recurrent_rules() { return kRecurrentRules; }
 
 }  // namespace fusecalc

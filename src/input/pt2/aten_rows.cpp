@@ -142,7 +142,7 @@ bool batch_norm(const AtenCall& call, std::string_view row) {
   return used_results(call) == 1 && call.op(row, *inputs, {epsilon(call, 1e-5)});
 }
 
-constexpr std::array kRules = {
+constexpr std::array kRowRules = {
     AtenRule{"sum", reduce, "sum"},
     AtenRule{"mean", reduce, "mean"},
     AtenRule{"amax", reduce, "max"},
@@ -175,6 +175,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_row_rules() { return kRules; }
+std::span<const AtenRule> aten_row_rules() { return kRowRules; }
 
 }  // namespace fusecalc

@@ -9,12 +9,10 @@
 namespace fusecalc {
 namespace {
 
-constexpr auto kNoTensor = ProgramValue::kNoTensor;
-
 // A copy of the elements, one after the other.
 std::optional<ModelGraph::TensorId> copied(const AtenCall& call, ValueId id) {
   const ProgramValue value = call.copy_of(id);
-  if (value.base == kNoTensor) return call.graph().op("copy", {call.tensor(id)}, {}, value.type);
+  if (value.base == ProgramValue::kNoTensor) return call.graph().op("copy", {call.tensor(id)}, {}, value.type);
   return call.graph().op("broadcast_to", {value.base}, {listed("shape", value.type.extents)},
                          value.type);
 }
@@ -26,7 +24,7 @@ bool reshape(const AtenCall& call, std::string_view) {
   const ModelType& type = call.type();
   if (value.type.dtype() != type.dtype()) return false;
   if (value.number) return call.share_number(0, *self, *value.number), true;
-  if (value.base != kNoTensor && value.type.shape() == type.shape()) {
+  if (value.base != ProgramValue::kNoTensor && value.type.shape() == type.shape()) {
     return call.share_base(0, *self, value.base), true;
   }
   const bool shares = viewable(value.type.shape(), value.strides, type.shape());
@@ -118,7 +116,7 @@ bool expand(const AtenCall& call, std::string_view) {
   if (!self) return false;
   const ProgramValue value = call.copy_of(*self);
   if (value.number) return call.share_number(0, *self, *value.number), true;
-  if (value.base != kNoTensor) return call.share_base(0, *self, value.base), true;
+  if (value.base != ProgramValue::kNoTensor) return call.share_base(0, *self, value.base), true;
   if (value.type.shape() == call.type().shape()) return call.share(0, *self, value.tensor), true;
   call.share_base(0, *self, value.tensor);
   return true;
@@ -134,7 +132,7 @@ bool same(const AtenCall& call, std::string_view) {
   }
   if (value.number) {
     call.share_number(0, values[0], *value.number);
-  } else if (value.tensor != kNoTensor) {
+  } else if (value.tensor != ProgramValue::kNoTensor) {
     call.share(0, values[0], value.tensor);
   } else {
     call.share_base(0, values[0], value.base);
@@ -259,7 +257,7 @@ bool dropout(const AtenCall& call, std::string_view) {
   return call.op("dropout", {call.tensor(*input)}, attributes, masks ? 2 : 1);
 }
 
-constexpr std::array kRules = {
+constexpr std::array kViewRules = {
     AtenRule{"view", reshape},
     AtenRule{"_unsafe_view", reshape},
     AtenRule{"reshape", reshape},
@@ -326,7 +324,7 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_view_rules() { return kRules; }
+std::span<const AtenRule> aten_view_rules() { return kViewRules; }
 
 std::optional<ModelGraph::TensorId> reshaped(const AtenCall& call, ModelGraph::TensorId tensor,
                                              const ModelType& type) {

@@ -205,7 +205,7 @@ bool convolution_backward(const AtenCall& call, std::string_view) {
                  *attributes, call.results());
 }
 
-constexpr std::array kRules = {
+constexpr std::array kWindowRules = {
     AtenRule{"max_pool1d", max_pool<1>, "max_pool"},
     AtenRule{"max_pool2d", max_pool<2>, "max_pool"},
     AtenRule{"max_pool3d", max_pool<3>, "max_pool"},
@@ -251,6 +251,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const AtenRule> aten_window_rules() { return kRules; }
+std::span<const AtenRule> aten_window_rules() { return kWindowRules; }
 
 }  // namespace fusecalc

@@ -22,25 +22,11 @@ namespace fusecalc {
 namespace {
 
 // Rows of a table; scripts show the others.
-constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kMostAnalysisRows = 200;
 
-double share_of(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : exact_ratio(part, whole);
-}
-
-std::string plural(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped_digits(count), noun, count == 1 ? "" : "s");
-}
-
-std::string left_out(std::size_t count, std::string_view noun) {
-  if (count <= kMostRows) return "";
-  return fmt::format("and {}: --format csv or json lists all",
-                     plural(count - kMostRows, fmt::format("more {}", noun)));
-}
-
-class Report {
+class AnalysisPage {
  public:
-  explicit Report(const Analysis& analysis) : analysis_(analysis) {}
+  explicit AnalysisPage(const Analysis& analysis) : analysis_(analysis) {}
 
   HtmlPage page() const {
     HtmlPage page{.title = analysis_.name, .subtitle = subtitle(), .body = {}};
@@ -189,8 +175,8 @@ class Report {
                                 {"bound"},
                                 {"flops", true}},
                     .rows = {},
-                    .rest = left_out(rows.size(), "kernel")};
-    for (std::size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+                    .rest = left_out(rows.size(), kMostAnalysisRows, "kernel", "--format csv or json lists")};
+    for (std::size_t i = 0; i < std::min(rows.size(), kMostAnalysisRows); ++i) {
       const KernelAnalysis& kernel = all[rows[i].kernel];
       const Bytes& moved = kernel.traffic.bytes;
       table.rows.push_back(
@@ -211,8 +197,8 @@ class Report {
         .caption = fmt::format("Tensors of which {} moves fewer bytes than unfused", fused_name()),
         .columns = {{"tensor"}, {"bytes saved", true}, {"", false}, {"", false}},
         .rows = {},
-        .rest = left_out(saved.size(), "tensor")};
-    for (std::size_t i = 0; i < std::min(saved.size(), kMostRows); ++i) {
+        .rest = left_out(saved.size(), kMostAnalysisRows, "tensor", "--format csv or json lists")};
+    for (std::size_t i = 0; i < std::min(saved.size(), kMostAnalysisRows); ++i) {
       table.rows.push_back({html_name(analysis_.graph->graph.tensors[saved[i].tensor].name),
                             human_bytes(saved[i].bytes),
                             html_bar(share_of(saved[i].bytes, saved.front().bytes), "after"),
@@ -239,13 +225,13 @@ class Report {
         if (!told.insert(without_numbers(from + '\n' + to + '\n' + tensor) + reason).second) {
           continue;
         }
-        if (told.size() > kMostRows) continue;
+        if (told.size() > kMostAnalysisRows) continue;
         table.rows.push_back(
             {html_name(from), html_name(to), html_name(tensor), html_text(reason)});
       }
     }
     if (told.empty()) return "";
-    table.rest = left_out(told.size(), "reason");
+    table.rest = left_out(told.size(), kMostAnalysisRows, "reason", "--format csv or json lists");
     return html_section("reasons", "Why kernels end where they do", table.html());
   }
 
@@ -255,7 +241,7 @@ class Report {
 }  // namespace
 
 void write_html(const Analysis& analysis, const Style& /*style*/, Output& output) {
-  write_page(Report(analysis).page(), output);
+  write_page(AnalysisPage(analysis).page(), output);
 }
 
 }  // namespace fusecalc

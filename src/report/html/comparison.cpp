@@ -19,7 +19,7 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kMostRows = 2000;
+constexpr std::size_t kMostComparisonRows = 2000;
 
 std::string_view tone_of(const Finding& finding) {
   if (finding.failed) return "bad";
@@ -89,13 +89,13 @@ std::string table_of(const Comparison& comparison, std::string id, std::string c
   const Scale scale = scale_of(comparison, wanted);
   std::size_t found = 0;
   for (const Finding& finding : comparison.findings) {
-    if (!wanted(finding) || ++found > kMostRows) continue;
+    if (!wanted(finding) || ++found > kMostComparisonRows) continue;
     table.rows.push_back(row_of_finding(finding, comparison.specs.size() > 1, scale));
   }
   if (found == 0) return "";
-  if (found > kMostRows) {
+  if (found > kMostComparisonRows) {
     table.rest = fmt::format("and {} more: --format csv or json lists all",
-                             grouped_digits(found - kMostRows));
+                             grouped_digits(found - kMostComparisonRows));
   }
   return table.html();
 }

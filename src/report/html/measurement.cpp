@@ -20,11 +20,11 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kMostRows = 300;
+constexpr std::size_t kMostMeasurementRows = 300;
 
-class Report {
+class MeasurementPage {
  public:
-  Report(const MeasurementReport& report, std::size_t place)
+  MeasurementPage(const MeasurementReport& report, std::size_t place)
       : report_(report), measurement_(report.measurement), place_(place) {}
 
   std::string subtitle() const {
@@ -176,7 +176,7 @@ class Report {
     const PlanAnalysis* analysis = analysis_of(plan);
     std::vector<std::uint64_t> limits;
     if (analysis != nullptr) limits = limit_shares(*report_.analysis->graph, *analysis);
-    for (std::size_t k = 0; k < std::min(plan.kernels.size(), kMostRows); ++k) {
+    for (std::size_t k = 0; k < std::min(plan.kernels.size(), kMostMeasurementRows); ++k) {
       const KernelMeasurement& kernel = plan.kernels[k];
       std::string name = html_name(kernel.name);
       if (!kernel.schedule.empty()) {
@@ -189,9 +189,9 @@ class Report {
       add_resources(row, kernel);
       table.rows.push_back(std::move(row));
     }
-    if (plan.kernels.size() > kMostRows) {
+    if (plan.kernels.size() > kMostMeasurementRows) {
       table.rest = fmt::format("and {} more: --format csv or json lists all",
-                               plan.kernels.size() - kMostRows);
+                               plan.kernels.size() - kMostMeasurementRows);
     }
     return table.html();
   }
@@ -254,7 +254,7 @@ void write_html(std::span<const MeasurementReport> reports, const Style& /*style
                 Output& output) {
   HtmlPage page{.title = "Measurements", .subtitle = {}, .body = {}, .data = graph_data(reports)};
   if (reports.size() == 1) {
-    const Report report(reports[0], 0);
+    const MeasurementPage report(reports[0], 0);
     page.title = reports[0].measurement.name;
     page.subtitle = report.subtitle();
     page.body = report.body();
@@ -263,7 +263,7 @@ void write_html(std::span<const MeasurementReport> reports, const Style& /*style
   page.subtitle = fmt::format("{} op lists", reports.size());
   page.body = summary_of(reports);
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    const Report report(reports[i], i);
+    const MeasurementPage report(reports[i], i);
     page.body += fmt::format(
         "<details class=\"report\" id=\"report-{}\"><summary>{} "
         "<small>{}</small></summary>\n{}</details>\n",

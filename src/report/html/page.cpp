@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "core/format.hpp"
 #include "core/embedded.hpp"
 #include "core/text.hpp"
 #include "version.hpp"
@@ -114,6 +115,12 @@ std::string html_figures(const std::vector<HtmlFigure>& figures) {
                        figure.words, figure.value);
   }
   return out + "</dl>\n";
+}
+
+std::string left_out(std::size_t count, std::size_t most, std::string_view noun,
+                     std::string_view where) {
+  if (count <= most) return "";
+  return fmt::format("and {}: {} all", plural(count - most, fmt::format("more {}", noun)), where);
 }
 
 std::string html_section(std::string_view id, std::string_view heading, std::string_view content) {

@@ -47,6 +47,11 @@ struct HtmlFigure {
 };
 std::string html_figures(const std::vector<HtmlFigure>& figures);
 
+// What stands below a table that shows the first `most` of so many: "and 3 more kernels: WHERE all".
+// Empty where it shows all.
+std::string left_out(std::size_t count, std::size_t most, std::string_view noun,
+                     std::string_view where);
+
 // A section with a heading (text) that the page's navigation can reach by its id.
 std::string html_section(std::string_view id, std::string_view heading, std::string_view content);
 

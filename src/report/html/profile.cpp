@@ -19,16 +19,7 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::size_t kMostRows = 500;
-
-double share_of(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : exact_ratio(part, whole);
-}
-
-std::string more_in_words(std::size_t count, std::string_view noun) {
-  if (count <= kMostRows) return "";
-  return fmt::format("and {} more {}: json lists all", grouped_digits(count - kMostRows), noun);
-}
+constexpr std::size_t kMostProfileRows = 500;
 
 std::string list_of(const std::vector<std::string>& items) {
   std::string list = "<ul>\n";
@@ -36,9 +27,9 @@ std::string list_of(const std::vector<std::string>& items) {
   return list + "</ul>\n";
 }
 
-class Report {
+class ProfilePage {
  public:
-  explicit Report(const Profile& profile) : profile_(profile) {}
+  explicit ProfilePage(const Profile& profile) : profile_(profile) {}
 
   HtmlPage page() const {
     HtmlPage page{.title = profile_.name,
@@ -126,8 +117,8 @@ class Report {
         .id = "fusion-table",
         .caption = "What auto fuses and the program does not",
         .columns = {{"ops"}, {"launches", true}, {"would save", true}, {"time, about", true}, {""}},
-        .rest = more_in_words(fusions.size(), "fusions")};
-    for (std::size_t i = 0; i < std::min(fusions.size(), kMostRows); ++i) {
+        .rest = left_out(fusions.size(), kMostProfileRows, "fusion", "json lists")};
+    for (std::size_t i = 0; i < std::min(fusions.size(), kMostProfileRows); ++i) {
       const MissedFusion& fusion = fusions[i];
       table.rows.push_back({ops_in_words(fusion.ops), grouped_digits(fusion.launches),
                             human_bytes(fusion.bytes),
@@ -167,11 +158,11 @@ class Report {
       table.columns.push_back({std::string(column), column != "bound"});
     }
     table.columns.push_back({""});
-    const std::vector<ProfileRow> rows = profile_rows(process, kMostRows);
+    const std::vector<ProfileRow> rows = profile_rows(process, kMostProfileRows);
     for (std::size_t k = 0; k < rows.size(); ++k) {
       std::vector<std::string> row = {html_name(rows[k].kernel)};
       for (const std::string& cell : rows[k].cells) row.push_back(html_text(cell));
-      const bool kernel = k < std::min(process.kernels.size(), kMostRows);
+      const bool kernel = k < std::min(process.kernels.size(), kMostProfileRows);
       row.push_back(
           kernel
               ? html_bar(share_of(process.kernels[k].dram.total(), process.totals.total()), "after")
@@ -196,8 +187,8 @@ class Report {
                     {"as one kernel", true},
                     {"time", true},
                     {"confidence", true}},
-        .rest = more_in_words(alignment.matches.size(), "launches")};
-    for (std::size_t i = 0; i < std::min(alignment.matches.size(), kMostRows); ++i) {
+        .rest = left_out(alignment.matches.size(), kMostProfileRows, "row", "json lists")};
+    for (std::size_t i = 0; i < std::min(alignment.matches.size(), kMostProfileRows); ++i) {
       const Match& match = alignment.matches[i];
       const ProfiledLaunch& launch = process.launches[match.launch];
       table.rows.push_back({ops_in_words(match.ops), std::to_string(launch.index),
@@ -216,7 +207,7 @@ class Report {
 }  // namespace
 
 void write_html(const Profile& profile, const Style& /*style*/, Output& output) {
-  write_page(Report(profile).page(), output);
+  write_page(ProfilePage(profile).page(), output);
 }
 
 }  // namespace fusecalc

@@ -20,23 +20,17 @@ namespace fusecalc {
 namespace {
 
 // Of each table and list.
-constexpr std::size_t kMostRows = 500;
+constexpr std::size_t kMostSweepRows = 500;
 
-std::string more_in_words(std::size_t count, std::string_view noun) {
-  if (count <= kMostRows) return "";
-  return fmt::format("and {} more {}s: csv and json list all", grouped_digits(count - kMostRows),
-                     noun);
-}
-
-class Report {
+class SweepPage {
  public:
-  explicit Report(const SweepFolder& folder) : sweep_(folder.definition()), curves_(sweep_) {
+  explicit SweepPage(const SweepFolder& folder) : sweep_(folder.definition()), curves_(sweep_) {
     summary_ = read_sweep(folder, [&](const PointResult& point) {
       curves_.add(point);
-      if (point.state == PointState::kFailed && failed_.size() < kMostRows) {
+      if (point.state == PointState::kFailed && failed_.size() < kMostSweepRows) {
         failed_.emplace_back(point.index, point.error);
       }
-      if (points_.size() == kMostRows) return;
+      if (points_.size() == kMostSweepRows) return;
       points_.push_back(point);
       points_.back().figures = {};
       for (const PlanOfPoint& plan : point.plans) {
@@ -117,13 +111,13 @@ class Report {
       return "<p>Nowhere: along each dim the same plan is best at every value.</p>\n";
     }
     std::string list = "<ul>\n";
-    const std::size_t shown = std::min(summary_.crossovers.size(), kMostRows);
+    const std::size_t shown = std::min(summary_.crossovers.size(), kMostSweepRows);
     for (std::size_t i = 0; i < shown; ++i) {
       list += fmt::format("<li>{}</li>\n",
                           html_text(crossover_in_words(sweep_, summary_.crossovers[i])));
     }
     list += "</ul>\n";
-    const std::string more = more_in_words(summary_.crossovers.size(), "place");
+    const std::string more = left_out(summary_.crossovers.size(), kMostSweepRows, "place", "csv and json list");
     return more.empty() ? list : list + fmt::format("<p class=\"rest\">{}</p>\n", more);
   }
 
@@ -132,7 +126,7 @@ class Report {
     HtmlTable table{.id = "failed-table",
                     .caption = "Points that failed; the same command tries them again",
                     .columns = {{"point"}, {"error"}},
-                    .rest = more_in_words(summary_.failed, "point")};
+                    .rest = left_out(summary_.failed, kMostSweepRows, "point", "csv and json list")};
     for (const auto& [point, error] : failed_) {
       table.rows.push_back({html_name(sweep_.label(point)), html_text(error)});
     }
@@ -180,7 +174,7 @@ class Report {
                                    : "Predicted time of each plan at each point, and "
                                      "its bytes",
                     .columns = {},
-                    .rest = more_in_words(sweep_.size(), "point")};
+                    .rest = left_out(sweep_.size(), kMostSweepRows, "point", "csv and json list")};
     // A table names its rows by its first column.
     const bool with_device = sweep_.devices.size() > 1;
     const bool with_name = sweep_.documents.size() > 1 || (!with_device && sweep_.axes.empty());
@@ -206,7 +200,7 @@ class Report {
 }  // namespace
 
 void write_html(const SweepFolder& folder, const Style& /*style*/, Output& output) {
-  write_page(Report(folder).page(), output);
+  write_page(SweepPage(folder).page(), output);
 }
 
 }  // namespace fusecalc
