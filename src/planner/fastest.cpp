@@ -184,8 +184,8 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   const auto timed = [&](const FusionPlan& plan) {
     return Timed{plan, predicted_time(maker, plan)};
   };
-  const auto timed_if_it_recomputes = [&](const FusionPlan& plan) {
-    return plan.recomputation ? timed(plan) : Timed{};
+  const auto timed_unless_same = [&](const FusionPlan& same, const FusionPlan& plan) {
+    return plan.recomputation || plan.kernels != same.kernels ? timed(plan) : Timed{};
   };
   const std::size_t ops = maker.graph().ops.size();
   std::future<Timed> unfused = started(ops, [&] { return timed(*maker.plan(PlanKind::kUnfused)); });
@@ -202,11 +202,11 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   others.push_back(std::move(unfused));
   if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));
   others.push_back(
-      started(ops, [&] { return timed_if_it_recomputes(*maker.plan(PlanKind::kAuto)); }));
+      started(ops, [&] { return timed_unless_same(best, *maker.plan(PlanKind::kAuto)); }));
   if (!is_best) {
     others.push_back(started(ops, [&] {
       TrafficCounter counter(maker.graph(), maker.device());
-      return timed_if_it_recomputes(recomputed(counter, partition));
+      return timed_unless_same(partition, recomputed(counter, partition));
     }));
   }
   Timed fastest = timed(partition);
