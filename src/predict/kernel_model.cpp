@@ -88,17 +88,18 @@ KernelWork KernelModel::unknown_work(const KernelTraffic& traffic) const {
   return work;
 }
 
-// Of all operands and results; raises `space` to the elements of the largest.
+// Of all operands and results; raises `space` to the elements touched of the largest.
 double KernelModel::access_instructions(const KernelTraffic& traffic, double& space) const {
   double accesses = 0;  // instructions
   for (const auto* entries : {&traffic.reads, &traffic.writes}) {
     for (const KernelTraffic::Entry& entry : *entries) {
       const Tensor& tensor = graph_.tensors[entry.tensor];
-      space = std::max(space, static_cast<double>(tensor.elements));
+      const double touched = std::min(
+          static_cast<double>(tensor.elements),
+          static_cast<double>(entry.bytes) / static_cast<double>(bytes_of(tensor.type.dtype, 1)));
+      space = std::max(space, touched);
       const double convert = bytes_of(tensor.type.dtype, 1) < 4 ? kConversion : 1;
-      const auto touched =
-          static_cast<double>(entry.bytes) / static_cast<double>(bytes_of(tensor.type.dtype, 1));
-      accesses += kAccess * convert * std::min(static_cast<double>(tensor.elements), touched);
+      accesses += kAccess * convert * touched;
     }
   }
   return accesses;

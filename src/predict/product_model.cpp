@@ -108,7 +108,13 @@ KernelWork ProductModel::library_work(const ProductKernel& product) {
   const bool aligned = line_bytes(shape.n) % 16 == 0 && line_bytes(shape.k) % 16 == 0;
   if (!aligned && share > 0 && shape.n > 1) cycles *= kUnaligned;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
-  const double cool = cycles / clock;
+  double cool = cycles / clock;
+  if (shape.m == 1 || shape.n == 1) {
+    // It has kernels for vectors, which stream the matrix.
+    constexpr double kVectorShare = 0.8;  // of the streaming rate
+    cool =
+        std::min(cool, product.operands / (bytes_per_us(constants_.dram_read_gbps) * kVectorShare));
+  }
   constexpr double kWarmUs = 1186;  // after which the clock has fallen
   const double load = product.flops() / std::max(1.0, cycles * rate * streams);
   work.compute_us =
@@ -169,6 +175,13 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
+  if (shape.n == 1) {
+    // A matrix times a vector streams the matrix.
+    work.dram_read = product.operands + product.beside;
+    work.read_doubt = work.write_doubt = 0.03;
+    work.time_doubt = 0.15;
+    return work;
+  }
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   constexpr std::uint64_t kMostSkinnyRows = 64;
   if ((!halves && !is_fp8(product.type)) || device_.capability != kHopper) {
@@ -179,13 +192,6 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
                        lane_us(device_, product.epilogue * static_cast<double>(product.results));
     other.time_doubt = 0.4;
     return other;
-  }
-  if (shape.n == 1) {
-    // A matrix times a vector streams the matrix.
-    work.dram_read = product.operands + product.beside;
-    work.read_doubt = work.write_doubt = 0.03;
-    work.time_doubt = 0.15;
-    return work;
   }
   if (halves && shape.m <= kMostSkinnyRows) return skinny_work(product);
   return wgmma_work(product);
