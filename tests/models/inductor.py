@@ -1,15 +1,21 @@
 """Counts what PyTorch's Inductor moves on .pt2 files, beside fusecalc's plan `compiler`.
 
 usage: inductor.py FUSECALC FILE...
+       inductor.py --tensors FUSECALC FILE...
        inductor.py --kernels FILE
 
 Needs PyTorch 2.13, no GPU and no weights: each program is lowered with tensors without elements and scheduled as for
 Triton, whose kernels normalise rows in one pass as on a GPU; nothing is compiled or run. Inductor's count (GraphLowering.count_bytes) is that of the kernels that it
 schedules and of the library calls between them. It counts tables of which a kernel looks up rows in full; the second
-column has the rows instead. --kernels lists what each of Inductor's kernels moves.
+column has the rows instead. --kernels lists what each of Inductor's kernels moves. --tensors names what is apart:
+tensors are grouped by their size, as both sides call them differently, and each group says how often its tensors are
+read or written, how many bytes that are, and which tensors these are.
 """
+import collections
 import json
+import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -55,6 +61,65 @@ def rows_of_tables(graph):
     return touched
 
 
+class Group:
+    """Tensors of one size: the bytes that kernels move of them, and how often each is accessed."""
+
+    def __init__(self):
+        self.moved = 0
+        self.accesses = collections.Counter()
+
+    def add(self, name, moved):
+        self.moved += moved
+        self.accesses[name] += 1
+
+    def told(self):
+        if not self.moved:
+            return "-"
+        names = [name if times == 1 else f"{times} x {name}" for name, times in self.accesses.most_common(4)]
+        more = len(self.accesses) - len(names)
+        return f"{self.moved / 1e6:.2f} MB: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")
+
+
+def groups_of_inductor(graph):
+    groups = collections.defaultdict(Group)
+    for node in graph.scheduler.nodes:
+        for name, moved in node.get_read_write_buffer_accesses(True, True).items():
+            buffer = graph.get_buffer(name)
+            layout = buffer.maybe_get_layout()
+            if layout is None or moved == 0:
+                continue
+            origin = getattr(buffer, "get_origin_node", lambda: None)()
+            size = int(layout.storage_size()) * layout.dtype.itemsize
+            groups[size].add(str(origin or name), moved)
+    return groups
+
+
+def groups_of_fusecalc(result):
+    kernels = result["plans"]["compiler"]["kernels"]
+    accesses = [access for kernel in kernels for part in ("reads", "writes") for access in kernel[part].items()]
+    sizes = collections.Counter()
+    for name, moved in accesses:
+        sizes[name] = max(sizes[name], moved)
+    for name, tensor in result["inputs"].items():
+        bits = int(re.search(r"\d+", tensor["dtype"]).group()) if tensor["dtype"] != "bool" else 8
+        sizes[name] = math.prod(tensor["shape"]) * bits // 8
+    groups = collections.defaultdict(Group)
+    for name, moved in accesses:
+        groups[sizes[name]].add(name, moved)
+    return groups
+
+
+def name_differences(name, inductor, fusecalc):
+    """What makes up the difference, until less than half a per cent of the traffic is left."""
+    total = sum(group.moved for group in inductor.values())
+    apart = {size: fusecalc[size].moved - inductor[size].moved for size in {*inductor, *fusecalc}}
+    for size in sorted(apart, key=lambda size: -abs(apart[size])):
+        if abs(apart[size]) < total / 200:
+            break
+        print(f"| {name} | {size / 1e6:.3f} MB | {apart[size] / 1e6:+.2f} MB | {inductor[size].told()} "
+              f"| {fusecalc[size].told()} |", flush=True)
+
+
 def count(path, listed=False):
     module = on_cpu(graph_of(path))
     totals = []
@@ -79,7 +144,7 @@ def count(path, listed=False):
                 for node, quarter in nodes:
                     inside = [str(each.node.get_origin_node()) for each in node.get_nodes() if each.node is not None]
                     print(f"{4 * quarter / 1e6:12.3f} MB  {' '.join(inside)}")
-        totals.append((total, total - beyond, len(nodes)))
+            totals.append((total, total - beyond, len(nodes), groups_of_inductor(graph)))
         return inner.forward
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
@@ -107,19 +172,28 @@ def main():
     if sys.argv[1] == "--kernels":
         count(sys.argv[2], listed=True)
         return 0
-    print("| model | Inductor | rows only | compiler | apart |\n|---|---:|---:|---:|---:|")
+    tensors = sys.argv[1] == "--tensors"
+    if tensors:
+        del sys.argv[1]
+        print("| model | tensors of | apart | Inductor | compiler |\n|---|---:|---:|---|---|")
+    else:
+        print("| model | Inductor | rows only | compiler | apart |\n|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "result.json"
         for path in sys.argv[2:]:
             name = pathlib.Path(path).name.removesuffix(".pt2")
             try:
-                total, rows, kernels = count(path)
+                total, rows, kernels, groups = count(path)
             except Exception as error:  # what Inductor does not take is a row, too
                 print(f"| {name} | {type(error).__name__}: {str(error).splitlines()[0][:80]} | | | |", flush=True)
                 continue
             subprocess.run([sys.argv[1], "analyze", path, "-o", result], check=True, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
-            plan = json.loads(result.read_text())["plans"]["compiler"]
+            analysis = json.loads(result.read_text())
+            if tensors:
+                name_differences(name, groups, groups_of_fusecalc(analysis))
+                continue
+            plan = analysis["plans"]["compiler"]
             print(f"| {name} | {total / 1e9:.3f}/{kernels} | {rows / 1e9:.3f} "
                   f"| {plan['total'] / 1e9:.3f}/{len(plan['kernels'])} "
                   f"| {100 * (plan['total'] - rows) / rows:+.1f} % |", flush=True)
