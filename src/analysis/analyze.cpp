@@ -127,8 +127,9 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
       return row.is_bound() ? analyze_limit(details.graph, device) : analyze_plan(maker, row.kind);
     }));
   }
-  for (auto& plan : plans) {
-    if (std::optional<PlanAnalysis> made = plan.get()) details.plans.push_back(std::move(*made));
+  for (auto& started_plan : plans) {
+    if (std::optional<PlanAnalysis> made = started_plan.get())
+      details.plans.push_back(std::move(*made));
   }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;
   analysis.fused = details.plan(headline).bytes;

@@ -47,7 +47,7 @@ class Contest {
   explicit Contest(PlanMaker& maker)
       : graph_(maker.graph()),
         rules_(runner_rules(maker.device())),
-        compiler_(owners_of(graph_, maker.plan(PlanKind::kCompiler)->kernels)),
+        compiler_(owners_of(graph_, maker.compiler_partition().kernels)),
         counter_(graph_, maker.device()),
         model_(counter_) {}
 
@@ -191,7 +191,7 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   std::future<Timed> unfused = started(ops, [&] { return timed(*maker.plan(PlanKind::kUnfused)); });
   Contest contest(maker);
   const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
-  const FusionPlan& best = maker.partition();
+  const FusionPlan& best = maker.auto_partition();
   const FusionPlan partition{
       better_parts(maker.graph(), contest.faster(best.kernels), compiler,
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
@@ -206,7 +206,8 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   if (!is_best) {
     others.push_back(started(ops, [&] {
       TrafficCounter counter(maker.graph(), maker.device());
-      return timed_unless_same(partition, recomputed(counter, partition));
+      return timed_unless_same(partition,
+                               recomputed(counter, partition, runner_rules(maker.device())));
     }));
   }
   Timed fastest = timed(partition);

@@ -42,6 +42,12 @@ FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
   return {std::move(kernels)};
 }
 
+// Our runner's rules differ from a compiler's only for contractions and for what it cannot launch.
+bool contracts(const OpGraph& graph) {
+  return std::ranges::any_of(graph.ops,
+                             [](const Op& op) { return op.op_class == OpClass::kContract; });
+}
+
 // The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
 // of that can be launched. Ops that have no kernel of ours stay alone.
 FusionPlan auto_plan(PlanMaker& maker) {
@@ -50,14 +56,11 @@ FusionPlan auto_plan(PlanMaker& maker) {
   TrafficCounter counter(graph, maker.device());
   std::vector<Kernel> kernels;
   const auto search = [&] { kernels = searched(counter, rules, seed_attention(counter, rules)); };
-  // Our runner's rules differ from a compiler's only for contractions and for what it cannot
-  // launch. The search need not wait for another thread that makes the compiler's plan.
-  const bool contracts = std::ranges::any_of(
-      graph.ops, [](const Op& op) { return op.op_class == OpClass::kContract; });
-  if (contracts) search();
-  const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
+  // The search need not wait for another thread that makes the compiler's plan.
+  if (contracts(graph)) search();
+  const FusionPlan& compiler = maker.compiler_partition();
   std::vector<Kernel> start = maker.launchable_compiler();
-  if (!contracts) {
+  if (!contracts(graph)) {
     if (start.size() == compiler.kernels.size()) return compiler;
     search();
   }
@@ -69,6 +72,15 @@ FusionPlan auto_plan(PlanMaker& maker) {
   return plan_of(graph, std::move(kernels));
 }
 
+FusionPlan recomputing_compiler(PlanMaker& maker) {
+  const FusionPlan& partition = maker.compiler_partition();
+  const bool as_auto =
+      !contracts(maker.graph()) && maker.auto_partition().kernels == partition.kernels;
+  if (as_auto) return *maker.plan(PlanKind::kAuto);
+  TrafficCounter counter(maker.graph(), maker.device());
+  return recomputed(counter, partition, compiler_rules(maker.device()));
+}
+
 using MaybePlan = std::optional<FusionPlan>;
 
 constexpr std::array kPlans = {
@@ -78,15 +90,12 @@ constexpr std::array kPlans = {
             .not_measured = "it is the baseline of the other plans; name one of those"},
     PlanRow{.kind = PlanKind::kCompiler,
             .rules = compiler_rules,
-            .search = [](PlanMaker& maker) -> MaybePlan {
-              TrafficCounter counter(maker.graph(), maker.device());
-              return compiler_plan(counter);
-            }},
+            .search = [](PlanMaker& maker) -> MaybePlan { return recomputing_compiler(maker); }},
     PlanRow{.kind = PlanKind::kAuto,
             .rules = runner_rules,
             .search = [](PlanMaker& maker) -> MaybePlan {
               TrafficCounter counter(maker.graph(), maker.device());
-              return recomputed(counter, maker.partition());
+              return recomputed(counter, maker.auto_partition(), runner_rules(maker.device()));
             },
             .launched = true},
     PlanRow{.kind = PlanKind::kFastest,
@@ -119,14 +128,21 @@ const FusionPlan* PlanMaker::plan(PlanKind kind) {
   return plan ? &*plan : nullptr;
 }
 
-const FusionPlan& PlanMaker::partition() {
-  return partition_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+const FusionPlan& PlanMaker::auto_partition() {
+  return auto_partition_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+}
+
+const FusionPlan& PlanMaker::compiler_partition() {
+  return compiler_partition_.get([&] {
+    TrafficCounter counter(graph_, device_);
+    return compiler_plan(counter);
+  });
 }
 
 const std::vector<Kernel>& PlanMaker::launchable_compiler() {
   return launchable_compiler_.get([&] {
     TrafficCounter counter(graph_, device_);
-    return launchable_parts(counter, runner_rules(device_), plan(PlanKind::kCompiler)->kernels);
+    return launchable_parts(counter, runner_rules(device_), compiler_partition().kernels);
   });
 }
 

@@ -26,15 +26,18 @@ class PlanMaker {
   // Null where the graph has no such plan, or where that is a bound and no partition.
   const FusionPlan* plan(PlanKind kind);
   // The plan `auto` before ops are recomputed: each stands in one kernel.
-  const FusionPlan& partition();
-  // The kernels of the plan `compiler`, split into single ops where our runner cannot launch them.
+  const FusionPlan& auto_partition();
+  // The plan `compiler`, likewise.
+  const FusionPlan& compiler_partition();
+  // Its kernels, split into single ops where our runner cannot launch them.
   const std::vector<Kernel>& launchable_compiler();
 
  private:
   const OpGraph& graph_;
   const Device& device_;
   std::array<Lazy<std::optional<FusionPlan>>, kPlanWords.size()> plans_;
-  Lazy<FusionPlan> partition_;
+  Lazy<FusionPlan> auto_partition_;
+  Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
 };
 
@@ -65,7 +68,7 @@ const PlanRow& row_of(PlanKind kind);
 Rules runner_rules(const Device& device);
 Rules compiler_rules(const Device& device);
 
-// What a general graph compiler would make of the graph.
+// What a general graph compiler would make of the graph, before it recomputes ops.
 FusionPlan compiler_plan(TrafficCounter& counter);
 // The plan, with the compiler's kernels where these move the same bytes in less predicted time.
 FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan);
@@ -75,7 +78,7 @@ FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan);
 FusionPlan fastest_plan(PlanMaker& maker);
 // The plan with cheap ops computed again in each kernel that reads their results, where that moves
 // fewer bytes than storing these does; the plan itself where none is.
-FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan);
+FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan, const Rules& rules);
 // The groups of the document, which must have some, and the other ops as single kernels. An op of
 // several groups is recomputed in all but one. Throws an Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);

@@ -83,8 +83,9 @@ struct Read {
 
 class Search {
  public:
-  Search(TrafficCounter& counter, const FusionPlan& plan)
+  Search(TrafficCounter& counter, const FusionPlan& plan, const Rules& rules)
       : counter_(counter),
+        rules_(rules),
         graph_(counter.graph()),
         kernels_(canonical(graph_, plan.kernels)),
         owner_(owners_of(graph_, kernels_)) {}
@@ -250,9 +251,8 @@ class Search {
     return groups;
   }
 
-  // Those of the old kernels that have become what our runner cannot launch.
+  // Those of the old kernels that have become what the rules do not allow.
   std::set<KernelId> refused_kernels(TrafficCounter& counter, const FusionPlan& plan) const {
-    const Rules rules = runner_rules(counter.device());
     std::set<KernelId> changed;
     for (const Proposal& proposal : chosen_) {
       changed.insert(proposal.maker);
@@ -261,9 +261,9 @@ class Search {
     std::erase_if(changed, [&](KernelId kernel) {
       const Kernel& ops = plan.kernels[kernel];
       if (ops.empty()) return true;
-      return ops.size() > 1 ? check_kernel(counter.phases(), ops, rules).legal()
-                            : check_launch(counter.phases(), ops, rules.on_chip_bytes).legal() ||
-                                  kernels_[kernel].size() == 1;
+      return ops.size() > 1 ? check_kernel(counter.phases(), ops, rules_).legal()
+                            : !rules_.launchable || kernels_[kernel].size() == 1 ||
+                                  check_launch(counter.phases(), ops, rules_.on_chip_bytes).legal();
     });
     return changed;
   }
@@ -279,6 +279,7 @@ class Search {
   }
 
   TrafficCounter& counter_;
+  Rules rules_;
   const OpGraph& graph_;
   std::vector<Kernel> kernels_;  // in canonical order, and with it the copies and their ranks
   std::vector<KernelId> owner_;
@@ -325,8 +326,8 @@ FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) 
   return plan;
 }
 
-FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan) {
-  return Search(counter, plan).run().value_or(plan);
+FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan, const Rules& rules) {
+  return Search(counter, plan, rules).run().value_or(plan);
 }
 
 }  // namespace fusecalc

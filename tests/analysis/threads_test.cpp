@@ -57,9 +57,10 @@ TEST_CASE("several threads make the plans that one makes, and find every boundar
     REQUIRE(plan.boundaries->first.size() == plan.kernels.size() + 1);
     CHECK(plan.boundaries->first.back() == plan.boundaries->all.size());
     // All layers but the last few are alike, and so are the boundaries of their kernels.
-    const std::size_t in_layer = plan.kernels.size() / kLayers;
+    const auto kernels = static_cast<KernelId>(plan.kernels.size());
+    const auto in_layer = static_cast<KernelId>(kernels / kLayers);
     REQUIRE(in_layer > 0);
-    for (KernelId k = 8; k + 8 < plan.kernels.size(); ++k) {
+    for (KernelId k = 8; k + 8 < kernels; ++k) {
       CHECK(plan.boundaries->of(k).size() == plan.boundaries->of(8 + (k - 8) % in_layer).size());
       CHECK_FALSE(plan.boundaries->of(k).empty());
     }

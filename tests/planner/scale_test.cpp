@@ -25,7 +25,7 @@ struct Plans {
 
 Plans plans_of(const OpGraph& graph) {
   PlanMaker maker(graph, known_devices().front());
-  Plans plans{maker.plan(PlanKind::kCompiler)->kernels, maker.partition().kernels};
+  Plans plans{maker.compiler_partition().kernels, maker.auto_partition().kernels};
   for (const std::vector<Kernel>& kernels : {plans.compiler, plans.best}) {
     REQUIRE(is_partition(graph, kernels));
     REQUIRE(can_run(orders_of(graph), kernels));

@@ -128,6 +128,23 @@ void check_sound(TrafficCounter& counter, const Rules& rules, const std::vector<
   }
 }
 
+// Also where ops stand in several kernels: auto moves the fewest bytes of what can be launched.
+void check_order_of_plans(const OpGraph& graph, const Device& device) {
+  PlanMaker maker(graph, device);
+  const auto bytes_of = [&](const FusionPlan& plan) {
+    TrafficCounter counter(plan.graph_or(graph), device);
+    return cost_of(counter, plan.kernels).bytes;
+  };
+  const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
+  CHECK(bytes_of(compiler) <= bytes_of(maker.compiler_partition()));
+  TrafficCounter counter(compiler.graph_or(graph), device);
+  const Rules rules = runner_rules(device);
+  const bool launchable = std::ranges::all_of(compiler.kernels, [&](const Kernel& kernel) {
+    return kernel.size() == 1 || check_kernel(counter.phases(), kernel, rules).legal();
+  });
+  if (launchable) CHECK(bytes_of(*maker.plan(PlanKind::kAuto)) <= bytes_of(compiler));
+}
+
 void check_against_brute_force(std::uint64_t seed, std::size_t ops) {
   CAPTURE(seed);
   CAPTURE(ops);
@@ -280,6 +297,7 @@ TEST_CASE("plans of graphs of any size are legal, ordered by cost, and the same 
         CHECK(cost_of(counter, best.kernels) <= cost_of(counter, compiler.kernels));
       }
       CHECK(count_limit(*graph, device).bytes.total() <= cost_of(counter, best.kernels).bytes);
+      check_order_of_plans(*graph, device);
       TrafficCounter again(*graph, device);
       CHECK(make_plan(again, PlanKind::kCompiler).kernels == compiler.kernels);
       CHECK(make_plan(again, PlanKind::kAuto).kernels == best.kernels);
