@@ -11,7 +11,7 @@ using Input = ModelGraph::Input;
 using Origin = ModelGraph::Origin;
 
 // The most ops that a tensor is followed through.
-constexpr int kMostSteps = 100;
+constexpr int kMostFollowed = 100;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ double number_of(const Origin& origin, std::string_view name, double otherwise) 
   return whole == nullptr ? std::nan("") : static_cast<double>(*whole);
 }
 
-bool AffineReader::goes_on() { return ++steps_ <= kMostSteps; }
+bool AffineReader::goes_on() { return ++steps_ <= kMostFollowed; }
 
 std::optional<TensorId> AffineReader::viewed(TensorId tensor) const {
   for (const std::string_view row : {"reshape", "copy", "expand_view", "broadcast_to"}) {

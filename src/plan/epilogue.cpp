@@ -10,7 +10,7 @@ namespace fusecalc {
 namespace {
 
 // Rows of the smallest contraction tile, and the bytes of an accumulator.
-constexpr std::uint64_t kTileRows = 64;
+constexpr std::uint64_t kFewestTileRows = 64;
 constexpr std::uint64_t kAccumulatorBytes = 4;
 
 using Edge = ResolvedKernel::Edge;
@@ -203,7 +203,7 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
                           rows.rows() * rows.row_length() == space && in_matrix;
   if (!fits_tiles) return {Obstacle::kEpilogueRows, contraction_, reduction};
   // Whole rows are streamed tile by tile; a second pass must find them on chip.
-  std::uint64_t tile = kTileRows * kAccumulatorBytes;
+  std::uint64_t tile = kFewestTileRows * kAccumulatorBytes;
   const bool held =
       rows.reduces_innermost() && checked_multiply(tile, columns) && tile <= on_chip_bytes;
   if (held) return {};

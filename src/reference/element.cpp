@@ -11,7 +11,7 @@ namespace fusecalc {
 namespace {
 
 // What a type's bits mean: a float of so many exponent and mantissa bits, or an integer.
-struct Format {
+struct Encoding {
   std::uint8_t bits;           // in memory
   std::uint8_t exponent_bits;  // 0: an integer
   std::uint8_t mantissa_bits;
@@ -24,53 +24,53 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // In the order of DType.
-constexpr std::array kFormats = {
-    Format{64, 11, 52, true, true, 0x1.fffffffffffffp1023},  // f64
-    Format{32, 8, 23, true, true, 0x1.fffffep127},           // f32
-    Format{32, 8, 23, true, true, 0x1.ffcp127},              // tf32, stored as f32
-    Format{16, 5, 10, true, true, 65504},                    // f16
-    Format{16, 8, 7, true, true, 0x1.fep127},                // bf16
-    Format{8, 4, 3, true, false, 448},                       // fp8_e4m3
-    Format{8, 5, 2, true, true, 57344},                      // fp8_e5m2
-    Format{4, 2, 1, true, false, 6},                         // fp4_e2m1
-    Format{64, 0, 0, true, false, 0x1p63},                   // i64
-    Format{32, 0, 0, true, false, 2147483647},               // i32
-    Format{16, 0, 0, true, false, 32767},                    // i16
-    Format{8, 0, 0, true, false, 127},                       // i8
-    Format{8, 0, 0, false, false, 255},                      // u8
-    Format{4, 0, 0, true, false, 7},                         // i4
-    Format{4, 0, 0, false, false, 15},                       // u4
-    Format{8, 0, 0, false, false, 1},                        // bool
+constexpr std::array kEncodings = {
+    Encoding{64, 11, 52, true, true, 0x1.fffffffffffffp1023},  // f64
+    Encoding{32, 8, 23, true, true, 0x1.fffffep127},           // f32
+    Encoding{32, 8, 23, true, true, 0x1.ffcp127},              // tf32, stored as f32
+    Encoding{16, 5, 10, true, true, 65504},                    // f16
+    Encoding{16, 8, 7, true, true, 0x1.fep127},                // bf16
+    Encoding{8, 4, 3, true, false, 448},                       // fp8_e4m3
+    Encoding{8, 5, 2, true, true, 57344},                      // fp8_e5m2
+    Encoding{4, 2, 1, true, false, 6},                         // fp4_e2m1
+    Encoding{64, 0, 0, true, false, 0x1p63},                   // i64
+    Encoding{32, 0, 0, true, false, 2147483647},               // i32
+    Encoding{16, 0, 0, true, false, 32767},                    // i16
+    Encoding{8, 0, 0, true, false, 127},                       // i8
+    Encoding{8, 0, 0, false, false, 255},                      // u8
+    Encoding{4, 0, 0, true, false, 7},                         // i4
+    Encoding{4, 0, 0, false, false, 15},                       // u4
+    Encoding{8, 0, 0, false, false, 1},                        // bool
 };
-static_assert(kFormats.size() == static_cast<std::size_t>(DType::kBool) + 1);
+static_assert(kEncodings.size() == static_cast<std::size_t>(DType::kBool) + 1);
 
-const Format& format_of(DType dtype) { return kFormats[static_cast<std::size_t>(dtype)]; }
+const Encoding& encoding_of(DType dtype) { return kEncodings[static_cast<std::size_t>(dtype)]; }
 
 // Significant bits after the leading one; tf32 keeps fewer than its 32 bits of memory could.
-int kept_bits(DType dtype) { return dtype == DType::kTf32 ? 10 : format_of(dtype).mantissa_bits; }
+int kept_bits(DType dtype) { return dtype == DType::kTf32 ? 10 : encoding_of(dtype).mantissa_bits; }
 
-int bias_of(const Format& format) { return (1 << (format.exponent_bits - 1)) - 1; }
+int bias_of(const Encoding& encoding) { return (1 << (encoding.exponent_bits - 1)) - 1; }
 
-double float_of(const Format& format, std::uint64_t bits) {
-  const unsigned mantissa_bits = format.mantissa_bits;
+double float_of(const Encoding& encoding, std::uint64_t bits) {
+  const unsigned mantissa_bits = encoding.mantissa_bits;
   const std::uint64_t mantissa = bits & ((std::uint64_t{1} << mantissa_bits) - 1);
-  const auto top = (std::uint64_t{1} << format.exponent_bits) - 1;
+  const auto top = (std::uint64_t{1} << encoding.exponent_bits) - 1;
   const std::uint64_t exponent = bits >> mantissa_bits & top;
-  const double sign = (bits >> (mantissa_bits + format.exponent_bits) & 1U) != 0 ? -1 : 1;
+  const double sign = (bits >> (mantissa_bits + encoding.exponent_bits) & 1U) != 0 ? -1 : 1;
   if (exponent == top) {
-    if (format.has_infinity) return mantissa == 0 ? sign * kInfinity : kNan;
+    if (encoding.has_infinity) return mantissa == 0 ? sign * kInfinity : kNan;
     // e4m3 has one pattern that is no number, e2m1 has none.
-    if (format.bits == 8 && mantissa == (std::uint64_t{1} << mantissa_bits) - 1) return kNan;
+    if (encoding.bits == 8 && mantissa == (std::uint64_t{1} << mantissa_bits) - 1) return kNan;
   }
   const std::uint64_t leading = exponent == 0 ? 0 : std::uint64_t{1} << mantissa_bits;
-  const int scale = static_cast<int>(exponent == 0 ? 1 : exponent) - bias_of(format);
+  const int scale = static_cast<int>(exponent == 0 ? 1 : exponent) - bias_of(encoding);
   return sign * std::ldexp(static_cast<double>(mantissa | leading),
                            scale - static_cast<int>(mantissa_bits));
 }
 
-double integer_of(const Format& format, std::uint64_t bits) {
-  if (!format.is_signed) return static_cast<double>(bits);
-  const unsigned unused = 64U - format.bits;
+double integer_of(const Encoding& encoding, std::uint64_t bits) {
+  if (!encoding.is_signed) return static_cast<double>(bits);
+  const unsigned unused = 64U - encoding.bits;
   return static_cast<double>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
@@ -78,18 +78,18 @@ double integer_of(const Format& format, std::uint64_t bits) {
 
 const Precision& precision_of(DType dtype) {
   static const auto table = [] {
-    std::array<Precision, kFormats.size()> rows;
+    std::array<Precision, kEncodings.size()> rows;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Format& format = kFormats[i];
-      rows[i].highest = format.highest;
-      rows[i].lowest = format.is_signed ? -format.highest : 0;
-      if (format.exponent_bits == 0) {
-        if (format.is_signed && format.bits < 64) rows[i].lowest -= 1;
+      const Encoding& encoding = kEncodings[i];
+      rows[i].highest = encoding.highest;
+      rows[i].lowest = encoding.is_signed ? -encoding.highest : 0;
+      if (encoding.exponent_bits == 0) {
+        if (encoding.is_signed && encoding.bits < 64) rows[i].lowest -= 1;
         continue;
       }
       const int kept = kept_bits(static_cast<DType>(i));
       rows[i].unit = std::ldexp(1.0, -kept - 1);
-      rows[i].smallest = std::ldexp(1.0, 1 - bias_of(format) - kept);
+      rows[i].smallest = std::ldexp(1.0, 1 - bias_of(encoding) - kept);
     }
     return rows;
   }();
@@ -97,41 +97,41 @@ const Precision& precision_of(DType dtype) {
 }
 
 double decode(DType dtype, std::span<const std::byte> bytes, std::uint64_t element) {
-  const Format& format = format_of(dtype);
+  const Encoding& encoding = encoding_of(dtype);
   std::uint64_t bits = 0;
-  if (format.bits == 4) {
+  if (encoding.bits == 4) {
     bits = static_cast<std::uint64_t>(bytes[element / 2]) >> (element % 2 * 4) & 15U;
   } else {
-    const std::size_t size = format.bits / 8U;
+    const std::size_t size = encoding.bits / 8U;
     assert((element + 1) * size <= bytes.size());
     std::memcpy(&bits, bytes.data() + element * size, size);
   }
-  return format.exponent_bits == 0 ? integer_of(format, bits) : float_of(format, bits);
+  return encoding.exponent_bits == 0 ? integer_of(encoding, bits) : float_of(encoding, bits);
 }
 
 std::vector<std::byte> encode_integers(DType dtype, std::span<const std::int64_t> values) {
-  const Format& format = format_of(dtype);
-  assert(format.exponent_bits == 0);
+  const Encoding& encoding = encoding_of(dtype);
+  assert(encoding.exponent_bits == 0);
   std::vector<std::byte> bytes(bytes_of(dtype, values.size()));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = static_cast<std::uint64_t>(values[i]);
-    if (format.bits == 4) {
+    if (encoding.bits == 4) {
       bytes[i / 2] |= static_cast<std::byte>((bits & 15U) << (i % 2 * 4));
     } else {
-      std::memcpy(bytes.data() + i * (format.bits / 8U), &bits, format.bits / 8U);
+      std::memcpy(bytes.data() + i * (encoding.bits / 8U), &bits, encoding.bits / 8U);
     }
   }
   return bytes;
 }
 
 double cut_to(DType dtype, float value) {
-  const Format& format = format_of(dtype);
-  assert(format.exponent_bits != 0);
+  const Encoding& encoding = encoding_of(dtype);
+  assert(encoding.exponent_bits != 0);
   const int kept = kept_bits(dtype);
   if (kept >= 23) return static_cast<double>(value);
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int exponent = static_cast<int>(bits >> 23U & 0xffU) - 127;
-  const int least = 1 - bias_of(format);
+  const int least = 1 - bias_of(encoding);
   if (exponent >= least) {
     const std::uint32_t mask = ~std::uint32_t{0} << static_cast<unsigned>(23 - kept);
     return static_cast<double>(std::bit_cast<float>(bits & mask));
