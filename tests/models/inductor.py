@@ -75,12 +75,12 @@ class Group:
     def told(self):
         if not self.moved:
             return "-"
-        names = [name if times == 1 else f"{times} x {name}" for name, times in self.accesses.most_common(4)]
+        names = [name if times == 1 else f"{times} x {name}" for name, times in self.accesses.most_common(3)]
         more = len(self.accesses) - len(names)
         return f"{self.moved / 1e6:.2f} MB: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")
 
 
-def groups_of_inductor(graph):
+def groups_of_inductor(graph, touched):
     groups = collections.defaultdict(Group)
     for node in graph.scheduler.nodes:
         for name, moved in node.get_read_write_buffer_accesses(True, True).items():
@@ -88,10 +88,18 @@ def groups_of_inductor(graph):
             layout = buffer.maybe_get_layout()
             if layout is None or moved == 0:
                 continue
-            origin = getattr(buffer, "get_origin_node", lambda: None)()
+            if not node.is_extern():
+                moved = min(moved, touched.get(name, moved))
             size = int(layout.storage_size()) * layout.dtype.itemsize
-            groups[size].add(str(origin or name), moved)
+            groups[size].add(name_of(buffer), moved)
     return groups
+
+
+def name_of(buffer):
+    """The node that a buffer holds the result of; the last one where it came from several."""
+    origin = getattr(buffer, "get_origin_node", lambda: None)()
+    origins = origin and [origin] or sorted(getattr(buffer, "origins", ()))
+    return str(origins[-1]) if origins else buffer.get_name()
 
 
 def groups_of_fusecalc(result):
@@ -110,11 +118,11 @@ def groups_of_fusecalc(result):
 
 
 def name_differences(name, inductor, fusecalc):
-    """What makes up the difference, until less than half a per cent of the traffic is left."""
+    """What makes up the difference, by groups that are 1 % of the traffic or more."""
     total = sum(group.moved for group in inductor.values())
     apart = {size: fusecalc[size].moved - inductor[size].moved for size in {*inductor, *fusecalc}}
     for size in sorted(apart, key=lambda size: -abs(apart[size])):
-        if abs(apart[size]) < total / 200:
+        if abs(apart[size]) < total / 100:
             break
         print(f"| {name} | {size / 1e6:.3f} MB | {apart[size] / 1e6:+.2f} MB | {inductor[size].told()} "
               f"| {fusecalc[size].told()} |", flush=True)
@@ -142,9 +150,9 @@ def count(path, listed=False):
                          if name in touched and not node.is_extern())
             if listed:
                 for node, quarter in nodes:
-                    inside = [str(each.node.get_origin_node()) for each in node.get_nodes() if each.node is not None]
+                    inside = [name_of(each.node) for each in node.get_nodes() if each.node is not None]
                     print(f"{4 * quarter / 1e6:12.3f} MB  {' '.join(inside)}")
-            totals.append((total, total - beyond, len(nodes), groups_of_inductor(graph)))
+            totals.append((total, total - beyond, len(nodes), groups_of_inductor(graph, touched)))
         return inner.forward
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():

@@ -206,7 +206,7 @@ class Program:
 
     def repeated(self, value):
         """Heads before they were repeated: a copy of an expansion, in other shapes."""
-        kernel = value.storage.maker
+        kernel = value.storage.maker if value.storage else None
         same = kernel is not None and len(kernel.reads) == 1 and "clone" in kernel.name
         source = kernel.reads[0][0] if same else None
         return source if source is not None and source.seen < value.storage.elements else value
@@ -298,6 +298,9 @@ class Program:
         if op == "index" and len(indices) == 1 and indices[0].storage.dtype == 12:
             raise Unknown("index by a mask")
         elements = math.prod(self.meta(names[0])[0])
+        chosen = [name for argument, tensors in self.tensors(node) if argument == "indices" for name in tensors]
+        if op == "index" and len(indices) > 1 and all(name in self.places.known for name in chosen if name):
+            indices = []  # places that are known without memory
         self.kernel(node, [(table, min(elements, table.seen))] + indices, names)
 
     def differences(self, node, given, name):
