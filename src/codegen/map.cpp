@@ -106,7 +106,7 @@ std::string tile_loop(const Transposition& found, unsigned width, std::string_vi
       "    const u32 k = n * {1} + threadIdx.x;\n"
       "    const u32 {2} = k % {3} * {4};\n    const u32 {5} = k / {3};\n"
       "    if (b0 + b < {6} && c0 + c < {7}) {{\n{8}    }}\n  }}\n",
-      kTile * kTile / width / kThreads, kThreads, first, kTile / width, width, second,
+      kTile * kTile / width / kLoopThreads, kLoopThreads, first, kTile / width, width, second,
       found.map.axes[found.across].extent, found.map.axes[found.along].extent, body);
 }
 
@@ -151,7 +151,7 @@ GeneratedKernel generate_tiles(const KernelView& kernel, const Roots& roots,
       "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n  const u32 rest = blockIdx.x / {};\n"
       "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
       "  const idx from = {};\n",
-      kThreads, code.parameters().declarations(), kTile + 1, declarations, column_tiles, kTile,
+      kLoopThreads, code.parameters().declarations(), kTile + 1, declarations, column_tiles, kTile,
       column_tiles, row_tiles, kTile, row_tiles, place.tensor.text("outer"));
   text += tile_loop(found, width, "b", "c", fill) + "  __syncthreads();\n";
   text += tile_loop(found, width, "c", "b",
@@ -161,7 +161,7 @@ GeneratedKernel generate_tiles(const KernelView& kernel, const Roots& roots,
   text += "}\n";
   result.source.entries = {"fused"};
   result.storages = code.parameters().storages();
-  result.threads = kThreads;
+  result.threads = kLoopThreads;
   result.blocks = row_tiles * column_tiles * (space / rows / columns);
   result.schedule = fmt::format("tiles of {0} by {0}, transposed on chip", kTile);
   return result;
@@ -205,7 +205,7 @@ GeneratedKernel generate_map(const KernelView& kernel) {
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
       "  idx i = ((idx)blockIdx.x * {} + threadIdx.x) * {};\n",
-      kThreads, parameters, kThreads, width);
+      kLoopThreads, parameters, kLoopThreads, width);
   if (space % width == 0) {
     text += fmt::format("  if (i < {}) elements<{}>(i{});\n}}\n", space, width, arguments);
   } else {
@@ -216,9 +216,9 @@ GeneratedKernel generate_map(const KernelView& kernel) {
   }
   result.source.entries = {"fused"};
   result.storages = code.parameters().storages();
-  result.threads = kThreads;
+  result.threads = kLoopThreads;
   const std::uint64_t groups = (space + width - 1) / width;
-  result.blocks = (groups + kThreads - 1) / kThreads;
+  result.blocks = (groups + kLoopThreads - 1) / kLoopThreads;
   result.schedule = fmt::format("{} elements per thread", width);
   return result;
 }

@@ -122,7 +122,7 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
   const std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
   const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
-    schedule.threads = schedule.team > kWarp ? schedule.team : kThreads;
+    schedule.threads = schedule.team > kWarp ? schedule.team : kLoopThreads;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
   };
@@ -166,13 +166,13 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   if (work.holds) {
     const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
     for (unsigned wide = kWarp; wide >= least; wide /= 2) {
-      for (const unsigned threads : {kThreads, 2 * kThreads, kMostThreads}) {
+      for (const unsigned threads : {kLoopThreads, 2 * kLoopThreads, kMostThreads}) {
         const bool enough = work.state_bytes * threads / 2 * width <= kScratchBytes;
         if (enough && fit(wide, threads)) return schedule;
       }
     }
   }
-  unsigned threads = kThreads;
+  unsigned threads = kLoopThreads;
   while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
   schedule.threads = threads;
   schedule.team = std::min<unsigned>(

@@ -12,7 +12,7 @@ namespace fusecalc {
 
 inline constexpr unsigned kWarp = 32;
 // Of a block, where nothing asks for more or fewer.
-inline constexpr unsigned kThreads = 256;
+inline constexpr unsigned kLoopThreads = 256;
 
 // Results that the kernel writes, by how their elements relate to those of its loop.
 struct Roots {

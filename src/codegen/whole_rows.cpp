@@ -84,7 +84,7 @@ class WholeRows {
     const bool picks = op_.attributes->k.has_value();
     const bool descending = picks ? op_.attributes->largest : op_.attributes->descending;
     const auto kept = picks ? static_cast<std::uint64_t>(*op_.attributes->k) : length_;
-    threads_ = std::clamp<std::uint64_t>(std::bit_ceil(length_), kWarp, kThreads);
+    threads_ = std::clamp<std::uint64_t>(std::bit_ceil(length_), kWarp, kLoopThreads);
     const std::uint64_t parts = ceil_div(length_, threads_);
     blocks_ = rows_ * parts;
     schedule_ = fmt::format("an element by a thread, {} threads per block", threads_);
@@ -115,7 +115,7 @@ class WholeRows {
   std::uint64_t inner_ = 1;  // elements from one of a row to its next
   std::uint64_t rows_ = 1;
   ComputeType read_as_ = ComputeType::kF32;
-  std::uint64_t threads_ = kThreads;
+  std::uint64_t threads_ = kLoopThreads;
   std::uint64_t blocks_ = 1;
   std::string schedule_;
 };
