@@ -113,10 +113,10 @@ constexpr std::array kOpMembers = {
                  op.inplace.emplace_back(key, reader.read_string());
                });
              }},
-    OpMember{"reads",
-             [](JsonReader& reader, WrittenOp& op) { op.reads = read_counts(reader, kElementCount); }},
-    OpMember{"writes",
-             [](JsonReader& reader, WrittenOp& op) { op.writes = read_counts(reader, kElementCount); }},
+    OpMember{"reads", [](JsonReader& reader,
+                         WrittenOp& op) { op.reads = read_counts(reader, kElementCount); }},
+    OpMember{"writes", [](JsonReader& reader,
+                          WrittenOp& op) { op.writes = read_counts(reader, kElementCount); }},
     OpMember{"flops",
              [](JsonReader& reader, WrittenOp& op) {
                op.flops = reader.read_count("a whole number of operations");

@@ -41,8 +41,8 @@ void check_fit(GpuBackend& gpu, const std::vector<std::uint64_t>& bytes,
   throw Error(Fault::kBadInput,
               fmt::format("{}: its tensors need {} of device memory, and {} has {} free of {}; "
                           "measure a smaller list",
-                          document, human_bytes(needed), gpu.device().name, human_bytes(gpu.free_bytes()),
-                          human_bytes(gpu.device().memory_bytes)));
+                          document, human_bytes(needed), gpu.device().name,
+                          human_bytes(gpu.free_bytes()), human_bytes(gpu.device().memory_bytes)));
 }
 
 // The tensors and kernels of a chain on one device.

@@ -24,8 +24,8 @@ void GraphMemory::allocate(const std::set<TensorId>& storages, std::uint64_t bes
         Fault::kBadInput,
         fmt::format("{}: its tensors need {} of device memory, and {} has {} free of {}; make it "
                     "smaller with --dim",
-                    graph_.document, human_bytes(bytes), gpu_.device().name, human_bytes(gpu_.free_bytes()),
-                    human_bytes(gpu_.device().memory_bytes)));
+                    graph_.document, human_bytes(bytes), gpu_.device().name,
+                    human_bytes(gpu_.free_bytes()), human_bytes(gpu_.device().memory_bytes)));
   }
   for (const TensorId id : storages) storages_.try_emplace(id, gpu_, graph_.tensors[id].bytes);
 }

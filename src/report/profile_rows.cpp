@@ -68,9 +68,10 @@ std::vector<ProfileRow> profile_rows(const ProfiledProcess& process, std::size_t
     rows.push_back(row_of(rest, process));
   }
   if (process.drained.value_or(0) > 0) {
-    rows.push_back({.kernel = "left in the L2 at the end",
-                    .cells = {"-", "-", human_bytes(*process.drained), "-",
-                              percent_of(*process.drained, process.totals.total()), "-", "-", "-"}});
+    rows.push_back(
+        {.kernel = "left in the L2 at the end",
+         .cells = {"-", "-", human_bytes(*process.drained), "-",
+                   percent_of(*process.drained, process.totals.total()), "-", "-", "-"}});
   }
   rows.push_back(
       {.kernel = "total",
@@ -133,8 +134,8 @@ std::vector<std::string> profile_notes(const Profile& profile, const ProfiledPro
     notes.push_back(fmt::format(
         "{} of what the last of {} runs of {} moved is attributed to its ops; {} launches match "
         "nothing, {} ops were found in no launch",
-        percent_of(alignment.attributed, alignment.moved.total()), alignment.runs, alignment.document,
-        alignment.unmatched.size(), alignment.missing.size()));
+        percent_of(alignment.attributed, alignment.moved.total()), alignment.runs,
+        alignment.document, alignment.unmatched.size(), alignment.missing.size()));
   }
   return notes;
 }

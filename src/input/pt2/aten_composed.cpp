@@ -13,7 +13,6 @@ namespace {
 using Inputs = std::vector<ModelGraph::Input>;
 using TensorId = ModelGraph::TensorId;
 
-
 ModelType with_extent(ModelType type, std::size_t axis, const WrittenDim& written,
                       std::uint64_t extent) {
   type.type.shape[axis] = extent;

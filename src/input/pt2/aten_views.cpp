@@ -12,7 +12,8 @@ namespace {
 // A copy of the elements, one after the other.
 std::optional<ModelGraph::TensorId> copied(const AtenCall& call, ValueId id) {
   const ProgramValue value = call.copy_of(id);
-  if (value.base == ProgramValue::kNoTensor) return call.graph().op("copy", {call.tensor(id)}, {}, value.type);
+  if (value.base == ProgramValue::kNoTensor)
+    return call.graph().op("copy", {call.tensor(id)}, {}, value.type);
   return call.graph().op("broadcast_to", {value.base}, {listed("shape", value.type.extents)},
                          value.type);
 }

@@ -161,21 +161,22 @@ class AnalysisPage {
     }
     std::ranges::stable_sort(rows, std::greater<>(), bytes);
     const std::vector<std::uint64_t> limits = limit_shares(*analysis_.graph, headline());
-    HtmlTable table{.id = "kernel-table",
-                    .caption = fmt::format("Kernels of {}", fused_name()),
-                    .columns = {{"kernel"},
-                                {"times", true},
-                                {"ops", true},
-                                {"read", true},
-                                {"written", true},
-                                {"total", true},
-                                {"", false},
-                                {"limit", true},
-                                {"time", true},
-                                {"bound"},
-                                {"flops", true}},
-                    .rows = {},
-                    .rest = left_out(rows.size(), kMostAnalysisRows, "kernel", "--format csv or json lists")};
+    HtmlTable table{
+        .id = "kernel-table",
+        .caption = fmt::format("Kernels of {}", fused_name()),
+        .columns = {{"kernel"},
+                    {"times", true},
+                    {"ops", true},
+                    {"read", true},
+                    {"written", true},
+                    {"total", true},
+                    {"", false},
+                    {"limit", true},
+                    {"time", true},
+                    {"bound"},
+                    {"flops", true}},
+        .rows = {},
+        .rest = left_out(rows.size(), kMostAnalysisRows, "kernel", "--format csv or json lists")};
     for (std::size_t i = 0; i < std::min(rows.size(), kMostAnalysisRows); ++i) {
       const KernelAnalysis& kernel = all[rows[i].kernel];
       const Bytes& moved = kernel.traffic.bytes;

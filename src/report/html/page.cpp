@@ -6,8 +6,8 @@
 #include <array>
 #include <span>
 
-#include "core/format.hpp"
 #include "core/embedded.hpp"
+#include "core/format.hpp"
 #include "core/text.hpp"
 #include "version.hpp"
 

@@ -47,8 +47,8 @@ struct HtmlFigure {
 };
 std::string html_figures(const std::vector<HtmlFigure>& figures);
 
-// What stands below a table that shows the first `most` of so many: "and 3 more kernels: WHERE all".
-// Empty where it shows all.
+// What stands below a table that shows the first `most` of so many: "and 3 more kernels: WHERE
+// all". Empty where it shows all.
 std::string left_out(std::size_t count, std::size_t most, std::string_view noun,
                      std::string_view where);
 

@@ -117,16 +117,18 @@ class SweepPage {
                           html_text(crossover_in_words(sweep_, summary_.crossovers[i])));
     }
     list += "</ul>\n";
-    const std::string more = left_out(summary_.crossovers.size(), kMostSweepRows, "place", "csv and json list");
+    const std::string more =
+        left_out(summary_.crossovers.size(), kMostSweepRows, "place", "csv and json list");
     return more.empty() ? list : list + fmt::format("<p class=\"rest\">{}</p>\n", more);
   }
 
   std::string failures() const {
     if (failed_.empty()) return "";
-    HtmlTable table{.id = "failed-table",
-                    .caption = "Points that failed; the same command tries them again",
-                    .columns = {{"point"}, {"error"}},
-                    .rest = left_out(summary_.failed, kMostSweepRows, "point", "csv and json list")};
+    HtmlTable table{
+        .id = "failed-table",
+        .caption = "Points that failed; the same command tries them again",
+        .columns = {{"point"}, {"error"}},
+        .rest = left_out(summary_.failed, kMostSweepRows, "point", "csv and json list")};
     for (const auto& [point, error] : failed_) {
       table.rows.push_back({html_name(sweep_.label(point)), html_text(error)});
     }
