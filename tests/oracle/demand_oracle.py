@@ -69,17 +69,18 @@ class Op:
 
 
 class KernelModel:
-    def __init__(self, kernel, outputs, elsewhere=()):
-        """Ops `elsewhere` are of the kernel, but another one stores what is needed of them, if any."""
-        self.kernel, self.outputs, self.elsewhere = set(kernel), outputs, set(elsewhere)
+    def __init__(self, kernel, outputs, shared=(), stored=()):
+        """The ops `shared` are in other kernels, too; of their results, this one stores those in `stored`."""
+        self.kernel, self.outputs, self.shared, self.stored = set(kernel), outputs, set(shared), set(stored)
         self.known = {}
 
     def leaves(self, tensor):
         """Whether someone outside of the kernel gets the tensor from it."""
-        if tensor.maker in self.elsewhere:
-            return False
+        if tensor.maker in self.shared:
+            return tensor in self.stored
         in_input = tensor.memory is not tensor and tensor.memory.maker is None
-        if tensor in self.outputs or in_input or any(o not in self.kernel for o in tensor.readers):
+        if tensor in self.outputs or in_input or any(
+                reader not in self.kernel or reader in self.shared for reader in tensor.readers):
             return True
         return tensor.patch is not None and self.leaves(tensor.patch)
 
@@ -480,8 +481,8 @@ def check_stored_once(plan, by_name, outputs):
         holding = [kernel for kernel in plan["kernels"] if name in kernel["ops"]]
         for result in by_name[name].results:
             readers = {op.name for op in result.readers}
-            needed = result in outputs or any(
-                readers & set(kernel["ops"]) for kernel in plan["kernels"] if kernel not in holding)
+            needed = result.size > 0 and (result in outputs or any(
+                readers & set(kernel["ops"]) for kernel in plan["kernels"] if kernel not in holding))
             stored = sum(result.name in kernel["writes"] for kernel in holding)
             if stored != needed:
                 raise ValueError(f"{name} is stored by {stored} kernels, and needed: {needed}")
@@ -507,9 +508,9 @@ def check_demand(binary, rng, seen):
     by_name = {op.name: op for op in made.ops}
 
     def bytes_of(kernel, shared, _):
-        elsewhere = [by_name[name] for name in shared
-                     if not any(r.name in kernel["writes"] for r in by_name[name].results)]
-        model = KernelModel([by_name[name] for name in kernel["ops"]], outputs, elsewhere)
+        ops = [by_name[name] for name in shared]
+        stored = [result for op in ops for result in op.results if result.name in kernel["writes"]]
+        model = KernelModel([by_name[name] for name in kernel["ops"]], outputs, ops, stored)
         return model.read(), model.written()
 
     plans = analyze(binary, document)
