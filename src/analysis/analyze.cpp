@@ -127,9 +127,8 @@ Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
       return row.is_bound() ? analyze_limit(details.graph, device) : analyze_plan(maker, row.kind);
     }));
   }
-  for (auto& started_plan : plans) {
-    if (std::optional<PlanAnalysis> made = started_plan.get())
-      details.plans.push_back(std::move(*made));
+  for (auto& future : plans) {
+    if (auto plan_made = future.get()) details.plans.push_back(std::move(*plan_made));
   }
   analysis.unfused = details.plan(PlanKind::kUnfused).bytes;
   analysis.fused = details.plan(headline).bytes;

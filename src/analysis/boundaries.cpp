@@ -170,9 +170,8 @@ bool BoundaryFinder::too_many_tensors(KernelId a, KernelId b) const {
   const std::span<const TensorId> of_a = planned_.tensors[a];
   const std::span<const TensorId> of_b = planned_.tensors[b];
   if (of_a.size() + of_b.size() <= kMostTensors) return false;
-  if (!planned_.plain[a] || !planned_.plain[b] ||
-      kernels_[a].size() + kernels_[b].size() > kMostOps)
-    return false;
+  if (!planned_.plain[a] || !planned_.plain[b]) return false;
+  if (kernels_[a].size() + kernels_[b].size() > kMostOps) return false;
   std::size_t alone = 0;
   std::size_t i = 0;
   for (const TensorId tensor : of_b) {

@@ -72,6 +72,8 @@ FusionPlan auto_plan(PlanMaker& maker) {
   return plan_of(graph, std::move(kernels));
 }
 
+// Where both plans start from the same kernels, all of which can be launched, they recompute the
+// same: the search is made once.
 FusionPlan recomputing_compiler(PlanMaker& maker) {
   const FusionPlan& partition = maker.compiler_partition();
   const bool as_auto =

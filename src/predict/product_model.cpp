@@ -175,8 +175,8 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  if (shape.n == 1) {
-    // A matrix times a vector streams the matrix.
+  if (shape.n == 1 && is_float(product.type) && product.type != DType::kF64) {
+    // A matrix times a vector streams the matrix. Other types have no kernel for that.
     work.dram_read = product.operands + product.beside;
     work.read_doubt = work.write_doubt = 0.03;
     work.time_doubt = 0.15;

@@ -98,7 +98,7 @@ def groups_of_inductor(graph, touched):
 def name_of(buffer):
     """The node that a buffer holds the result of; the last one where it came from several."""
     origin = getattr(buffer, "get_origin_node", lambda: None)()
-    origins = origin and [origin] or sorted(getattr(buffer, "origins", ()))
+    origins = [origin] if origin else sorted(getattr(buffer, "origins", ()))
     return str(origins[-1]) if origins else buffer.get_name()
 
 
