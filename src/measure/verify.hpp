@@ -55,7 +55,7 @@ struct ExpectedOutput {
 class Verifier {
  public:
   // Evaluates the reference, for up to `samples` elements of each result and fewer where it takes
-  // too much work. The graph must outlive it.
+  // too much work. The graph and the inputs must outlive it.
   Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
            std::span<const TensorId> results, std::uint64_t seed, std::uint64_t samples = 64,
            std::uint64_t work = kReferenceWork);
@@ -76,7 +76,11 @@ class Verifier {
   Allowance coarse_allowance(GpuBackend& gpu, const ExpectedOutput& output, const BufferAt& ours,
                              const BufferAt& theirs) const;
 
+  // Whether roundings decide if an element is a number: it is the root of what may be negative.
+  bool undecided(const ExpectedOutput& output, std::uint64_t element) const;
+
   const OpGraph& graph_;
+  Reference reference_;
   std::vector<ExpectedOutput> outputs_;
 };
 
