@@ -141,12 +141,7 @@ struct AttentionFew {
         }
         Tile::multiply_keys(s, a, keys, d);
       }
-      score_blocks.template prepare<kCausal>(s, key);
-      float factor[2];
-      softmax.step(s, to_log2, factor);
-      score_blocks.change_weights(s, key);
-#pragma unroll
-      for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
+      Tile::template weigh_scores<kCausal>(score_blocks, softmax, to_log2, key, s, o);
       Tile::weigh_values(o, s, keys + kOperandBytes);
     }
     copies_wait<0>();

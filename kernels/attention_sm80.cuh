@@ -61,6 +61,20 @@ struct AttentionTile {
     }
   }
 
+  // Turns the scores of kCount * 2 keys, from `key` on, into weights; the sums of values so far
+  // become relative to the largest score.
+  template <bool kCausal, class Blocks, int kCount>
+  static __device__ __forceinline__ void weigh_scores(Blocks& blocks, OnlineSoftmax& softmax,
+                                                      float to_log2, int key, float (&s)[kCount],
+                                                      float (&o)[kHead / 2]) {
+    blocks.template prepare<kCausal>(s, key);
+    float factor[2];
+    softmax.step(s, to_log2, factor);
+    blocks.change_weights(s, key);
+#pragma unroll
+    for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
+  }
+
   // Adds the products of 16 queries' weights with the values of kCount * 2 keys.
   template <int kCount>
   static __device__ __forceinline__ void weigh_values(float (&o)[kHead / 2],
@@ -145,12 +159,7 @@ struct AttentionSm80 {
         load_matrices(tile_q + Tile::place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
         Tile::multiply_keys(s, a, tile_k, d);
       }
-      score_blocks.template prepare<kCausal>(s, key);
-      float factor[2];
-      softmax.step(s, to_log2, factor);
-      score_blocks.change_weights(s, key);
-#pragma unroll
-      for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
+      Tile::template weigh_scores<kCausal>(score_blocks, softmax, to_log2, key, s, o);
       copies_wait<0>();
       __syncthreads();  // the values have arrived, and all have read the keys
       if (i > 0)

@@ -40,45 +40,21 @@ __device__ __forceinline__ void load_matrices_transposed(const void* at, u32 (&r
 
 // D[16][8] += A[16][k] B[k][8], k being 32 bytes of operand: 32 steps of fp8 (from sm_89 on), 16 of
 // bf16 and f16, 8 of f32, which enters as tf32.
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+struct tf32 {};
+#define FUSECALC_MMA(kDepth, kName, T)                                                          \
+  __device__ __forceinline__ void multiply(float(&d)[4], const u32(&a)[4], u32 b0, u32 b1, T) { \
+    asm volatile("mma.sync.aligned.m16n8k" #kDepth ".row.col.f32." #kName "." #kName            \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"         \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));               \
+  }
+FUSECALC_MMA(16, bf16, bf16)
+FUSECALC_MMA(16, f16, f16)
+FUSECALC_MMA(8, tf32, tf32)
 #if __CUDA_ARCH__ >= 890
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1,
-                                         fp8_e4m3) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1,
-                                         fp8_e5m2) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+FUSECALC_MMA(32, e4m3, fp8_e4m3)
+FUSECALC_MMA(32, e5m2, fp8_e5m2)
 #endif
-__device__ __forceinline__ void multiply_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 __device__ __forceinline__ u32 to_tf32(u32 bits) {
   u32 result;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
@@ -97,7 +73,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
   u32 high[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) high[i] = to_tf32(a[i]);
-  multiply_tf32(d, high, to_tf32(b0), to_tf32(b1));
+  multiply(d, high, to_tf32(b0), to_tf32(b1), tf32{});
 }
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1,
                                          exact_f32) {
@@ -110,9 +86,9 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
   const u32 c0 = to_tf32(b0), c1 = to_tf32(b1);
   // The tensor cores truncate when they add; the sum over k is therefore computed outside of them.
   float part[4] = {};
-  multiply_tf32(part, low, c0, c1);
-  multiply_tf32(part, high, tf32_rest(b0, c0), tf32_rest(b1, c1));
-  multiply_tf32(part, high, c0, c1);
+  multiply(part, low, c0, c1, tf32{});
+  multiply(part, high, tf32_rest(b0, c0), tf32_rest(b1, c1), tf32{});
+  multiply(part, high, c0, c1, tf32{});
 #pragma unroll
   for (int i = 0; i < 4; ++i) d[i] += part[i];
 }
