@@ -29,7 +29,7 @@ void GraphBuilder::add_views(const WrittenOp& written, const Op& op, const Infer
   scratch.position = op.position;
   const TensorId base = op.operands[0].tensor;
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
-    add_output(written, scratch, i, inference.outputs[i]);
+    add_output(scratch, i, inference.outputs[i]);
     const TensorId id = scratch.outputs[i];
     Tensor& view = graph_.tensors[id];
     const Tensor& viewed = graph_.tensors[base];

@@ -138,6 +138,11 @@ void GraphBuilder::set_type(TensorId id, TensorType type, const WrittenPlace& pl
 }
 
 void GraphBuilder::declare_tensors() {
+  // Most ops write one tensor: growing step by step would move all of them several times.
+  const std::size_t tensors = written_.tensors.size() + written_.ops.size();
+  tensor_ids_.reserve(tensors);
+  graph_.tensors.reserve(tensors);
+  graph_.ops.reserve(written_.ops.size());
   for (const WrittenTensor& written : written_.tensors) {
     const auto id = static_cast<TensorId>(graph_.tensors.size());
     tensor_ids_.emplace(written.name, id);
@@ -164,6 +169,8 @@ void GraphBuilder::declare_tensors() {
 
 // Records every op's name and outputs first, so that the document may list ops in any order.
 void GraphBuilder::declare_ops() {
+  op_positions_.reserve(written_.ops.size());
+  first_output_.push_back(0);
   for (std::size_t position = 0; position < written_.ops.size(); ++position) {
     const WrittenOp& written = written_.ops[position];
     if (op_named(written.op) == nullptr) {
@@ -198,7 +205,9 @@ void GraphBuilder::declare_ops() {
                          named({Part::kOp, writer})));
       }
       writer = static_cast<std::uint32_t>(position);
+      output_ids_.push_back(entry->second);
     }
+    first_output_.push_back(output_ids_.size());
   }
   refuse_taken_defaults();
   op_at_position_.assign(written_.ops.size(), kNone);
@@ -242,15 +251,16 @@ void GraphBuilder::resolve_inputs() {
 // Positions in topological order; among ops that are ready, the earliest in the document first.
 std::vector<std::uint32_t> GraphBuilder::run_order() const {
   const std::size_t count = written_.ops.size();
-  std::vector<std::uint32_t> missing(count, 0);
-  std::vector<std::vector<std::uint32_t>> users(count);
-  for (std::size_t position = 0; position < count; ++position) {
+  std::vector<IdLists::Pair> reads;
+  for (std::uint32_t position = 0; position < count; ++position) {
     for (const TensorId input : inputs_of(position)) {
-      const std::uint32_t writer = input == kNone ? kNone : writer_[input];
-      if (writer == kNone) continue;
-      users[writer].push_back(static_cast<std::uint32_t>(position));
-      ++missing[position];
+      if (input != kNone && writer_[input] != kNone) reads.emplace_back(writer_[input], position);
     }
+  }
+  const IdLists users(count, reads);
+  std::vector<std::uint32_t> missing(count, 0);
+  for (std::uint32_t position = 0; position < count; ++position) {
+    for (const std::uint32_t user : users[position]) ++missing[user];
   }
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
   for (std::uint32_t position = 0; position < count; ++position) {

@@ -79,12 +79,16 @@ void GraphBuilder::build_op(std::uint32_t position) {
   const WrittenOp& written = written_.ops[position];
   Op op;
   op.position = position;
-  op.name = written.name.value_or(fmt::format("op#{}", position));
+  op.name = written.name ? *written.name : fmt::format("op#{}", position);
   op.scope = written.scope.value_or("");
   op.row = op_named(written.op);
   op.op_class = op.row->op_class;
-  op.attributes = std::make_shared<const Attributes>(read_attributes(written, op));
+  op.attributes = written.attributes.empty()
+                      ? no_attributes_
+                      : std::make_shared<const Attributes>(read_attributes(written, op));
+  op.operands.reserve(written.inputs.size());
   std::vector<Inference::Input> inputs;
+  inputs.reserve(written.inputs.size());
   for (std::size_t i = 0; i < written.inputs.size(); ++i) {
     const auto* name = std::get_if<std::string>(&written.inputs[i]);
     if (name == nullptr) {
@@ -146,7 +150,7 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   for (std::size_t i = 0; i < op.operands.size(); ++i) op.operands[i].reads = inference.reads[i];
   if (op.op_class == OpClass::kView) return;
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
-    add_output(written, op, i, inference.outputs[i]);
+    add_output(op, i, std::move(inference.outputs[i]));
   }
   if (inference.partial_write) op.writes[0] = *inference.partial_write;
   op.work = inference.work.value_or(graph_.tensors[op.outputs[0]].elements);
@@ -192,21 +196,21 @@ void GraphBuilder::build_custom(const WrittenOp& written, Op& op) {
     op.op_class = op_class;
   }
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
-    const TensorId id = tensor_ids_.at(written.outputs[i]);
+    const TensorId id = outputs_of(op.position)[i];
     if (declared_[id] == nullptr || !declared_[id]->shape) {
       fail({Part::kOutput, op.position, i},
            fmt::format("{} is an output of a custom op, so its shape must be declared",
                        in_quotes(written.outputs[i])));
     }
-    add_output(written, op, i, graph_.tensors[id].type);
+    add_output(op, i, graph_.tensors[id].type);
   }
   op.flops = written.flops.value_or(0);
   for (const Operand& operand : op.operands) op.work = std::max(op.work, operand.reads);
   if (op.op_class != OpClass::kReduce) op.work = graph_.tensors[op.outputs[0]].elements;
 }
 
-void GraphBuilder::add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type) {
-  const TensorId id = tensor_ids_.at(written.outputs[i]);
+void GraphBuilder::add_output(Op& op, std::size_t i, TensorType type) {
+  const TensorId id = outputs_of(op.position)[i];
   const WrittenPlace place{Part::kOutput, op.position, i};
   if (declared_[id] != nullptr) {
     // A declared shape must match the inferred one; a declared dtype replaces it.

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -94,6 +95,10 @@ class GraphBuilder {
     return {input_ids_.data() + first_input_[position],
             first_input_[position + 1] - first_input_[position]};
   }
+  std::span<const TensorId> outputs_of(std::size_t position) const {
+    return {output_ids_.data() + first_output_[position],
+            first_output_[position + 1] - first_output_[position]};
+  }
   std::vector<std::uint32_t> run_order() const;
   [[noreturn]] void fail_cycle(const std::vector<std::uint32_t>& waiting) const;
   TensorId input_at(std::size_t position, std::size_t i, const std::string& name) const;
@@ -102,7 +107,7 @@ class GraphBuilder {
   void build_custom(const WrittenOp& written, Op& op);
   void infer(const WrittenOp& written, Op& op, Inference& inference);
   Attributes read_attributes(const WrittenOp& written, const Op& op) const;
-  void add_output(const WrittenOp& written, Op& op, std::size_t i, TensorType type);
+  void add_output(Op& op, std::size_t i, TensorType type);
   void add_views(const WrittenOp& written, const Op& op, const Inference& inference);
   void find_window(TensorId id);
   static std::string not_of_op(const std::string& name, std::string_view what,
@@ -142,6 +147,11 @@ class GraphBuilder {
   // The input tensors of all ops (kNone for an inline number), and where each op's inputs begin.
   std::vector<TensorId> input_ids_;
   std::vector<std::size_t> first_input_;
+  // The same of outputs.
+  std::vector<TensorId> output_ids_;
+  std::vector<std::size_t> first_output_;
+  // Of all ops that state none.
+  std::shared_ptr<const Attributes> no_attributes_ = std::make_shared<const Attributes>();
   // The first tensor of each window: its value, its size and its maps.
   std::map<std::vector<std::uint64_t>, TensorId> windows_;
   std::vector<OpId> op_at_position_;

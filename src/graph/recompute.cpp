@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -12,16 +11,14 @@
 namespace fusecalc {
 namespace {
 
-// Adds copies to the end of a graph's ops and tensors, one request after the other.
+// Copies ops of a graph, one request after the other. Each copy stands behind the op that it
+// copies: what that waits for runs earlier, and what reads it later.
 class Copier {
  public:
-  explicit Copier(const OpGraph& graph) : source_(graph) {
-    result_.graph.document = graph.document;
-    result_.graph.name = graph.name;
-    result_.graph.dims = graph.dims;
-    result_.graph.tensors = graph.tensors;
-    result_.graph.ops = graph.ops;
-    for (OpId op = 0; op < graph.ops.size(); ++op) result_.original.push_back(op);
+  Copier(const OpGraph& graph, std::span<const Copies> asked) : source_(graph) {
+    copy_ops(asked);
+    copy_tensors(asked);
+    last_copy_ = result_.id_of;
   }
 
   void add(const Copies& asked) {
@@ -29,10 +26,10 @@ class Copier {
     std::vector<OpId>& ids = result_.copies.emplace_back();
     for (const OpId op : asked.ops) {
       assert(may_recompute(source_, op));
-      const auto id = static_cast<OpId>(result_.graph.ops.size());
-      Op copy = source_.ops[op];
+      const OpId id = ++last_copy_[op];
+      Op& copy = result_.graph.ops[id];
       for (TensorId& output : copy.outputs) {
-        Tensor tensor = source_.tensors[output];
+        Tensor tensor = result_.graph.tensors[output];
         const auto added = static_cast<TensorId>(result_.graph.tensors.size());
         tensor.value = tensor.window = tensor.storage = added;
         tensor.producer = id;
@@ -42,57 +39,66 @@ class Copier {
         output = added;
       }
       read_copies(copy);
-      result_.graph.ops.push_back(std::move(copy));
-      result_.original.push_back(op);
       ids.push_back(id);
     }
-    for (const OpId reader : asked.readers) read_copies(result_.graph.ops[reader]);
+    for (const OpId reader : asked.readers) read_copies(result_.graph.ops[result_.id_of[reader]]);
   }
 
-  // Each copy goes to the place behind the op that it copies: what that waits for runs earlier, and
-  // what reads it later.
   Recomputation finish() && {
-    OpGraph& graph = result_.graph;
-    std::vector<OpId> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](OpId id) { return result_.original[id]; });
-    std::vector<OpId> new_id(order.size());
-    std::vector<Op> ops(order.size());
-    std::vector<OpId> original(order.size());
-    for (OpId id = 0; id < order.size(); ++id) {
-      new_id[order[id]] = id;
-      ops[id] = std::move(graph.ops[order[id]]);
-      original[id] = result_.original[order[id]];
-    }
-    graph.ops = std::move(ops);
-    result_.original = std::move(original);
-    const auto renumber = [&](OpId& id) {
-      if (id != kNone) id = new_id[id];
-    };
-    for (Tensor& tensor : graph.tensors) {
-      renumber(tensor.producer);
-      renumber(tensor.patched_by);
-      renumber(tensor.overwritten_by);
-    }
-    for (std::vector<OpId>& ids : result_.copies) std::ranges::for_each(ids, renumber);
-    result_.id_of.assign(new_id.begin(),
-                         new_id.begin() + static_cast<std::ptrdiff_t>(source_.ops.size()));
-    link_ops(graph);
-    graph.outline = Outline(graph);
-    rank_copies();
+    link_ops(result_.graph);
+    result_.graph.outline = Outline(result_.graph);
+    rank_ops();
     return std::move(result_);
   }
 
  private:
+  void copy_ops(std::span<const Copies> asked) {
+    const std::size_t count = source_.ops.size();
+    std::vector<std::uint32_t> copies(count, 0);
+    std::size_t all = count;
+    for (const Copies& each : asked) {
+      for (const OpId op : each.ops) ++copies[op];
+      all += each.ops.size();
+    }
+    result_.graph.ops.reserve(all);
+    result_.original.reserve(all);
+    result_.id_of.reserve(count);
+    for (OpId op = 0; op < count; ++op) {
+      result_.id_of.push_back(static_cast<OpId>(result_.graph.ops.size()));
+      for (std::uint32_t copy = 0; copy <= copies[op]; ++copy) {
+        result_.graph.ops.push_back(source_.ops[op]);
+        result_.original.push_back(op);
+      }
+    }
+  }
+
+  // Those of the graph; there is room for the results of copies.
+  void copy_tensors(std::span<const Copies> asked) {
+    std::vector<Tensor>& tensors = result_.graph.tensors;
+    std::size_t all = source_.tensors.size();
+    for (const Copies& each : asked) {
+      for (const OpId op : each.ops) all += source_.ops[op].outputs.size();
+    }
+    tensors.reserve(all);
+    tensors = source_.tensors;
+    const auto renumber = [&](OpId& id) {
+      if (id != kNone) id = result_.id_of[id];
+    };
+    for (Tensor& tensor : tensors) {
+      renumber(tensor.producer);
+      renumber(tensor.patched_by);
+      renumber(tensor.overwritten_by);
+    }
+  }
+
   // In the order of what they copy; each copy behind it.
-  void rank_copies() {
-    std::vector<OpId> order(result_.original.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {},
-                             [&](OpId id) { return source_.rank[result_.original[id]]; });
-    result_.graph.rank.resize(order.size());
-    for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
-      result_.graph.rank[order[rank]] = rank;
+  void rank_ops() {
+    std::vector<OpId> ranked(source_.ops.size());
+    for (OpId op = 0; op < ranked.size(); ++op) ranked[source_.rank[op]] = op;
+    result_.graph.rank.resize(result_.graph.ops.size());
+    std::uint32_t rank = 0;
+    for (const OpId op : ranked) {
+      for (OpId id = result_.id_of[op]; id <= last_copy_[op]; ++id) result_.graph.rank[id] = rank++;
     }
   }
 
@@ -108,7 +114,7 @@ class Copier {
     if (known != tensors_.end()) return known->second;
     // Operands of readers that were rerouted before are no tensors of the first graph.
     if (id >= source_.tensors.size() || !tensors_.contains(source_.tensors[id].value)) return id;
-    Tensor view = source_.tensors[id];
+    Tensor view = result_.graph.tensors[id];
     view.view_of = copy_of(view.view_of);
     view.value = tensors_.at(view.value);
     view.storage = view.value;
@@ -122,6 +128,7 @@ class Copier {
 
   const OpGraph& source_;
   Recomputation result_;
+  std::vector<OpId> last_copy_;  // of each op, or its own id
   // Of the request at hand: the copy of each tensor.
   std::unordered_map<TensorId, TensorId> tensors_;
 };
@@ -143,7 +150,7 @@ bool may_recompute(const OpGraph& graph, OpId id) {
 }
 
 Recomputation with_copies(const OpGraph& graph, std::span<const Copies> asked) {
-  Copier copier(graph);
+  Copier copier(graph, asked);
   for (const Copies& copies : asked) copier.add(copies);
   return std::move(copier).finish();
 }
