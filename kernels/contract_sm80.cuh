@@ -35,6 +35,8 @@ struct ContractSm80 {
   static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
+  static constexpr int kHalf = kHalfOf<Epilogue>;
+  static_assert(kHalf == 0 || !kAlongN, "lines of B are columns");
 
   // A tile in shared memory: K-major, a line of 64 bytes for each m (n); or a line of 128 elements
   // for each k. Chunks of 16 bytes are permuted so that no two of a matrix's rows share banks.
@@ -49,8 +51,8 @@ struct ContractSm80 {
   }
 
   // One operand's tile at (first, k): lines beyond the tensor and what lies behind a line's end
-  // become 0.
-  template <int kAlign, bool kTransposed>
+  // become 0. With halves, each 32 lines of the first are followed by those of the second.
+  template <int kAlign, bool kTransposed, int kHalf = 0>
   static __device__ __forceinline__ void fetch(u8* tile, const Element* from, i64 stride, int first,
                                                int extent, int k, int depth) {
     constexpr int kPiece = kAlign * kSize < 16 ? kAlign * kSize : 16;
@@ -63,8 +65,15 @@ struct ContractSm80 {
       const int piece = threadIdx.x + i * kThreads;
       const int line = piece / kPerLine, byte = piece % kPerLine * kPiece;
       const int at = across0 + byte / kSize;
-      const int left = line0 + line < lines ? across - at : 0;
-      const Element* source = left > 0 ? from + (line0 + line) * stride + at : from;
+      int from_line = line0 + line;
+      bool inside = from_line < lines;
+      if constexpr (kHalf > 0) {
+        from_line = line0 / 2 + line / 64 * 32 + line % 32;
+        inside = from_line < kHalf;
+        from_line += line / 32 % 2 * kHalf;
+      }
+      const int left = inside ? across - at : 0;
+      const Element* source = left > 0 ? from + from_line * stride + at : from;
       u8* const to = tile + place<kTransposed>(line, byte);
       if constexpr (kPiece >= 4) {
         copy_async<kPiece>(to, source, max(0, min(kPiece, left * kSize)));
@@ -128,8 +137,8 @@ struct ContractSm80 {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
         fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
-        fetch<kAlignB, kAlongN>(tile + kTileBytes, b, strides.b_line, n, shape.n, step * kTileDepth,
-                                shape.k);
+        fetch<kAlignB, kAlongN, kHalf>(tile + kTileBytes, b, strides.b_line, n, shape.n,
+                                       step * kTileDepth, shape.k);
       }
       copies_commit();
     };
@@ -161,7 +170,38 @@ struct ContractSm80 {
     }
     copies_wait<0>();
     __syncthreads();
-    finish(shape, batch, unit, column, acc, shared, epilogue);
+    if constexpr (kHalf > 0)
+      finish_halves(shape, batch, unit, column, acc, shared, epilogue);
+    else
+      finish(shape, batch, unit, column, acc, shared, epilogue);
+  }
+
+  // Every second warp has columns of the second half, and leaves them to the one before it.
+  static __device__ __forceinline__ void finish_halves(const ContractShape& shape, int batch,
+                                                       int unit, int column,
+                                                       const float (&acc)[4][4][4], u8* shared,
+                                                       const Epilogue& epilogue) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float* const second = reinterpret_cast<float*>(shared) + warp / 2 * (64 * 32) + lane;
+    if (warp % 2 == 1) {
+#pragma unroll
+      for (int j = 0; j < 64; ++j) second[j * 32] = acc[j / 16][j / 4 % 4][j % 4];
+    }
+    __syncthreads();
+    if (warp % 2 == 1) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Piece piece{batch, unit * kTileRows + warp / 4 * 64 + i * 16,
+                        column * kTileColumns + warp % 4 * 32, shape.m, shape.n};
+      float both[32];
+#pragma unroll
+      for (int j = 0; j < 16; ++j) {
+        both[j] = acc[i][j / 4][j % 4];
+        both[16 + j] = second[(i * 16 + j) * 32];
+      }
+      typename Rows::State none[2] = {Rows::none(), Rows::none()};
+      run_epilogue<64>(epilogue, piece, both, none, nullptr);
+    }
   }
 
   // A warp computes 64 rows (a strip) by 32 columns.

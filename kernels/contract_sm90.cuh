@@ -69,6 +69,8 @@ struct ContractSm90 {
   static constexpr int kStages = kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kHalf = kHalfOf<Epilogue>;
+  static_assert(kHalf == 0 || (kInOrder && kTileN % 64 == 0 && kHalf % 8 == 0), "32 of each half");
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
@@ -160,8 +162,8 @@ struct ContractSm90 {
 #pragma unroll
       for (int i = 0; i < kTileN / 32; ++i) {
         if (i % kCluster != rank) continue;
-        copy_box_to_all<kCluster>(to + i * (kBox / 2), b, barrier, k, 0, n / 8 + i * 4, 0,
-                                  kEvictNormal);
+        const int line = kHalf > 0 ? n / 2 + i / 2 * 32 + i % 2 * kHalf : n + i * 32;
+        copy_box_to_all<kCluster>(to + i * (kBox / 2), b, barrier, k, 0, line / 8, 0, kEvictNormal);
       }
     } else {
       typedef OperandTile<Element, kTileN / kCluster, false> Share;

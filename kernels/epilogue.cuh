@@ -15,6 +15,10 @@
 //       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
 //       a column reduced over one strip's rows (64 of them): a partial, too
+// With a member `static constexpr int kHalf`, C has 2 * kHalf columns, of which each tile has as
+// many of the second half as of the first: 32, then the 32 that lie kHalf further, and so on. The
+// operator then takes both, and reduces nothing: column is one of the first half.
+//   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
 // row_done and column_done may be left out where there is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
@@ -240,6 +244,11 @@ __device__ __forceinline__ typename Accumulator::State scatter_columns(
   return s[0];
 }
 
+template <class Epilogue, class = void>
+constexpr int kHalfOf = 0;
+template <class Epilogue>
+constexpr int kHalfOf<Epilogue, decltype((void)Epilogue::kHalf)> = Epilogue::kHalf;
+
 // The position of a warp's 16 x kColumns piece of C, and the size of C.
 struct Piece {
   int batch;
@@ -248,6 +257,33 @@ struct Piece {
   int rows;    // of C
   int columns;
 };
+
+// A lane's eight neighbours of one of its two rows, in one of the piece's groups of 32 columns.
+template <bool kInOrder, int kSums>
+__device__ __forceinline__ void take_eight(const float (&acc)[kSums], int group, int half,
+                                           float (&v)[8]) {
+  float x[4][2];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
+  if constexpr (kInOrder) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = x[i / 2][i % 2];
+  } else {
+    columns_of_quad(x, v);
+  }
+}
+
+// How many of the eight at `column` are C's.
+template <class Valid>
+__device__ __forceinline__ Valid valid_at(const Piece& piece, i64 column, bool inside) {
+  if constexpr (kCounts<Valid>) {
+    return (int)min((i64)8, piece.columns - column);
+  } else if constexpr (sizeof(Valid) == sizeof(Eight)) {
+    return Eight{};
+  } else {
+    return EightOrNone{inside};
+  }
+}
 
 // Runs the epilogue over a warp's piece: acc[(8-column group) * 4 + half * 2 + e] is row lane / 4 +
 // 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_reduced are the
@@ -272,27 +308,10 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 row = (i64)piece.row + lane / 4 + 8 * half;
-      float x[4][2], v[8];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
-      }
-      if constexpr (kInOrder) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) v[i] = x[i / 2][i % 2];
-      } else {
-        columns_of_quad(x, v);
-      }
+      float v[8];
+      take_eight<kInOrder>(acc, group, half, v);
       const bool inside = kWhole || (row < piece.rows && column < piece.columns);
-      const auto valid = [&] {
-        if constexpr (kWhole) {
-          return Eight{};
-        } else if constexpr (kCounts<Valid>) {
-          return (int)min((i64)8, piece.columns - column);
-        } else {
-          return EightOrNone{inside};
-        }
-      }();
+      const Valid valid = valid_at<Valid>(piece, column, inside);
       if (inside || !kCounts<Valid>) {
         epilogue(piece.batch, kWhole ? row : min(row, (i64)piece.rows - 1), column, v, valid);
       }
@@ -313,6 +332,32 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
   }
 }
 
+// The same where the columns are of two halves: of 64 of the piece, 32 each.
+template <int kColumns, bool kInOrder, class Valid, class Epilogue>
+__device__ __forceinline__ void run_pairs(const Epilogue& epilogue, const Piece& piece,
+                                          const float (&acc)[kColumns / 2]) {
+  static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0, "no reductions");
+  constexpr bool kWhole = sizeof(Valid) < sizeof(int);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int group = 0; group < kColumns / 64; ++group) {
+    if (!kWhole && piece.column + group * 32 >= piece.columns) break;
+    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+      float v[8], u[8];
+      take_eight<kInOrder>(acc, 2 * group, half, v);
+      take_eight<kInOrder>(acc, 2 * group + 1, half, u);
+      const bool inside = kWhole || (row < piece.rows && column < piece.columns);
+      if (inside || !kCounts<Valid>) {
+        epilogue(piece.batch, kWhole ? row : min(row, (i64)piece.rows - 1), column, v, u,
+                 valid_at<Valid>(piece, column, inside));
+      }
+    }
+  }
+}
+
 // Only without branches can the compiler overlap the loads and the arithmetic of many groups, and
 // two warps a scheduler hide little latency alone: a piece that is wholly inside C has none, nor
 // has one at the edge where rows are a multiple of eight long.
@@ -321,7 +366,16 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
                                              const float (&acc)[kColumns / 2],
                                              typename Epilogue::Rows::State (&rows_reduced)[2],
                                              typename Epilogue::Columns::State* columns_reduced) {
-  if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
+  if constexpr (kHalfOf<Epilogue> != 0) {
+    const Piece half{piece.batch, piece.row, piece.column / 2, piece.rows, piece.columns / 2};
+    if (half.row + 16 <= half.rows && half.column + kColumns / 2 <= half.columns) {
+      run_pairs<kColumns, kInOrder, Eight>(epilogue, half, acc);
+    } else if (half.columns % 8 == 0) {
+      run_pairs<kColumns, kInOrder, EightOrNone>(epilogue, half, acc);
+    } else {
+      run_pairs<kColumns, kInOrder, int>(epilogue, half, acc);
+    }
+  } else if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
     run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_reduced, columns_reduced);
   } else if (piece.columns % 8 == 0) {
     run_groups<kColumns, kInOrder, EightOrNone>(epilogue, piece, acc, rows_reduced,

@@ -179,7 +179,8 @@ std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
   const auto product = product_of_pieces(graph_, op_, box_elements());
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostSkinnyRows &&
-                    product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product);
+                    product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product) &&
+                    (!epilogue_.takes_halves() || product->n % 16 == 0);
   return fits ? product : std::nullopt;
 }
 
@@ -216,6 +217,8 @@ GeneratedKernel ContractionWriter::write() {
     write_rows();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
+  } else if (epilogue_.takes_halves()) {
+    write_halves();
   } else if (!fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {

@@ -12,7 +12,8 @@ namespace fusecalc {
 
 // Whether what follows the product reads a tensor from memory that is as large as the result.
 bool ContractionWriter::reads_elsewhere() const {
-  const std::uint64_t elements = graph_.tensors[op_.outputs[0]].elements;
+  const std::uint64_t made = graph_.tensors[op_.outputs[0]].elements;
+  const std::uint64_t elements = epilogue_.takes_halves() ? made / 2 : made;
   const auto comes_from_memory = [&](const Operand& operand) {
     if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
       return false;
@@ -38,7 +39,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const ProductShape size = in_halves(product_.shape(), bytes_of(operand_type(), 1));
+  ProductShape size = in_halves(product_.shape(), bytes_of(operand_type(), 1));
+  size.halves = epilogue_.takes_halves();
   const TileWidth& width =
       width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
@@ -76,6 +78,15 @@ void ContractionWriter::write_sm90() {
   result_.blocks =
       cluster * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
+}
+
+void ContractionWriter::write_halves() {
+  const bool shares_b = product_.b.inner == 0 && product_.b.outer == 0;
+  if (fits_copy_engine(product_) && shares_b && product_.n % 16 == 0) {
+    write_sm90();
+  } else {
+    write_sm80();
+  }
 }
 
 void ContractionWriter::write_sm80() {

@@ -46,6 +46,8 @@ class ContractionWriter {
   bool reads_elsewhere() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
+  // Where the epilogue takes two halves of the columns side by side.
+  void write_halves();
   bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "codegen/elements.hpp"
+#include "codegen/expressions.hpp"
+#include "codegen/indices.hpp"
 #include "codegen/memory_access.hpp"
 #include "codegen/row_results.hpp"
 #include "core/ceil_div.hpp"
@@ -46,7 +48,8 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
                       "one of its operands is computed in the same kernel");
     }
   }
-  roots_ = find_roots(kernel_, made.elements);
+  halves_ = halves_of(graph_, kernel_.ops(), contraction);
+  roots_ = find_roots(kernel_, halves_ ? made.elements / 2 : made.elements);
   if (!attends && !kernel_.phases().rows.empty()) find_reduction();
   if (!roots_.small.empty()) {
     cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
@@ -113,12 +116,33 @@ bool Epilogue::stored_first(TensorId result) const {
   return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
 
+// The elements of a half are there: v or u, to which the bias of their columns is added.
+void Epilogue::take_half(const Scope& scope, TensorId window, std::uint64_t first_column) const {
+  const Index& at = scope.loop.element;
+  Value value{.text = first_column == 0 ? "v[j]" : "u[j]", .type = made_type_};
+  const std::vector<Operand>& operands = kernel_.op(contraction_).operands;
+  if (operands.size() > 2) {
+    IndexTransform column;
+    column.append(rows_, 0);
+    column.append(n_, 1);
+    column.offset = first_column;
+    const Value bias = element(scope, operands[2].tensor, mapped(scope, at, column));
+    value = scope.define(
+        made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
+  }
+  scope.block.values.emplace(std::pair(window, at.name), value);
+}
+
 void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   rows_ = rows;
   n_ = columns;
   const Loop loop = loop_over(kernel_.op(contraction_).outputs[0]);
   block_ = block_of(8);
   const Scope scope{code_, loop, block_};
+  if (halves_) {
+    take_half(scope, halves_->first, 0);
+    take_half(scope, halves_->second, halves_->columns);
+  }
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
   store_full(scope, stored);
@@ -145,9 +169,9 @@ void Epilogue::store_row_results(const Scope& scope) const {
 
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
-  signature_ =
-      fmt::format("int batch, i64 row, i64 column, {} (&v)[8], Valid valid", name_of(made_type_));
-  write_elements(product.batches() * product.m, product.n);
+  signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
+                           name_of(made_type_), halves_ ? "float (&u)[8], " : "");
+  write_elements(product.batches() * product.m, halves_ ? halves_->columns : product.n);
   if (!reduces()) return;
   strips_ = ceil_div(product.m, kStripRows);
   merged_ = columns_ ? strips_ : ceil_div(product.n, tile_columns);

@@ -6,6 +6,7 @@
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "codegen/scope.hpp"
+#include "plan/halves.hpp"
 
 namespace fusecalc {
 
@@ -28,6 +29,8 @@ class Epilogue {
   unsigned row_parts() const { return reduces() && !columns_ ? accumulator_->tile_words : 0; }
   // Whether a whole row must be reduced before any result that depends on it can be stored.
   bool holds_rows() const { return holds_rows_; }
+  // Whether it takes two halves of the columns side by side: tiles have the same ones of both.
+  bool takes_halves() const { return halves_.has_value(); }
   // The type of the contraction's sums.
   ComputeType made_type() const { return made_type_; }
 
@@ -55,6 +58,7 @@ class Epilogue {
   Epilogue(KernelCode& code, OpId contraction, bool attends);
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
+  void take_half(const Scope& scope, TensorId window, std::uint64_t first_column) const;
   // The loop over the matrix, of which v holds `made`.
   Loop loop_over(TensorId made) const;
   bool stored_first(TensorId result) const;
@@ -73,6 +77,7 @@ class Epilogue {
   const KernelView& kernel_;
   const OpGraph& graph_;
   OpId contraction_;
+  std::optional<Halves> halves_;
   Roots roots_;
   ComputeType made_type_;
   const AccumulatorRow* accumulator_ = nullptr;

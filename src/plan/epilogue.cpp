@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bitset>
+#include <optional>
 
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
+#include "plan/halves.hpp"
 
 namespace fusecalc {
 namespace {
@@ -24,6 +26,7 @@ class EpilogueCheck {
         kernel_(kernel),
         contraction_(contraction) {}
 
+  // What works on the operands, and how the result is read.
   void find_prologue();
   Verdict check_ops();
   Verdict check_spaces(std::uint64_t on_chip_bytes) const;
@@ -49,6 +52,7 @@ class EpilogueCheck {
   const Outline& outline_;
   const Kernel& kernel_;
   const OpId contraction_;
+  std::optional<Halves> halves_;
   // Of the kernel's ops, by their places: those that work on the contraction's result, and those
   // that such ones need.
   std::bitset<kMostOps> follows_;
@@ -64,6 +68,7 @@ void EpilogueCheck::find_prologue() {
       if (edge.inside()) precedes_[edge.maker] = true;
     }
   }
+  if (precedes_.none()) halves_ = halves_of(graph_, kernel_, contraction_);
 }
 
 // The weights of a linear op of few rows, element by element; nothing else is made of them.
@@ -131,7 +136,8 @@ Verdict EpilogueCheck::check_ops() {
       return {Obstacle::kEpilogueMovement, contraction_, id};
     }
     for (const Edge& edge : resolved_.edges_of(i)) {
-      if (edge.inside() && edge.input->view == Access::kSelect) {
+      const bool half = halves_ && edge.maker == resolved_.index_of(contraction_);
+      if (edge.inside() && edge.input->view == Access::kSelect && !half) {
         return {Obstacle::kEpiloguePart, contraction_, id};
       }
       if (edge.input->view == Access::kPermute && !picks) {
@@ -151,7 +157,11 @@ Verdict EpilogueCheck::check_ops() {
 
 Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   const Phases& phases = resolved_.phases();
-  const std::uint64_t space = outline_.results_of(contraction_).front().elements;
+  const std::uint64_t made = outline_.results_of(contraction_).front().elements;
+  const std::uint64_t space = halves_ ? made / 2 : made;
+  if (halves_ && (phases.written[resolved_.index_of(contraction_)] > 0 || !phases.rows.empty())) {
+    return {Obstacle::kEpiloguePart, contraction_, kernel_.back()};
+  }
   for (const OpId id : kernel_) {
     if (id == contraction_) continue;
     if (precedes_[resolved_.index_of(id)]) {

@@ -14,14 +14,14 @@ constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
 }  // namespace
 
 // Blocks work in rounds, all on a tile at a time, and the last round is seldom full. B as [k][n]
-// comes in boxes of 64 columns.
+// comes in boxes of 64 columns, and so do columns of two halves.
 const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
                                 std::uint64_t multiprocessors, bool reading) {
   const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product.m, kTileRows * cluster) * product.batches;
   const std::uint64_t steps = ceil_div(product.k, 64);
   const auto cycles = [&](const TileWidth& width) {
-    if (product.b_across && width.columns % 64 != 0) {
+    if ((product.b_across || product.halves) && width.columns % 64 != 0) {
       return std::numeric_limits<std::uint64_t>::max();
     }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product.n, width.columns), clusters);

@@ -17,6 +17,7 @@ struct ProductShape {
   std::uint64_t k = 1;
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
+  bool halves = false;    // a tile has as many columns of the second half as of the first
 };
 
 // The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an

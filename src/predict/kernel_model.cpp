@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/ceil_div.hpp"
+#include "plan/halves.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/convolution_model.hpp"
@@ -236,6 +237,8 @@ KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic)
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
   ProductKernel product = product_of(graph_.ops[id], traffic);
   product.epilogue = instructions_of(kernel, id);
+  product.shape.halves = halves_of(graph_, kernel, id).has_value();
+  if (product.shape.halves) product.epilogue /= 2;
   const Tensor& weights = graph_.tensors[graph_.ops[id].operands[1].tensor];
   const OpId maker = graph_.value_of(graph_.ops[id].operands[1].tensor).producer;
   if (maker != kNone && std::ranges::binary_search(kernel, maker)) {
@@ -254,6 +257,7 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   if (row_held) return products_.whole_rows_work(product);
   if (kernel.size() == 1) return products_.library_work(product);
   const KernelWork own = products_.tile_work(product);
+  if (product.shape.halves) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
   const Op& other = graph_.ops[kernel[0] == id ? kernel[1] : kernel[0]];
   const LibraryStep step = other.row->library;

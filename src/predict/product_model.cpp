@@ -193,7 +193,7 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     other.time_doubt = 0.4;
     return other;
   }
-  if (halves && shape.m <= kMostSkinnyRows) return skinny_work(product);
+  if (halves && shape.m <= kMostSkinnyRows && !shape.halves) return skinny_work(product);
   return wgmma_work(product);
 }
 

@@ -169,6 +169,40 @@ TEST_CASE("lines of the second operand are fetched in the lanes' column order") 
   CHECK(other.maps[1].extents == std::array<std::uint64_t, 4>{64, 70, 1, 1});
 }
 
+// Of 512 lines of weights, a tile has 64 and the 64 that lie 256 further.
+TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
+  const auto graph = [](const std::string& rows, const std::string& columns,
+                        const std::string& depth) {
+    return graph_of(
+        list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "w": {"shape": [)" + columns +
+                 ", " + depth + R"(]}, "b": {"shape": [)" + columns + "]}",
+             R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
+           {"op": "split_view", "inputs": ["u"], "outputs": ["v", "w2"], "axis": 1},
+           {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
+           {"name": "mul", "op": "mul", "inputs": ["s", "w2"], "output": "y"})"));
+  };
+  const auto made = [&](const OpGraph& of, ComputeCapability capability = kHopper) {
+    return generated(of, {op_called(of, "up"), op_called(of, "silu"), op_called(of, "mul")},
+                     capability);
+  };
+  const OpGraph few = graph("64", "512", "256");
+  const GeneratedKernel fused = made(few);
+  CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused, "kHalf = 256;"));
+  CHECK(contains(fused, "kShape = {64, 512, 256,"));
+  CHECK(fused.maps[1].extents == std::array<std::uint64_t, 4>{256, 2, 64, 4});
+  CHECK(!fused.library);
+  CHECK(fused.workspace_bytes == 0);
+  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  // Halves of 20 columns do not begin at whole groups of eight lines.
+  CHECK(contains(made(graph("64", "40", "256")), "ContractSm80<"));
+  // Of 160 columns a tile would have 80 of each half, which are no whole boxes.
+  CHECK(contains(product_with_relu("16384", "4096", "1024"), "ContractSm90<bf16, 160,"));
+  const OpGraph many = graph("16384", "4096", "1024");
+  TrafficCounter counter(many, known_devices().front());
+  CHECK(contains(generate(counter, {0, 1, 2}, counter.device()), "ContractSm90<bf16, 128, 2,"));
+}
+
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.
 TEST_CASE("epilogues on tensor cores use quick functions where an op has one") {
   for (const auto& pair : {std::pair{"exp", "quick_exp("},

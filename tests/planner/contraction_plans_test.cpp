@@ -65,6 +65,51 @@ TEST_CASE("an op that reads the result and the input of a matmul joins the matmu
   CHECK(compiler_of(graph) == "[exp] [mm] [res]");
 }
 
+TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and its factor") {
+  const auto graph = [](const char* ops, const char* more = "", int columns = 512,
+                        const char* dtype = "bf16") {
+    return graph_of(fmt::format(
+        R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [64, 256]}}, "w": {{"shape": [{}, 256]}}}},
+    "ops": [{{"name": "product", "op": "linear", "inputs": ["x", "w"], "output": "h"}},
+            {}]{}}})",
+        dtype, columns, ops, more));
+  };
+  const char* const gated =
+      R"({"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
+         {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+         {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  CHECK(auto_of(graph(gated)) == "[product silu mul]");
+  CHECK(compiler_of(graph(gated)) == "[product] [silu mul]");
+  const char* const turned =
+      R"({"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
+         {"name": "gelu", "op": "gelu", "inputs": ["b"], "output": "s"},
+         {"name": "mul", "op": "mul", "inputs": ["a", "s"], "output": "y"})";
+  CHECK(auto_of(graph(turned)) == "[product gelu mul]");
+  const auto refuses = [](const OpGraph& list, const char* last) {
+    return obstacle(list, {"product", "silu", last})
+        .starts_with("an epilogue computes each element from one element of the result of linear");
+  };
+  // The whole result is needed in memory, too.
+  CHECK(refuses(graph(gated, R"(, "outputs": ["h", "y"])"), "mul"));
+  const char* const reduced =
+      R"({"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
+         {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+         {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"},
+         {"name": "sum", "op": "sum", "inputs": ["y"], "output": "t", "axis": 1})";
+  CHECK(auto_of(graph(reduced, R"(, "outputs": ["y", "t"])")) == "[product silu mul] [sum]");
+  const char* const thirds =
+      R"({"op": "slice_view", "inputs": ["h"], "output": "a", "axis": 1, "start": 0,
+          "end": 128},
+         {"op": "slice_view", "inputs": ["h"], "output": "b", "axis": 1, "start": 256,
+          "end": 384},
+         {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+         {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  CHECK(refuses(graph(thirds, "", 384), "mul"));
+  // Rows of f32, but not of f64.
+  CHECK(auto_of(graph(gated, "", 512, "f32")) == "[product silu mul]");
+  CHECK(auto_of(graph(gated, "", 512, "f64")) == "[product] [silu mul]");
+}
+
 TEST_CASE("a second linear needs whole rows of the first") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "w": {"shape": [256, 128]},

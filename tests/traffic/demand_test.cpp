@@ -56,6 +56,21 @@ TEST_CASE("a custom op's inputs serve the largest demand, whatever the order of 
   }
 }
 
+// 64 x 256 of x, 512 x 256 weights and 512 of a bias are read, 64 x 256 written, all of 2 bytes.
+TEST_CASE("two halves of a product that are used in its kernel are never in memory") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [64, 256]},
+      "w": {"shape": [512, 256]}, "bias": {"shape": [512]}},
+    "ops": [{"name": "product", "op": "linear", "inputs": ["x", "w", "bias"], "output": "h"},
+            {"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
+            {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+            {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"}]})");
+  CHECK(kernel_bytes(graph) == Bytes{32'768 + 262'144 + 1'024, 32'768});
+  CHECK(bytes_written(graph, {"product", "silu", "mul"}, "h") == 0);
+  // Apart, the product writes 64 x 512, and the other kernel reads them.
+  CHECK(kernel_bytes(graph, {"product"}) == Bytes{295'936, 65'536});
+  CHECK(kernel_bytes(graph, {"silu", "mul"}) == Bytes{65'536, 32'768});
+}
+
 TEST_CASE("parts of several results need the largest part; all of one needs all inputs") {
   const auto read = [](const std::string& readers) {
     const OpGraph graph = graph_of(

@@ -1,0 +1,66 @@
+#include "plan/halves.hpp"
+
+#include <utility>
+
+namespace fusecalc {
+namespace {
+
+bool has_tiles(const OpGraph& graph, const Op& product) {
+  if (product.row->family != OpFamily::kLinear || product.matrix.columns % 2 != 0) return false;
+  const Tensor& rows = graph.tensors[product.operands[0].tensor];
+  const Tensor& weights = graph.tensors[product.operands[1].tensor];
+  const Tensor& made = graph.tensors[product.outputs[0]];
+  const DType type = rows.type.dtype;
+  const bool known =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+  return known && weights.type.dtype == type && weights.maps.empty() && is_float(made.type.dtype) &&
+         made.type.dtype != DType::kF64 && made.elements > 0 && product.matrix.depth > 0;
+}
+
+// From an element of a half to that of the result.
+StridedMap half_map(const Tensor& made, std::uint64_t columns, bool second) {
+  StridedMap map;
+  map.append(made.elements / (2 * columns), 2 * columns);
+  map.append(columns, 1);
+  map.offset = second ? columns : 0;
+  return map;
+}
+
+std::optional<StridedMap> map_of(const Tensor& tensor) {
+  std::optional<StridedMap> map;
+  for (const StridedMap& next : tensor.maps) {
+    map = map ? joined(*map, next) : next;
+    if (!map) break;
+  }
+  return map;
+}
+
+}  // namespace
+
+std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction) {
+  const Op& product = graph.ops[contraction];
+  if (!has_tiles(graph, product)) return std::nullopt;
+  const Tensor& made = graph.tensors[product.outputs[0]];
+  Halves halves{.columns = product.matrix.columns / 2};
+  for (const OpId id : kernel) {
+    for (const Operand& operand : graph.ops[id].operands) {
+      if (operand.tensor == kNone) continue;
+      const Tensor& tensor = graph.tensors[operand.tensor];
+      if (tensor.value != product.outputs[0]) continue;
+      TensorId& half =
+          halves.first != tensor.window && halves.first != kNone ? halves.second : halves.first;
+      if (half == kNone) half = tensor.window;
+      if (half != tensor.window) return std::nullopt;
+    }
+  }
+  if (halves.second == kNone) return std::nullopt;
+  const auto first = map_of(graph.tensors[halves.first]);
+  const auto second = map_of(graph.tensors[halves.second]);
+  const bool turned = first && first->offset != 0;
+  if (turned) std::swap(halves.first, halves.second);
+  const bool fits = first == half_map(made, halves.columns, turned) &&
+                    second == half_map(made, halves.columns, !turned);
+  return fits ? std::optional(halves) : std::nullopt;
+}
+
+}  // namespace fusecalc
