@@ -4,7 +4,8 @@
 // of 2.36.
 //
 // Each `__wrap_NAME` takes the place of NAME by -Wl,--wrap=NAME; the sections of those that are not
-// used are left out. x86-64 only: there, what was there from the start has version 2.2.5.
+// used are left out. What was there from the start has the version OLDEST: 2.2.5 on x86-64, 2.17 on
+// aarch64.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -16,30 +17,58 @@
 
 // Calls of \name jump to its older version. The caller's return address stays what it was: dlopen
 // looks for libraries on behalf of the file that it points into.
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
 asm(R"(
-.macro older name, version=GLIBC_2.2.5
-  .symver older_\name, \name@\version
-  .section .text.older.\name, "ax", @progbits
-  .globl __wrap_\name
-  .hidden __wrap_\name
-  .type __wrap_\name, @function
-__wrap_\name:
-  jmp *older_\name@GOTPCREL(%rip)
-  .size __wrap_\name, . - __wrap_\name
+.macro jump_to function
+  jmp *\function@GOTPCREL(%rip)
 .endm
 
 # stat(path, status) was a function of the headers that called __xstat(layout, path, status).
-.macro older_status name, function
-  .symver older_\name, \function@GLIBC_2.2.5
+.macro add_layout
+  mov %rsi, %rdx
+  mov %rdi, %rsi
+  mov $1, %edi
+.endm
+)");
+#elif defined(__aarch64__)
+#define OLDEST "GLIBC_2.17"
+asm(R"(
+.macro jump_to function
+  adrp x16, :got:\function
+  ldr x16, [x16, :got_lo12:\function]
+  br x16
+.endm
+
+.macro add_layout
+  mov x2, x1
+  mov x1, x0
+  mov w0, #0
+.endm
+)");
+#endif
+
+asm(R"(
+.macro older name
+  .symver older_\name, \name@)" OLDEST R"(
   .section .text.older.\name, "ax", @progbits
   .globl __wrap_\name
   .hidden __wrap_\name
   .type __wrap_\name, @function
 __wrap_\name:
-  mov %rsi, %rdx
-  mov %rdi, %rsi
-  mov $1, %edi
-  jmp *older_\name@GOTPCREL(%rip)
+  jump_to older_\name
+  .size __wrap_\name, . - __wrap_\name
+.endm
+
+.macro older_status name, function
+  .symver older_\name, \function@)" OLDEST R"(
+  .section .text.older.\name, "ax", @progbits
+  .globl __wrap_\name
+  .hidden __wrap_\name
+  .type __wrap_\name, @function
+__wrap_\name:
+  add_layout
+  jump_to older_\name
   .size __wrap_\name, . - __wrap_\name
 .endm
 
@@ -83,7 +112,7 @@ older_status fstat, __fxstat
 older_status fstat64, __fxstat64
 
 # 2.34
-.symver older_start_main, __libc_start_main@GLIBC_2.2.5
+.symver older_start_main, __libc_start_main@)" OLDEST R"(
 .text
 )");
 

@@ -16,8 +16,8 @@ set_target_properties(fusecalc_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 # fusecalc_bind_to_old_glibc(TARGET): see old_glibc.cpp, whose names are replaced.
 function(fusecalc_bind_to_old_glibc target)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" OR
-     sanitized)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR sanitized OR
+     NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$")
     return()
   endif()
   set(source ${PROJECT_SOURCE_DIR}/cmake/old_glibc.cpp)

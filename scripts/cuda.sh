@@ -1,7 +1,8 @@
 # Sourced by the scripts that build: where CMake finds CUDA.
 #
-# cuda_cmake_arguments FOLDER prints, one a line, what to pass to cmake so that the GPU module is
-# built. It prints nothing if an installed toolkit has all parts. If it lacks some, they are
+# cuda_cmake_arguments FOLDER [ARCH] prints, one a line, what to pass to cmake so that the GPU module is
+# built, for another architecture than this machine's where one is named. It prints nothing if an
+# installed toolkit has all parts. If it lacks some, they are
 # downloaded from PyPI into FOLDER (about 100 MB, once); if that fails, it reports this on stderr,
 # prints nothing, and the build continues without the module. FUSECALC_CUDA_DIR in the environment
 # names a ready-made folder instead; FUSECALC_CUDA_DIR=off asks for a build without the module,
@@ -40,15 +41,18 @@ _cuda_unpack() {
 }
 
 _cuda_fetch() {
-  local folder=$1 new
+  local folder=$1 new glibc platforms=
   [ -e "$folder/whole" ] && return 0
   command -v python3 >/dev/null || return 1
   rm -rf "$folder" "$folder".new.*
   mkdir -p "$(dirname "$folder")" && new=$(mktemp -d "$folder.new.XXXXXX") || return 1
+  if [ -n "${2:-}" ]; then
+    for glibc in 17 25 27 28; do platforms="$platforms --platform manylinux_2_${glibc}_$2"; done
+  fi
   echo "fetching NVRTC and CUPTI from PyPI into $folder" >&2
-  # shellcheck disable=SC2086  # a list of words
+  # shellcheck disable=SC2086  # lists of words
   if python3 -m pip download -q --no-deps --only-binary=:all: --disable-pip-version-check \
-    -d "$new/wheels" $_cuda_packages >&2 && mkdir "$new/cuda" &&
+    $platforms -d "$new/wheels" $_cuda_packages >&2 && mkdir "$new/cuda" &&
     _cuda_unpack "$new/wheels" "$new/cuda" && touch "$new/cuda/whole"; then
     mv "$new/cuda" "$folder" && rm -rf "$new"
   else
@@ -58,14 +62,14 @@ _cuda_fetch() {
 }
 
 cuda_cmake_arguments() {
-  local folder=$1
+  local folder=$1 arch=${2:-}
   case "${FUSECALC_CUDA_DIR:-}" in
     off) echo "-DFUSECALC_GPU=OFF"; return 0 ;;
     fetch) ;;
     ?*) echo "-DFUSECALC_CUDA_DIR=$FUSECALC_CUDA_DIR"; return 0 ;;
   esac
-  _cuda_toolkit_is_whole && return 0
-  if _cuda_fetch "$folder"; then
+  [ -z "$arch" ] && _cuda_toolkit_is_whole && return 0
+  if _cuda_fetch "$folder" "$arch"; then
     echo "-DFUSECALC_CUDA_DIR=$folder"
   else
     echo "NVRTC and CUPTI could not be fetched: building without the GPU module" >&2

@@ -14,6 +14,13 @@ build_packages=(
   libfmt-dev=/usr/include/fmt/format.h
   zlib1g-dev=/usr/include/zlib.h
 )
+# To build for aarch64 elsewhere; apt finds arm64's after `dpkg --add-architecture arm64`.
+aarch64_packages=(
+  g++-aarch64-linux-gnu=aarch64-linux-gnu-g++
+  qemu-user-static=qemu-aarch64-static
+  libfmt-dev:arm64=/usr/lib/aarch64-linux-gnu/libfmt.so
+  zlib1g-dev:arm64=/usr/lib/aarch64-linux-gnu/libz.a
+)
 test_packages=(
   python3-jsonschema=/usr/lib/python3/dist-packages/jsonschema/__init__.py
   python3-yaml=/usr/lib/python3/dist-packages/yaml/__init__.py
@@ -117,12 +124,16 @@ build() (
   if [[ CMakePresets.json -nt build/$1/build.ninja ]]; then
     say "building build/$1, which takes a while the first time"
     # The GPU module is built on machines with a GPU, or on request.
-    local cuda=()
+    local cuda=() arch=
+    [[ $1 != aarch64 ]] || arch=aarch64
     if [[ -e /proc/driver/nvidia/version || -n ${FUSECALC_CUDA_DIR:-} ]]; then
       source "$root/scripts/cuda.sh"
-      mapfile -t cuda < <(cuda_cmake_arguments "$root/build/cuda")
+      mapfile -t cuda < <(cuda_cmake_arguments "$root/build/cuda${arch:+-$arch}" "$arch")
     fi
     with_progress cmake --preset "$1" "${cuda[@]}" || exit 3
+    local missing
+    missing=$(sed -n 's/^FUSECALC_MISSING_CUDA:INTERNAL=//p' "build/$1/CMakeCache.txt")
+    [[ -z $missing ]] || say "the GPU module, which measure and profile need, is left out: $missing"
   fi
   with_progress cmake --build "build/$1" --target "${@:2}" || exit 3
 )

@@ -1,4 +1,4 @@
-"""Packs an installed tree (cmake --install) into a wheel: wheel.py TREE FOLDER.
+"""Packs an installed tree (cmake --install) into a wheel: wheel.py TREE VERSION FOLDER.
 
 The tree goes into the environment as it is: bin/ to its scripts, the rest beside it, so that the
 program finds its GPU module. python/fusecalc is the module that calls the program.
@@ -7,7 +7,6 @@ program finds its GPU module. python/fusecalc is the module that calls the progr
 import base64
 import hashlib
 import pathlib
-import platform
 import re
 import stat
 import subprocess
@@ -41,6 +40,13 @@ Description-Content-Type: text/markdown
 """
 
 
+MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine of an ELF header
+
+
+def machine(program):
+    return MACHINES[int.from_bytes(program.read_bytes()[18:20], "little")]
+
+
 def newest_glibc(paths):
     """The newest version of the C library whose symbols these files need."""
     versions = {(2, 17)}
@@ -51,12 +57,11 @@ def newest_glibc(paths):
     return max(versions)
 
 
-def main(tree, folder):
+def main(tree, version, folder):
     files = sorted(path for path in tree.rglob("*") if path.is_file())
     programs = [path for path in files if path.read_bytes()[:4] == b"\x7fELF"]
-    version = subprocess.run([tree / "bin/fusecalc", "--version"], capture_output=True, text=True,
-                             check=True).stdout.split()[1]
-    tag = "py3-none-manylinux_{}_{}_{}".format(*newest_glibc(programs), platform.machine())
+    tag = "py3-none-manylinux_{}_{}_{}".format(*newest_glibc(programs),
+                                               machine(tree / "bin/fusecalc"))
     info = f"fusecalc-{version}.dist-info"
     data = f"fusecalc-{version}.data"
     entries = {f"fusecalc/{name}": (SOURCE / "python/fusecalc" / name).read_bytes()
@@ -87,4 +92,4 @@ def main(tree, folder):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]))

@@ -146,7 +146,9 @@ std::string section(const CommandSpec& program, const CommandSpec& command) {
   std::string synopsis = bold(program.name + " " + command.name) + " [" + italic("OPTIONS") + "]";
   std::string arguments;
   for (const Argument& argument : command.arguments) {
-    if (argument.flags.empty()) synopsis += " " + italic(argument.value_name);
+    if (argument.flags.empty()) {
+      synopsis += " " + italic(argument.value_name) + (argument.several ? "..." : "");
+    }
     if (!is_help(argument)) arguments += entry(argument);
   }
   return fmt::format(".SS {}\n{}\n.PP\n{}.\n{}{}", roff(command.name), synopsis,

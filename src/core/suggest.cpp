@@ -1,6 +1,7 @@
 #include "core/suggest.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <numeric>
 #include <vector>
@@ -30,6 +31,11 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   return previous.back();
 }
 
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  const auto small = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return std::ranges::equal(a, b, {}, small, small);
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
@@ -42,6 +48,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   for (const std::string_view candidate : candidates) {
     const std::size_t longer = std::max(candidate.size(), word.size());
     if (longer - std::min(candidate.size(), word.size()) > allowed) continue;
+    if (same_but_for_case(word, candidate)) return candidate;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < longer) {
       best = candidate;

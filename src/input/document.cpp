@@ -1,9 +1,13 @@
 #include "input/document.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
+#include "core/error.hpp"
 #include "input/onnx/onnx.hpp"
 #include "input/pt2/pt2.hpp"
 #include "json/reader.hpp"
@@ -25,6 +29,21 @@ constexpr std::array kModelFormats = {
 // Of a model that is read from a pipe.
 constexpr std::size_t kLongestPiped = std::size_t{1} << 30U;
 
+// Where JSON goes wrong in a file that was never meant to be JSON helps nobody.
+constexpr std::array<std::string_view, 9> kNoJson = {
+    ".pt2", ".onnx", ".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".gguf", ".py"};
+
+void refuse_other_files(std::string_view name, std::string_view start) {
+  const bool other = std::ranges::any_of(
+      kNoJson, [&](std::string_view extension) { return name.ends_with(extension); });
+  if (!other || start.starts_with('{') || start.starts_with('[')) return;
+  throw Error(Fault::kBadInput,
+              fmt::format("{}: {}", name,
+                          start.empty() ? "the file is empty"
+                                        : "neither an op list (JSON) nor a model; models are files "
+                                          "of torch.export.save (.pt2) or ONNX (.onnx)"));
+}
+
 }  // namespace
 
 Document read_document(ByteSource source, const std::vector<DimOverride>& dims,
@@ -36,6 +55,7 @@ Document read_document(ByteSource source, const std::vector<DimOverride>& dims,
     Model model = format.read(source.whole(kLongestPiped), name, dims);
     return {.name = name, .list = std::move(model.graph), .origin = std::move(model.origin)};
   }
+  refuse_other_files(name, start);
   JsonReader reader(std::move(source));
   return {.name = name, .list = read_op_list(reader, operations), .origin = {}};
 }

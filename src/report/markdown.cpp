@@ -14,10 +14,12 @@
 namespace fusecalc {
 namespace {
 
+// Lists of sizes have no `time`.
 void write_row(Output& output, std::string_view plan, std::string_view kernels,
-               const Bytes& bytes) {
-  output.write(fmt::format("| {} | {} | {} | {} | {} |\n", plan, kernels, human_bytes(bytes.read),
-                           human_bytes(bytes.write), human_bytes(bytes.total())));
+               std::string_view time, const Bytes& bytes) {
+  output.write(fmt::format("| {} | {} | {}{} | {} | {} |\n", plan, kernels, time,
+                           human_bytes(bytes.read), human_bytes(bytes.write),
+                           human_bytes(bytes.total())));
 }
 
 std::string entries_in_words(const OpGraph& graph,
@@ -34,10 +36,11 @@ std::string entries_in_words(const OpGraph& graph,
 // `count` is how often it repeats in later layers.
 void write_kernel(Output& output, const GraphAnalysis& analysis, const KernelAnalysis& kernel,
                   std::uint32_t count) {
-  output.write(fmt::format("| {}{} | {} | {} | {} |\n", markdown_text(kernel.name),
+  output.write(fmt::format("| {}{} | {} | {} | {} | {} |\n", markdown_text(kernel.name),
                            count > 1 ? fmt::format(" (x {})", count) : "",
                            entries_in_words(analysis.graph, kernel.traffic.reads),
                            entries_in_words(analysis.graph, kernel.traffic.writes),
+                           human_time(kernel.predicted.time_us),
                            human_bytes(kernel.traffic.bytes.total())));
 }
 
@@ -75,8 +78,8 @@ std::string reasons_in_words(const GraphAnalysis& analysis, const PlanAnalysis& 
 
 void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   output.write(
-      fmt::format("\nKernels of {}:\n\n| kernel | reads | writes | total |\n"
-                  "|---|---|---|---:|\n",
+      fmt::format("\nKernels of {}:\n\n| kernel | reads | writes | time | total |\n"
+                  "|---|---|---|---:|---:|\n",
                   name_of(plan.kind)));
   for (const Repeat& repeat : repeats_of(analysis.graph, plan)) {
     for (std::uint32_t place = 0; place < repeat.period; ++place) {
@@ -92,26 +95,38 @@ void write_kernels(Output& output, const GraphAnalysis& analysis, const PlanAnal
 void write_markdown(const Analysis& analysis, const Style& style, Output& output) {
   const Savings savings = analysis.savings();
   output.write(fmt::format("### {}\n\n", markdown_text(analysis.name)));
-  output.write("| plan | kernels | read | written | total |\n|---|---:|---:|---:|---:|\n");
+  output.write(analysis.graph ? "| plan | kernels | time | read | written | total |\n"
+                                "|---|---:|---:|---:|---:|---:|\n"
+                              : "| plan | kernels | read | written | total |\n"
+                                "|---|---:|---:|---:|---:|\n");
   if (analysis.graph) {
     for (const PlanAnalysis& plan : analysis.graph->plans) {
       const bool limit = plan.kind == PlanKind::kLimit;
+      const std::string time = plan.kernels.empty() ? "" : human_time(plan.predicted.time_us);
       write_row(output, name_of(plan.kind), limit ? "-" : std::to_string(plan.kernels.size()),
-                plan.bytes);
+                time + " | ", plan.bytes);
     }
   } else {
-    write_row(output, "unfused", std::to_string(analysis.operations), analysis.unfused);
-    write_row(output, "fused", analysis.operations > 0 ? "1" : "0", analysis.fused);
+    write_row(output, "unfused", std::to_string(analysis.operations), "", analysis.unfused);
+    write_row(output, "fused", analysis.operations > 0 ? "1" : "0", "", analysis.fused);
   }
   if (analysis.operations == 0) {
     output.write("\nNo operations.\n");
     return;
   }
-  output.write(fmt::format("\n{} saves **{} %** of the traffic; estimated speedup **{}x**.\n",
-                           analysis.graph ? name_of(analysis.plan) : "Fusion",
-                           shortest_decimal(savings.percent()),
-                           shortest_decimal(savings.speedup())));
-  if (analysis.graph && style.explain) {
+  if (!analysis.graph) {
+    output.write(fmt::format("\nFusion saves **{} %** of the traffic; estimated speedup **{}x**.\n",
+                             shortest_decimal(savings.percent()),
+                             shortest_decimal(savings.speedup())));
+    return;
+  }
+  output.write(fmt::format(
+      "\n{} saves **{} %** of the traffic; predicted speedup **{:.2f}x** on {} (by bytes alone "
+      "{}x).\n",
+      name_of(analysis.plan), shortest_decimal(savings.percent()),
+      analysis.predicted_speedup().value_or(1), markdown_text(analysis.graph->device.name),
+      shortest_decimal(savings.speedup())));
+  if (style.explain) {
     write_kernels(output, *analysis.graph, analysis.graph->plan(analysis.plan));
   }
 }

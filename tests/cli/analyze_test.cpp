@@ -100,6 +100,24 @@ TEST_CASE("a missing file is named with the reason") {
   check_refused(run("\x1b[31m.json"), "fusecalc: \\u001b[31m.json: No such file or directory");
 }
 
+TEST_CASE("a file of weights or a source is refused as what it is, not as faulty JSON") {
+  const TempDir folder;
+  write_file(folder / "model.safetensors", std::string("\x40\0\0\0\0\0\0\0{", 9));
+  write_file(folder / "model.py", "import torch\n");
+  write_file(folder / "model.onnx", "");
+  write_file(folder / "sizes.bin", kOps);
+  const auto run = [&](const std::string& name) {
+    return invoke({"analyze", name, "-f", "csv"}).in(folder.path()).outcome();
+  };
+  const std::string refusal =
+      ": neither an op list (JSON) nor a model; models are files of torch.export.save (.pt2) or "
+      "ONNX (.onnx)";
+  check_refused(run("model.safetensors"), "fusecalc: model.safetensors" + refusal);
+  check_refused(run("model.py"), "fusecalc: model.py" + refusal);
+  check_refused(run("model.onnx"), "fusecalc: model.onnx: the file is empty");
+  CHECK(run("sizes.bin").out == csv_line("sizes,auto,14,10,4,28.57,1.4"));
+}
+
 TEST_CASE("a file that may not be read is named with the reason") {
   if (::geteuid() == 0) {
     MESSAGE("left out: root may read every file");

@@ -18,6 +18,7 @@ TEST_CASE("a typing error is recognised") {
   CHECK(nearest("naem", kKeys) == "name");                 // two swapped
   CHECK(nearest("mame", kKeys) == "name");                 // one replaced
   CHECK(nearest("Input_Size", kKeys) == "input_size");
+  CHECK(nearest("NAME", kKeys) == "name");  // every letter is of the other case
 }
 
 TEST_CASE("of two candidates the nearer wins") {
@@ -35,6 +36,7 @@ TEST_CASE("a different word is not a typing error") {
 TEST_CASE("a single letter suggests nothing that shares no letter with it") {
   constexpr std::array<std::string_view, 1> kOne = {"y"};
   CHECK(nearest("x", kOne) == "");
+  CHECK(nearest("Y", kOne) == "y");
 }
 
 TEST_CASE("the suggestion is a phrase to append") {

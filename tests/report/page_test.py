@@ -124,6 +124,34 @@ class PageTest(unittest.TestCase):
         self.assertEqual(found["edges"], 11)
         self.assertEqual(found["unfused"], [12, 12, "Kernels of unfused"])
 
+    def test_a_title_ends_before_the_bytes_beside_it(self):
+        found = self.browse(self.report("analyze", "@llama_block_kv_cache"), """
+          const edges = (box, name) => box.querySelector(name).getBoundingClientRect();
+          found.apart = all(".box").map((box) => edges(box, ".bytes").left - edges(box, ".title").right);
+          found.longest = titles().find((title) => title.startsWith("q_low"));
+        """)
+        self.assertEqual(len(found["apart"]), 12)
+        self.assertGreater(min(found["apart"]), 2)
+        self.assertRegex(found["longest"], "^q_low.*\u2026.*q_negate$")
+
+    def test_all_of_the_drawing_is_printed(self):
+        found = self.browse(self.report("analyze", "@llama_block_kv_cache"), """
+          const screen = one(".viewport > svg > g").getAttribute("transform");
+          found.shown = titles().length;
+          dispatchEvent(new Event("beforeprint"));
+          found.printed = titles().length;
+          const [left, top, wide, high] = one(".viewport > svg").getAttribute("viewBox").split(" ").map(Number);
+          const { x, y, width, height } = one(".viewport > svg > g").getBBox();
+          found.inside = x >= left && y >= top && x + width <= left + wide && y + height <= top + high;
+          dispatchEvent(new Event("afterprint"));
+          found.restored = screen === one(".viewport > svg > g").getAttribute("transform") &&
+            !one(".viewport > svg").hasAttribute("viewBox") && titles().length === found.shown;
+        """, size="1400,420")
+        self.assertLess(found["shown"], 12)  # the rest is below the window
+        self.assertEqual(found["printed"], 12)
+        self.assertTrue(found["inside"])
+        self.assertTrue(found["restored"])
+
     def test_reasons_and_details(self):
         found = self.browse(self.report("analyze", "@transformer_block"), """
           const edge = all(".edge").find((element) => element.dataset.edge === "k0 k1");

@@ -91,11 +91,11 @@ class AnalysisPage {
     const std::uint64_t unfused = analysis_.unfused.total();
     return {head,
             kernels,
+            time,
             human_bytes(bytes.read),
             human_bytes(bytes.write),
             human_bytes(bytes.total()),
             fmt::format("{:.1f} %", 100 * share_of(bytes.total(), unfused)),
-            time,
             html_bar(share_of(bytes.total(), most), tone)};
   }
 
@@ -111,11 +111,11 @@ class AnalysisPage {
                     .caption = "DRAM bytes of each plan, counted exactly, and its predicted time",
                     .columns = {{"plan"},
                                 {"kernels", true},
+                                {analysis_.graph ? "time" : "", true},
                                 {"read", true},
                                 {"written", true},
                                 {"total", true},
                                 {"of unfused", true},
-                                {analysis_.graph ? "time" : "", true},
                                 {"", false}}};
     std::uint64_t most = std::max(analysis_.unfused.total(), analysis_.fused.total());
     if (!analysis_.graph) {

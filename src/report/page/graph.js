@@ -1,6 +1,7 @@
 // The drawing of a plan: boxes and lines as SVG, only those in sight, and from afar as plain shapes.
 
 const kFromAfar = 0.42;  // below this scale no text can be read
+const kMostOnPaper = 1000;  // boxes: with more, none could be read
 
 class Drawing {
   constructor(actions) {
@@ -20,6 +21,7 @@ class Drawing {
       onpointercancel: () => { this.drag = null; },
       onpointerleave: () => this.hideTip(),
     }, this.svg, this.tip);
+    this.onPaper = false;
     this.scale = 1;
     this.x = 0;
     this.y = 0;
@@ -101,17 +103,37 @@ class Drawing {
     this.render();
   }
 
-  render() {
-    this.scene.setAttribute("transform", `translate(${this.x} ${this.y}) scale(${this.scale})`);
-    const afar = this.scale < kFromAfar;
+  // On paper the whole drawing, as wide as the sheet.
+  toPaper() {
+    const { width, height } = this.layout;
+    this.onPaper = true;
+    this.svg.setAttribute("viewBox", `-45 -30 ${round(width + 90)} ${round(height + 60)}`);
+    this.scene.removeAttribute("transform");
+    if (this.paintFromAfar(this.nodes.length > kMostOnPaper)) return;
+    this.shown = { left: -Infinity, right: Infinity, top: -Infinity, bottom: Infinity };
+    this.fill();
+  }
+
+  toScreen() {
+    this.onPaper = false;
+    this.svg.removeAttribute("viewBox");
+    this.shown = null;
+    this.render();
+  }
+
+  paintFromAfar(afar) {
     this.element.classList.toggle("afar", afar);
-    if (afar) {
-      if (this.afar === null) {
-        this.afar = this.fromAfar();
-        this.scene.append(this.afar);
-      }
-      return;
+    if (afar && this.afar === null) {
+      this.afar = this.fromAfar();
+      this.scene.append(this.afar);
     }
+    return afar;
+  }
+
+  render() {
+    if (this.onPaper) return;
+    this.scene.setAttribute("transform", `translate(${this.x} ${this.y}) scale(${this.scale})`);
+    if (this.paintFromAfar(this.scale < kFromAfar)) return;
     const { width, height } = this.size;
     const sight = { left: -this.x / this.scale, top: -this.y / this.scale };
     sight.right = sight.left + width / this.scale;
@@ -195,11 +217,13 @@ class Drawing {
       group.append(draw("rect", { class: "behind", x: 5, y: 5, width: kBox, height: node.height,
         rx: 7 }));
     }
+    const bytes = bytesInWords(node.bytes);
     group.append(
       draw("rect", { class: "frame", width: kBox, height: node.height, rx: 7 }),
       draw("path", { class: "tab", d: `M0 7a7 7 0 0 1 7 -7v${node.height}a7 7 0 0 1 -7 -7z` }),
-      draw("text", { class: "title", x: 16, y: 19 }, shortened(title, 21)),
-      draw("text", { class: "bytes", x: kBox - 10, y: 19 }, bytesInWords(node.bytes)));
+      draw("text", { class: "title", x: 16, y: 19 },
+        fitted(title, 620, 12.5, kBox - 34 - 8 * bytes.length)),
+      draw("text", { class: "bytes", x: kBox - 10, y: 19 }, bytes));
     rowsOf(this.graph, node).forEach(([kind, name], i) => {
       const y = kHead + 11 + i * kRow;
       group.append(draw("text", { class: "row", x: 16, y },

@@ -39,6 +39,8 @@ class Workspace {
     this.showPlan(this.graph.headline);
     this.drawing.home();
     new ResizeObserver(() => this.drawing.render()).observe(this.drawing.element);
+    addEventListener("beforeprint", () => this.drawing.toPaper());
+    addEventListener("afterprint", () => this.drawing.toScreen());
   }
 
   planSwitch() {

@@ -52,6 +52,14 @@ function shortened(text, most) {
   return `${text.slice(0, head)}\u2026${text.slice(text.length - (most - 1 - head))}`;
 }
 
+// As much of a text as fits: fonts differ by a third in width.
+const kPen = document.createElement("canvas").getContext("2d");
+function fitted(text, weight, size, width) {
+  kPen.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  const needed = kPen.measureText(text).width;
+  return needed <= width ? text : shortened(text, Math.floor((text.length * width) / needed));
+}
+
 // A step of the heat scale, 0 to 4, by the square root of the share.
 const heatOf = (bytes, most) =>
   most > 0 ? Math.min(4, Math.floor(5 * Math.sqrt(bytes / most) * 0.9999)) : 0;
