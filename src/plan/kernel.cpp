@@ -135,6 +135,7 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
 }
 
 bool sort_canonically(const OpGraph& graph, std::vector<Kernel>& kernels, RunOrder order) {
+  if (kernels.size() < 2) return true;
   const bool early = order == RunOrder::kEarly;
   std::vector<std::pair<std::uint32_t, std::size_t>> ranked;
   ranked.reserve(kernels.size());

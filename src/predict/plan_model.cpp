@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <unordered_map>
+#include <vector>
 
 #include "predict/l2_model.hpp"
 
@@ -11,14 +13,30 @@ namespace {
 
 // When a tensor was last read or written.
 struct Touch {
-  double moved_after = 0;   // bytes that all kernels up to that one moved
+  double moved_after = -1;  // bytes that all kernels up to that one moved; negative: never
   double kernel_bytes = 0;  // that one alone
+};
+
+// The last touch of each storage. A plan may have few kernels of a large graph: then nothing here
+// takes more time the larger the graph is.
+class LastTouches {
+ public:
+  LastTouches(const OpGraph& graph, std::size_t kernels) {
+    constexpr std::size_t kFew = 16;
+    if (kernels * kFew >= graph.ops.size()) all_.resize(graph.tensors.size());
+  }
+
+  Touch& operator[](TensorId storage) { return all_.empty() ? few_[storage] : all_[storage]; }
+
+ private:
+  std::vector<Touch> all_;
+  std::unordered_map<TensorId, Touch> few_;
 };
 
 class Pipeline {
  public:
-  Pipeline(const OpGraph& graph, const Device& device)
-      : graph_(graph), l2_(streaming_l2(device.l2_bytes)) {}
+  Pipeline(const OpGraph& graph, const Device& device, std::size_t kernels)
+      : graph_(graph), l2_(streaming_l2(device.l2_bytes)), last_(graph, kernels) {}
 
   // The kernel's work after those before it.
   KernelWork next(const PlannedWork& kernel) {
@@ -26,12 +44,12 @@ class Pipeline {
     const auto bytes = static_cast<double>(kernel.traffic->bytes.total());
     double served = 0;
     for (const KernelTraffic::Entry& entry : kernel.traffic->reads) {
-      const auto found = last_.find(graph_.storage_of(entry.tensor));
-      if (found == last_.end()) continue;
+      const Touch& last = last_[graph_.storage_of(entry.tensor)];
+      if (last.moved_after < 0) continue;
       // From an element's last touch to this one: the rest of that kernel, those in between, and
       // the part of this one before it.
-      const double between = moved_ - found->second.moved_after;
-      const double miss = l2_.mean_miss(found->second.kernel_bytes + between, between + bytes);
+      const double between = moved_ - last.moved_after;
+      const double miss = l2_.mean_miss(last.kernel_bytes + between, between + bytes);
       const double once = static_cast<double>(entry.bytes) / std::max(1U, entry.passes);
       served += once * (1 - miss);
     }
@@ -51,7 +69,7 @@ class Pipeline {
   const OpGraph& graph_;
   L2Model l2_;
   double moved_ = 0;
-  std::unordered_map<TensorId, Touch> last_;  // by storage
+  LastTouches last_;
 };
 
 }  // namespace
@@ -59,7 +77,7 @@ class Pipeline {
 Prediction predict_plan(const OpGraph& graph, const Device& device,
                         const std::vector<PlannedWork>& kernels) {
   Prediction plan;
-  Pipeline pipeline(graph, device);
+  Pipeline pipeline(graph, device, kernels.size());
   std::array<double, 5> bound_us{};
   // Errors of several kernels cancel in part.
   constexpr double kTogether = 0.7;
