@@ -77,6 +77,22 @@ def swiglu(d):
                 {"one product": one_product})
 
 
+@kind("swiglu, one weight")
+def swiglu_of_halves(d):
+    m, n, k = d.product(high=1e12)
+
+    def run(x, w):
+        gate, up = F.linear(x, w).chunk(2, -1)
+        return F.silu(gate) * up
+
+    return Case(product_text(m, 2 * n, k),
+                listed("bf16", {"x": [m, k], "w": [2 * n, k]},
+                       [op("linear", ["x", "w"], "h"),
+                        op("slice_view", ["h"], "a", axes=[1], starts=[0], ends=[n]),
+                        op("slice_view", ["h"], "b", axes=[1], starts=[n], ends=[2 * n]),
+                        op("silu", ["a"], "s"), op("mul", ["s", "b"], "y")], "y"), run)
+
+
 @kind("linear + softmax")
 def linear_softmax(d):
     m, n, k = d.product(d.any(256, 384, 512, 768, 1024), high=4e11)

@@ -44,8 +44,7 @@ constexpr std::array<std::string_view, 43> kReasons = {
     "the epilogue of {0} writes its tiles in order; {1} rearranges elements",
     "the epilogue of {0} processes its tiles in order; {1} reads an operand in a different order",
     "an epilogue computes each element from one element of the result of {0}, or from one of each "
-    "half of a linear layer's columns; {1} reads another part of that result as a tensor of its "
-    "own",
+    "half of its columns; {1} reads a part of that result as a tensor of its own",
     "the tiles of {0} hold only parts of what {1} reduces",
     "{1} needs whole rows of the result of {0}, more than one tile holds",
     "{1} cannot be combined across the tiles of {0}; sum, mean, max and logsumexp can",

@@ -205,8 +205,9 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const std::uint64_t cluster = shape.m > kTileRows ? 2 : 1;
   const double result_bytes = static_cast<double>(product.results) * 2;
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
-  const TileWidth& width = width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors),
-                                          product.beside >= result_bytes);
+  const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
+  const TileWidth& width =
+      width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
