@@ -1,7 +1,6 @@
 #include "profile/layouts.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 

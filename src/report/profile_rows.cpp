@@ -36,7 +36,7 @@ ProfileRow row_of(const ProfiledKernel& kernel, const ProfiledProcess& process) 
 
 // "counting took 0.8 s of 2.1 s: 0.6 s to begin, then 110 us for each counted launch, with the
 // launch itself".
-std::string cost_of(const ProfiledProcess& process) {
+std::string cost_in_words(const ProfiledProcess& process) {
   std::string text = fmt::format("counting took {} of {}", human_seconds(process.cost_s),
                                  human_seconds(process.wall_s));
   std::uint64_t counted = 0;
@@ -146,7 +146,7 @@ std::vector<std::string> profile_notes(const Profile& profile, const ProfiledPro
         "totals are exact");
   }
   if (process.wall_s > 0) {
-    notes.push_back(cost_of(process));
+    notes.push_back(cost_in_words(process));
   }
   if (profile.alignment && &process == &profile.processes[profile.aligned_process]) {
     const Alignment& alignment = *profile.alignment;

@@ -82,7 +82,7 @@ class ProgramProfiler {
   std::uint64_t skipped_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::nanoseconds cost_{};
-  std::chrono::nanoseconds opening_{};  // of it, to open and close counters
+  std::chrono::nanoseconds opening_{};  // of it, to open counters
   std::uint64_t costs_written_ = 0;
 };
 

@@ -5,7 +5,7 @@ usage: check.py [--without-ncu] FUSECALC FOLDER [NAME...]
 Runs each program alone, profiled, and under ncu, and prints a line for each: launches and bytes read
 of both, whether the result is the same, what counting took, and how many of the bytes are attributed
 to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu; the
-programs of two GPUs need two. What nothing counts, exports and programs alone, runs at once.
+program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once.
 """
 import concurrent.futures
 import csv
@@ -159,7 +159,8 @@ def main(*arguments):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     binary = str(pathlib.Path(binary).resolve())
-    chosen = [row for row in PROGRAMS if not names or row[0] in names]
+    gpus = run(["nvidia-smi", "-L"])[1].count("GPU ")
+    chosen = [row for row in PROGRAMS if (not names or row[0] in names) and (row[0] != "two gpus" or gpus > 1)]
     commands = [command_of(words, folder) for _, words, _, _ in chosen]
     exports = [[sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
                for model, words in MODELS.items() if model in {row[2] for row in chosen}]
