@@ -41,9 +41,9 @@ enum class RecordKind {
   kUncounted,  // index, why
   kCaptured,   // launches recorded into graphs so far
   kSkipped,    // launches let through by the settings so far
-  kTime,       // correlation, begin and end in ns, name, whether a node of a graph
+  kTime,       // correlation, begin and end in ns, kind, name, grid, block: of a launch or a node
   kDrained,    // device, bytes written when what was left in the L2 was driven out
-  kCost,       // ns spent counting so far, ns since the library was loaded
+  kCost,       // ns spent counting so far, ns since the library was loaded, ns of opening counters
   kFault,      // why nothing more is counted on a device
   kEnd,        // the process ended by itself
 };

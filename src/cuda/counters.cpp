@@ -54,7 +54,8 @@ std::unique_ptr<DramMetrics> dram_metrics_of(CUcontext context, int device_index
   return std::make_unique<DramMetrics>(chip_name(device_index), counter_availability(context));
 }
 
-CounterSession::CounterSession(CUcontext context, const DramMetrics& metrics) : metrics_(metrics) {
+CounterSession::CounterSession(CUcontext context, const DramMetrics& metrics, std::size_t room)
+    : metrics_(metrics), room_(room) {
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_Enable_Params, params);
   params.ctx = context;
   check(cupti().cuptiRangeProfilerEnable(&params), "cuptiRangeProfilerEnable");
@@ -67,35 +68,28 @@ CounterSession::~CounterSession() {
   cupti().cuptiRangeProfilerDisable(&params);
 }
 
-// A counter data image with room for this many ranges.
-void CounterSession::make_room(std::size_t ranges) {
-  if (ranges != room_) {
-    DramMetrics::Names names = metrics_.names();
-    FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
-    size.pRangeProfilerObject = profiler_;
-    size.pMetricNames = names.data();
-    size.numMetrics = names.size();
-    size.maxNumOfRanges = ranges;
-    size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(ranges);
-    check(cupti().cuptiRangeProfilerGetCounterDataSize(&size),
-          "cuptiRangeProfilerGetCounterDataSize");
-    counter_data_.assign(size.counterDataSize, 0);
-    room_ = ranges;
-  }
+// The counter data image.
+void CounterSession::take_room() {
+  DramMetrics::Names names = metrics_.names();
+  FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
+  size.pRangeProfilerObject = profiler_;
+  size.pMetricNames = names.data();
+  size.numMetrics = names.size();
+  size.maxNumOfRanges = room_;
+  size.maxNumRangeTreeNodes = static_cast<std::uint32_t>(room_);
+  check(cupti().cuptiRangeProfilerGetCounterDataSize(&size),
+        "cuptiRangeProfilerGetCounterDataSize");
+  counter_data_.assign(size.counterDataSize, 0);
+}
+
+void CounterSession::begin_pass() {
+  if (counter_data_.empty()) take_room();
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
   image.pRangeProfilerObject = profiler_;
   image.counterDataSize = counter_data_.size();
   image.pCounterData = counter_data_.data();
   check(cupti().cuptiRangeProfilerCounterDataImageInitialize(&image),
         "cuptiRangeProfilerCounterDataImageInitialize");
-}
-
-void CounterSession::begin_pass(std::size_t ranges) {
-  // An H200 keeps the first quarter of the ranges that there is room for, and silently drops the
-  // others.
-  constexpr std::size_t kRoom = 4;
-  ranges *= kRoom;
-  make_room(ranges);
   of_pass_ = begun_;
   FUSECALC_CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
   config.pRangeProfilerObject = profiler_;
@@ -105,7 +99,7 @@ void CounterSession::begin_pass(std::size_t ranges) {
   config.pCounterDataImage = counter_data_.data();
   config.range = CUPTI_UserRange;
   config.replayMode = CUPTI_UserReplay;
-  config.maxRangesPerPass = ranges;
+  config.maxRangesPerPass = room_;
   config.numNestingLevels = 1;
   config.minNestingLevel = 1;
   config.targetNestingLevel = 1;
@@ -182,7 +176,7 @@ std::vector<Bytes> CounterSession::count(std::span<const Work> works, const Work
   while (counted.size() < works.size()) {
     const std::size_t first = counted.size();
     const std::size_t ranges = std::min(kRangesOfPass, works.size() - first);
-    begin_pass(ranges);
+    begin_pass();
     for (std::size_t i = 0; i < ranges; ++i) {
       before();
       open_range();

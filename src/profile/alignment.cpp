@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "profile/launch_class.hpp"
+#include "profile/layouts.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -29,6 +30,7 @@ struct Holds {
   bool rows = false;
   bool movement = false;
   bool pointwise = false;
+  bool cast = false;
 };
 
 // Consecutive ops, and what they move together.
@@ -47,6 +49,7 @@ Holds holds_of(const OpGraph& graph, OpId first, std::size_t count) {
     holds.rows |= op.op_class == OpClass::kReduce || op.op_class == OpClass::kNormalise;
     holds.movement |= op.op_class == OpClass::kMovement;
     holds.pointwise |= op.op_class == OpClass::kPointwise;
+    holds.cast |= op.row->family == OpFamily::kCast;
   }
   // Attention that is written out.
   if (products == 2 && holds.rows) holds.attention = true;
@@ -64,9 +67,14 @@ double kind_score(LaunchClass launch, const Holds& holds) {
       return !holds.product ? -8 : holds.attention || holds.rows ? -4 : 3;
     case LaunchClass::kAttention: return holds.attention ? 4 : -8;
     case LaunchClass::kRows: return heavy ? -8 : holds.rows ? 3 : -4;
+    case LaunchClass::kScaleShift: return heavy ? -8 : holds.rows || holds.pointwise ? 2.5 : -4;
     case LaunchClass::kReduce: return heavy ? -8 : holds.rows ? 2.5 : -3;
     case LaunchClass::kPointwise: return heavy ? -8 : holds.rows ? -4 : 2;
+    case LaunchClass::kCopy:
+      return heavy || holds.rows ? -8 : holds.movement ? 2.5 : holds.cast ? 2 : 0;
     case LaunchClass::kMovement: return heavy || holds.rows ? -8 : holds.movement ? 2.5 : 0;
+    case LaunchClass::kLayout:
+      return heavy || holds.rows || holds.pointwise ? -8 : holds.movement ? 1 : -8;
     case LaunchClass::kTransfer:
       return heavy || holds.rows || holds.pointwise ? -8 : holds.movement ? 1 : -8;
     case LaunchClass::kGraph: return 1;
@@ -328,6 +336,11 @@ Alignment align(const Analysis& analysis, std::span<const ProfiledLaunch> launch
     if (!covered[op]) result.missing.push_back(op);
   }
   if (matched.empty()) return result;
+  result.layouts = find_layouts(graph.graph, result.matches, launches);
+  for (const LayoutLaunch& layout : result.layouts) {
+    matched.insert(layout.launch);
+    result.layout_bytes += launches[layout.launch].dram.value_or(Bytes{}).total();
+  }
   for (std::size_t launch = *matched.begin(); launch <= *matched.rbegin(); ++launch) {
     const Bytes dram = launches[launch].dram.value_or(Bytes{});
     result.moved.read += dram.read;

@@ -30,6 +30,13 @@ struct MissedFusion {
   std::optional<double> seconds{};  // saved bytes at the rate of these launches
 };
 
+// A launch that matches no op: it changes the layout of a convolution's operand or result, or pads
+// it.
+struct LayoutLaunch {
+  std::size_t launch = 0;
+  std::size_t match = 0;  // of the convolution, its place among the matches
+};
+
 // The launches of a program set against an op list. A program that runs the list several times is
 // judged by its last whole run.
 struct Alignment {
@@ -37,10 +44,12 @@ struct Alignment {
   std::uint64_t runs = 0;
   std::vector<std::string> ops{};        // their names
   std::vector<Match> matches{};          // of the last run, in the order of launches
-  std::vector<std::size_t> unmatched{};  // launches inside the last run that match nothing
+  std::vector<LayoutLaunch> layouts{};   // of the last run, in the order of launches
+  std::vector<std::size_t> unmatched{};  // launches inside the last run that are neither
   std::vector<OpId> missing{};           // ops that no launch matches
   Bytes moved{};                         // by all launches of the last run
-  std::uint64_t attributed = 0;          // of these, by launches that match
+  std::uint64_t attributed = 0;          // of these, by matches and layouts
+  std::uint64_t layout_bytes = 0;        // of these, by layouts
   std::vector<std::pair<PlanKind, std::uint64_t>> plans{};  // their bytes
   std::vector<MissedFusion> fusions{};                      // the most bytes first
 };

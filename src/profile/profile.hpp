@@ -44,13 +44,15 @@ struct ProfiledProcess {
   std::string command{};
   bool ended = false;  // by itself, so that nothing is missing at the end
   std::vector<ProfiledLaunch> launches{};
-  std::vector<ProfiledKernel> kernels{};   // the most bytes first
-  Bytes totals{};                          // with what was drained
-  std::optional<std::uint64_t> drained{};  // writes that were still in the L2 at the end
-  double seconds = 0;                      // of all launches that were timed
+  std::vector<ProfiledKernel> kernels{};        // the most bytes first
+  std::vector<ProfiledKernel> graph_kernels{};  // nodes of its graphs: the most time first
+  Bytes totals{};                               // with what was drained
+  std::optional<std::uint64_t> drained{};       // writes that were still in the L2 at the end
+  double seconds = 0;                           // of all launches that were timed
   std::vector<Uncounted> uncounted{};
   std::vector<std::string> faults{};  // why counting stopped
   double cost_s = 0;                  // waiting for launches and reading their counters
+  double opening_s = 0;               // of it, before the first launch was counted
   double wall_s = 0;
   double peak_bytes_per_s = 0;  // of its first device's memory; 0: unknown
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <unordered_map>
@@ -36,11 +37,12 @@ std::vector<std::string> split_ranges(std::string_view text) {
   return ranges;
 }
 
-// "cuMemcpyDtoDAsync_v2" becomes "copy device to device".
-std::string name_of_call(std::string_view call, LaunchKind kind) {
+// "cuMemcpyDtoDAsync_v2" becomes "copy device to device", and a kernel's symbol its short name.
+std::string name_of_work(const std::string& call, LaunchKind kind) {
+  if (kind == LaunchKind::kKernel) return short_kernel_name(demangled(call));
   if (kind == LaunchKind::kGraph) return "graph";
   if (kind == LaunchKind::kFill) return "fill";
-  const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
+  const auto has = [&](std::string_view part) { return call.find(part) != std::string::npos; };
   if (has("HtoD") || has("HtoA")) return "copy host to device";
   if (has("DtoH") || has("AtoH")) return "copy device to host";
   if (has("DtoD") || has("AtoA") || has("AtoD") || has("DtoA") || has("Peer")) {
@@ -49,11 +51,31 @@ std::string name_of_call(std::string_view call, LaunchKind kind) {
   return has("Prefetch") ? "prefetch" : "copy";
 }
 
-struct Times {
+// A kernel, copy or fill, as the GPU ran it.
+struct TimedWork {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t nodes = 0;
+  GraphNode node{};
 };
+
+// The most time first.
+std::vector<ProfiledKernel> kernels_of_graphs(const std::vector<ProfiledLaunch>& launches) {
+  std::map<std::pair<LaunchKind, std::string>, ProfiledKernel> found;
+  for (const ProfiledLaunch& launch : launches) {
+    for (const GraphNode& node : launch.nodes) {
+      ProfiledKernel& kernel = found[{node.kind, node.name}];
+      kernel.name = node.name;
+      kernel.kind = node.kind;
+      ++kernel.launches;
+      ++kernel.timed;
+      kernel.seconds += node.seconds;
+    }
+  }
+  std::vector<ProfiledKernel> kernels;
+  for (auto& [key, kernel] : found) kernels.push_back(std::move(kernel));
+  std::ranges::stable_sort(kernels, std::greater{}, &ProfiledKernel::seconds);
+  return kernels;
+}
 
 void add_up(ProfiledProcess& process) {
   process.kernels.clear();
@@ -83,6 +105,7 @@ void add_up(ProfiledProcess& process) {
   std::ranges::stable_sort(process.kernels, [](const auto& a, const auto& b) {
     return a.dram.total() > b.dram.total();
   });
+  process.graph_kernels = kernels_of_graphs(process.launches);
 }
 
 class RecordReader {
@@ -115,15 +138,16 @@ class RecordReader {
         if (has(1)) skipped_ = number(field[0]);
         break;
       case RecordKind::kTime:
-        if (has(5)) take_time(field);
+        if (has(7)) take_time(field);
         break;
       case RecordKind::kDrained:
         if (has(2)) process_.drained = process_.drained.value_or(0) + number(field[1]);
         break;
       case RecordKind::kCost:
-        if (!has(2)) break;
+        if (!has(3)) break;
         process_.cost_s = static_cast<double>(number(field[0])) * 1e-9;
         process_.wall_s = static_cast<double>(number(field[1])) * 1e-9;
+        process_.opening_s = static_cast<double>(number(field[2])) * 1e-9;
         break;
       case RecordKind::kFault:
         if (has(1)) process_.faults.push_back(field[0]);
@@ -156,8 +180,7 @@ class RecordReader {
     launch.stream = number(field[5]);
     launch.grid = triple(field[6]);
     launch.block = triple(field[7]);
-    launch.name = launch.kind == LaunchKind::kKernel ? short_kernel_name(demangled(field[9]))
-                                                     : name_of_call(field[9], launch.kind);
+    launch.name = name_of_work(field[9], launch.kind);
     launch.ranges = split_ranges(field[10]);
     at_[launch.index] = process_.launches.size();
     correlations_.push_back(number(field[8]));
@@ -172,24 +195,30 @@ class RecordReader {
     launch.together = number(field[3]);
   }
 
-  // A graph has one correlation for all of its nodes: it takes from the first begin to the last
-  // end.
   void take_time(const std::vector<std::string>& field) {
-    const std::uint64_t begin = number(field[1]);
-    const std::uint64_t end = number(field[2]);
-    Times& times = times_[number(field[0])];
-    times.begin = times.nodes == 0 ? begin : std::min(times.begin, begin);
-    times.end = std::max(times.end, end);
-    ++times.nodes;
+    TimedWork work{.begin = number(field[1]), .end = number(field[2])};
+    GraphNode& node = work.node;
+    node.kind = launch_kind_named(field[3]);
+    node.name = name_of_work(field[4], node.kind);
+    node.grid = triple(field[5]);
+    node.block = triple(field[6]);
+    node.seconds = static_cast<double>(work.end - work.begin) * 1e-9;
+    times_[number(field[0])].push_back(std::move(work));
   }
 
+  // A graph has one correlation for all of its nodes: it takes from the first begin to the last
+  // end.
   void set_times() {
     for (std::size_t i = 0; i < process_.launches.size(); ++i) {
-      const auto times = times_.find(correlations_[i]);
-      if (times == times_.end()) continue;
+      const auto found = times_.find(correlations_[i]);
+      if (found == times_.end()) continue;
+      std::vector<TimedWork>& times = found->second;
+      std::ranges::stable_sort(times, {}, &TimedWork::begin);
+      const std::uint64_t end = std::ranges::max(times, {}, &TimedWork::end).end;
       ProfiledLaunch& launch = process_.launches[i];
-      launch.seconds = static_cast<double>(times->second.end - times->second.begin) * 1e-9;
-      if (launch.kind == LaunchKind::kGraph) launch.nodes = times->second.nodes;
+      launch.seconds = static_cast<double>(end - times.front().begin) * 1e-9;
+      if (launch.kind != LaunchKind::kGraph) continue;
+      for (TimedWork& work : times) launch.nodes.push_back(std::move(work.node));
     }
   }
 
@@ -229,7 +258,7 @@ class RecordReader {
   ProfiledProcess process_;
   std::unordered_map<std::uint64_t, std::size_t> at_;  // launches by index
   std::vector<std::uint64_t> correlations_;
-  std::unordered_map<std::uint64_t, Times> times_;
+  std::unordered_map<std::uint64_t, std::vector<TimedWork>> times_;  // by correlation
   std::unordered_map<std::uint64_t, std::string> reasons_;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;

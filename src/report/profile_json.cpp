@@ -43,6 +43,19 @@ void write_strings(JsonWriter& json, std::string_view name,
   json.end();
 }
 
+void write_nodes(JsonWriter& json, const std::vector<GraphNode>& nodes) {
+  json.key("graph_nodes").begin_array();
+  for (const GraphNode& node : nodes) {
+    json.begin_object(kInline);
+    json.member("name", node.name).member("kind", name_of(node.kind));
+    write_extents(json, "grid", node.grid);
+    write_extents(json, "block", node.block);
+    json.member("time_us", microseconds(node.seconds));
+    json.end();
+  }
+  json.end();
+}
+
 void write_launch(JsonWriter& json, const ProfiledLaunch& launch) {
   json.begin_object(kInline);
   json.member("index", launch.index).member("name", launch.name);
@@ -55,7 +68,10 @@ void write_launch(JsonWriter& json, const ProfiledLaunch& launch) {
   bytes_or_null(json, launch.dram);
   time_or_null(json, launch.seconds);
   if (launch.together > 0) json.member("with_launches_before", launch.together);
-  if (launch.nodes > 0) json.member("nodes", launch.nodes);
+  if (!launch.nodes.empty()) {
+    json.member("nodes", std::uint64_t{launch.nodes.size()});
+    write_nodes(json, launch.nodes);
+  }
   json.end();
 }
 
@@ -93,11 +109,22 @@ void write_process(JsonWriter& json, const ProfiledProcess& process) {
   json.end();
   json.key("overhead").begin_object(kInline);
   json.member("counting_s", std::round(process.cost_s * 1e6) / 1e6);
+  json.member("opening_s", std::round(process.opening_s * 1e6) / 1e6);
   json.member("wall_s", std::round(process.wall_s * 1e6) / 1e6);
   json.end();
   json.key("kernels").begin_array();
   for (const ProfiledKernel& kernel : process.kernels) write_kernel(json, kernel, process);
   json.end();
+  if (!process.graph_kernels.empty()) {
+    json.key("graph_kernels").begin_array();
+    for (const ProfiledKernel& kernel : process.graph_kernels) {
+      json.begin_object(kInline);
+      json.member("name", kernel.name).member("kind", name_of(kernel.kind));
+      json.member("nodes", kernel.launches).member("time_us", microseconds(kernel.seconds));
+      json.end();
+    }
+    json.end();
+  }
   json.key("uncounted").begin_array();
   for (const Uncounted& row : process.uncounted) {
     json.begin_object(kInline);
@@ -134,12 +161,26 @@ void write_alignment(JsonWriter& json, const Profile& profile) {
   json.member("op_list", alignment.document).member("verdict", verdict_of(profile));
   json.member("process", process.pid).member("runs", alignment.runs);
   json.member("moved", alignment.moved.total()).member("attributed", alignment.attributed);
+  json.member("layout_bytes", alignment.layout_bytes);
   json.key("plans").begin_object(kInline);
   for (const auto& [kind, bytes] : alignment.plans) json.member(name_of(kind), bytes);
   json.end();
   json.key("matches").begin_array();
   for (const Match& match : alignment.matches) {
     write_match(json, alignment, match, process.launches[match.launch]);
+  }
+  json.end();
+  json.key("layouts").begin_array();
+  for (const LayoutLaunch& layout : alignment.layouts) {
+    const ProfiledLaunch& launch = process.launches[layout.launch];
+    json.begin_object(kInline);
+    json.member("launch", launch.index).member("kernel", launch.name);
+    json.key("ops").begin_array();
+    for (const OpId op : alignment.matches[layout.match].ops) json.value(alignment.ops[op]);
+    json.end();
+    bytes_or_null(json, launch.dram);
+    time_or_null(json, launch.seconds);
+    json.end();
   }
   json.end();
   json.key("unmatched").begin_array();

@@ -34,6 +34,20 @@ ProfileRow row_of(const ProfiledKernel& kernel, const ProfiledProcess& process) 
                     bound.empty() ? "-" : std::string(bound)}};
 }
 
+// "counting took 0.8 s of 2.1 s: 0.6 s to begin, then 110 us for each counted launch, with the
+// launch itself".
+std::string cost_in_words(const ProfiledProcess& process) {
+  std::string text = fmt::format("counting took {} of {}", human_seconds(process.cost_s),
+                                 human_seconds(process.wall_s));
+  std::uint64_t counted = 0;
+  for (const ProfiledKernel& kernel : process.kernels) counted += kernel.counted;
+  if (counted == 0 || process.cost_s <= process.opening_s) return text;
+  const double each = (process.cost_s - process.opening_s) / static_cast<double>(counted);
+  return text +
+         fmt::format(": {} to begin, then {} for each counted launch, with the launch itself",
+                     human_seconds(process.opening_s), human_seconds(each));
+}
+
 std::string op_names(const Alignment& alignment, const std::vector<OpId>& ops) {
   constexpr std::size_t kMost = 4;
   std::string text;
@@ -66,6 +80,12 @@ std::vector<ProfileRow> profile_rows(const ProfiledProcess& process, std::size_t
     }
     rest.dram = {.read = read, .write = write};
     rows.push_back(row_of(rest, process));
+  }
+  for (std::size_t i = 0; i < std::min(most, process.graph_kernels.size()); ++i) {
+    const ProfiledKernel& kernel = process.graph_kernels[i];
+    rows.push_back({.kernel = "in graphs: " + kernel.name,
+                    .cells = {grouped_digits(kernel.launches), "-", "-",
+                              human_seconds(kernel.seconds), "-", "-", "-", "-"}});
   }
   if (process.drained.value_or(0) > 0) {
     rows.push_back(
@@ -126,8 +146,7 @@ std::vector<std::string> profile_notes(const Profile& profile, const ProfiledPro
         "totals are exact");
   }
   if (process.wall_s > 0) {
-    notes.push_back(fmt::format("counting took {} of {}", human_seconds(process.cost_s),
-                                human_seconds(process.wall_s)));
+    notes.push_back(cost_in_words(process));
   }
   if (profile.alignment && &process == &profile.processes[profile.aligned_process]) {
     const Alignment& alignment = *profile.alignment;
@@ -136,6 +155,13 @@ std::vector<std::string> profile_notes(const Profile& profile, const ProfiledPro
         "nothing, {} ops were found in no launch",
         percent_of(alignment.attributed, alignment.moved.total()), alignment.runs,
         alignment.document, alignment.unmatched.size(), alignment.missing.size()));
+    if (!alignment.layouts.empty()) {
+      notes.push_back(fmt::format(
+          "{} ({}) of it is overhead of layouts: {} launches that change them or pad for "
+          "convolutions",
+          human_bytes(alignment.layout_bytes),
+          percent_of(alignment.layout_bytes, alignment.moved.total()), alignment.layouts.size()));
+    }
   }
   return notes;
 }

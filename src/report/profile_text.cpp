@@ -56,6 +56,12 @@ void write_matches(const Profile& profile, const Style& style, Output& output) {
                launch.dram ? human_bytes(launch.dram->total()) : "-",
                human_bytes(match.unfused.total()), fmt::format("{:.2f}", match.confidence)});
   }
+  for (const LayoutLaunch& layout : alignment.layouts) {
+    const ProfiledLaunch& launch = process.launches[layout.launch];
+    const OpId first = alignment.matches[layout.match].ops.front();
+    table.add({"layout for " + alignment.ops[first], std::to_string(launch.index), launch.name,
+               launch.dram ? human_bytes(launch.dram->total()) : "-", "-", "-"});
+  }
   output.write("\n");
   table.write(output);
 }

@@ -125,6 +125,50 @@ TEST_CASE("launches of nothing that the list has are left unmatched") {
   CHECK(verdict_of(profile) == "no launch matches block: is it this program's op list?");
 }
 
+TEST_CASE("launches that change layouts belong to their convolutions, and are told apart") {
+  // Tensors of 64 MiB; the filters have 16 KiB.
+  const Analysis convolutions =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [64, 64, 64, 64]},
+          "v": {"shape": [64, 64, 1, 1]}, "w": {"shape": [64, 64, 1, 1]}},
+        "ops": [{"name": "first", "op": "conv2d", "inputs": ["x", "v"], "output": "a"},
+                {"name": "scale", "op": "sigmoid", "inputs": ["a"], "output": "b"},
+                {"name": "second", "op": "conv2d", "inputs": ["b", "w"], "output": "y"}]})"),
+                    "convolutions", device_named("h200"), std::nullopt);
+  ProfiledLaunch clear = launch("fill", 0, 1);
+  clear.kind = LaunchKind::kFill;
+  const ProfiledLaunch convolution =
+      launch("sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc", 1, 1);
+  const std::string copy = "elementwise_kernel<128, 4, direct_copy_kernel_cuda>";
+  Profile profile;
+  profile.processes.emplace_back().launches = {
+      launch("vectorized_elementwise_kernel<4, other>", 9, 9),
+      clear,
+      launch("nhwcAddPaddingKernel<__nv_bfloat16>", 1, 1),
+      convolution,
+      launch(copy, 0, 0),  // a cast of statistics
+      launch("batch_norm_transform_input_channels_last_kernel<float>", 1, 1),
+      launch(copy, 1, 1),
+      convolution,
+      launch("nhwcToNchwKernel<float>", 1, 1)};
+  profile.alignment = align(convolutions, profile.processes[0].launches);
+  const Alignment& alignment = *profile.alignment;
+  CHECK(text_of(alignment) == "3: first; 5: scale; 7: second; ");
+  std::string layouts;
+  for (const LayoutLaunch& layout : alignment.layouts) {
+    layouts += std::to_string(layout.launch) + ":" + std::to_string(layout.match) + " ";
+  }
+  CHECK(layouts == "1:0 2:0 6:2 8:2 ");
+  CHECK(alignment.unmatched == std::vector<std::size_t>{4});
+  CHECK(alignment.layout_bytes == 7 * kTensor);
+  CHECK(alignment.moved.total() == 13 * kTensor);
+  CHECK(alignment.attributed == 13 * kTensor);
+  CHECK(verdict_of(profile).starts_with("moved 872.4 MB: unfused "));
+  const std::vector<std::string> notes = profile_notes(profile, profile.processes[0]);
+  CHECK(notes.back() ==
+        "469.8 MB (53.8 %) of it is overhead of layouts: 4 launches that change them "
+        "or pad for convolutions");
+}
+
 TEST_CASE("names tell what launches are") {
   const auto class_of = [](const std::string& name) { return classify(launch(name, 1, 1)); };
   CHECK(class_of("nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN") == LaunchClass::kProduct);
@@ -136,6 +180,15 @@ TEST_CASE("names tell what launches are") {
   CHECK(class_of("triton_per_fused_native_layer_norm_0") == LaunchClass::kReduce);
   CHECK(class_of("vectorized_layer_norm_kernel<c10::BFloat16>") == LaunchClass::kRows);
   CHECK(class_of("reduce_kernel<512, 1>") == LaunchClass::kReduce);
+  CHECK(class_of("batch_norm_collect_statistics_kernel<float>") == LaunchClass::kRows);
+  CHECK(class_of("batch_norm_transform_input_channels_last_kernel<c10::BFloat16>") ==
+        LaunchClass::kScaleShift);
+  CHECK(class_of("unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::Tens...>") ==
+        LaunchClass::kCopy);
+  CHECK(class_of(
+            "elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::dire...>") ==
+        LaunchClass::kCopy);
+  CHECK(class_of("nchwToNhwcKernel<__half, __half, float>") == LaunchClass::kLayout);
   CHECK(class_of("CatArrayBatchedCopy<4>") == LaunchClass::kMovement);
   CHECK(class_of("my_kernel") == LaunchClass::kUnknown);
 }

@@ -68,7 +68,8 @@ TEST_CASE("launches of a process are added up by name, with what was drained") {
       launch(0, "_Z5scalePffm", "kernel", "outer\x1finner") +
       launch(1, "cuMemcpyHtoDAsync_v2", "copy") + launch(2, "_Z5scalePffm") + bytes(0, 100, 10) +
       bytes(1, 5, 200) + bytes(2, 101, 20) + line(RecordKind::kDrained, {"0", "70"}) +
-      line(RecordKind::kCost, {"2000000000", "5000000000"}) + line(RecordKind::kEnd, {}));
+      line(RecordKind::kCost, {"2000000000", "5000000000", "600000000"}) +
+      line(RecordKind::kEnd, {}));
   CHECK(process.pid == 42);
   CHECK(process.command == "python train.py");
   CHECK(process.ended);
@@ -86,6 +87,7 @@ TEST_CASE("launches of a process are added up by name, with what was drained") {
   CHECK(process.totals == Bytes{206, 300});
   CHECK(process.drained == 70);
   CHECK(process.cost_s == 2.0);
+  CHECK(process.opening_s == doctest::Approx(0.6));
   CHECK(process.wall_s == 5.0);
   CHECK(process.peak_bytes_per_s == 3201e6 * 2 * 768);
 }
@@ -118,7 +120,7 @@ TEST_CASE("what was launched and not counted is named with the reason") {
 TEST_CASE("times of a second run go to the same launches, and to no others") {
   const auto time = [](int index, int begin, int end) {
     return line(RecordKind::kTime, {std::to_string(1000 + index), std::to_string(begin),
-                                    std::to_string(end), "", "0"});
+                                    std::to_string(end), "kernel", "", "1 1 1", "1 1 1"});
   };
   std::vector<ProfiledProcess> counted = {read_records(kProcess + launch(0, "a") + launch(1, "b") +
                                                        launch(2, "a") + bytes(0, 8, 0) +
@@ -134,16 +136,33 @@ TEST_CASE("times of a second run go to the same launches, and to no others") {
   CHECK(*counted[0].kernels[0].bytes_per_second() == doctest::Approx(16 / 6e-6));
 }
 
-TEST_CASE("a graph takes from the first begin to the last end of its nodes") {
-  const auto node = [](int begin, int end) {
-    return line(RecordKind::kTime, {"1000", std::to_string(begin), std::to_string(end), "k", "1"});
+TEST_CASE("a graph takes from the first begin to the last end of its nodes, and lists them") {
+  const auto node = [](int begin, int end, const std::string& kind, const std::string& name) {
+    return line(RecordKind::kTime, {"1000", std::to_string(begin), std::to_string(end), kind, name,
+                                    kind == "kernel" ? "128 2 1" : "0 0 0", "256 1 1"});
   };
-  const ProfiledProcess process =
-      read_records(kProcess + launch(0, "cuGraphLaunch", "graph") + node(2000, 3000) +
-                   node(1000, 1500) + node(3500, 6000));
-  CHECK(process.launches[0].name == "graph");
-  CHECK(process.launches[0].nodes == 3);
-  CHECK(*process.launches[0].seconds == doctest::Approx(5e-6));
+  const ProfiledProcess process = read_records(
+      kProcess + launch(0, "cuGraphLaunch", "graph") + node(2000, 3000, "kernel", "_Z3addPfm") +
+      node(1000, 1500, "copy", "DtoD") + node(3500, 6000, "kernel", "_Z3addPfm") +
+      node(1600, 1700, "fill", "") + bytes(0, 100, 50));
+  const ProfiledLaunch& graph = process.launches[0];
+  CHECK(graph.name == "graph");
+  CHECK(*graph.seconds == doctest::Approx(5e-6));
+  REQUIRE(graph.nodes.size() == 4);
+  CHECK(graph.nodes[0].name == "copy device to device");
+  CHECK(graph.nodes[1].name == "fill");
+  CHECK(graph.nodes[2].name == "add");
+  CHECK(graph.nodes[2].grid == std::array<std::uint64_t, 3>{128, 2, 1});
+  CHECK(graph.nodes[3].block == std::array<std::uint64_t, 3>{256, 1, 1});
+  CHECK(graph.nodes[3].seconds == doctest::Approx(2.5e-6));
+  REQUIRE(process.graph_kernels.size() == 3);
+  CHECK(process.graph_kernels[0].name == "add");
+  CHECK(process.graph_kernels[0].launches == 2);
+  CHECK(process.graph_kernels[0].seconds == doctest::Approx(3.5e-6));
+  // The graph's time and bytes are its own, not its nodes' once more.
+  CHECK(process.kernels.size() == 1);
+  CHECK(process.seconds == doctest::Approx(5e-6));
+  CHECK(process.totals == Bytes{100, 50});
 }
 
 TEST_CASE("kernel names are shortened to their last part and its arguments") {

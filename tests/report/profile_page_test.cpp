@@ -42,8 +42,8 @@ std::string records_of(const std::vector<Launched>& launches) {
     add(RecordKind::kBytes, {index, std::to_string(launches[i].bytes.read),
                              std::to_string(launches[i].bytes.write), "0"});
     if (launches[i].nanoseconds == 0) continue;
-    add(RecordKind::kTime,
-        {index, "1000", std::to_string(1000 + launches[i].nanoseconds), "", "0"});
+    add(RecordKind::kTime, {index, "1000", std::to_string(1000 + launches[i].nanoseconds), "kernel",
+                            launches[i].name, "64 1 1", "256 1 1"});
   }
   add(RecordKind::kEnd, {});
   return text;

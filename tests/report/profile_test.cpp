@@ -41,9 +41,9 @@ Profile small_profile(std::uint64_t read) {
       line(RecordKind::kBytes, {"0", bytes, bytes, "0"}) +
       line(RecordKind::kBytes, {"1", std::to_string(read), bytes, "0"}) +
       line(RecordKind::kBytes, {"2", bytes, "0", "0"}) +
-      line(RecordKind::kTime, {"2", "1000", "101000", "", "0"}) +
+      line(RecordKind::kTime, {"2", "1000", "101000", "kernel", "", "64 1 1", "256 1 1"}) +
       line(RecordKind::kDrained, {"0", bytes}) +
-      line(RecordKind::kCost, {"1000000", "2000000000"}) + line(RecordKind::kEnd, {})));
+      line(RecordKind::kCost, {"700000", "2000000000", "400000"}) + line(RecordKind::kEnd, {})));
   return profile;
 }
 
@@ -66,23 +66,59 @@ Profile aligned_profile() {
   return profile;
 }
 
-}  // namespace
-
-TEST_CASE("the JSON of a profile obeys its schema, with an alignment and without") {
+std::string violation(const nlohmann::json& profile) {
   const auto embedded = embedded_schemas();
   const auto file = std::ranges::find(embedded, "profile", &EmbeddedFile::name);
   REQUIRE(file != embedded.end());
-  const auto schema = nlohmann::json::parse(file->text);
+  return schema_violation(profile, nlohmann::json::parse(file->text));
+}
+
+}  // namespace
+
+TEST_CASE("the JSON of a profile obeys its schema, with an alignment and without") {
   const auto plain = nlohmann::json::parse(written(small_profile(67'108'864), "json"));
-  CHECK(schema_violation(plain, schema) == "");
+  CHECK(violation(plain) == "");
   CHECK(plain["totals"]["counted"] == 3);
   CHECK(plain["totals"]["dram_write"] == 201'326'592);  // with what was drained
   CHECK(plain["processes"][0]["launches"][3]["dram_read"].is_null());
   CHECK(plain["processes"][0]["launches"][2]["time_us"] == 100.0);
   CHECK(plain["processes"][0]["uncounted"][0]["what"] == "lost");
+  Profile with_layout = aligned_profile();
+  with_layout.alignment->layouts = {{.launch = 0, .match = 0}};
+  const auto layout = nlohmann::json::parse(written(with_layout, "json"));
+  CHECK(violation(layout) == "");
+  CHECK(layout["alignment"]["layouts"][0]["kernel"] == "elementwise_exp");
   const auto aligned = nlohmann::json::parse(written(aligned_profile(), "json"));
-  CHECK(schema_violation(aligned, schema) == "");
+  CHECK(violation(aligned) == "");
   CHECK(aligned["alignment"]["plans"]["unfused"] == 268'435'456);
+}
+
+TEST_CASE("the nodes of a graph are listed under its launch, and its bytes stay whole") {
+  Profile profile = small_profile(67'108'864);
+  const auto node = [](const std::string& begin, const std::string& end, const std::string& name) {
+    return record_line(RecordKind::kTime, std::vector<std::string>{"5", begin, end, "kernel", name,
+                                                                   "64 2 1", "256 1 1"});
+  };
+  profile.processes[0] = read_records(
+      record_line(RecordKind::kLaunch,
+                  std::vector<std::string>{"0", "7", "graph", "0", "1", "0", "0 0 0", "0 0 0", "5",
+                                           "cuGraphLaunch", ""}) +
+      record_line(RecordKind::kBytes, std::vector<std::string>{"0", "4096", "1024", "0"}) +
+      node("1000", "3000", "norm") + node("3000", "7500", "scale"));
+  const auto json = nlohmann::json::parse(written(profile, "json"));
+  CHECK(violation(json) == "");
+  const nlohmann::json& process = json["processes"][0];
+  const nlohmann::json& graph = process["launches"][0];
+  CHECK(graph["dram_read"] == 4096);
+  CHECK(graph["time_us"] == 6.5);
+  CHECK(graph["nodes"] == 2);
+  CHECK(graph["graph_nodes"][0]["name"] == "norm");
+  CHECK(graph["graph_nodes"][0]["grid"] == std::vector<int>{64, 2, 1});
+  CHECK(graph["graph_nodes"][1]["time_us"] == 4.5);
+  CHECK(process["kernels"].size() == 1);
+  CHECK(process["graph_kernels"][0]["name"] == "scale");
+  CHECK(process["graph_kernels"][0]["nodes"] == 1);
+  CHECK(written(profile, "table").find("in graphs: scale") != std::string::npos);
 }
 
 TEST_CASE("the table leads with the verdict and gives rates against the memory's peak") {
@@ -93,7 +129,10 @@ TEST_CASE("the table leads with the verdict and gives rates against the memory's
   CHECK(table.find("671     34 %") != std::string::npos);
   CHECK(table.find("not counted: lost (1): the process ended before its counters were read") !=
         std::string::npos);
-  CHECK(table.find("counting took 1.000 ms of 2.000 s") != std::string::npos);
+  // 300 us of three counted launches.
+  CHECK(
+      table.find("counting took 700.00 us of 2.000 s: 400.00 us to begin, then 100.00 us for each "
+                 "counted launch, with the launch itself") != std::string::npos);
 }
 
 TEST_CASE("CSV and Markdown of a profile have a row for each kernel") {

@@ -1,5 +1,7 @@
 #include "cuda/inject/activity.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -20,24 +22,51 @@ void give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_re
   *most_records = 0;
 }
 
+struct TimedWork {
+  std::string kind;
+  std::string name;
+  std::string grid = "0 0 0";
+  std::string block = "0 0 0";
+};
+
 template <typename Activity>
-void write_time(const Activity& activity, const std::string& name) {
+void write_time(const Activity& activity, const TimedWork& work) {
   if (activity.end <= activity.start) return;
   target->write(RecordKind::kTime,
                 {std::to_string(activity.correlationId), std::to_string(activity.start),
-                 std::to_string(activity.end), name, activity.graphNodeId == 0 ? "0" : "1"});
+                 std::to_string(activity.end), work.kind, work.name, work.grid, work.block});
+}
+
+// As the functions that copy have it in their names.
+std::string name_of_copy(std::uint8_t kind) {
+  switch (kind) {
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOA: return "HtoD";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
+    case CUPTI_ACTIVITY_MEMCPY_KIND_ATOH: return "DtoH";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN:
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOH: return "";
+    default: return "DtoD";
+  }
 }
 
 void write_record(const CUpti_Activity& record) {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
       const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel10&>(record);
-      return write_time(kernel, kernel.name == nullptr ? "" : kernel.name);
+      return write_time(
+          kernel, {.kind = "kernel",
+                   .name = kernel.name == nullptr ? "" : kernel.name,
+                   .grid = fmt::format("{} {} {}", kernel.gridX, kernel.gridY, kernel.gridZ),
+                   .block = fmt::format("{} {} {}", kernel.blockX, kernel.blockY, kernel.blockZ)});
     }
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return write_time(reinterpret_cast<const CUpti_ActivityMemcpy6&>(record), "copy");
+    case CUPTI_ACTIVITY_KIND_MEMCPY: {
+      const auto& copy = reinterpret_cast<const CUpti_ActivityMemcpy6&>(record);
+      return write_time(copy, {.kind = "copy", .name = name_of_copy(copy.copyKind)});
+    }
     case CUPTI_ACTIVITY_KIND_MEMSET:
-      return write_time(reinterpret_cast<const CUpti_ActivityMemset4&>(record), "fill");
+      return write_time(reinterpret_cast<const CUpti_ActivityMemset4&>(record),
+                        {.kind = "fill", .name = ""});
     default: return;
   }
 }

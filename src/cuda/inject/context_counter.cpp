@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace fusecalc::cuda {
 namespace {
+
+constexpr std::size_t kMostRanges = 512;  // of a pass
 
 using RecordEvent = CUresult (*)(CUcontext, CUevent);
 
@@ -33,10 +36,10 @@ ContextCounter::ContextCounter(CUcontext context, CUdevice device,
   prepare_profiler(device);
   metrics_ = dram_metrics_of(context, device);
   if (isolated_ || has_memory_to_spare()) sweep_ = std::make_unique<L2Sweep>(device);
-  session_ = std::make_unique<CounterSession>(context, *metrics_);
+  session_ = std::make_unique<CounterSession>(context, *metrics_, kMostRanges);
   // The first range of a session may include the profiler's own initialisation.
-  session_->begin_pass(CounterSession::kRangesOfPass);
-  for (std::size_t i = 0; i < CounterSession::kRangesOfPass; ++i) {
+  session_->begin_pass();
+  for (std::size_t i = 0; i < kMostRanges; ++i) {
     session_->open_range();
     session_->close_range();
   }
@@ -87,13 +90,29 @@ void ContextCounter::open(std::uint64_t launch) {
     pass_.back().with_next = true;
   } else {
     if (isolated_) sweep_->run();
-    if (!in_pass_) session_->begin_pass(CounterSession::kRangesOfPass);
-    in_pass_ = true;
+    if (!in_pass_) begin_pass();
     session_->open_range();
     range_open_ = true;
   }
   pending_ = false;
   pass_.push_back({.launch = launch, .with_next = false, .forgotten = false});
+}
+
+void ContextCounter::begin_pass() {
+  session_->begin_pass();
+  in_pass_ = true;
+  pass_began_ = std::chrono::steady_clock::now();
+}
+
+// To begin and end a pass takes as long as some hundred ranges, but what a pass holds is lost if
+// the program is killed. So passes are short at first and grow with the launches before them, and
+// none takes long.
+bool ContextCounter::pass_is_over() const {
+  constexpr std::size_t kLeastRanges = 8;
+  constexpr std::size_t kGrowth = 3;
+  constexpr auto kLongestPass = std::chrono::milliseconds{250};
+  return ranges_ >= std::min(capacity_, std::max(kLeastRanges, kGrowth * whole_passes_)) ||
+         std::chrono::steady_clock::now() - pass_began_ > kLongestPass;
 }
 
 void ContextCounter::close() {
@@ -103,7 +122,8 @@ void ContextCounter::close() {
   session_->close_range();
   range_open_ = false;
   pass_.back().forgotten = forget_;
-  if (++ranges_ == capacity_) finish_pass();
+  ++ranges_;
+  if (pass_is_over()) finish_pass();
 }
 
 void ContextCounter::finish_pass() {
@@ -111,7 +131,7 @@ void ContextCounter::finish_pass() {
   if (range_open_) close();
   if (!in_pass_) return;
   in_pass_ = false;
-  ranges_ = 0;
+  whole_passes_ += std::exchange(ranges_, 0);
   const std::vector<Counted> pass = std::move(pass_);
   pass_.clear();
   const std::vector<Bytes> kept = session_->end_pass();

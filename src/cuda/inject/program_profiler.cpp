@@ -200,11 +200,14 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
   }
   cost_ += std::chrono::steady_clock::now() - begin;
   constexpr std::uint64_t kSometimes = 16;
-  if (++costs_written_ % kSometimes == 0) {
-    records_.write(RecordKind::kCost,
-                   {std::to_string(cost_.count()),
-                    std::to_string((std::chrono::steady_clock::now() - begun_).count())});
-  }
+  if (++costs_written_ % kSometimes == 0) record_cost();
+}
+
+void ProgramProfiler::record_cost() {
+  records_.write(RecordKind::kCost,
+                 {std::to_string(cost_.count()),
+                  std::to_string((std::chrono::steady_clock::now() - begun_).count()),
+                  std::to_string(opening_.count())});
 }
 
 void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
@@ -248,7 +251,9 @@ ContextCounter* ProgramProfiler::counter_of(CUcontext context) {
   const auto known = counters_.find(context);
   if (known != counters_.end()) return known->second.get();
   if (faults_.contains(context)) return nullptr;
+  const auto begin = std::chrono::steady_clock::now();
   open_counter(context);
+  opening_ += std::chrono::steady_clock::now() - begin;
   const auto opened = counters_.find(context);
   return opened == counters_.end() ? nullptr : opened->second.get();
 }
@@ -270,6 +275,7 @@ void ProgramProfiler::open_counter(CUcontext context) {
   patience_ = 10s;
   try {
     counters_[context] = std::make_unique<ContextCounter>(context, device, settings_, records_);
+    turn_on(device).start_share();
   } catch (const Error& error) {
     counters_.erase(context);
     faults_[context] = error.what();
@@ -333,9 +339,7 @@ void ProgramProfiler::end() noexcept {
   } catch (const std::exception& error) {
     records_.write(RecordKind::kFault, {error.what()});
   }
-  records_.write(RecordKind::kCost,
-                 {std::to_string(cost_.count()),
-                  std::to_string((std::chrono::steady_clock::now() - begun_).count())});
+  record_cost();
   records_.write(RecordKind::kEnd, {});
 }
 

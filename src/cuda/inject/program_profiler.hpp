@@ -54,6 +54,7 @@ class ProgramProfiler {
   void open_counter(CUcontext context);
   void close_counters(CUcontext context);
   void finish_passes();
+  void record_cost();
   void uncounted(const CallInProgress& call, const std::string& why);
   void fail(const std::string& why);
   std::chrono::microseconds limit_for(const std::string& name) const;
@@ -81,6 +82,7 @@ class ProgramProfiler {
   std::uint64_t skipped_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::nanoseconds cost_{};
+  std::chrono::nanoseconds opening_{};  // of it, to open counters
   std::uint64_t costs_written_ = 0;
 };
 

@@ -37,7 +37,7 @@ bool Turn::take(std::chrono::milliseconds limit) {
     }
     ::flock(waiting_, LOCK_UN);
   }
-  since_ = std::chrono::steady_clock::now();
+  start_share();
   return held_;
 }
 

@@ -17,6 +17,8 @@ class Turn {
 
   // Whether it is this process's turn now, after waiting with a limit.
   bool take(std::chrono::milliseconds limit);
+  // The share begins now: opening the counters may have taken longer than a share.
+  void start_share() { since_ = std::chrono::steady_clock::now(); }
   // Whether another process waits, and this one has had its share.
   bool is_over() const;
   // Gives it up, and waits until another process may have taken it.

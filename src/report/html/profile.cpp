@@ -198,6 +198,14 @@ class ProfilePage {
                             launch.seconds ? human_seconds(*launch.seconds) : "-",
                             fmt::format("{:.2f}", match.confidence)});
     }
+    for (std::size_t i = 0; i < std::min(alignment.layouts.size(), kMostProfileRows); ++i) {
+      const LayoutLaunch& layout = alignment.layouts[i];
+      const ProfiledLaunch& launch = process.launches[layout.launch];
+      table.rows.push_back({"layout for " + ops_in_words(alignment.matches[layout.match].ops),
+                            std::to_string(launch.index), html_name(launch.name),
+                            launch.dram ? human_bytes(launch.dram->total()) : "-", "-", "-",
+                            launch.seconds ? human_seconds(*launch.seconds) : "-", "-"});
+    }
     return html_section("matches", "Launches and ops", table.html());
   }
 

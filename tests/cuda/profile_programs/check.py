@@ -1,11 +1,13 @@
 """What `fusecalc profile` says of programs, beside Nsight Compute and the programs alone.
 
-usage: check.py FUSECALC FOLDER [NAME...]
+usage: check.py [--without-ncu] FUSECALC FOLDER [NAME...]
 
 Runs each program alone, profiled, and under ncu, and prints a line for each: launches and bytes read
 of both, whether the result is the same, what counting took, and how many of the bytes are attributed
-to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu.
+to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu; the
+program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once.
 """
+import concurrent.futures
 import csv
 import io
 import json
@@ -28,8 +30,11 @@ PROGRAMS = (
     ("resnet eager", ["models.py", "resnet", "eager"], "resnet", True),
     ("triton", ["triton_add.py"], None, True),
     ("small", ["small.py"], None, False),
+    ("small of 50 us", ["small.py", "26214400"], None, False),
     ("workers fork", ["workers.py", "fork"], None, False),
     ("workers spawn", ["workers.py", "spawn"], None, False),
+    ("two gpus", ["two_gpus.py"], None, False),
+    ("torch profiler", ["torch_profiler.py"], None, False),
     ("streams", ["streams"], None, True),
     ("faults none", ["faults", "none"], None, False),
     ("faults crash", ["faults", "crash"], None, False),
@@ -39,6 +44,14 @@ PROGRAMS = (
     ("faults reset", ["faults", "reset"], None, False),
     ("faults illegal", ["faults", "illegal"], None, False),
 )
+# Profilers around each other: {fusecalc}, {ncu} and {program} are commands.
+ATTACHED = (
+    ("profile in profile", "{fusecalc} {fusecalc} {program}"),
+    ("profile in ncu", "{ncu} {fusecalc} {program}"),
+    ("ncu in profile", "{fusecalc} {ncu} {program}"),
+    ("two at once", "{fusecalc} {program} & {fusecalc} {program}"),
+)
+NCU = ["ncu", "--target-processes", "all", "--metrics", "dram__bytes_read.sum"]
 
 
 def run(command, limit=170, **more):
@@ -60,7 +73,7 @@ def command_of(words, folder):
 
 
 def result_lines(text):
-    return [line for line in text.splitlines() if line.startswith(("sum", "parent", "rank"))]
+    return sorted(line for line in text.splitlines() if line.startswith(("sum", "parent", "rank")))
 
 
 def ncu(command, folder, name):
@@ -78,16 +91,16 @@ def ncu(command, folder, name):
     return len(rows), read, ""
 
 
-def check(binary, folder, name, words, model, beside):
+def check(binary, folder, name, words, model, beside, alone):
     command = command_of(words, folder)
     stem = name.replace(" ", "-")
-    alone_code, alone_out, _, alone_s = run(command)
+    alone_code, alone_out, alone_errors, alone_s = alone
     document = folder / f"{stem}.json"
     options = ["--op-list", str(folder / f"{model}.pt2")] if model else []
     code, _, errors, seconds = run([binary, "profile", *options, "-o", str(document), "-f", "csv", "--",
                                     *command])
     (folder / f"{stem}.stderr.txt").write_text(errors)
-    same = result_lines(alone_out) == result_lines(errors)
+    same = result_lines(alone_out + alone_errors) == result_lines(errors)
     last = errors.strip().splitlines()[-1] if errors.strip() else ""
     if not document.exists():
         return f"{name}: alone {alone_code}, profiled {code} in {seconds:.1f} s: {last}"
@@ -96,17 +109,27 @@ def check(binary, folder, name, words, model, beside):
     launches = [launch for process in found["processes"] for launch in process["launches"]]
     kernels = [launch for launch in launches if launch["kind"] not in ("copy", "fill")]
     uncounted = [what for process in found["processes"] for what in process["uncounted"]]
-    counting = sum(process["overhead"]["counting_s"] for process in found["processes"])
+    overhead = [process["overhead"] for process in found["processes"]]
+    counting = sum(row["counting_s"] for row in overhead)
+    opening = sum(row["opening_s"] for row in overhead)
+    nodes = sum(launch.get("nodes", 0) for launch in launches)
     busy = sum(launch["time_us"] or 0 for launch in launches) / 1e6
     text = (f"{name}: alone {alone_code}, profiled {code} in {seconds:.1f} s (alone {alone_s:.1f}), same "
             f"result: {same}; {totals['counted']} of {totals['launches']} counted, read "
-            f"{totals['dram_read']}, written {totals['dram_write']}, counting {counting:.2f} s, kernels "
-            f"take {busy * 1000:.2f} ms")
+            f"{totals['dram_read']}, written {totals['dram_write']}, counting {counting:.2f} s, of it "
+            f"{opening:.2f} s to begin, kernels take {busy * 1000:.2f} ms")
+    if busy and totals["counted"]:
+        each = (counting - opening) / totals["counted"]
+        text += (f"; {1e6 * each:.0f} us a counted launch, {1e6 * busy / totals['counted']:.0f} us alone: "
+                 f"{(counting - opening) / busy:.2f} times")
+    if nodes:
+        text += f"; {nodes} nodes of graphs timed"
     if uncounted:
         text += f"; uncounted: {json.dumps(uncounted)[:200]}"
     if "alignment" in found:
         aligned = found["alignment"]
-        text += (f"; attributed {100 * aligned['attributed'] / max(1, aligned['moved']):.2f} %, "
+        text += (f"; attributed {100 * aligned['attributed'] / max(1, aligned['moved']):.2f} %, of it layouts "
+                 f"{100 * aligned['layout_bytes'] / max(1, aligned['moved']):.2f} %, "
                  f"{len(aligned['unmatched'])} unmatched, {len(aligned['missing'])} missing; "
                  f"{aligned['verdict']}")
     if beside:
@@ -119,22 +142,40 @@ def check(binary, folder, name, words, model, beside):
     return text
 
 
-def main(binary, folder, *names):
+def check_attached(binary, folder):
+    program = " ".join(command_of(["faults", "bad-launch"], folder))
+    words = {"fusecalc": f"{binary} profile --no-times -f csv --", "ncu": " ".join(NCU), "program": program}
+    for name, command in ATTACHED:
+        script = command.format(**words) + "; code=$?; wait; exit $code"
+        code, output, errors, seconds = run(["bash", "-c", script], limit=60)
+        said = [line for line in (output + errors).splitlines() if line.startswith(("fusecalc:", "==ERROR=="))]
+        counted = sum(line.count(",kernel,") for line in output.splitlines())
+        print(f"{name}: exit code {code} in {seconds:.1f} s; {counted} kernels in results; {said}", flush=True)
+
+
+def main(*arguments):
+    beside = "--without-ncu" not in arguments
+    binary, folder, *names = [word for word in arguments if word != "--without-ncu"]
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     binary = str(pathlib.Path(binary).resolve())
-    for model, words in MODELS.items():
-        if not names or any(model in name for name in names):
-            code, _, errors, _ = run([sys.executable, str(HERE / words[0]), *words[1:],
-                                      str(folder / f"{model}.pt2")])
-            if code != 0:
-                print(f"export of {model}: {errors.strip()[-300:]}", flush=True)
-    for name, words, model, beside in PROGRAMS:
-        if names and name not in names:
-            continue
+    gpus = run(["nvidia-smi", "-L"])[1].count("GPU ")
+    chosen = [row for row in PROGRAMS if (not names or row[0] in names) and (row[0] != "two gpus" or gpus > 1)]
+    commands = [command_of(words, folder) for _, words, _, _ in chosen]
+    exports = [[sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
+               for model, words in MODELS.items() if model in {row[2] for row in chosen}]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        exported = list(pool.map(run, exports))
+        alone = list(pool.map(run, commands))
+    for command, (code, _, errors, _) in zip(exports, exported):
+        if code != 0:
+            print(f"{command}: {errors.strip()[-300:]}", flush=True)
+    for (name, words, model, ncu_too), result in zip(chosen, alone):
         if model and not (folder / f"{model}.pt2").exists():
             model = None
-        print(check(binary, folder, name, words, model, beside), flush=True)
+        print(check(binary, folder, name, words, model, ncu_too and beside, result), flush=True)
+    if not names or "attached" in names:
+        check_attached(binary, folder)
 
 
 if __name__ == "__main__":
