@@ -7,7 +7,7 @@ struct ContractShape {
   int a_outer, a_inner;  // 1 where A has that batch dimension, 0 where it is broadcast
   int b_outer, b_inner;
   // Clusters' row tiles that are walked together before the next columns of B: their A stays in the
-  // L2 while B streams through. 8 for large K; more where k is small and A fits.
+  // L2 while B streams through. 8 for large K, and where B stays there, too; else more.
   int group;
   // Where A's lines are in pieces along k (ContractSm90 alone): elements of one, which is then the
   // extent of the map's first dimension, and the inner batch dimension counts pieces.

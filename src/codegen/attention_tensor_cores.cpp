@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "codegen/attention_writer.hpp"
 #include "codegen/kernel_facts.hpp"
@@ -94,7 +95,7 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 }
 
 void AttentionWriter::write_sm90() {
-  const std::uint32_t rows = head_ == 64 && plain() ? 192 : 128;
+  const auto rows = static_cast<std::uint32_t>(sm90_rows());
   const std::uint32_t keys = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
@@ -106,13 +107,25 @@ void AttentionWriter::write_sm90() {
                           .tile_keys = keys};
   result_.source.architecture_bound = true;
   result_.source.text += facts.asserted_of("Attention") +
-                         entry("__launch_bounds__(Attention::kThreads, 1)",
+                         entry("__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)",
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
+  if (parts_.causal) {
+    result_.blocks_z = static_cast<unsigned>(std::exchange(result_.blocks, parts_.heads));
+    result_.blocks_y = static_cast<unsigned>(parts_.batches);
+  }
   result_.schedule = fmt::format("attention with wgmma, {} queries per block", rows);
+}
+
+// Of a block.
+std::uint64_t AttentionWriter::sm90_rows() const {
+  const std::uint64_t keys =
+      parts_.batches * parts_.key_heads * parts_.keys * (parts_.size + parts_.value_size) * 2;
+  return attention_rows(head_, plain(), parts_.queries, parts_.heads * parts_.batches, keys,
+                        std::max(1U, device_.multiprocessors));
 }
 
 std::string AttentionWriter::strides() const {
@@ -207,7 +220,8 @@ bool AttentionWriter::fits_tensor_cores() {
   if (head == kHeads.end() || (parts_.size | parts_.value_size) % 8 != 0) return false;
   head_ = *head;
   constexpr std::uint64_t kMostBlocks = 65535;
-  const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks;
+  const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks &&
+                      ceil_div(parts_.queries, 64) <= kMostBlocks;
   const bool types =
       (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
   const bool fits = blocks && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
@@ -229,8 +243,9 @@ void AttentionWriter::write_tensor_cores() {
   for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
   text += shape() + scores_struct() + epilogue_.text();
   const std::string arguments =
-      few ? fmt::format("{}, {}, {}, {}", head_, few->row_tiles, few->stages, few->keys.parts)
-          : std::to_string(head_);
+      few      ? fmt::format("{}, {}, {}, {}", head_, few->row_tiles, few->stages, few->keys.parts)
+      : copies ? fmt::format("{}, {}", head_, sm90_rows() / 64)
+               : std::to_string(head_);
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       few      ? "AttentionFew"
                       : copies ? "AttentionSm90"

@@ -9,10 +9,8 @@
 namespace fusecalc {
 namespace {
 
-// The one full-size value that a value is computed from, if holding that takes less room: computing
-// the value again is cheaper than the registers.
-std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t space,
-                                        TensorId id) {
+// The one full-size value that a pointwise op of the kernel computes a value from.
+std::optional<TensorId> source_of(const KernelView& kernel, std::uint64_t space, TensorId id) {
   const OpGraph& graph = kernel.graph();
   const OpId producer = graph.tensors[id].producer;
   if (!kernel.makes(id) || producer == kNone) return std::nullopt;
@@ -24,11 +22,21 @@ std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t 
     if (source) return std::nullopt;
     source = graph.tensors[operand.tensor].window;
   }
-  if (!source || is_packed(graph.tensors[*source].type.dtype) ||
-      register_bytes(kernel, *source) >= register_bytes(kernel, id)) {
-    return std::nullopt;
-  }
+  if (source && is_packed(graph.tensors[*source].type.dtype)) return std::nullopt;
   return source;
+}
+
+// The value nearest before it, if holding that takes less room: computing a value again is cheaper
+// than the registers. Further back only past ops without special functions.
+std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t space,
+                                        TensorId id) {
+  TensorId at = id;
+  while (const std::optional<TensorId> source = source_of(kernel, space, at)) {
+    if (register_bytes(kernel, *source) < register_bytes(kernel, id)) return source;
+    if (kernel.op(kernel.graph().tensors[at].producer).row->instructions > 0) return std::nullopt;
+    at = *source;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

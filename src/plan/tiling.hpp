@@ -83,6 +83,12 @@ KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
 // Blocks of attention_few that a multiprocessor runs, if it has shared memory for them.
 std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 
+// Queries of a block of attention_sm90: 64, 128 or 192. `plain`: scores are only scaled; `heads`: of
+// all batches; `bytes`: of all keys and values.
+std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
+                             std::uint64_t heads, std::uint64_t bytes,
+                             std::uint64_t multiprocessors);
+
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {
   std::uint64_t tile_n = 0;

@@ -300,7 +300,6 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   const auto keys = one_op ? static_cast<double>(k.type.shape[k.type.shape.size() - 2])
                            : static_cast<double>(op.matrix.columns);
   const double heads = static_cast<double>(q.elements) / std::max(1.0, length * head);
-  const bool causal = one_op && op.attributes->causal;
   KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
                   .dram_write = static_cast<double>(traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + 1.5,
@@ -318,31 +317,49 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
     work.time_doubt = 0.2;
     return work;  // reading keys and values takes the time
   }
-  const double rows = head <= 64 ? 192 : 128;
-  constexpr double kKeys = 128;
-  constexpr double kExponentials = 27;  // of a tile, per cycle
-  const double rate =
-      fast ? constants_.tensor_flops.value * (device_.capability == kHopper ? 1 : 0.6)
-           : 2 * constants_.lanes.value * 0.4;
-  const double tile = rows * kKeys * head * 4 / rate + rows * kKeys / kExponentials;
-  const double blocks = std::ceil(length / rows) * heads;
-  double tiles = std::ceil(keys / kKeys);
-  // Blocks that end early leave the last ones alone.
-  if (causal) tiles = (tiles + 1) / 2 * (blocks > 4.0 * device_.multiprocessors ? 1.25 : 1.0);
-  const double waves = blocks / device_.multiprocessors;
-  constexpr double kManyWaves = 8;  // after which ends even out
-  const double rounds = causal && waves > kManyWaves ? waves : std::ceil(waves);
+  constexpr double kMask = 10;  // instructions to find and read an element of it
   const double extra = instructions_of(kernel, products.front()) - (one_op ? 0 : 12);
-  constexpr double kBlockUs = 1.5;  // to load its queries and store its result
-  double scores = std::max(0.0, extra) * rows * kKeys / constants_.lanes.value * 0.3;
-  if (one_op && op.operands.size() > 3) {
-    constexpr double kMask = 10;  // instructions to find and read an element of it
-    scores += kMask * rows * kKeys / constants_.lanes.value;
-    work.time_doubt = 0.4;
-  }
-  work.compute_us =
-      rounds * (kBlockUs + tiles * (tile + scores) / (constants_.clock_ghz.value * kGiga));
+  const bool masked = one_op && op.operands.size() > 3;
+  if (masked) work.time_doubt = 0.4;
+  work.compute_us = tiles_us(
+      {.queries = length,
+       .keys = keys,
+       .heads = heads,
+       .key_heads = key_heads,
+       .head = head,
+       .rate = fast ? constants_.tensor_flops.value * (device_.capability == kHopper ? 1 : 0.6)
+                    : 2 * constants_.lanes.value * 0.4,
+       .instructions = std::max(0.0, extra) * 0.3 + (masked ? kMask : 0),
+       .causal = one_op && op.attributes->causal,
+       .plain = !masked && extra <= 0});
   return work;
+}
+
+// Blocks of queries over tiles of keys.
+double KernelModel::tiles_us(const Attention& attention) const {
+  constexpr double kKeys = 128;
+  constexpr double kExponentials = 18;  // of a tile, per cycle
+  constexpr double kBlockUs = 2.5;      // to load its queries and store its result
+  constexpr double kManyWaves = 8;      // after which ends even out
+  const auto whole = [](double count) { return static_cast<std::uint64_t>(count); };
+  const bool short_head = attention.head <= 64;  // padded to as many
+  const auto rows = static_cast<double>(attention_rows(
+      short_head ? 64 : 128, attention.plain, whole(attention.queries), whole(attention.heads),
+      whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
+  const double tiles = std::ceil(attention.keys / kKeys);
+  // Blocks that a multiprocessor runs at once share it.
+  const double resident = short_head && attention.plain && rows <= 64 ? 2 : 1;
+  const double waves =
+      std::ceil(attention.queries / rows) * attention.heads / (resident * device_.multiprocessors);
+  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * kKeys;
+  const double tile = scores * (attention.head * 4 / attention.rate + 1 / kExponentials +
+                                attention.instructions / constants_.lanes.value);
+  const auto block_us = [&](double count) {
+    return kBlockUs + count * tile / (constants_.clock_ghz.value * kGiga);
+  };
+  // The longest blocks run first, so that the short ones even out the ends.
+  if (attention.causal) return std::max(waves * block_us((tiles + 1) / 2), block_us(tiles));
+  return (waves > kManyWaves ? waves : std::ceil(waves)) * block_us(tiles);
 }
 
 }  // namespace fusecalc

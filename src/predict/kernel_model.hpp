@@ -28,6 +28,15 @@ class KernelModel {
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
                             const KernelTraffic& traffic);
+  struct Attention {
+    double queries = 1, keys = 1;        // of a head
+    double heads = 1, key_heads = 1;     // of all batches
+    double head = 1;                     // elements of a query
+    double rate = 1;                     // of its products, per multiprocessor and cycle
+    double instructions = 0;             // for each score, beside its exponential
+    bool causal = false, plain = false;  // plain: scores are only scaled
+  };
+  double tiles_us(const Attention& attention) const;
   double merge_us(double key_heads, double rows, double keys, double head) const;
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;

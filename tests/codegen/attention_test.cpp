@@ -73,6 +73,20 @@ TEST_CASE("up to 32 rows of a key head are few, on every GPU with tensor cores f
   CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionSm80<"));
 }
 
+// Keys and values of 64 bf16 are 256 bytes a key.
+TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds all keys") {
+  const GeneratedKernel few = attention("2, 8, 640, 64", "2, 2, 640, 64");
+  CHECK(contains(few, "AttentionSm90<bf16, 64, 1, false, PlainScores, Epilogue>"));
+  CHECK(few.blocks == 10);
+  CHECK(few.threads == 256);
+  const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");  // 134 MB
+  CHECK(contains(many, "AttentionSm90<bf16, 64, 3, "));
+  CHECK(many.blocks == 22);
+  // Longer heads: 8 x 8 blocks of 64 run at once, 8 x 64 do not.
+  CHECK(contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, "));
+  CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"), "AttentionSm90<bf16, 128, 2, "));
+}
+
 TEST_CASE("masks are loaded for as many keys at a time as their alignment allows") {
   const auto of = [](int keys, const std::string& mask) {
     return attention("2, 4, 256, 64", fmt::format("2, 4, {}, 64", keys), mask);

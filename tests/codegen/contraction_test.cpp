@@ -240,7 +240,7 @@ TEST_CASE("rows in pieces are assembled by the copy engine if an epilogue is fus
   CHECK(!fused.library);
   CHECK(fused.maps[0].extents == std::array<std::uint64_t, 4>{64, 100, 3, 2});
   CHECK(fused.maps[0].strides == std::array<std::uint64_t, 3>{128, 12800, 38400});
-  CHECK(contains(fused, "kShape = {100, 72, 192, 2, 1, 1, 0, 0, 0, 64, 64}"));
+  CHECK(contains(fused, "kShape = {100, 72, 192, 2, 1, 1, 0, 0, 0, 8, 64}"));
   const GeneratedKernel lone = generated(graph, {op_called(graph, "out")});
   CHECK(lone.source.entries.size() == 2);
 }
@@ -280,7 +280,7 @@ TEST_CASE("columns are reduced in strips of a matrix, and merged") {
   const OpGraph graph = graph_of(kLinear);
   const GeneratedKernel fused = generated(graph, {0, 1, 2});
   CHECK(contains(fused, "typedef Largest Columns;"));
-  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 64, 0}"));
+  CHECK(contains(fused, "kShape = {30, 10, 16, 1, 2, 0, 1, 0, 0, 8, 0}"));
   CHECK(fused.source.entries.size() == 2);
   CHECK(fused.following.size() == 1);
   // One strip of two matrices of 10 columns, a float each.

@@ -151,6 +151,25 @@ TEST_CASE("more than 2^31 elements are counted in 64 bits") {
   CHECK(contains(generated(copy("2097153")), "typedef u64 idx;"));
 }
 
+// x - m and its product are f32, x is bf16: two ops before the value that both passes read.
+TEST_CASE("rows are held as the narrowest value that they can be computed from again") {
+  const auto rows = [](const std::string& op) {
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [512, 2048]}, "m": {"shape": [512, 1], "dtype": "f32"}},
+      "ops": [{"op": "sub", "inputs": ["x", "m"], "output": "c"}, )" +
+                              op + R"(,
+              {"op": "sum", "inputs": ["n"], "output": "s", "axes": [-1], "keepdim": true},
+              {"op": "div", "inputs": ["n", "s"], "output": "d"},
+              {"op": "cast", "inputs": ["d"], "output": "y", "to": "bf16"}]})"));
+  };
+  const GeneratedKernel product = rows(R"({"op": "mul", "inputs": ["c", "m"], "output": "n"})");
+  CHECK(contains(product, "Pack<bf16, 8> h"));
+  CHECK(!contains(product, "Pack<f32, 8> h"));
+  // The exponential takes longer than its registers are worth.
+  const GeneratedKernel power = rows(R"({"op": "exp", "inputs": ["c"], "output": "n"})");
+  CHECK(contains(power, "Pack<f32, 8> h"));
+}
+
 TEST_CASE("a transposition goes through tiles on chip") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [512, 256]}},

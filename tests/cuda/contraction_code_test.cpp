@@ -127,11 +127,11 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
 }
 
-std::string attention_sm90(int head, bool causal, const std::string& scores) {
+std::string attention_sm90(int head, int consumers, bool causal, const std::string& scores) {
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
-         "typedef AttentionSm90<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
-         R"(, Tail> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads, 1)
+         "typedef AttentionSm90<bf16, kHead, " + std::to_string(consumers) +
+         (causal ? ", true, " : ", false, ") + scores + R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
       const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
       const __grid_constant__ )" +
@@ -321,12 +321,17 @@ TEST_CASE("the mergers of partials compile") {
 TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers") {
   for (const int head : {64, 96, 128, 192, 256}) {
     CAPTURE(head);
-    for (const char* scores : {"PlainScores", "Mask"}) {
+    const auto check = [&](int consumers, const char* scores) {
+      CAPTURE(consumers);
       check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
                                 "hopper", "attention_sm90"},
-                               attention_sm90(head, head != 96, scores)),
+                               attention_sm90(head, consumers, head != 96, scores)),
                      "sm_90", true);
-    }
+    };
+    check(1, "PlainScores");
+    check(head == 64 ? 3 : 2, "PlainScores");
+    check(1, "Mask");
+    check(2, "Mask");
   }
 }
 

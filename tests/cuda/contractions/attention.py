@@ -32,8 +32,8 @@ struct Mask {
 };
 """
 ENTRY_90 = """
-typedef AttentionSm90<T, HEAD, {causal}, {scores}, Store> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads, 1)
+typedef AttentionSm90<T, HEAD, {consumers}, {causal}, {scores}, Store> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     {name}(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
            const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
            const __grid_constant__ Store store, const __grid_constant__ {scores} scores) {{
@@ -51,16 +51,22 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads)
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
-def source(name, head, causal=False, masked=False, element="bf16", sm=90):
+def consumers_of(head, masked):
+    """As many as there are registers for."""
+    return 3 if head == 64 and not masked else 2
+
+
+def source(name, head, causal=False, masked=False, element="bf16", sm=90, consumers=None):
     blocks = (("elements", "quick", "accumulators", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
               ("elements", "quick", "accumulators", "epilogue", "attention", "mma", "attention_sm80"))
     return (cuda.building_blocks(*blocks) + f"typedef {element} T;\n#define HEAD {head}\n" + STORE +
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
-                name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores"))
+                name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores",
+                consumers=consumers or consumers_of(head, masked)))
 
 
 class Problem:
-    def __init__(self, q, k, v, diagonal=0, mask=None, sm=90):
+    def __init__(self, q, k, v, diagonal=0, mask=None, sm=90, causal=False, consumers=None):
         batches, heads, queries, head = q.shape
         keys = k.shape[2]
         self.out = torch.full(q.shape, float("nan"), device="cuda", dtype=q.dtype)
@@ -70,7 +76,7 @@ class Problem:
         self.scores = (b"\0" if mask is None else
                        cuda.pointer(mask) + struct.pack("2i", queries, keys))
         if sm == 90:
-            rows = 192 if head == 64 and mask is None else 128
+            rows = 64 * (consumers or consumers_of(head, mask is not None))
             self.threads = 128 + rows * 2
             keys_box = 128 if head <= 128 else 96 if head <= 192 else 80
             self.shared = (rows + 4 * keys_box) * -(-head // 64) * 128 + 128
@@ -85,7 +91,8 @@ class Problem:
             self.shared = (rows + (128 if head <= 128 else 64)) * head * 2
             self.operands = [q, k, v]
             self.extra = [struct.pack("9q", *[t.stride(d) for t in (q, k, v) for d in (2, 1, 0)])]
-        self.grid = (-(-queries // rows), heads, batches)
+        tiles = -(-queries // rows)
+        self.grid = (heads, batches, tiles) if causal and sm == 90 else (tiles, heads, batches)
 
     def launch(self, kernel):
         kernel.launch(self.grid, self.threads, self.shared, *self.operands, self.shape, *self.extra,
@@ -111,6 +118,9 @@ def check():
         for head in heads:
             for causal in (False, True):
                 cases[f"a{sm}_{head}_{int(causal)}"] = dict(head=head, causal=causal, sm=sm)
+                if sm == 90:
+                    cases[f"a90_{head}_{int(causal)}_64_rows"] = dict(head=head, causal=causal,
+                                                                      consumers=1)
         cases[f"a{sm}_64_mask"] = dict(head=64, masked=True, sm=sm)
         cases[f"a{sm}_128_mask"] = dict(head=128, masked=True, sm=sm, causal=True)
         cases[f"a{sm}_f16"] = dict(head=64, element="f16", sm=sm)
@@ -118,6 +128,7 @@ def check():
     for name, case in cases.items():
         worst, where = 0, None
         dtype, head = DTYPES[case.get("element", "bf16")], case["head"]
+        sm = case.get("sm", 90)
         causal = case.get("causal", False)
         for batches, heads, key_heads, queries, keys, diagonal in (
                 (1, 1, 1, 1, 1, 0), (2, 3, 3, 31, 129, 0), (1, 4, 2, 129, 31, 0),
@@ -133,7 +144,7 @@ def check():
                 mask[:, :, keys // 2:] = float("-inf")
                 mask[:, queries // 3] = float("-inf")
                 mask = mask.to(dtype)
-            problem = Problem(q, k, v, diagonal, mask, case["sm"])
+            problem = Problem(q, k, v, diagonal, mask, sm, causal, case.get("consumers"))
             problem.launch(kernels[name])
             error = error_of(problem.out, reference(q, k, v, causal, diagonal, mask))
             if not error <= worst:
@@ -157,7 +168,7 @@ def time():
             work = {}
             for sm in (90, 80):
                 if f"t{sm}_{head}_{int(causal)}" in kernels:
-                    problem = Problem(q, k, v, sm=sm)
+                    problem = Problem(q, k, v, sm=sm, causal=causal)
                     work[f"sm_{sm}"] = lambda p=problem, f=kernels[
                         f"t{sm}_{head}_{int(causal)}"]: p.launch(f)
             work["sdpa"] = lambda: F.scaled_dot_product_attention(
