@@ -106,8 +106,9 @@ install(TARGETS fusecalc_gpu LIBRARY DESTINATION ${module_folder} COMPONENT dyna
 install(TARGETS fusecalc_gpu_standalone
   LIBRARY DESTINATION ${module_folder} COMPONENT standalone EXCLUDE_FROM_ALL)
 if(FUSECALC_CUDA_DIR)
-  file(GLOB runtime ${nvrtc_folder}/libnvrtc.so* ${nvrtc_folder}/libnvrtc-builtins.so*
-       ${cupti_folder}/libcupti.so* ${cupti_folder}/libnvperf_host.so*
+  # Not the links of plain names, which only linkers need: a wheel holds a second copy in their place.
+  file(GLOB runtime ${nvrtc_folder}/libnvrtc.so.* ${nvrtc_folder}/libnvrtc-builtins.so*
+       ${cupti_folder}/libcupti.so.* ${cupti_folder}/libnvperf_host.so*
        ${cupti_folder}/libnvperf_target.so*)
   install(FILES ${runtime} DESTINATION ${module_folder})
 endif()
