@@ -118,10 +118,11 @@ struct ContractSkinny {
       }
     }
     __syncthreads();
-    finish(shape, batch, n, sums, epilogue);
+    finish<kWarps>(shape, batch, n, sums, epilogue);
   }
 
-  // A thread stores eight columns of a row.
+  // A thread stores eight columns of a row, each the sum of so many parts.
+  template <int kParts>
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int n,
                                                 float* sums, const Epilogue& epilogue) {
     constexpr int kPieces = kTileRows * kColumnTiles;
@@ -135,7 +136,7 @@ struct ContractSkinny {
         float* const at = sums + row * kTileColumns + column;
         float v[8] = {};
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
+        for (int w = 0; w < kParts; ++w) {
 #pragma unroll
           for (int i = 0; i < 8; ++i) v[i] += at[w * kTileRows * kTileColumns + i];
         }
@@ -151,7 +152,7 @@ struct ContractSkinny {
         for (int mask = kColumnTiles / 2; mask >= 1; mask /= 2) {
           reduced = merge_with_lane<Rows>(reduced, mask);
         }
-        if (inside && column == 0) epilogue.row_done(batch, row, (int)blockIdx.x, reduced);
+        if (inside && column == 0) epilogue.row_done(batch, row, n / kTileColumns, reduced);
       }
     }
     if constexpr (Columns::kParts > 0) {

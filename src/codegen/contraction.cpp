@@ -211,7 +211,8 @@ GeneratedKernel ContractionWriter::write() {
   if (convolves() && !strided_) {
     write_convolution();
   } else if (computes_weights()) {
-    write_skinny_sm80();
+    const std::optional<GroupedWeights> packed = packed_weights();
+    if (!packed || !write_nibbles(*packed)) write_skinny_sm80();
   } else if (epilogue_.holds_rows() && fits_row_clusters()) {
     write_rows();
   } else if (epilogue_.holds_rows()) {

@@ -11,6 +11,7 @@
 #include "codegen/kernel_facts.hpp"
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
+#include "plan/grouped_weights.hpp"
 
 namespace fusecalc {
 
@@ -61,6 +62,10 @@ class ContractionWriter {
   bool computes_weights() const;
   unsigned width_of_weights() const;
   std::string weights_struct();
+  // Where these are packed integers of few rows' products.
+  std::optional<GroupedWeights> packed_weights() const;
+  std::string packed_struct(const GroupedWeights& weights);
+  bool write_nibbles(const GroupedWeights& weights);
   void take_whole();
   void write_any();
   void write_rows_any();

@@ -55,6 +55,24 @@ SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocess
   return shares;
 }
 
+// Up to eight rows, blocks run in rounds, and each takes as long to start and to end as for ten
+// lines. With more, copying A takes much of the time, so that the longest tiles are best of which
+// there are enough.
+std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,
+                                         std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kFewRows = 8;
+  std::vector<PackedTiling> tilings = {{2, 4, 2}, {2, 2, 3}, {1, 2, 3}};
+  if (rows > kFewRows) tilings = {{4, 4, 3}, {4, 2, 3}, {2, 2, 3}};
+  const auto time = [&](const PackedTiling& tiling) -> std::uint64_t {
+    const std::uint64_t tiles = ceil_div(lines, tiling.lines());
+    if (rows > kFewRows) return tiles * 4 >= multiprocessors * 3 ? 0 : 1;
+    return ceil_div(tiles, multiprocessors) * (tiling.lines() + 10);
+  };
+  std::ranges::stable_sort(tilings, {}, time);
+  if (rows > kFewRows && time(tilings.front()) > 0) std::ranges::reverse(tilings);
+  return tilings;
+}
+
 // Enough threads must be active to saturate memory, and each should have a few packs.
 VectorSplit vector_split(std::uint64_t rows, std::uint64_t packs, std::uint64_t multiprocessors) {
   if (packs <= 64) return {.threads = 256, .lanes = 8};

@@ -57,6 +57,20 @@ struct SkinnySplit {
 };
 SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors);
 
+// How contract_nibbles spreads lines of B over its eight warps: line_warps have different ones,
+// each line_tiles of 16.
+struct PackedTiling {
+  std::uint64_t line_warps = 1;
+  std::uint64_t line_tiles = 2;
+  std::uint64_t stages = 3;
+
+  std::uint64_t lines() const { return 16 * line_tiles * line_warps; }
+  std::uint64_t depth() const { return 128 * (8 / line_warps); }  // of k, of a stage
+};
+// For so many rows and lines, the one that takes the least time first.
+std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,
+                                         std::uint64_t multiprocessors);
+
 // Threads of a block of contract_vector, those of them to a row, blocks to a row.
 struct VectorSplit {
   std::uint64_t threads = 512;
@@ -82,8 +96,8 @@ KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
 // Blocks of attention_few that a multiprocessor runs, if it has shared memory for them.
 std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 
-// Queries of a block of attention_sm90: 64, 128 or 192. `plain`: scores are only scaled; `heads`: of
-// all batches; `bytes`: of all keys and values.
+// Queries of a block of attention_sm90: 64, 128 or 192. `plain`: scores are only scaled; `heads`:
+// of all batches; `bytes`: of all keys and values.
 std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors);

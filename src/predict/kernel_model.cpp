@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/ceil_div.hpp"
+#include "plan/grouped_weights.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/convolution_model.hpp"
@@ -245,9 +246,17 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
              graph_.tensors[graph_.ops[other].outputs[0]].elements == weights.elements;
     });
     constexpr double kUnpack = 10;  // instructions, to load a weight and to pack it
+    // The same where a group's scale is applied to its sum, and with more than eight rows.
+    constexpr double kPacked = 5;
+    constexpr double kPackedMore = 8;
+    constexpr std::uint64_t kFewRows = 8;
     const double each = instructions_of(prologue, kNone);
     product.epilogue -= each;
-    product.prologue = (each + kUnpack) * static_cast<double>(weights.elements);
+    const bool packed = grouped_weights(graph_, kernel, id).has_value();
+    const double instructions = !packed                       ? each + kUnpack
+                                : product.shape.m <= kFewRows ? kPacked
+                                                              : kPackedMore;
+    product.prologue = instructions * static_cast<double>(weights.elements);
   }
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <string>
@@ -8,6 +9,7 @@
 #include "codegen/matrix_product.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "plan/tiling.hpp"
 #include "support/devices.hpp"
 
 namespace fusecalc {
@@ -334,6 +336,40 @@ TEST_CASE("a transposed convolution is refused with its reason") {
     reason = error.what();
   }
   CHECK(reason.find("fusecalc generates no conv_transpose2d kernels") != std::string::npos);
+}
+
+TEST_CASE("tiles of packed weights leave few multiprocessors idle") {
+  const auto lines = [](std::uint64_t rows, std::uint64_t of) {
+    return packed_tilings(rows, of, 132).front().lines();
+  };
+  CHECK(lines(1, 28672) == 128);  // two rounds of 138, where four take 74 each
+  CHECK(lines(1, 7296) == 64);    // one round of 74, where two take 42 each
+  CHECK(lines(1, 4096) == 32);
+  // More rows: as long as three quarters of the multiprocessors have a tile.
+  CHECK(lines(16, 28672) == 256);
+  CHECK(lines(16, 18176) == 128);
+  CHECK(lines(16, 7168) == 64);
+}
+
+// 16 rows of 256, and 512 lines of packed weights in groups of 32.
+TEST_CASE("packed weights of one scale a group are multiplied as integers") {
+  const auto text = [](int rows) {
+    return list(
+        fmt::format(R"("x": {{"shape": [{}, 256]}}, "q": {{"shape": [512, 8, 32], "dtype": "i4"}},
+                            "s": {{"shape": [512, 8, 1]}})",
+                    rows),
+        R"({"op": "mul", "inputs": ["q", "s"], "output": "v"},
+                   {"op": "view", "inputs": ["v"], "output": "w", "shape": [512, 256]},
+                   {"op": "linear", "inputs": ["x", "w"], "output": "y"})");
+  };
+  const OpGraph graph = graph_of(text(16));
+  const GeneratedKernel kernel = generated(graph, {0, 1});
+  CHECK(contains(kernel, "typedef i4 Packed;\n  static constexpr int kGroup = 32;"));
+  CHECK(contains(kernel, "ContractNibbles<bf16, "));
+  // More rows than the block takes: each weight is computed.
+  const OpGraph rows = graph_of(text(17));
+  CHECK(generated(rows, {0, 1}).schedule ==
+        "mma from registers, tiles of 32 x 32, weights computed as they are read");
 }
 
 }  // namespace

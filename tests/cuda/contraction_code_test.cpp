@@ -231,6 +231,37 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+TEST_CASE("contractions of few rows and packed weights compile for every group and type") {
+  const auto packed = [](const std::string& type, int group, const std::string& arguments) {
+    return "struct Weights {\n  typedef " + type +
+           " Packed;\n  static constexpr int kGroup = " + std::to_string(group) + R"(;
+  const Packed* from;
+  const bf16* scale;
+  __device__ const Packed* packed() const { return from; }
+  __device__ float operator()(int line, int k, float q) const {
+    return q * fetch(scale, (u64)line * 64 + k / kGroup);
+  }
+};
+typedef ContractNibbles<)" +
+           arguments + R"(, Weights, Tail> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
+    k(const bf16* a, Weights weights, ContractShape shape, ContractStrides strides, Tail tail) {
+  Contract::run(a, weights, shape, strides, tail);
+}
+)";
+  };
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
+    for (const std::string& text : {kPointwise + packed("u4", 128, "bf16, 4, 4, 16, 3"),
+                                    kRowLogSumExp + packed("i4", 64, "bf16, 2, 2, 9, 3"),
+                                    kColumnMax + packed("u4", 32, "bf16, 2, 4, 1, 2")}) {
+      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "mma",
+                                "contract_skinny", "contract_nibbles"},
+                               text),
+                     architecture, false);
+    }
+  }
+}
+
 TEST_CASE("contractions of few rows for sm_90a compile and keep their accumulators in registers") {
   for (const auto& [tail, arguments] : {std::pair{kPointwise, "bf16, 16, 64, 8, false"},
                                         std::pair{kRowLogSumExp, "f16, 64, 128, 1, true"}}) {

@@ -174,6 +174,23 @@ TEST_CASE("prediction, by hand: a prologue computes the weights of few rows") {
         time_of(operands(8, 1024, 1024), ops, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: packed weights are scaled group by group") {
+  // Five instructions for each of 1024 x 1024 weights, and eight with more than eight rows.
+  const auto shapes = [](int rows) {
+    return fmt::format(
+        R"("x": {{"shape": [{}, 1024]}}, "q": {{"shape": [1024, 8, 128], "dtype": "u4"}},
+                          "s": {{"shape": [1024, 8, 1]}})",
+        rows);
+  };
+  const char* ops = R"({"op": "mul", "inputs": ["q", "s"], "output": "v"},
+                       {"op": "view", "inputs": ["v"], "output": "w", "shape": [1024, 1024]},
+                       {"op": "linear", "inputs": ["x", "w"], "output": "h"})";
+  CHECK(2 + 2.3 + 5.0 * 1024 * 1024 / (132 * 128 * 1e3) ==
+        time_of(shapes(8), ops, device_of_cycles()));
+  CHECK(2 + 2.3 + 8.0 * 1024 * 1024 / (132 * 128 * 1e3) ==
+        time_of(shapes(9), ops, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: attention") {
   // 132 heads of 192 queries and 128 keys, in 3 x 132 blocks of 64 queries, of which a
   // multiprocessor runs two at once: two rounds of a tile each, two products of 2 x 64 x 128 x 64,
