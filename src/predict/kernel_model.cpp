@@ -251,7 +251,7 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
     constexpr double kUnpack = 10;  // instructions, to load a weight and to pack it
     // The same where a group's scale is applied to its sum, and with more than eight rows.
     constexpr double kPacked = 5;
-    constexpr double kPackedMore = 9;
+    constexpr double kPackedMore = 8;
     constexpr std::uint64_t kFewRows = 8;
     const double each = instructions_of(prologue, kNone);
     product.epilogue -= each;
