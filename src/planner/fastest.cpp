@@ -22,24 +22,27 @@
 namespace fusecalc {
 namespace {
 
-// In an order that does not depend on how the document orders independent ops.
-double predicted_time(TrafficCounter& counter, KernelModel& model, std::vector<Kernel> kernels) {
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// In an order that does not depend on how the document orders independent ops. Stops where the
+// kernels so far take `limit` already.
+double predicted_time(TrafficCounter& counter, KernelModel& model, std::vector<Kernel> kernels,
+                      double limit = kForever) {
   [[maybe_unused]] const bool possible = sort_canonically(counter.graph(), kernels);
   assert(possible);
-  std::vector<KernelTraffic> traffic;
-  traffic.reserve(kernels.size());
-  std::vector<PlannedWork> works;
+  PlanModel plan(counter.graph(), counter.device(), kernels.size());
   for (const Kernel& kernel : kernels) {
-    traffic.push_back(counter.count(kernel));
-    works.push_back({.traffic = &traffic.back(), .alone = model.work_of(kernel, traffic.back())});
+    const KernelTraffic& traffic = counter.count(kernel);
+    plan.add(traffic, model.work_of(kernel, traffic));
+    if (plan.time_us() >= limit) break;
   }
-  return predict_plan(counter.graph(), counter.device(), works).time_us;
+  return plan.time_us();
 }
 
-double predicted_time(const PlanMaker& maker, const FusionPlan& plan) {
+double predicted_time(const PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
   TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
   KernelModel model(counter);
-  return predicted_time(counter, model, plan.kernels);
+  return predicted_time(counter, model, plan.kernels, limit);
 }
 
 class Contest {
@@ -179,7 +182,7 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   // A plan in the running. Several are timed at once.
   struct Timed {
     FusionPlan plan{};
-    double time = std::numeric_limits<double>::infinity();
+    double time = kForever;
   };
   const auto timed = [&](const FusionPlan& plan) {
     return Timed{plan, predicted_time(maker, plan)};
@@ -188,7 +191,6 @@ FusionPlan fastest_plan(PlanMaker& maker) {
     return plan.recomputation || plan.kernels != same.kernels ? timed(plan) : Timed{};
   };
   const std::size_t ops = maker.graph().ops.size();
-  std::future<Timed> unfused = started(ops, [&] { return timed(*maker.plan(PlanKind::kUnfused)); });
   Contest contest(maker);
   const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
   const FusionPlan& best = maker.auto_partition();
@@ -199,7 +201,6 @@ FusionPlan fastest_plan(PlanMaker& maker) {
                    })};
   const bool is_best = partition.kernels == best.kernels;
   std::vector<std::future<Timed>> others;
-  others.push_back(std::move(unfused));
   if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));
   others.push_back(
       started(ops, [&] { return timed_unless_same(best, *maker.plan(PlanKind::kAuto)); }));
@@ -211,6 +212,10 @@ FusionPlan fastest_plan(PlanMaker& maker) {
     }));
   }
   Timed fastest = timed(partition);
+  const FusionPlan& unfused = *maker.plan(PlanKind::kUnfused);
+  if (const double time = predicted_time(maker, unfused, fastest.time); time < fastest.time) {
+    fastest = {unfused, time};
+  }
   for (std::future<Timed>& other : others) {
     if (Timed next = other.get(); next.time < fastest.time) fastest = std::move(next);
   }
