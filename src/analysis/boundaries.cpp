@@ -135,7 +135,8 @@ const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
   return readers_;
 }
 
-// The first op of a kernel that reads the value.
+// The first op of a kernel that reads the value: found among the kernel's ops or the value's
+// readers, whichever are fewer.
 OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
   const std::span<const OpId> readers = graph_.readers[value];
   if (readers.size() <= kernels_[kernel].size()) {
