@@ -52,12 +52,14 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
                              const FusionPlan& plan, const OpGraph& document) {
   PlanAnalysis analysis{.kind = kind};
   const PlanRow& row = row_of(kind);
-  std::vector<PlannedWork> works;
+  PlanModel plan_model(counter.graph(), counter.device(), plan.kernels.size());
+  analysis.kernels.reserve(plan.kernels.size());
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     kernel.traffic = counter.count(ops);
-    works.push_back({.traffic = nullptr, .alone = model.work_of(ops, kernel.traffic)});
-    kernel.predicted = predict(works.back().alone, counter.device());
+    const KernelWork work = model.work_of(ops, kernel.traffic);
+    plan_model.add(kernel.traffic, work);
+    kernel.predicted = predict(work, counter.device());
     if (row.launched) {
       kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
@@ -66,8 +68,7 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
     if (plan.recomputation) rename_ops(kernel, *plan.recomputation);
     add_kernel(analysis, std::move(kernel), document);
   }
-  for (std::size_t k = 0; k < works.size(); ++k) works[k].traffic = &analysis.kernels[k].traffic;
-  analysis.predicted = predict_plan(counter.graph(), counter.device(), works);
+  analysis.predicted = plan_model.prediction();
   return analysis;
 }
 

@@ -135,8 +135,14 @@ const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
   return readers_;
 }
 
-// The first op of a kernel that reads the value.
+// The first op of a kernel that reads the value: found among the kernel's ops or the value's
+// readers, whichever are fewer.
 OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
+  const std::span<const OpId> readers = graph_.readers[value];
+  if (readers.size() <= kernels_[kernel].size()) {
+    const auto first = std::ranges::find(readers, kernel, [&](OpId op) { return owner_[op]; });
+    return first == readers.end() ? kNone : *first;
+  }
   for (const OpId op : kernels_[kernel]) {
     const auto inputs = graph_.outline.inputs_of(op);
     if (std::ranges::find(inputs, value, &Outline::Input::value) != inputs.end()) return op;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/op_rows.hpp"
@@ -27,9 +28,13 @@ std::span<const OpRow> op_table() {
 }
 
 const OpRow* op_named(std::string_view name) {
-  const std::span<const OpRow> rows = op_table();
-  const auto found = std::ranges::find(rows, name, &OpRow::name);
-  return found == rows.end() ? nullptr : &*found;
+  static const std::unordered_map<std::string_view, const OpRow*> rows = [] {
+    std::unordered_map<std::string_view, const OpRow*> by_name;
+    for (const OpRow& row : op_table()) by_name.emplace(row.name, &row);
+    return by_name;
+  }();
+  const auto found = rows.find(name);
+  return found == rows.end() ? nullptr : found->second;
 }
 
 std::span<const std::string_view> op_names() {

@@ -43,8 +43,12 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
   const KernelId k = cone.kernels[cone.expanded++];
   const bool at_start = cone.expanded == 1;
   const std::size_t known = cone.kernels.size();
-  for (const OpId op : kernels_[k]) {
-    for (const OpId other : order[op]) {
+  const Kernel& ops = kernels_[k];
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    // Those of a large graph come from memory: some are asked for ahead of time.
+    constexpr std::size_t kAhead = 4;
+    if (i + kAhead < ops.size()) __builtin_prefetch(order[ops[i + kAhead]].data());
+    for (const OpId other : order[ops[i]]) {
       if (++cone.steps > kMostSteps && !cone.exhausted()) return false;
       const KernelId reached = owner_[other];
       if (reached == kNone || reached == k) continue;

@@ -22,24 +22,31 @@
 namespace fusecalc {
 namespace {
 
-// In an order that does not depend on how the document orders independent ops.
-double predicted_time(TrafficCounter& counter, KernelModel& model, std::vector<Kernel> kernels) {
-  [[maybe_unused]] const bool possible = sort_canonically(counter.graph(), kernels);
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// The order does not depend on how the document orders independent ops.
+std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
   assert(possible);
-  std::vector<KernelTraffic> traffic;
-  traffic.reserve(kernels.size());
-  std::vector<PlannedWork> works;
-  for (const Kernel& kernel : kernels) {
-    traffic.push_back(counter.count(kernel));
-    works.push_back({.traffic = &traffic.back(), .alone = model.work_of(kernel, traffic.back())});
-  }
-  return predict_plan(counter.graph(), counter.device(), works).time_us;
+  return kernels;
 }
 
-double predicted_time(const PlanMaker& maker, const FusionPlan& plan) {
+// Of kernels in canonical order. Stops where those so far take `limit` already.
+double predicted_time(TrafficCounter& counter, KernelModel& model,
+                      const std::vector<Kernel>& kernels, double limit = kForever) {
+  PlanModel plan(counter.graph(), counter.device(), kernels.size());
+  for (const Kernel& kernel : kernels) {
+    const KernelTraffic& traffic = counter.count(kernel);
+    plan.add(traffic, model.work_of(kernel, traffic));
+    if (plan.time_us() >= limit) break;
+  }
+  return plan.time_us();
+}
+
+double predicted_time(const PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
   TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
   KernelModel model(counter);
-  return predicted_time(counter, model, plan.kernels);
+  return predicted_time(counter, model, canonical(counter.graph(), plan.kernels), limit);
 }
 
 class Contest {
@@ -55,8 +62,9 @@ class Contest {
     return cost_of(counter_, kernels).bytes;
   }
 
-  double time_of(const std::vector<Kernel>& kernels) {
-    return predicted_time(counter_, model_, kernels);
+  bool is_faster(const std::vector<Kernel>& kernels, const std::vector<Kernel>& others) {
+    const double least = predicted_time(counter_, model_, canonical(graph_, others));
+    return predicted_time(counter_, model_, canonical(graph_, kernels), least) < least;
   }
 
   // Each kernel, or the fastest of its parts.
@@ -79,10 +87,10 @@ class Contest {
 
   std::vector<Kernel> fastest_parts(const Kernel& kernel) {
     std::vector<Kernel> best = {kernel};
-    double least = time_of(best);
+    double least = predicted_time(counter_, model_, best);
     for (std::vector<Kernel>& parts : partitions_of(kernel)) {
       if (parts.size() < 2 || !launchable(parts)) continue;
-      const double time = time_of(parts);
+      const double time = predicted_time(counter_, model_, parts, least);
       if (time >= least) continue;
       least = time;
       best = std::move(parts);
@@ -96,10 +104,12 @@ class Contest {
     });
   }
 
-  // Each by a number for every op: ops of one number are a part. Parts that would form a cycle are
-  // left out.
+  // Into single ops, and by a number for every op: ops of one number are a part. Parts that would
+  // form a cycle are left out. In canonical order.
   std::vector<std::vector<Kernel>> partitions_of(const Kernel& kernel) {
-    std::vector<std::vector<Kernel>> found;
+    std::vector<Kernel> single;
+    for (const OpId op : kernel) single.push_back({op});
+    std::vector<std::vector<Kernel>> found = {canonical(graph_, std::move(single))};
     const auto add = [&](const auto& number_of) {
       std::vector<std::pair<std::uint32_t, Kernel>> parts;
       for (const OpId op : kernel) {
@@ -112,7 +122,6 @@ class Contest {
       for (auto& [number, ops] : parts) kernels.push_back(std::move(ops));
       if (sort_canonically(graph_, kernels)) found.push_back(std::move(kernels));
     };
-    add([](OpId op) { return op; });
     add([&](OpId op) { return compiler_[op]; });
     // Its contractions alone, what they do not need, and what they do.
     const std::vector<OpId> behind = behind_contractions(kernel);
@@ -170,7 +179,7 @@ FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
       better_parts(maker.graph(), plan.kernels, maker.launchable_compiler(),
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
                      return contest.bytes_of(first) == contest.bytes_of(second) &&
-                            contest.time_of(second) < contest.time_of(first);
+                            contest.is_faster(second, first);
                    });
   return plan;
 }
@@ -179,7 +188,7 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   // A plan in the running. Several are timed at once.
   struct Timed {
     FusionPlan plan{};
-    double time = std::numeric_limits<double>::infinity();
+    double time = kForever;
   };
   const auto timed = [&](const FusionPlan& plan) {
     return Timed{plan, predicted_time(maker, plan)};
@@ -188,18 +197,16 @@ FusionPlan fastest_plan(PlanMaker& maker) {
     return plan.recomputation || plan.kernels != same.kernels ? timed(plan) : Timed{};
   };
   const std::size_t ops = maker.graph().ops.size();
-  std::future<Timed> unfused = started(ops, [&] { return timed(*maker.plan(PlanKind::kUnfused)); });
   Contest contest(maker);
   const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
   const FusionPlan& best = maker.auto_partition();
   const FusionPlan partition{
       better_parts(maker.graph(), contest.faster(best.kernels), compiler,
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
-                     return contest.time_of(second) < contest.time_of(first);
+                     return contest.is_faster(second, first);
                    })};
   const bool is_best = partition.kernels == best.kernels;
   std::vector<std::future<Timed>> others;
-  others.push_back(std::move(unfused));
   if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));
   others.push_back(
       started(ops, [&] { return timed_unless_same(best, *maker.plan(PlanKind::kAuto)); }));
@@ -211,6 +218,10 @@ FusionPlan fastest_plan(PlanMaker& maker) {
     }));
   }
   Timed fastest = timed(partition);
+  const FusionPlan& unfused = *maker.plan(PlanKind::kUnfused);
+  if (const double time = predicted_time(maker, unfused, fastest.time); time < fastest.time) {
+    fastest = {unfused, time};
+  }
   for (std::future<Timed>& other : others) {
     if (Timed next = other.get(); next.time < fastest.time) fastest = std::move(next);
   }
