@@ -32,7 +32,36 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       outline_(graph.outline),
       places_(graph.ops.size()),
       slots_(graph.tensors.size()),
-      window_slots_(graph.tensors.size()) {}
+      window_slots_(graph.tensors.size()),
+      counted_(graph.tensors.size(), kNone),
+      outer_(graph.tensors.size(), kNone) {
+  relate_windows();
+}
+
+TensorId PhaseFinder::counted(TensorId window) const {
+  while (counted_[window] != kNone) window = counted_[window];
+  return window;
+}
+
+// A window may be shown by several views, which were made in different ways: the smallest one that
+// any of them was taken from is the outer one.
+void PhaseFinder::relate_windows() {
+  const auto for_parts = [&](const auto& relate) {
+    for (const Tensor& tensor : graph_.tensors) {
+      if (tensor.window == tensor.value) continue;
+      const TensorId outer = graph_.tensors[tensor.view_of].window;
+      if (outer != tensor.value) relate(counted(tensor.window), counted(outer));
+    }
+  };
+  const auto shown = [&](TensorId window) { return graph_.tensors[window].shown; };
+  for_parts([&](TensorId part, TensorId whole) {
+    if (part != whole && shown(part) == shown(whole)) counted_[part] = whole;
+  });
+  for_parts([&](TensorId part, TensorId whole) {
+    TensorId& outer = outer_[part];
+    if (part != whole && (outer == kNone || shown(whole) < shown(outer))) outer = whole;
+  });
+}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
   if (kernel != kernel_) resolve_operands(kernel);
@@ -264,23 +293,25 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
   }
 }
 
-PhaseFinder::Window& PhaseFinder::window_of(const Outline::Input& input) {
-  Slot& slot = window_slots_[input.window];
+PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {
+  Slot& slot = window_slots_[window];
   if (slot.stamp != current_) {
     slot = {.stamp = current_, .index = static_cast<std::uint32_t>(windows_.size())};
-    windows_.push_back({.dtype = input.dtype, .read_in = {}});
+    windows_.push_back({.dtype = graph_.tensors[window].type.dtype, .read_in = {}});
   }
   return windows_[slot.index];
 }
 
 // How many elements are touched for the first time by a reader that touches so many: what several
-// readers take of one window adds up to the window at most.
+// readers take of one window, and of windows that are parts of it, adds up to the window at most.
 std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
   if (input.window == input.value) return touched;
-  Window& window = window_of(input);
-  const std::uint64_t added = std::min(touched, input.shown - window.touched);
-  window.touched += added;
-  return added;
+  for (TensorId id = counted(input.window); id != kNone; id = outer_[id]) {
+    Window& window = window_of(id);
+    touched = std::min(touched, graph_.tensors[id].shown - window.touched);
+    window.touched += touched;
+  }
+  return touched;
 }
 
 void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in) {
@@ -306,7 +337,7 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
-      PhaseRange& range = edge.input->window != edge.input->value ? window_of(*edge.input).read_in
+      PhaseRange& range = edge.input->window != edge.input->value ? window_of(edge.input->window).read_in
                           : edge.inside()                         ? made_ranges_[edge.value]
                                                                   : read_ranges_[edge.value];
       range.first = std::min(range.first, weight ? last : phases_.runs_in[i]);

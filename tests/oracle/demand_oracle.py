@@ -25,6 +25,8 @@ import random
 import subprocess
 import sys
 
+import view_parts
+
 ON_CHIP = 227 * 1024
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i32": 32, "u8": 8, "i4": 4, "u4": 4,
         "fp4_e2m1": 4}
@@ -40,6 +42,8 @@ class Tensor:
         self.memory = home.memory if home else self
         self.value = self      # itself, or what a view shows
         self.places = None     # of a view: the places of its elements in the value
+        self.base = None       # of a view: the tensor that it was taken from
+        self.views = []        # of this value
         self.maker = None
         self.readers = []
         self.patch = None      # the tensor that overwrites a part of this one
@@ -88,19 +92,10 @@ class KernelModel:
         """Elements that the kernel's ops need of what another of them makes."""
         if tensor not in self.known:
             readers = [op for op in tensor.readers if op in self.kernel]
-            needs = self.add_up((read, need) for op in dict.fromkeys(readers)
-                                for read, need in self.needs(op) if read.value is tensor)
-            self.known[tensor] = min(tensor.size, sum(needs.values()))
+            needs = view_parts.add_up((read, need) for op in dict.fromkeys(readers)
+                                      for read, need in self.needs(op) if read.value is tensor)
+            self.known[tensor] = min(tensor.size, needs.get(tensor, 0))
         return self.known[tensor]
-
-    @staticmethod
-    def add_up(needs):
-        """What is needed of each window, at most all that it shows."""
-        windows = {}
-        for tensor, need in needs:
-            most = math.inf if tensor.window[1] is None else tensor.distinct
-            windows[tensor.window] = min(most, windows.get(tensor.window, 0) + need)
-        return windows
 
     def needs(self, op):
         """(tensor, elements) for each operand."""
@@ -114,10 +109,10 @@ class KernelModel:
 
     def read(self):
         memories = {}
-        windows = self.add_up((tensor, need) for op in self.kernel
-                              for tensor, need in self.needs(op)
-                              if tensor.value.maker not in self.kernel)
-        for (value, _), need in windows.items():
+        needs = view_parts.add_up((tensor, need) for op in self.kernel
+                                  for tensor, need in self.needs(op)
+                                  if tensor.value.maker not in self.kernel)
+        for value, need in needs.items():
             memories[value.memory] = memories.get(value.memory, 0) + need
         return sum(size_in_bytes(m.dtype, min(m.size, need)) for m, need in memories.items())
 
@@ -232,7 +227,8 @@ class DemandList:
         views = []
         for part in parts:
             view = self.new(x.shape[:axis] + [len(part)] + x.shape[axis + 1:], x.dtype)
-            view.memory, view.value = x.memory, x.value
+            view.memory, view.value, view.base = x.memory, x.value, x
+            x.value.views.append(view)
             view.places = [places[(o * extent + i) * inner + k]
                            for o in range(x.size // (extent * inner)) for i in part
                            for k in range(inner)]

@@ -4,9 +4,8 @@
     graph_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model is the design's text and nothing else: every distinct input of a kernel counts once, at
-what is touched of it, with its own element size: what several ops take of one view adds up to that
-view at most, and what they take of several to the tensor; every result that is needed outside of the
-kernel counts once as written; views and in-place results share their tensor's memory; constants are
+what is touched of it, with its own element size, and of views as view_parts.py says; every result that
+is needed outside of the kernel counts once as written; views and in-place results share their tensor's memory; constants are
 free. All rows fit on chip, so nothing is read twice. Compared are the unfused plan, the limit, and an
 explicit plan of random groups, kernel by kernel.
 
@@ -23,6 +22,8 @@ import random
 import subprocess
 import sys
 
+import view_parts
+
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "fp8_e4m3": 8, "i64": 64, "i32": 32, "u8": 8,
         "i4": 4, "bool": 8}
 FLOATS = ["f16", "bf16", "f32", "f64"]
@@ -36,6 +37,8 @@ class Tensor:
         self.memory = memory or self  # whose memory holds it
         self.value = self             # itself, or what a view shows
         self.places = None            # of a view: the place of each element in the value
+        self.base = None              # of a view: the tensor that it was taken from
+        self.views = []               # of this value
         self.maker = None
         self.readers = []
 
@@ -247,8 +250,9 @@ class RandomList:
             view = self.new(shape, x.dtype, x.memory)
             if cut:
                 view.shape = x.shape[:axis] + [len(taken[1])] + x.shape[axis + 1:]
-            view.value = x.value
+            view.value, view.base = x.value, x
             view.places = self.shown(x, kind, shape, taken)
+            x.value.views.append(view)
             views.append(view)
         self.consumed.add(x.name)
         self.record(f"op{len(self.lines)}", kind, [x], views, more)
@@ -376,14 +380,8 @@ def needed(result, inside, handed):
 def kernel_bytes(kernel, handed):
     inside = set(kernel)
     touched = {}
-    windows = {}
-    for op in kernel:
-        for tensor, elements in op.reads:
-            if tensor.value.maker in inside:
-                continue
-            most = tensor.distinct if tensor.window[1] is not None else math.inf
-            windows[tensor.window] = min(windows.get(tensor.window, 0) + elements, most)
-    for (value, _), elements in windows.items():
+    needs = (need for op in kernel for need in op.reads if need[0].value.maker not in inside)
+    for value, elements in view_parts.add_up(needs).items():
         touched[value.memory] = touched.get(value.memory, 0) + elements
     read = sum(memory.bytes(min(elements, memory.size)) for memory, elements in touched.items())
     memories = {result.memory for op in kernel for result in op.results
@@ -421,8 +419,10 @@ def check_list(binary, seed, index):
             fault = f"limit: {plans['limit']['read'], plans['limit']['write']}, wanted {floor}"
     pairs = [("limit", "auto"), ("auto", "compiler"), ("compiler", "unfused")]
     # A compiler is taken to have a kernel for every op; auto has none for some, and fuses nothing
-    # with those.
-    if any("cannot_launch" in kernel for kernel in plans["auto"]["kernels"]):
+    # with those, nor ops whose results nobody takes.
+    unused = any(not result.readers and result not in handed
+                 for op in made.ops for result in op.results)
+    if unused or any("cannot_launch" in kernel for kernel in plans["auto"]["kernels"]):
         pairs = [("limit", "auto"), ("auto", "unfused"), ("compiler", "unfused")]
     for better, worse in pairs:
         if not fault and plans[better]["total"] > plans[worse]["total"]:

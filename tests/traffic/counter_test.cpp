@@ -259,6 +259,28 @@ TEST_CASE("equal views of one tensor count once, others add up to the tensor at 
   CHECK(kernel_bytes(graph, {"a", "c"}) == Bytes{4000, 4400});
 }
 
+TEST_CASE("views of a view add up to that view at most") {
+  // q, k and v of one product, 40 of 120 columns each; the rotary embedding reads q and its halves.
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [10, 120]}},
+    "ops": [{"op": "split_view", "inputs": ["x"], "outputs": ["q", "k", "v"], "axis": 1},
+            {"op": "split_view", "inputs": ["q"], "outputs": ["l", "r"], "axis": 1},
+            {"op": "permute_view", "inputs": ["q"], "output": "t", "perm": [1, 0]},
+            {"op": "slice_view", "inputs": ["t"], "output": "u", "end": 30},
+            {"name": "whole", "op": "neg", "inputs": ["q"], "output": "a"},
+            {"name": "left", "op": "neg", "inputs": ["l"], "output": "b"},
+            {"name": "right", "op": "neg", "inputs": ["r"], "output": "c"},
+            {"name": "turned", "op": "neg", "inputs": ["t"], "output": "d"},
+            {"name": "most", "op": "neg", "inputs": ["u"], "output": "e"},
+            {"name": "other", "op": "neg", "inputs": ["k"], "output": "f"}]})");
+  CHECK(kernel_bytes(graph, {"left", "right"}).read == 1600);
+  CHECK(kernel_bytes(graph, {"whole", "left", "right"}).read == 1600);
+  CHECK(kernel_bytes(graph, {"left", "right", "whole"}).read == 1600);
+  // Half of q and three quarters of it, turned: all of q at most.
+  CHECK(kernel_bytes(graph, {"left", "most"}).read == 1600);
+  CHECK(kernel_bytes(graph, {"whole", "turned"}).read == 1600);
+  CHECK(kernel_bytes(graph, {"whole", "left", "other"}).read == 3200);
+}
+
 TEST_CASE("what a view repeats counts once") {
   const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [10, 100]}, "b": {"shape": [100]}},
     "ops": [{"op": "expand_view", "inputs": ["b"], "output": "e", "shape": [10, 100]},
