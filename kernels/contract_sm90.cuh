@@ -49,10 +49,20 @@
 // the accumulators of a lane are adjacent columns.
 enum class LinesOfB { kAlong, kAcross, kInOrder };
 
+// B is a matrix. Another source (WindowsB in convolve_sm90.cuh) fetches it, and runs the epilogue,
+// by itself; its tiles may have 64 rows, in boxes of as many.
+struct MatrixB {
+  static constexpr bool kWindows = false;
+  static constexpr int kTileRows = 128;
+  struct Windows {
+    __device__ __forceinline__ Windows(int, int) {}
+  };
+};
+
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
-          class Epilogue>
+          class Epilogue, class SourceOfB = MatrixB>
 struct ContractSm90 {
-  static constexpr int kTileRows = 128, kTileColumns = kTileN;
+  static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
@@ -61,12 +71,13 @@ struct ContractSm90 {
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  // Wide tiles are shared: each warpgroup has half of the rows. Narrow ones alternate.
-  static constexpr bool kAlternate = kTileN < 256;
-  static constexpr int kStrips = kAlternate ? 2 : 1;  // of 64 rows, that a warpgroup has of a tile
+  // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
+  static constexpr bool kAlternate = kTileN < 256 || kTileRows < 128;
+  // Of 64 rows, that a warpgroup has of a tile.
+  static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kAlternate ? 6 : 4;
+  static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr int kHalf = kHalfOf<Epilogue>;
@@ -131,6 +142,8 @@ struct ContractSm90 {
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
+      constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
+      typename SourceOfB::Windows windows(column * kTileN + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
@@ -141,6 +154,9 @@ struct ContractSm90 {
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
           TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
                                    piece, c3);
+        } else if constexpr (SourceOfB::kWindows) {
+          windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
+          windows.next();
         } else {
           fetch_b(to + TileA::kBytes, map, full, column * kTileN, k, c2, c3, rank);
         }
@@ -193,7 +209,7 @@ struct ContractSm90 {
     } else if (consumer == 1 && tile < walk.total) {
       group_sync(kStaggerBarrier, 256);
     }
-    for (; tile < walk.total; tile += kStrips * stride) {
+    for (; tile < walk.total; tile += (kAlternate ? kConsumers : 1) * stride) {
       float acc[kStrips][kTileN / 2];
       int before = 0;
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
@@ -218,7 +234,8 @@ struct ContractSm90 {
       walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
       release(&ring.empty[before], thread);
-      const int strip = (unit * kCluster + (int)rank) * 2 + (kAlternate ? 0 : consumer);
+      const int strip =
+          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
@@ -247,6 +264,10 @@ struct ContractSm90 {
     if (strip * ContractShape::kStripRows >= shape.m) return;
     const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
                       shape.m, shape.n};
+    if constexpr (SourceOfB::kWindows) {
+      SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
+      return;
+    }
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
     run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {

@@ -125,6 +125,33 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
       : "memory");
 }
 
+// The same of a map of windows (cuTensorMapEncodeIm2col): neighbouring pixels of a convolution's
+// result, one after the other and on in the next line and image, at one tap: (row, column) of the
+// window. (w, h, image) is where the first pixel's window begins.
+template <int kBlocks>
+__device__ __forceinline__ void copy_windows_to_all(void* to, const TensorMap& map, u64* barrier,
+                                                    int channel, int w, int h, int image,
+                                                    int column, int row, u64 hint) {
+  const unsigned short at_column = (unsigned short)column, at_row = (unsigned short)row;
+  if constexpr (kBlocks == 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;" ::"r"(
+            shared_address(to)),
+        "l"(&map), "r"(shared_address(barrier)), "r"(channel), "r"(w), "r"(h), "r"(image),
+        "h"(at_column), "h"(at_row), "l"(hint)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9, "
+        "%10;" ::"r"(shared_address(to)),
+        "l"(&map), "r"(shared_address(barrier)), "r"(channel), "r"(w), "r"(h), "r"(image),
+        "h"(at_column), "h"(at_row), "h"((unsigned short)((1u << kBlocks) - 1)), "l"(hint)
+        : "memory");
+  }
+}
+
 // wgmma: D[64][N] += A[64][k] B[k][N] by four warps, k being 32 bytes of an operand.
 
 __device__ __forceinline__ void wgmma_begin() {

@@ -43,6 +43,7 @@ struct TensorMap {
   std::array<std::uint64_t, 4> extents{};
   std::array<std::uint64_t, 3> strides{};  // bytes, of all but the fastest
   std::array<std::uint32_t, 4> box{};
+  std::optional<MappedWindows> windows{};
 };
 
 using Argument = std::variant<BufferAt, std::uint64_t, std::int64_t, std::uint32_t, std::int32_t,

@@ -80,8 +80,9 @@ std::string ContractionWriter::entry(std::string_view bounds, std::string_view p
 }
 
 std::string ContractionWriter::mapped_entry(std::string_view contract, const KernelFacts& facts,
-                                            std::string_view resident) const {
-  return fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
+                                            std::string_view resident,
+                                            std::string_view more) const {
+  return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
                            resident, facts.blocks_per_cluster),

@@ -11,6 +11,7 @@
 #include "codegen/elements.hpp"
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 namespace {
@@ -112,7 +113,6 @@ ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_
 // A convolution of single elements runs better as products of matrices, an image each, where their
 // lines are what the copy engine takes, and no tile is mostly empty.
 std::optional<MatrixProduct> ContractionWriter::pixels_in_tiles() const {
-  constexpr std::uint64_t kFewPixels = 192;
   const auto product = product_of_pixels(graph_, op_);
   const bool fits = product && product->n >= kFewPixels && alignment_of(product->a) == 8 &&
                     alignment_of(product->b) == 8;
@@ -139,7 +139,9 @@ void ContractionWriter::write_convolution() {
               .a = {.tensor = graph_.tensors[op_.operands[1].tensor].value},
               .b = {.tensor = graph_.tensors[op_.operands[0].tensor].value}};
   result_.source.text += blocks({"convolve"}) + convolution.text();
-  if (convolves_in_tiles(convolution)) {
+  if (gathers_windows(convolution)) {
+    write_convolution_sm90(convolution);
+  } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);
   } else {
     write_convolution_any(convolution);
@@ -192,14 +194,18 @@ void ContractionWriter::write_convolution_sm80(const Convolution& convolution) {
 
 // The entry that copies the weights to the workspace in the order of the tiles.
 void ContractionWriter::pack_weights(std::uint64_t elements) {
-  constexpr std::uint64_t kThreads = 256;
-  result_.source.text += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) pack({}, u8* work) {{\n"
-      "  Convolve::pack(Operands{{{}}}, reinterpret_cast<{}*>(work + {}));\n}}\n",
-      kThreads, code_.parameters().declarations(), code_.parameters().arguments(),
-      stored_type(operand_type()), result_.packed_at);
-  result_.packing = {.blocks = ceil_div(elements, kThreads), .threads = kThreads};
+  write_pack(
+      fmt::format("Convolve::pack(Operands{{{}}}, reinterpret_cast<{}*>(work + {}));",
+                  code_.parameters().arguments(), stored_type(operand_type()), result_.packed_at),
+      ceil_div(elements, kPackThreads));
   result_.gaps.more_writes = "the weights are copied first, in the order of the tiles";
+}
+
+void ContractionWriter::write_pack(std::string_view body, std::uint64_t blocks) {
+  result_.source.text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}) pack({}, u8* work) {{\n  {}\n}}\n",
+      kPackThreads, code_.parameters().declarations(), body);
+  result_.packing = {.blocks = blocks, .threads = kPackThreads};
 }
 
 void ContractionWriter::write_convolution_any(const Convolution& convolution) {

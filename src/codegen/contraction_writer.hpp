@@ -33,6 +33,8 @@ class ContractionWriter {
   GeneratedKernel write();
 
  private:
+  static constexpr unsigned kPackThreads = 256;
+
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   // Elements of a line in a box that the copy engine brings.
   std::uint32_t box_elements() const {
@@ -75,9 +77,18 @@ class ContractionWriter {
   bool convolves_in_tiles(const Convolution& convolution) const;
   void write_convolution();
   void write_convolution_sm80(const Convolution& convolution);
+  bool gathers_windows(const Convolution& convolution) const;
+  bool copies_input(const Convolution& convolution) const;
+  void write_convolution_sm90(const Convolution& convolution);
+  void write_window_packing(const Convolution& convolution, const std::string& x,
+                            std::uint64_t input_at);
+  MappedTensor map_of_windows(const Convolution& convolution, std::uint64_t at,
+                              std::uint64_t pixels) const;
   void write_convolution_any(const Convolution& convolution);
   std::string weights_of_convolution();
   void pack_weights(std::uint64_t elements);
+  // The entry `pack`, before all others: so many blocks of 256 threads.
+  void write_pack(std::string_view body, std::uint64_t blocks);
   // With the kernel's pointers; all of them were requested.
   std::string operands_struct(const std::string& functions) const;
   void add_any(std::string_view block, const std::string& functions, const std::string& contract,
@@ -93,9 +104,9 @@ class ContractionWriter {
                     std::string_view call) const;
   // The same around `contract`, a block's struct with its arguments but for the epilogue: one that
   // takes its operands as tensor maps, or as pointers and strides. `resident`: what
-  // __launch_bounds__ says after the threads, with its comma.
+  // __launch_bounds__ says after the threads, with its comma; `more`: arguments after the epilogue.
   std::string mapped_entry(std::string_view contract, const KernelFacts& facts,
-                           std::string_view resident) const;
+                           std::string_view resident, std::string_view more = {}) const;
   std::string strided_entry(std::string_view contract, const KernelFacts& facts,
                             std::string_view resident, std::string_view a, std::string_view b,
                             std::string_view more = {}) const;

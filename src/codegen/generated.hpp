@@ -21,14 +21,23 @@ struct KernelSource {
   bool architecture_bound = false;
 };
 
+// How the windows of a convolution cover an input whose dimensions are {channel, w, h, image}; each
+// pair is along w, then along h. A box has neighbouring pixels of the result, at one tap.
+struct MappedWindows {
+  std::array<std::int32_t, 2> first{};     // where the first window begins
+  std::array<std::int32_t, 2> last{};      // where the last may begin, from the input's last on
+  std::array<std::uint32_t, 2> strides{};  // from a window to the next
+};
+
 // A tensor that a kernel takes as a map for the copy engine (backend/backend.hpp's TensorMap).
 struct MappedTensor {
-  TensorId storage = kNone;  // none: GeneratedKernel::packed_at
+  TensorId storage = kNone;  // none: the workspace, from GeneratedKernel::packed_at on
   DType dtype = DType::kBf16;
   std::uint64_t offset = 0;  // bytes from the memory's beginning
   std::array<std::uint64_t, 4> extents{};
   std::array<std::uint64_t, 3> strides{};  // bytes
   std::array<std::uint32_t, 4> box{};
+  std::optional<MappedWindows> windows{};  // the box is {channels, pixels, 1, 1} then
 };
 
 // A product that the vendor's library computes, with the memory of these tensors.

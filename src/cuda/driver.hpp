@@ -65,6 +65,7 @@ namespace fusecalc::cuda {
   X(cuStreamEndCapture) \
   X(cuStreamIsCapturing) \
   X(cuStreamSynchronize) \
+  X(cuTensorMapEncodeIm2col)   \
   X(cuTensorMapEncodeTiled)
 // clang-format on
 

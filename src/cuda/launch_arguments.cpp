@@ -22,7 +22,22 @@ CUtensorMapDataType map_type(DType dtype) {
   }
 }
 
+CUtensorMap encode_windows(const TensorMap& map) {
+  const MappedWindows& windows = *map.windows;
+  const std::array<std::uint32_t, 4> steps = {1, windows.strides[0], windows.strides[1], 1};
+  CUtensorMap encoded;
+  check(driver().cuTensorMapEncodeIm2col(
+            &encoded, map_type(map.dtype), static_cast<cuuint32_t>(map.extents.size()),
+            reinterpret_cast<void*>(map.at.buffer.id + map.at.offset), map.extents.data(),
+            map.strides.data(), windows.first.data(), windows.last.data(), map.box[0], map.box[1],
+            steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        "cuTensorMapEncodeIm2col");
+  return encoded;
+}
+
 CUtensorMap encode(const TensorMap& map) {
+  if (map.windows) return encode_windows(map);
   CUtensorMap encoded;
   constexpr std::array<std::uint32_t, 4> kEvery = {1, 1, 1, 1};
   check(driver().cuTensorMapEncodeTiled(

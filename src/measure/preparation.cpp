@@ -184,7 +184,8 @@ Launch Preparation::first_entry(const GeneratedKernel& code, const BufferAt& wor
                                 .dtype = map.dtype,
                                 .extents = map.extents,
                                 .strides = map.strides,
-                                .box = map.box});
+                                .box = map.box,
+                                .windows = map.windows});
   }
   launch.arguments.insert(launch.arguments.begin(), maps.begin(), maps.end());
   if (const unsigned cluster = code.persistent_cluster; cluster > 0) {

@@ -31,6 +31,35 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
 
+ProductShape ConvolutionSize::product() const {
+  return {.m = filters,
+          .n = images * out,
+          .k = ceil_div(channels, kBoxChannels) * kBoxChannels * taps,
+          .batches = groups};
+}
+
+bool repays_gathering(const ConvolutionSize& size) {
+  constexpr std::uint64_t kFewChannels = 32;
+  constexpr std::uint64_t kFewFilters = 32;
+  constexpr std::uint64_t kFewUses = 128;  // products that an element of the input takes part in
+  const std::uint64_t uses = size.filters * size.taps * size.out;
+  return size.channels >= kFewChannels && size.filters > kFewFilters &&
+         (size.groups == 1 || size.channels % kBoxChannels == 0) &&
+         (size.channels_last || uses >= kFewUses * size.in);
+}
+
+// Few filters leave a part of high tiles empty. Above 128 of them, blocks share pixels, and narrow
+// tiles, whose epilogue is hidden, are the fastest; below, wide ones fetch less, where there are
+// enough and lines of pixels are stored in words.
+WindowTiles window_tiles(const ConvolutionSize& size, std::uint64_t multiprocessors) {
+  const ProductShape product = size.product();
+  if (product.m <= kTileRows / 2) return {.rows = kTileRows / 2, .columns = 256, .stages = 5};
+  if (product.m > kTileRows) return {.columns = 128, .stages = 6, .cluster = 2};
+  const bool many =
+      size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
+  return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
+}
+
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes) {
   constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kLeast = 8;

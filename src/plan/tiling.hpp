@@ -48,6 +48,37 @@ struct TileWidth {
 const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
                                 std::uint64_t multiprocessors, bool reading);
 
+// A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
+struct ConvolutionSize {
+  std::uint64_t images = 1;
+  std::uint64_t groups = 1;
+  std::uint64_t channels = 1;  // of a group's input
+  std::uint64_t filters = 1;   // of a group's result
+  std::uint64_t taps = 1;
+  std::uint64_t in = 1;  // pixels of an image
+  std::uint64_t out = 1;
+  bool channels_last = false;  // in the input; otherwise it is copied first
+
+  // That of the filters and of what the windows of all pixels cover; boxes of channels are filled
+  // up with zeros.
+  ProductShape product() const;
+};
+constexpr std::uint64_t kBoxChannels = 64;
+// With fewer in an image, the tiles of a product for each image are mostly empty.
+constexpr std::uint64_t kFewPixels = 192;
+
+// Whether arithmetic takes longer than to copy the input, and tiles are not mostly empty.
+bool repays_gathering(const ConvolutionSize& size);
+
+// How blocks of convolve_sm90 share that product.
+struct WindowTiles {
+  std::uint64_t rows = 128;
+  std::uint64_t columns = 256;
+  std::uint64_t stages = 4;
+  std::uint64_t cluster = 1;
+};
+WindowTiles window_tiles(const ConvolutionSize& size, std::uint64_t multiprocessors);
+
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ceil_div.hpp"
 #include "graph/shape.hpp"
+#include "plan/tiling.hpp"
+#include "predict/l2_model.hpp"
 
 namespace fusecalc {
 namespace {
@@ -18,12 +21,80 @@ constexpr double kByLanes = 43;     // products of ordinary arithmetic, in a cyc
 
 double filled(double count, double unit) { return std::ceil(count / unit) * unit; }
 
+double number(std::uint64_t count) { return static_cast<double>(count); }
+
+std::uint64_t elements_from(const Shape& shape, std::size_t axis) {
+  return elements_between(shape, axis, shape.size());
+}
+
+// An input that is a view has its channels last.
+ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const Shape& weight = graph.tensors[op.operands[1].tensor].type.shape;
+  const auto groups = static_cast<std::uint64_t>(op.attributes->groups);
+  return {.images = x.type.shape[0],
+          .groups = groups,
+          .channels = weight[1],
+          .filters = weight[0] / groups,
+          .taps = elements_from(weight, 2),
+          .in = elements_from(x.type.shape, 2),
+          .out = elements_from(graph.tensors[op.outputs[0]].type.shape, 2),
+          .channels_last = !x.maps.empty()};
+}
+
+bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                     const Device& device) {
+  constexpr std::size_t kMostAxes = 4;
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
+  // Single elements whose lines the copy engine takes are products as they lie.
+  const bool product = size.taps == 1 && size.in == size.out && size.out >= kFewPixels &&
+                       size.out % 8 == 0 && size.channels % 8 == 0 && !size.channels_last;
+  return device.capability == kHopper && halves && x.type.shape.size() <= kMostAxes && !product &&
+         repays_gathering(size);
+}
+
+// A product in tiles, after a copy of the weights, and of the input with its channels last.
+void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork& work) {
+  constexpr double kL2Bytes = 52;     // of a multiprocessor, in a cycle
+  constexpr double kLineBytes = 128;  // of a filter or a pixel, for 64 of k
+  constexpr double kStart = 1300;     // cycles of a tile
+  constexpr double kWide = 2000;      // more of a shared one, whose epilogue is not hidden
+  constexpr double kOdd = 6000;       // more, where pixels are stored one by one
+  constexpr double kNarrow = 1.11;    // lower clock, where more is fetched
+  const DeviceConstants& constants = device.constants;
+  const std::uint64_t streams = std::max(1U, device.multiprocessors);
+  const ProductShape product = size.product();
+  const WindowTiles tiles = window_tiles(size, streams);
+  const std::uint64_t clusters = ceil_div(product.m, tiles.rows * tiles.cluster) *
+                                 ceil_div(product.n, tiles.columns) * product.batches;
+  const double rounds =
+      number(ceil_div(clusters, std::max<std::uint64_t>(1, streams / tiles.cluster)));
+  const bool shared = tiles.rows == kTileRows && tiles.columns == 256;
+  const double multiply = number(tiles.rows * tiles.columns) * 128 / constants.tensor_flops.value *
+                          (shared ? 1 : kNarrow);
+  const double fetch = number(tiles.rows + tiles.columns / tiles.cluster) * kLineBytes / kL2Bytes;
+  const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
+                      (shared ? kWide : 0) + (size.out % 4 != 0 ? kOdd : 0);
+  work.compute_us = rounds * tile / (constants.tensor_clock_ghz.value * kGiga);
+  work.fixed_us += constants.launch_us.value;
+  work.dram_write += number(product.m * product.batches * product.k) * 2;
+  if (size.channels_last) return;
+  const double copy = number(size.images * size.groups * size.channels * size.in) * 2;
+  // The input was read beside it, and results are written since.
+  const double results = number(size.images * size.groups * size.filters * size.out) * 2;
+  work.dram_write += copy;
+  work.dram_read += copy * streaming_l2(device.l2_bytes).miss(2 * copy + results / 2);
+  work.fixed_us += copy / bytes_per_us(constants.dram_read_gbps) +
+                   copy / bytes_per_us(constants.dram_write_gbps);
+}
+
 }  // namespace
 
 KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraffic& traffic,
                             double epilogue, const Device& device) {
   constexpr double kPackUs = 2.5;  // to put the weights into the order of the tiles
-  constexpr double kTileRows = 64;
+  constexpr double kLowRows = 64;
   constexpr double kFewChannels = 8;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Tensor& weight = graph.tensors[op.operands[1].tensor];
@@ -41,10 +112,13 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .read_doubt = 0.2,
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
+  const ConvolutionSize size = size_of(graph, op);
   const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
-  if (in_tiles) {
-    const bool low = filters <= kTileRows;
-    const double rows = low ? kTileRows : 2 * kTileRows;
+  if (gathers_windows(graph, op, size, device)) {
+    add_gathered(size, device, work);
+  } else if (in_tiles) {
+    const bool low = filters <= kLowRows;
+    const double rows = low ? kLowRows : 2 * kLowRows;
     const double by_taps = low ? kLowTiles : kHighTiles;
     const double rate = wide ? kWide : channels < kFewChannels ? kNumbered : by_taps;
     const double loaded = results / filters * channels * taps * filled(filters, rows) / rows;

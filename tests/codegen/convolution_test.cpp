@@ -74,15 +74,31 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   const auto schedule = [](const std::string& text) {
     return generated(graph_of(text), {0}).schedule;
   };
-  // All taps of 32 channels at once, in tiles as high as the filters need.
+  // The copy engine gathers windows of many channels, and tiles are as high as the filters need.
   CHECK(schedule(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
-        "mma over patches, tiles of 64 x 256");
+        "wgmma over windows, tiles of 64 x 256");
   CHECK(schedule(list("[2, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
+        "wgmma over windows, tiles of 128 x 128");
+  // 128 filters of many pixels leave enough tiles that are wide, and stored in words.
+  CHECK(schedule(list("[64, 64, 32, 32]", "[128, 64, 3, 3]", R"(, "padding": 1)")) ==
+        "wgmma over windows, tiles of 128 x 256");
+  CHECK(schedule(list("[64, 64, 31, 31]", "[128, 64, 3, 3]", R"(, "padding": 1)")) ==
+        "wgmma over windows, tiles of 128 x 128");
+  // Where it has none of those, all taps of 32 channels are fetched at once.
+  const auto older = [](const std::string& text) {
+    const OpGraph graph = graph_of(text);
+    TrafficCounter counter(graph, known_devices().front());
+    return generate(counter, {0}, testing::device_of({8, 0})).schedule;
+  };
+  CHECK(older(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
+        "mma over patches, tiles of 64 x 256");
+  CHECK(older(list("[2, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
         "mma over patches, tiles of 128 x 128");
-  // Three channels share no tap; five lines of 2000 elements do not fit.
-  CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
+  // Five lines of 2000 elements do not fit.
+  CHECK(older(list("[2, 32, 8, 2000]", "[64, 32, 3, 3]", "")) ==
         "mma over windows, tiles of 64 x 256");
-  CHECK(schedule(list("[2, 32, 8, 2000]", "[64, 32, 3, 3]", "")) ==
+  // Three channels share no tap.
+  CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
         "mma over windows, tiles of 64 x 256");
   // A channel for each filter.
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
@@ -108,9 +124,10 @@ TEST_CASE("windows of single elements are products of matrices, which the librar
   const GeneratedKernel kernel = generated(graph, {0});
   CHECK(kernel.library);
   CHECK(kernel.schedule.starts_with("wgmma"));
-  // Of 49 pixels, lines are not aligned, and most of a tile would be empty.
+  // Of 49 pixels, lines are not aligned, and most of a tile would be empty: the tiles of windows
+  // have pixels of several images.
   const OpGraph few = graph_of(list("[4, 64, 7, 7]", "[128, 64, 1, 1]", ""));
-  CHECK(generated(few, {0}).schedule == "mma over windows, tiles of 128 x 128");
+  CHECK(generated(few, {0}).schedule == "wgmma over windows, tiles of 128 x 128");
   const OpGraph strided = graph_of(list("[4, 64, 32, 32]", "[128, 64, 1, 1]", R"(, "stride": 2)"));
   CHECK(!product_of_pixels(strided, strided.ops[0]));
 }
@@ -120,18 +137,69 @@ TEST_CASE("weights are packed by an entry that runs first, and an epilogue follo
       R"(, {"op": "batch_norm", "inputs": ["h", "s", "s", "s", "s"], "output": "n", "mode": "inference"},
          {"op": "relu", "inputs": ["n"], "output": "r"},
          {"op": "add", "inputs": ["r", "h2"], "output": "y"})";
-  std::string text = list("[2, 40, 9, 11]", "[72, 40, 3, 3]", R"(, "padding": 1)", tail);
+  std::string text = list("[2, 24, 9, 11]", "[72, 24, 3, 3]", R"(, "padding": 1)", tail);
   text.insert(text.find("\"w\""),
               R"("s": {"shape": [72], "dtype": "f32"}, "h2": {"shape": [2, 72, 9, 11]}, )");
   const GeneratedKernel kernel = generated(graph_of(text), {0, 1, 2, 3});
   REQUIRE(kernel.source.entries.size() == 2);
   CHECK(kernel.source.entries.back() == "pack");
-  // 9 taps of 40 channels in steps of 32, for 72 filters, of two bytes.
-  CHECK(kernel.workspace_bytes == 72 * 384 * 2);
-  CHECK(kernel.packing->blocks == 72 * 384 / 256);
+  // 9 taps of 24 channels in steps of 32, for 72 filters, of two bytes.
+  CHECK(kernel.workspace_bytes == 72 * 224 * 2);
+  CHECK(kernel.packing->blocks == 72 * 224 / 256);
   // The row counts images and channels.
   CHECK(contains(kernel, "q32 % 72"));
   CHECK(contains(kernel, "q * 99 + column"));
+}
+
+TEST_CASE("the copy engine gathers windows from a copy with channels last") {
+  const OpGraph graph = graph_of(
+      list("[2, 72, 9, 11]", "[80, 72, 3, 5]", R"(, "padding": [1, 2], "stride": [2, 1])"));
+  const GeneratedKernel kernel = generated(graph, {0});
+  // 15 taps of two boxes of 64 channels for each filter, then two images of 99 pixels.
+  const std::uint64_t weights = 80 * 15 * 128 * 2;
+  CHECK(kernel.workspace_bytes == weights + 2 * 99 * 72 * 2);
+  // Channels of filters, and an image of one tile of pixels, in two boxes.
+  CHECK(kernel.packing->blocks == 80 * 128 / 256 + 2 * 2);
+  REQUIRE(kernel.maps.size() == 2);
+  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{15 * 128, 80, 1, 1});
+  const MappedTensor& input = kernel.maps[1];
+  CHECK(input.storage == kNone);
+  CHECK(input.offset == weights);
+  CHECK(input.extents == std::array<std::uint64_t, 4>{72, 11, 9, 2});
+  CHECK(input.strides == std::array<std::uint64_t, 3>{144, 11 * 144, 99 * 144});
+  REQUIRE(input.windows);
+  CHECK(input.windows->first == std::array<std::int32_t, 2>{-2, -1});
+  // Windows reach four columns and two lines further.
+  CHECK(input.windows->last == std::array<std::int32_t, 2>{-2, -1});
+  CHECK(input.windows->strides == std::array<std::uint32_t, 2>{1, 2});
+}
+
+TEST_CASE("an input with its channels last is not copied") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16",
+      "tensors": {"x": {"shape": [2, 9, 7, 64]}, "w": {"shape": [128, 64, 3, 3]}},
+      "ops": [{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
+              {"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "y"}]})");
+  const GeneratedKernel kernel = generated(graph, {op_called(graph, "c")});
+  CHECK(kernel.workspace_bytes == 128 * 9 * 64 * 2);
+  REQUIRE(kernel.maps.size() == 2);
+  CHECK(kernel.maps[1].storage != kNone);
+  CHECK(kernel.maps[1].strides == std::array<std::uint64_t, 3>{128, 7 * 128, 63 * 128});
+}
+
+TEST_CASE("what is read once or twice is not copied first") {
+  const auto gathers = [](const std::string& text) {
+    return generated(graph_of(text), {0}).schedule.starts_with("wgmma over windows");
+  };
+  // 64 filters of single elements, of 49 pixels; 9 taps take 9 times as long.
+  CHECK(!gathers(list("[4, 64, 7, 7]", "[64, 64, 1, 1]", "")));
+  CHECK(gathers(list("[4, 64, 7, 7]", "[64, 64, 3, 3]", R"(, "padding": 1)")));
+  // A quarter of the results.
+  CHECK(!gathers(list("[4, 64, 8, 8]", "[48, 64, 3, 3]", R"(, "padding": 1, "stride": 2)")));
+  // Few channels or filters leave most of a tile empty, and a group's channels fill whole boxes.
+  CHECK(!gathers(list("[4, 16, 8, 8]", "[128, 16, 3, 3]", "")));
+  CHECK(!gathers(list("[4, 64, 8, 8]", "[32, 64, 3, 3]", "")));
+  CHECK(!gathers(list("[4, 192, 8, 8]", "[128, 96, 3, 3]", R"(, "groups": 2)")));
+  CHECK(gathers(list("[4, 256, 8, 8]", "[128, 128, 3, 3]", R"(, "groups": 2)")));
 }
 
 TEST_CASE("a bias is one number for each channel") {

@@ -1,0 +1,235 @@
+// Convolutions of 16-bit elements for sm_90a, as products in contract_sm90: A are the filters, B's
+// columns the windows of the pixels of all images, one after the other. Needs elements.cuh,
+// quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
+// convolve.cuh and contract_sm90.cuh before it.
+//
+// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows>; kRows:
+// 128, or 64 with tiles of 256 columns. Geometry: kShape, over the last two axes; the first has
+// extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
+// kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
+// that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
+// and kTileN / kCluster pixels in a box.
+//
+// Traffic: the copy engine gathers windows from the L2, so that no product of matrices is stored,
+// and shared memory has no more than the tile. It needs neighbouring channels next to each other:
+// where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
+// speed of memory. An element comes from the L2 once per tap and tile of filters.
+
+template <class Geometry, int kRows>
+struct WindowsB {
+  static constexpr bool kWindows = true;
+  static constexpr int kTileRows = kRows;
+  static constexpr int kBoxChannels = 64;
+  static constexpr int kPixels = Geometry::kShape.pixels();
+  static constexpr int kImages = Geometry::kShape.images, kGroups = Geometry::kShape.groups;
+
+  struct Windows {
+    int channel, w, h, image;  // where the window of a box's first pixel begins
+    int row = 0, column = 0;   // of the tap
+
+    __device__ __forceinline__ Windows(int number, int group) {
+      constexpr ConvolutionShape shape = Geometry::kShape;
+      const int pixel = number % kPixels;
+      image = number / kPixels;
+      h = pixel / shape.out[2] * shape.stride[1] - shape.padding[1];
+      w = pixel % shape.out[2] * shape.stride[2] - shape.padding[2];
+      channel = group * shape.channels;
+    }
+    __device__ __forceinline__ void next() {
+      constexpr ConvolutionShape shape = Geometry::kShape;
+      if (++column < shape.taps[2]) return;
+      column = 0;
+      if (++row < shape.taps[1]) return;
+      row = 0;
+      channel += kBoxChannels;
+    }
+    template <int kBlocks>
+    __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier) const {
+      constexpr ConvolutionShape shape = Geometry::kShape;
+      copy_windows_to_all<kBlocks>(to, map, barrier, channel, w, h, image,
+                                   column * shape.dilation[2], row * shape.dilation[1],
+                                   kEvictNormal);
+    }
+  };
+
+  // The epilogue of a piece of the product, whose batches are groups: of the matrix of each image.
+  template <int kColumns, class Epilogue>
+  static __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
+                                                      const float (&acc)[kColumns / 2]) {
+    static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
+                  "nothing is reduced");
+    if (kPixels % 8 == 0 && piece.row + 16 <= piece.rows &&
+        piece.column + kColumns <= piece.columns) {
+      run_groups<kColumns, true>(epilogue, piece, acc);
+    } else {
+      run_groups<kColumns, false>(epilogue, piece, acc);
+    }
+  }
+
+  template <int kColumns, bool kWhole, class Epilogue>
+  static __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
+                                                    const float (&acc)[kColumns / 2]) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int group = 0; group < kColumns / 32; ++group) {
+      if (!kWhole && piece.column + group * 32 >= piece.columns) break;
+      const int number = piece.column + group * 32 + lane % 4 * 8;
+      const int image = number / kPixels, pixel = number % kPixels;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = piece.row + lane / 4 + 8 * half;
+        float x[4][2], v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          x[i / 2][i % 2] = acc[(group * 4 + i / 2) * 4 + half * 2 + i % 2];
+        }
+        columns_of_quad(x, v);
+        if constexpr (kWhole) {
+          epilogue(image * kGroups + piece.batch, (i64)row, (i64)pixel, v, Eight{});
+        } else if (row < piece.rows) {
+          run_pixels(epilogue, piece.batch, image, row, pixel, v);
+        }
+      }
+    }
+  }
+
+  // Eight neighbouring pixels, perhaps of several images.
+  template <class Epilogue>
+  static __device__ __forceinline__ void run_pixels(const Epilogue& epilogue, int group, int image,
+                                                    i64 row, int pixel, float (&v)[8]) {
+    if (image < kImages && pixel + 8 <= kPixels) {
+      epilogue(image * kGroups + group, row, (i64)pixel, v, Eight{});
+      return;
+    }
+    if constexpr (kPixels % 8 == 0) return;
+    for (int left = 8; left > 0 && image < kImages; ++image, pixel = 0) {
+      const int count = min(left, kPixels - pixel);
+      float own[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) own[i] = v[i];
+      epilogue(image * kGroups + group, row, (i64)pixel, own, count);
+      left -= count;
+#pragma unroll
+      for (int distance = 4; distance > 0; distance /= 2) {
+#pragma unroll
+        for (int i = 0; i + distance < 8; ++i) v[i] = count & distance ? v[i + distance] : v[i];
+      }
+    }
+  }
+};
+
+// What the entry `pack` does, in kThreads threads a block: kWeightBlocks blocks put the weights in
+// the order of k, kInputBlocks put the channels of the input last, in lines of kLine elements for a
+// pixel. Of the input, whose pixels follow each other, all lines of pixels begin at multiples of
+// kAlign elements, and have a multiple of so many. kFlat: images of few pixels, whose lines follow
+// each other, and which begin at multiples of 8 elements and have a multiple of so many.
+template <class Geometry, typename Element, int kAlign, bool kFlat>
+struct ConvolvePack {
+  static constexpr ConvolutionShape kShape = Geometry::kShape;
+  static constexpr ConvolutionStrides kStrides = Geometry::kStrides;
+  static constexpr int kThreads = 256;
+  static constexpr int kTaps = kShape.all_taps();
+  static constexpr int kFilters = kShape.groups * kShape.filters;
+  static constexpr int kFilled = (kShape.channels + 63) / 64 * 64;  // channels of a filter
+  static constexpr int kPackedLine = kFilled * kTaps;
+  static constexpr int kChannels = kShape.groups * kShape.channels;
+  static constexpr int kLine = (kChannels + 7) / 8 * 8;
+  static constexpr int kPixels = kShape.in[1] * kShape.in[2];
+  // A block of the second kind has 64 channels of so many pixels of an image.
+  static constexpr int kTile = kPixels > 64 ? 128 : 64;
+  static constexpr int kTiles = (kPixels + kTile - 1) / kTile;
+  static constexpr int kBoxes = (kChannels + 63) / 64;
+  static constexpr i64 kWeightBlocks = ((i64)kFilters * kFilled + kThreads - 1) / kThreads;
+  static constexpr i64 kInputBlocks = (i64)kShape.images * kTiles * kBoxes;
+
+  // A thread has all taps of a channel: they are neighbours where they come from.
+  template <class Weights>
+  static __device__ __forceinline__ void weights(i64 block, const Weights& weights, Element* to) {
+    const i64 at = block * kThreads + threadIdx.x;
+    if (at >= (i64)kFilters * kFilled) return;
+    const int filter = (int)(at / kFilled), channel = (int)(at % kFilled);
+    to += (i64)filter * kPackedLine + channel / 64 * (64 * kTaps) + channel % 64;
+    const i64 from = ((i64)filter * kShape.channels + channel) * kTaps;
+#pragma unroll 9
+    for (int tap = 0; tap < kTaps; ++tap) {
+      store_as(to[tap * 64], channel < kShape.channels ? weights.weight(from + tap) : 0.0f);
+    }
+  }
+
+  // An element of 64 channels of kTile pixels. Chunks of 16 bytes are permuted so that a matrix of
+  // channels_last() touches all banks once.
+  static __device__ __forceinline__ Element* place(Element* tile, int channel, int pixel) {
+    const int mask = (channel / 8 % 4) << 1 | (channel & 1);
+    return tile + channel * kTile + ((pixel / 8) ^ mask) * 8 + pixel % 8;
+  }
+
+  static __device__ __forceinline__ void channels_last(i64 block, const Element* x, Element* to) {
+    __shared__ __align__(128) Element tile[64 * kTile];
+    const int box = (int)(block % kBoxes), first = (int)(block / kBoxes % kTiles) * kTile;
+    const int image = (int)(block / kBoxes / kTiles);
+    x += (i64)image * kStrides.image + (i64)box * 64 * kStrides.channel + first;
+    load_tile(x, min(64, kChannels - box * 64), min(kTile, kPixels - first), tile);
+    __syncthreads();
+    to += ((i64)image * kPixels + first) * kLine + box * 64;
+    const int lane = threadIdx.x % 32;
+    constexpr int kEach = kTile / 8 / (kThreads / 32);
+    u32 words[kEach][2][4];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        // Lane l names a line of matrix l / 8, and receives of each matrix two neighbouring ones:
+        // the lines are numbered so that all of these are neighbours.
+        const int channel = half * 32 + lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
+        load_matrices_transposed(place(tile, channel, (threadIdx.x / 32 * kEach + i) * 8),
+                                 words[i][half]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int pixel = (threadIdx.x / 32 * kEach + i) * 8 + lane / 4;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int channel = half * 32 + lane % 4 * 8;
+        Pack<Element, 8> pack;
+        memcpy(&pack, words[i][half], 16);
+        store_words(to + (i64)pixel * kLine + channel, pack,
+                    first + pixel < kPixels && box * 64 + channel < kLine);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void load_tile(const Element* x, int channels, int pixels,
+                                                   Element* tile) {
+    constexpr int kPack = kFlat ? 8 : kAlign;
+    typedef Pack<Element, kPack> Packed;
+    constexpr int kAll = 64 * (kFlat ? kPixels : kTile) / kPack;
+    constexpr int kEach = (kAll + kThreads - 1) / kThreads;
+    Packed packs[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = (threadIdx.x + i * kThreads) * kPack;
+      if constexpr (kFlat) {
+        packs[i] = load_words(reinterpret_cast<const Packed*>(x + at), at < channels * kPixels);
+      } else {
+        const int channel = at / kTile, pixel = at % kTile;
+        packs[i] =
+            load_words(reinterpret_cast<const Packed*>(x + channel * kStrides.channel + pixel),
+                       channel < channels && pixel < pixels);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = (threadIdx.x + i * kThreads) * kPack;
+      if constexpr (kFlat) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          if (at < 64 * kPixels)
+            *place(tile, (at + e) / kPixels, (at + e) % kPixels) = packs[i].v[e];
+        }
+      } else {
+        *reinterpret_cast<Packed*>(place(tile, at / kTile, at % kTile)) = packs[i];
+      }
+    }
+  }
+};

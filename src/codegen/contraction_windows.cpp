@@ -1,0 +1,193 @@
+// Convolutions whose windows Hopper's copy engine gathers: products in contract_sm90.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/contraction_writer.hpp"
+#include "codegen/elements.hpp"
+#include "core/ceil_div.hpp"
+#include "plan/tiling.hpp"
+
+namespace fusecalc {
+namespace {
+
+std::uint64_t number(std::int64_t count) { return static_cast<std::uint64_t>(count); }
+
+// A line of the copy with channels last: 16 bytes are what the copy engine takes.
+std::uint64_t copied_line(const Convolution& convolution) {
+  return ceil_div(convolution.groups * convolution.channels, 8) * 8;
+}
+
+std::uint64_t pixels_of_input(const Convolution& convolution) {
+  return number(convolution.axes[1].in) * number(convolution.axes[2].in);
+}
+
+// What cuTensorMapEncodeIm2col takes, of two axes.
+bool fits_window_map(const Convolution& convolution) {
+  constexpr std::int64_t kMostStride = 8;
+  constexpr std::int64_t kMostCorner = 127;
+  constexpr std::int64_t kMostReach = 127;  // so that no corner lies further before the input
+  const WindowAxis& outer = convolution.axes[0];
+  if (outer.in != 1 || outer.kernel != 1 || outer.out != 1) return false;
+  return std::all_of(convolution.axes.begin() + 1, convolution.axes.end(),
+                     [&](const WindowAxis& axis) {
+                       return axis.stride <= kMostStride && axis.padding <= kMostCorner &&
+                              (axis.kernel - 1) * axis.dilation <= kMostReach;
+                     });
+}
+
+// Whether the copy engine can gather from the input as it lies.
+bool has_channels_last(const Convolution& convolution) {
+  const Convolution::Strides& strides = *convolution.strides;
+  const std::uint64_t all = strides.offset | strides.image | strides.at[1] | strides.at[2];
+  return strides.channel == 1 && all % 8 == 0 && strides.at[2] != 0;
+}
+
+// Whether the pixels of a channel follow each other.
+bool has_pixels_last(const Convolution& convolution) {
+  const Convolution::Strides& strides = *convolution.strides;
+  const auto& [outer, rows, line] = convolution.axes;
+  return (line.in == 1 || strides.at[2] == 1) && (rows.in == 1 || strides.at[1] == number(line.in));
+}
+
+ConvolutionSize size_of(const Convolution& convolution) {
+  return {.images = convolution.images,
+          .groups = convolution.groups,
+          .channels = convolution.channels,
+          .filters = convolution.filters,
+          .taps = convolution.taps(),
+          .in = pixels_of_input(convolution),
+          .out = convolution.pixels(),
+          .channels_last = has_channels_last(convolution)};
+}
+
+}  // namespace
+
+bool ContractionWriter::copies_input(const Convolution& convolution) const {
+  return !has_channels_last(convolution);
+}
+
+bool ContractionWriter::gathers_windows(const Convolution& convolution) const {
+  constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 30U;
+  const DType type = operand_type();
+  const bool halves = type == DType::kBf16 || type == DType::kF16;
+  return device_.capability == kHopper && halves && multiplies_on_tensor_cores() &&
+         convolution.strides && fits_window_map(convolution) &&
+         (has_channels_last(convolution) || has_pixels_last(convolution)) &&
+         convolution.images * convolution.pixels() <= kMostPixels &&
+         repays_gathering(size_of(convolution));
+}
+
+MappedTensor ContractionWriter::map_of_windows(const Convolution& convolution, std::uint64_t at,
+                                               std::uint64_t pixels) const {
+  const Convolution::Strides& strides = *convolution.strides;
+  const bool copied = copies_input(convolution);
+  const auto& [outer, rows, line] = convolution.axes;
+  const std::uint64_t pixel = copied ? copied_line(convolution) : strides.at[2];
+  const std::uint64_t in_row = copied ? pixel * number(line.in) : strides.at[1];
+  const std::uint64_t image = copied ? in_row * number(rows.in) : strides.image;
+  // The stride of a dimension of extent 1 is never used, but must be a multiple of 16.
+  const auto bytes = [](std::uint64_t distance) { return distance > 0 ? distance * 2 : 16; };
+  MappedWindows windows;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const WindowAxis& axis = convolution.axes.at(2 - i);
+    windows.first.at(i) = static_cast<std::int32_t>(-axis.padding);
+    windows.last.at(i) =
+        static_cast<std::int32_t>(axis.padding - (axis.kernel - 1) * axis.dilation);
+    windows.strides.at(i) = static_cast<std::uint32_t>(axis.stride);
+  }
+  return {.storage = copied ? kNone : graph_.storage_of(op_.operands[0].tensor),
+          .dtype = operand_type(),
+          .offset = copied ? at : strides.offset * 2,
+          .extents = {convolution.groups * convolution.channels, number(line.in), number(rows.in),
+                      convolution.images},
+          .strides = {bytes(pixel), bytes(in_row), bytes(image)},
+          .box = {kBoxChannels, static_cast<std::uint32_t>(pixels), 1, 1},
+          .windows = windows};
+}
+
+void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
+  const std::string_view element = name_of(operand_type());
+  const ConvolutionSize all = size_of(convolution);
+  const ProductShape size = all.product();
+  const std::uint64_t depth = size.k;
+  const WindowTiles tiles = window_tiles(all, std::max(1U, device_.multiprocessors));
+  const std::string functions = weights_of_convolution();
+  const std::string x = code_.parameters().input(op_.operands[0].tensor);
+  epilogue_.write(product_, tiles.columns);
+  const std::uint64_t weights =
+      ceil_div(convolution.groups * convolution.filters * depth * 2, 256) * 256;
+  const bool copied = copies_input(convolution);
+  const std::uint64_t input =
+      copied ? convolution.images * pixels_of_input(convolution) * copied_line(convolution) * 2 : 0;
+  result_.packed_at = epilogue_.reserve(weights + input);
+
+  result_.maps = {{.dtype = operand_type(),
+                   .extents = {depth, convolution.filters, convolution.groups, 1},
+                   .strides = {depth * 2, depth * 2 * convolution.filters, 16},
+                   .box = {kBoxChannels, static_cast<std::uint32_t>(tiles.rows), 1, 1}},
+                  map_of_windows(convolution, weights, tiles.columns / tiles.cluster)};
+  const KernelFacts facts{.threads = 384,
+                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16),
+                          .tile_rows = tiles.rows,
+                          .tile_columns = tiles.columns,
+                          .tile_depth = kBoxChannels,
+                          .blocks_per_cluster = tiles.cluster};
+  const std::uint64_t units = ceil_div(convolution.filters, tiles.rows * tiles.cluster);
+  const std::uint64_t clusters = units * ceil_div(size.n, tiles.columns) * convolution.groups;
+  // All filters of a few pixels follow each other: their windows stay in the L2, as weights do.
+  product_ = {.m = convolution.filters,
+              .n = size.n,
+              .k = depth,
+              .inner = convolution.groups,
+              .a = {.tensor = product_.a.tensor, .inner = convolution.groups > 1 ? 1U : 0U},
+              .b = {.tensor = product_.b.tensor, .inner = convolution.groups > 1 ? 1U : 0U}};
+  result_.source.architecture_bound = true;
+  result_.source.text +=
+      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) + epilogue_.text() +
+      operands_struct(functions) + shape(units) +
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong", element,
+                               tiles.columns, tiles.cluster),
+                   facts, ", 1", fmt::format(", WindowsB<Geometry, {}>", tiles.rows));
+  facts.launch(result_);
+  result_.blocks =
+      tiles.cluster *
+      std::min(std::max<std::uint64_t>(1, device_.multiprocessors / tiles.cluster), clusters);
+  result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
+  write_window_packing(convolution, x, weights);
+}
+
+// The entry that puts the weights in the order of the tiles, and the input's channels last.
+void ContractionWriter::write_window_packing(const Convolution& convolution, const std::string& x,
+                                             std::uint64_t input_at) {
+  const std::string_view element = name_of(operand_type());
+  const std::uint64_t filters = convolution.groups * convolution.filters;
+  std::uint64_t blocks =
+      ceil_div(filters * ceil_div(convolution.channels, kBoxChannels) * kBoxChannels, kPackThreads);
+  const std::uint64_t in = pixels_of_input(convolution);
+  const Convolution::Strides& strides = *convolution.strides;
+  const std::uint64_t bits = 8 | in | strides.offset | strides.image | strides.channel;
+  const std::uint64_t align = bits & (~bits + 1);
+  const std::uint64_t image = convolution.groups * convolution.channels * in;
+  const bool flat = in <= 64 && align < 8 && strides.channel == in &&
+                    (strides.offset | strides.image | image) % 8 == 0;
+  result_.source.text +=
+      fmt::format("typedef ConvolvePack<Geometry, {}, {}, {}> Packing;\n", element, align, flat);
+  std::string body = fmt::format(
+      "{0}* const packed = reinterpret_cast<{0}*>(work + {1});\n"
+      "  if (blockIdx.x < {2}) return Packing::weights(blockIdx.x, Operands{{{3}}}, packed);",
+      element, result_.packed_at, blocks, code_.parameters().arguments());
+  result_.gaps.more_writes = "the weights are copied first, in the order of the tiles";
+  if (copies_input(convolution)) {
+    body += fmt::format("\n  Packing::channels_last(blockIdx.x - {}, {} + {}, packed + {});",
+                        blocks, x, strides.offset, input_at / 2);
+    blocks += convolution.images * ceil_div(in, in > 64 ? 128 : 64) *
+              ceil_div(convolution.groups * convolution.channels, 64);
+    result_.gaps.more_writes = "the weights and the input are copied first, with channels last";
+  }
+  write_pack(body, blocks);
+}
+
+}  // namespace fusecalc
