@@ -337,9 +337,10 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
       if (other_version) continue;
-      PhaseRange& range = edge.input->window != edge.input->value ? window_of(edge.input->window).read_in
-                          : edge.inside()                         ? made_ranges_[edge.value]
-                                                                  : read_ranges_[edge.value];
+      PhaseRange& range = edge.input->window != edge.input->value
+                              ? window_of(edge.input->window).read_in
+                          : edge.inside() ? made_ranges_[edge.value]
+                                          : read_ranges_[edge.value];
       range.first = std::min(range.first, weight ? last : phases_.runs_in[i]);
       range.last = std::max(range.last, last);
     }

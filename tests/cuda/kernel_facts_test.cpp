@@ -66,7 +66,7 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   check_refused(sm80, "sm_80", "Contract::kSharedBytes == 65536", "Contract::kSharedBytes == 32768",
                 "Contract::kSharedBytes");
   // or the kernel does.
-  check_refused(sm90, "sm_90", "kStages = kAlternate ? 6 : 4", "kStages = kAlternate ? 5 : 3",
+  check_refused(sm90, "sm_90", "kAlternate ? 6 : 4;", "kAlternate ? 5 : 3;",
                 "Contract::kSharedBytes");
   check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
   check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kHead <= 128 ? 128",
