@@ -59,7 +59,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kL2Bytes = 52;     // of a multiprocessor, in a cycle
   constexpr double kLineBytes = 128;  // of a filter or a pixel, for 64 of k
   constexpr double kStart = 1300;     // cycles of a tile
-  constexpr double kWide = 2000;      // more of a shared one, whose epilogue is not hidden
+  constexpr double kShared = 2000;    // more of a shared one, whose epilogue is not hidden
   constexpr double kOdd = 6000;       // more, where pixels are stored one by one
   constexpr double kNarrow = 1.11;    // lower clock, where more is fetched
   const DeviceConstants& constants = device.constants;
@@ -75,7 +75,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
                           (shared ? 1 : kNarrow);
   const double fetch = number(tiles.rows + tiles.columns / tiles.cluster) * kLineBytes / kL2Bytes;
   const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
-                      (shared ? kWide : 0) + (size.out % 4 != 0 ? kOdd : 0);
+                      (shared ? kShared : 0) + (size.out % 4 != 0 ? kOdd : 0);
   work.compute_us = rounds * tile / (constants.tensor_clock_ghz.value * kGiga);
   work.fixed_us += constants.launch_us.value;
   work.dram_write += number(product.m * product.batches * product.k) * 2;
