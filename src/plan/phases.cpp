@@ -57,9 +57,11 @@ void PhaseFinder::relate_windows() {
   for_parts([&](TensorId part, TensorId whole) {
     if (part != whole && shown(part) == shown(whole)) counted_[part] = whole;
   });
+  // What is shown is an upper bound: only larger ones are outer, so that no circle can come about.
   for_parts([&](TensorId part, TensorId whole) {
     TensorId& outer = outer_[part];
-    if (part != whole && (outer == kNone || shown(whole) < shown(outer))) outer = whole;
+    const bool larger = shown(whole) > shown(part);
+    if (larger && (outer == kNone || shown(whole) < shown(outer))) outer = whole;
   });
 }
 
