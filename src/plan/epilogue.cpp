@@ -63,20 +63,26 @@ class EpilogueCheck {
 };
 
 void EpilogueCheck::find_prologue() {
-  const std::size_t last = resolved_.index_of(contraction_);
-  for (std::size_t i = last + 1; i-- > 0;) {
-    if (i != last && !precedes_[i]) continue;
+  halves_ = halves_of(graph_, kernel_, contraction_);
+  if (halves_) other_ = halves_->other;
+  for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!is_product(kernel_[i]) && !precedes_[i]) continue;
     for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside()) precedes_[edge.maker] = true;
     }
   }
-  if (precedes_.none()) halves_ = halves_of(graph_, kernel_, contraction_);
-  if (halves_) other_ = halves_->other;
+  if (other_ == kNone && precedes_.any()) halves_.reset();
 }
 
 // The weights of a linear op of few rows, element by element; nothing else is made of them.
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
+  for (const OpId product : {contraction_, other_}) {
+    if (other_ == kNone) break;
+    for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
+      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, product};
+    }
+  }
   const TensorId weights = op(contraction_).operands[1].tensor;
   const bool fits = takes_prologue(graph_, contraction_);
   const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));

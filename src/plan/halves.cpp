@@ -50,29 +50,18 @@ bool share_tiles(const OpGraph& graph, OpId first, OpId second) {
          made.elements > kFewRows * a.matrix.columns;
 }
 
-bool makes(const OpGraph& graph, const Kernel& kernel, TensorId tensor) {
-  return tensor != kNone && std::ranges::binary_search(kernel, graph.value_of(tensor).producer);
-}
-
-// Whether an op needs both products, directly or not, and neither needs another op of the kernel.
+// Whether an op needs both products, directly or not.
 bool meet(const OpGraph& graph, const Kernel& kernel, OpId first, OpId second) {
   std::vector<OpId> of_first = {first};
   std::vector<OpId> of_second = {second};
   bool met = false;
   for (const OpId id : kernel) {
-    const std::vector<Operand>& operands = graph.ops[id].operands;
     const auto needs = [&](const std::vector<OpId>& ops) {
-      return std::ranges::any_of(operands, [&](const Operand& operand) {
+      return std::ranges::any_of(graph.ops[id].operands, [&](const Operand& operand) {
         return operand.tensor != kNone &&
                std::ranges::binary_search(ops, graph.value_of(operand.tensor).producer);
       });
     };
-    if (id == first || id == second) {
-      for (const Operand& operand : operands) {
-        if (makes(graph, kernel, operand.tensor)) return false;
-      }
-      continue;
-    }
     const bool one = needs(of_first);
     const bool other = needs(of_second);
     if (one) of_first.push_back(id);

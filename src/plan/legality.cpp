@@ -313,14 +313,21 @@ Verdict Check::check_contractions() const {
   }
   if (halves_ && rules_.epilogues) return check_epilogue(*resolved_, kernel_, contractions[0]);
   for (std::size_t i = 1; i < contractions.size(); ++i) {
-    if (!works_on(contractions[i], contractions[i - 1])) {
+    if (works_on(contractions[i], contractions[i - 1])) continue;
+    // Two that a kernel may have side by side do not explain why a third is not in it.
+    const bool third = contractions.size() > 2 && rules_.epilogues &&
+                       may_be_halves(graph_, contractions[i - 1], contractions[i]);
+    if (!third) {
       return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
     }
   }
   if (contractions.size() > 2) {
-    const bool attention = softmax_between(contractions[0], contractions[1]);
-    return {Obstacle::kSecondContraction, contractions[attention ? 1 : 0],
-            contractions[attention ? 2 : 1]};
+    std::size_t last = softmax_between(contractions[0], contractions[1]) ? 2 : 1;
+    while (last + 1 < contractions.size() &&
+           !works_on(contractions[last], contractions[last - 1])) {
+      ++last;
+    }
+    return {Obstacle::kSecondContraction, contractions[last - 1], contractions[last]};
   }
   if (contractions.size() == 2) {
     const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);
