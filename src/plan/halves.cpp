@@ -50,7 +50,8 @@ bool share_tiles(const OpGraph& graph, OpId first, OpId second) {
          made.elements > kFewRows * a.matrix.columns;
 }
 
-// Whether an op needs both products, directly or not.
+// Whether an op needs both products, directly or not. The kernel's ops are in an order that can
+// run.
 bool meet(const OpGraph& graph, const Kernel& kernel, OpId first, OpId second) {
   std::vector<OpId> of_first = {first};
   std::vector<OpId> of_second = {second};
@@ -59,7 +60,7 @@ bool meet(const OpGraph& graph, const Kernel& kernel, OpId first, OpId second) {
     const auto needs = [&](const std::vector<OpId>& ops) {
       return std::ranges::any_of(graph.ops[id].operands, [&](const Operand& operand) {
         return operand.tensor != kNone &&
-               std::ranges::binary_search(ops, graph.value_of(operand.tensor).producer);
+               std::ranges::find(ops, graph.value_of(operand.tensor).producer) != ops.end();
       });
     };
     const bool one = needs(of_first);

@@ -198,7 +198,7 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   CHECK(contains(fused, "Contract::run(a, b, b2, kShape,"));
   CHECK(contains(fused, "kShape = {64, 512, 256,"));
   REQUIRE(fused.maps.size() == 3);
-  for (const std::size_t half : {1, 2}) {
+  for (const std::size_t half : {1U, 2U}) {
     CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{256, 2, 32, 4});
     CHECK(fused.maps[half].storage == weights_of(few, "up"));
   }
@@ -244,7 +244,7 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   REQUIRE(fused.maps.size() == 3);
   CHECK(fused.maps[1].storage == weights_of(few, "gate"));
   CHECK(fused.maps[2].storage == weights_of(few, "up"));
-  for (const std::size_t half : {1, 2}) {
+  for (const std::size_t half : {1U, 2U}) {
     CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{128, 2, 32, 4});
     CHECK(fused.maps[half].offset == 0);
   }
