@@ -49,7 +49,8 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
     }
   }
   halves_ = halves_of(graph_, kernel_.ops(), contraction);
-  roots_ = find_roots(kernel_, halves_ ? made.elements / 2 : made.elements);
+  const bool one_product = halves_ && halves_->other == kNone;
+  roots_ = find_roots(kernel_, one_product ? made.elements / 2 : made.elements);
   if (!attends && !kernel_.phases().rows.empty()) find_reduction();
   if (!roots_.small.empty()) {
     cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
@@ -117,19 +118,22 @@ bool Epilogue::stored_first(TensorId result) const {
 }
 
 // The elements of a half are there: v or u, to which the bias of their columns is added.
-void Epilogue::take_half(const Scope& scope, TensorId window, std::uint64_t first_column) const {
+void Epilogue::take_half(const Scope& scope, bool second) const {
   const Index& at = scope.loop.element;
-  Value value{.text = first_column == 0 ? "v[j]" : "u[j]", .type = made_type_};
-  const std::vector<Operand>& operands = kernel_.op(contraction_).operands;
+  Value value{.text = second ? "u[j]" : "v[j]", .type = made_type_};
+  const bool of_other = second && halves_->other != kNone;
+  const OpId product = of_other ? halves_->other : contraction_;
+  const std::vector<Operand>& operands = kernel_.op(product).operands;
   if (operands.size() > 2) {
     IndexTransform column;
     column.append(rows_, 0);
     column.append(n_, 1);
-    column.offset = first_column;
+    column.offset = second && !of_other ? halves_->columns : 0;
     const Value bias = element(scope, operands[2].tensor, mapped(scope, at, column));
     value = scope.define(
         made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
   }
+  const TensorId window = second ? halves_->second : halves_->first;
   scope.block.values.emplace(std::pair(window, at.name), value);
 }
 
@@ -140,8 +144,8 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   block_ = block_of(8);
   const Scope scope{code_, loop, block_};
   if (halves_) {
-    take_half(scope, halves_->first, 0);
-    take_half(scope, halves_->second, halves_->columns);
+    take_half(scope, false);
+    take_half(scope, true);
   }
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });

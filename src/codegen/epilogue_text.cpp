@@ -77,7 +77,7 @@ std::string Epilogue::text() const {
                   accumulator(reduces() && !columns_), accumulator(reduces() && columns_),
                   code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
-  if (halves_) text += fmt::format("  static constexpr int kHalf = {};\n", halves_->columns);
+  if (halves_) text += "  static constexpr bool kPairs = true;\n";
   text += fmt::format(
       "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",

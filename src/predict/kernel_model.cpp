@@ -46,7 +46,9 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   }
   if (products.empty()) return streaming_work(kernel, traffic);
   const Op& first = graph_.ops[products.front()];
-  if (products.size() == 1 && is_matrix_product(first.row->family)) {
+  const bool one =
+      products.size() == 1 || (products.size() == 2 && halves_of(graph_, kernel, products[0]));
+  if (one && is_matrix_product(first.row->family)) {
     return product_work(kernel, products.front(), traffic);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
@@ -209,7 +211,9 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   return work;
 }
 
-ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic) const {
+// `second`: another product of the same rows and shape, if not kNone.
+ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic,
+                                      OpId second) const {
   const Tensor& a = graph_.tensors[op.operands[0].tensor];
   const Tensor& b = graph_.tensors[op.operands[1].tensor];
   ProductKernel product{
@@ -222,9 +226,15 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
       .type = a.type.dtype};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
+  TensorId second_weights = kNone;
+  if (second != kNone) {
+    product.shape.n *= 2;
+    product.results *= 2;
+    second_weights = graph_.value_of(graph_.ops[second].operands[1].tensor).value;
+  }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     const TensorId value = graph_.tensors[entry.tensor].value;
-    const bool operand = value == a.value || value == b.value;
+    const bool operand = value == a.value || value == b.value || value == second_weights;
     (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
   }
   return product;
@@ -244,10 +254,13 @@ KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic)
 }
 
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
-  ProductKernel product = product_of(graph_.ops[id], traffic);
+  const std::optional<Halves> halves = halves_of(graph_, kernel, id);
+  const OpId second = halves ? halves->other : kNone;
+  ProductKernel product = product_of(graph_.ops[id], traffic, second);
   product.epilogue = instructions_of(kernel, id);
-  product.shape.halves = halves_of(graph_, kernel, id).has_value();
-  if (product.shape.halves) product.epilogue /= 2;
+  product.shape.halves = halves.has_value();
+  if (second != kNone) product.epilogue -= instructions_of({second}, kNone);
+  if (halves) product.epilogue /= 2;
   const Tensor& weights = graph_.tensors[graph_.ops[id].operands[1].tensor];
   const OpId maker = graph_.value_of(graph_.ops[id].operands[1].tensor).producer;
   if (maker != kNone && std::ranges::binary_search(kernel, maker)) {

@@ -23,7 +23,7 @@ class KernelModel {
   void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
                        KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
-  ProductKernel product_of(const Op& op, const KernelTraffic& traffic) const;
+  ProductKernel product_of(const Op& op, const KernelTraffic& traffic, OpId second = kNone) const;
   KernelWork grouped_work(const Op& op, const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,

@@ -189,6 +189,17 @@ TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
   CHECK(2 + 3.5 + cycles / 1150 == time_of(operands(64, 16896, 64), halves, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: two products of the same rows that an epilogue combines") {
+  // The same of 65 rows: 132 tiles of 64 columns of each.
+  const char* pair = R"({"op": "linear", "inputs": ["x", "w"], "output": "a"},
+      {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
+      {"op": "mul", "inputs": ["a", "b"], "output": "y"})";
+  const std::string weights = R"(, "w2": {"shape": [8448, 64]})";
+  const double cycles = 512 * 1.11 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
+  CHECK(2 + 3.5 + cycles / 1150 ==
+        time_of(operands(65, 8448, 64) + weights, pair, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: a product of few rows") {
   // 8 x 1024 by 1024 x 1024 and the result: 2,129,920 bytes, at 0.98 of the streaming rate; of what
   // the DRAM takes beside that, 13 % of its share shows.
