@@ -259,6 +259,33 @@ TEST_CASE("pt2: differences, halves, norms and errors are ops of the table") {
   ops_of(model);
 }
 
+TEST_CASE("pt2: shifts of packed weights are those of integers") {
+  constexpr int kU8 = 1;
+  ProgramText text;
+  text.input("w", {4, 8})
+      .tensor("w", {4, 8}, {}, kU8)
+      .tensor("h", {4, 8}, {}, kU8)
+      .tensor("l", {4, 8}, {}, kU8);
+  text.node("__rshift__", {{"self", "w"}, {"other", 4}}, {"h"}).output("h");
+  text.node("__lshift__", {{"self", "w"}, {"other", 4}}, {"l"}).output("l");
+  CHECK(ops_of(read(text)) ==
+        Words{"bitwise_right_shift(w, number)", "bitwise_left_shift(w, number)"});
+}
+
+TEST_CASE("pt2: slopes of a prelu belong to the channels, or are one for all") {
+  const auto program = [](const Sizes& x, int slopes) {
+    ProgramText text;
+    text.input("x", x).input("s", {slopes}).tensor("y", x);
+    text.node("prelu", {{"self", "x"}, {"weight", "s"}}, {"y"}).output("y");
+    return text;
+  };
+  // 2 x 3 x 4 elements read and written, and the slopes.
+  CHECK(unfused(read(program({2, 3, 4}, 3))) == 4 * (24 + 3 + 24));
+  CHECK(unfused(read(program({2, 3, 4}, 1))) == 4 * (24 + 1 + 24));
+  CHECK(unfused(read(program({2, 3}, 3))) == 4 * (6 + 3 + 6));
+  CHECK(ops_of(read(program({2, 3}, 3))) == Words{"prelu(x, s)"});
+}
+
 TEST_CASE("pt2: a known condition selects what it selects") {
   ProgramText text;
   text.input("x", {4}).tensor("one", {4}, {}, kBool).tensor("w", {4}).tensor("y", {4});
