@@ -1,7 +1,6 @@
 #include "analysis/analyze.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -105,11 +104,11 @@ Analysis analyze_file(const std::string& path, const AnalyzeOptions& options) {
 }  // namespace
 
 void run(const AnalyzeOptions& options) {
+  refuse_standard_input_twice(options.documents);
   const std::vector<std::string> files = files_of(options.documents);
   for (const std::string& path : options.outputs) check_takes(format_for_file(path), files.size());
   refuse_overwriting_inputs(options.outputs, options.documents);
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-  const Format& format = format_named(options.format.value_or(std::string(fallback)));
+  const Format& format = format_named(options.format.value_or(default_format()));
   check_takes(format, files.size());
   const Style style{.explain = options.explain};
   BoundaryScope scope = format.boundaries(style);

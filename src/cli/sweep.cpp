@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -48,9 +47,8 @@ void write_documents(const SweepCommand& command, const SweepFolder& folder) {
     sweep_format_for_file(path).write_sweep(folder, Style{}, file);
     file.finish();
   }
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
-  format_named(command.format.value_or(std::string(fallback)))
+  format_named(command.format.value_or(default_format()))
       .write_sweep(folder, style_of_standard_output(), output);
   output.finish();
 }

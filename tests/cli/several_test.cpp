@@ -95,6 +95,14 @@ TEST_CASE("what cannot be one document is refused before anything is read") {
                 "with them; write to another folder");
 }
 
+TEST_CASE("standard input is read once") {
+  const TempDir folder;
+  for (const std::string command : {"analyze", "measure"}) {
+    check_refused({command, "-", "@fma", "-"}, folder,
+                  "standard input (-) is given twice; use a file for one");
+  }
+}
+
 TEST_CASE("one bad op list among several prints nothing") {
   const TempDir folder;
   write_lists(folder);
