@@ -6,6 +6,11 @@
 
 namespace fusecalc {
 
+Verdict in_document(const Verdict& verdict, const Recomputation& recomputation) {
+  const auto named = [&](OpId op) { return op == kNone ? kNone : recomputation.original[op]; };
+  return {verdict.obstacle, named(verdict.first), named(verdict.second)};
+}
+
 std::string reason_of(const GraphAnalysis& analysis, const KernelAnalysis& kernel) {
   return explain(analysis.graph, kernel.launch);
 }

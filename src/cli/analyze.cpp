@@ -75,10 +75,13 @@ std::vector<std::string> files_of(const std::vector<std::string>& documents) {
 
 void check_takes(const Format& format, std::size_t documents) {
   if (documents == 1 || format.write_several != nullptr) return;
+  std::vector<std::string_view> several;
+  for (const Format& other : formats()) {
+    if (other.write_several != nullptr) several.push_back(other.name);
+  }
   throw Error(Fault::kBadInput,
-              fmt::format("{} shows one op list, and {} were given; give one, or write "
-                          "table, json, csv or markdown",
-                          format.name, documents));
+              fmt::format("{} shows one op list, and {} were given; give one, or write {}",
+                          format.name, documents, listed(several)));
 }
 
 void write_all(const Format& format, std::span<const Analysis> analyses, const Style& style,

@@ -84,7 +84,7 @@ TEST_CASE("what cannot be one document is refused before anything is read") {
   const TempDir folder;
   write_lists(folder);
   const std::string one =
-      " shows one op list, and 2 were given; give one, or write table, json, csv or markdown";
+      " shows one op list, and 2 were given; give one, or write table, json, csv, markdown or html";
   check_refused({"analyze", "lists", "-f", "dot"}, folder, "dot" + one);
   check_refused({"analyze", "@softmax", "@fma", "-o", "drawing.mmd"}, folder, "mermaid" + one);
   std::filesystem::create_directory(folder / "empty");
