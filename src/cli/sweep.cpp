@@ -231,8 +231,8 @@ void run(const SweepCommand& command) {
   if (command.collect) return collect(command);
   if (command.folder.empty()) {
     throw Error(Fault::kBadInput,
-                "sweep: --dir is missing; name the folder that shall hold the results, so that the "
-                "sweep can go on from there");
+                "sweep: --dir is missing; it names the folder of the results, from which an "
+                "interrupted sweep goes on");
   }
   if (command.documents.empty()) return run_defined(command);
   refuse_overwriting_inputs(command.outputs, command.documents);

@@ -49,7 +49,7 @@ class AnalysisPage {
     for (const auto& [name, extent] : analysis_.graph->graph.dims) {
       text += fmt::format(" · {} = {}", html_name(name), grouped_digits(extent));
     }
-    return fmt::format("{} · on-chip memory of {}", text, html_text(analysis_.graph->device.name));
+    return fmt::format("{} · predicted for {}", text, html_text(analysis_.graph->device.name));
   }
 
   std::string body() const {
