@@ -116,14 +116,15 @@ bool activation(const AtenCall& call, std::string_view row) {
 bool prelu(const AtenCall& call, std::string_view) {
   static constexpr std::array<std::string_view, 2> kNames = {"self", "weight"};
   auto inputs = operands(call, kNames);
-  if (!inputs) return false;
-  const ProgramValue slopes = call.copy_of(*call.value("weight"));
+  const auto weight = call.value("weight");
+  if (!inputs || !weight) return false;
+  const ProgramValue slopes = call.copy_of(*weight);
   const std::size_t rank = call.type().shape().size();
   if (!slopes.number && slopes.type.shape().size() == 1 && rank > 2) {
     ModelType columns = slopes.type;
     columns.type.shape.resize(rank - 1, 1);
     columns.extents.resize(rank - 1, std::int64_t{1});
-    const auto shown = reshaped(call, call.tensor(*call.value("weight")), columns);
+    const auto shown = reshaped(call, call.tensor(*weight), columns);
     if (!shown) return false;
     (*inputs)[1] = *shown;
   }
