@@ -20,13 +20,17 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
   const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product.m, kTileRows * cluster) * product.batches;
   const std::uint64_t steps = ceil_div(product.k, 64);
+  const auto step = [&](const TileWidth& width) {
+    const std::uint64_t multiply = width.step * width.columns / 100;
+    return product.straddles() ? std::max(multiply, straddling_cycles(width.columns, cluster))
+                               : multiply;
+  };
   const auto cycles = [&](const TileWidth& width) {
     if ((product.b_across || product.halves) && width.columns % 64 != 0) {
       return std::numeric_limits<std::uint64_t>::max();
     }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 +
-                     (reading ? width.beside_reading : width.beside));
+    return rounds * (steps * step(width) + (reading ? width.beside_reading : width.beside));
   };
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }

@@ -18,6 +18,10 @@ struct ProductShape {
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
   bool halves = false;    // a tile has as many columns of the second half as of the first
+
+  // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
+  // lies in two of those.
+  constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
 };
 
 // The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an
@@ -42,6 +46,13 @@ struct TileWidth {
   std::uint64_t beside;
   std::uint64_t beside_reading;
 };
+
+// Cycles in which the L2 gives a block what it fetches for 64 of k, if boxes straddle its lines.
+// Else it is faster than the tensor cores.
+constexpr std::uint64_t straddling_cycles(std::uint64_t columns, std::uint64_t cluster) {
+  constexpr std::uint64_t kBytesPerCycle = 35;
+  return (kTileRows + columns / cluster) * kBoxBytes / kBytesPerCycle;
+}
 
 // The one that takes the least time, with clusters of so many blocks; `reading`: the epilogue reads
 // a tensor as large as the result.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/ceil_div.hpp"
 #include "plan/grouped_weights.hpp"
@@ -107,17 +108,24 @@ double KernelModel::access_instructions(const KernelTraffic& traffic, double& sp
   return accesses;
 }
 
-// Elements that an op moves one by one, away from their neighbours.
+// Elements that an op moves one by one, away from their neighbours, or what takes as long. Where
+// both directions are long, tiles are transposed on chip (codegen/map.cpp), in packs of 16 bytes if
+// these fit both; narrow packs take a part of the time.
 double KernelModel::scattered_elements(const Op& op) const {
+  constexpr std::uint64_t kTiled = 16;  // elements
+  constexpr double kSingly = 0.25;
+  constexpr double kInPacks = 0.18;
   if (op.row->access != Access::kPermute) return 0;
-  // Tiles are transposed on chip if packs of elements fit both directions.
   const Tensor& result = graph_.tensors[op.outputs[0]];
   const std::uint64_t pack = 16 / std::max<std::uint64_t>(1, bytes_of(result.type.dtype, 1));
   const Shape& to = result.type.shape;
   const Shape& from = graph_.tensors[op.operands[0].tensor].type.shape;
-  const bool moves = !to.empty() && to.back() != from.back();
-  const bool odd = moves && (to.back() % pack != 0 || from.back() % pack != 0 || to.back() < 16);
-  return odd ? static_cast<double>(op.work) : 0;
+  if (to.empty() || to.back() == from.back()) return 0;
+  const auto work = static_cast<double>(op.work);
+  if (to.back() < kTiled || from.back() < kTiled) return work;
+  const std::uint64_t both = std::gcd(to.back(), from.back());
+  if (both % pack == 0) return 0;
+  return work * (both % 2 == 0 ? kInPacks : kSingly);
 }
 
 // Rows that indices name again are fetched again if the L2 lost them; which indices there are is

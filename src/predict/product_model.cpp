@@ -216,7 +216,10 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;
   const double multiply =
-      steps * kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11);
+      steps * std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
+                       size.straddles()
+                           ? static_cast<double>(straddling_cycles(width.columns, cluster))
+                           : 0);
   constexpr double kStart = 730;     // cycles
   constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
   constexpr double kOverhead = 3.5;  // us, on top of a launch

@@ -1,6 +1,7 @@
 #include "codegen/generate.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -168,6 +169,22 @@ TEST_CASE("rows are held as the narrowest value that they can be computed from a
   // The exponential takes longer than its registers are worth.
   const GeneratedKernel power = rows(R"({"op": "exp", "inputs": ["c"], "output": "n"})");
   CHECK(contains(power, "Pack<f32, 8> h"));
+}
+
+TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower groups") {
+  const auto transposed = [](int rows, int columns) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {{"x": {{"shape": [{}, {}]}}}},
+      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y"}}]}})",
+                                          rows, columns)));
+  };
+  const GeneratedKernel pairs = transposed(1002, 514);
+  CHECK(contains(pairs, "load_pack<2>"));
+  CHECK(pairs.blocks == 16 * 9);
+  const GeneratedKernel singly = transposed(1001, 514);
+  CHECK(contains(singly, "load_pack<1>"));
+  CHECK(singly.schedule == "tiles of 64 by 64, transposed on chip");
+  CHECK(transposed(1001, 15).schedule == "8 elements per thread");
 }
 
 TEST_CASE("a transposition goes through tiles on chip") {

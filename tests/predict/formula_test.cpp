@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 #include "analysis/analyze.hpp"
@@ -148,6 +149,18 @@ TEST_CASE("prediction, by hand: a product of scaled 8-bit types") {
               scaled, device_of_cycles(), PlanKind::kUnfused));
 }
 
+TEST_CASE("prediction, by hand: a transposition by how many elements move together") {
+  // 64 x 64 elements, 0.62 a cycle each by itself; 2.2 times as many where the L2 keeps lines.
+  const auto time = [](int rows, int columns) {
+    return time_of(fmt::format(R"("x": {{"shape": [{}, {}]}})", rows, columns),
+                   R"({"op": "transpose", "inputs": ["x"], "output": "y"})", device_of_cycles());
+  };
+  const auto gathered = [](double elements) { return 2 + elements / (2.2 * 0.62 * 132) / 1000; };
+  CHECK(gathered(0.25 * 1001 * 1009) == time(1001, 1009));
+  CHECK(gathered(0.18 * 1002 * 1010) == time(1002, 1010));
+  CHECK(gathered(15.0 * 80090) == time(80090, 15));
+}
+
 TEST_CASE("prediction, by hand: a product with an epilogue") {
   // 212 tiles of 128 x 160 in two rounds: a step of 640 cycles, 11 % more for narrow tiles, and
   // 730 to start; for each element of the tile three instructions of 0.0067 cycles, of which the
@@ -155,6 +168,15 @@ TEST_CASE("prediction, by hand: a product with an epilogue") {
   const double cycles = 2 * (640 * 1.11 + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
   CHECK(2 + 3.5 + cycles / 1150 ==
         time_of(operands(256, 16896, 64), kLinearNeg, device_of_cycles()));
+}
+
+TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2") {
+  // The same tiles and two steps. For each a block fetches 128 lines of A and 80 of B, which it
+  // shares with another: 128 bytes each, at 35 a cycle, in whole cycles.
+  const double step = 128.0 * (128 + 80) / 35;
+  const double cycles = 2 * (2 * std::floor(step) + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
+  CHECK(2 + 3.5 + cycles / 1150 ==
+        time_of(operands(256, 16896, 72), kLinearNeg, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
