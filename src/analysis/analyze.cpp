@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/reasons.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/threads.hpp"
@@ -38,12 +39,9 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
 
 // In terms of the document's graph.
 void rename_ops(KernelAnalysis& kernel, const Recomputation& recomputation) {
-  const auto rename = [&](OpId& op) {
-    if (op != kNone) op = recomputation.original[op];
-  };
+  const auto rename = [&](OpId& op) { op = recomputation.original[op]; };
   std::ranges::for_each(kernel.ops, rename);
-  rename(kernel.launch.first);
-  rename(kernel.launch.second);
+  kernel.launch = in_document(kernel.launch, recomputation);
   if (!kernel.split) return;
   for (Kernel& part : kernel.split->kernels) std::ranges::for_each(part, rename);
 }

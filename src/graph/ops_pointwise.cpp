@@ -191,6 +191,8 @@ constexpr std::array kPointwiseOps = {
         pointwise("leaky_relu", 1, kFloat, 1, "x, times negative_slope where x < 0",
                   "a < $zero ? a * $negative_slope : a",
                   [](In x, At at) { return x[0] < 0 ? x[0] * at.negative_slope : x[0]; })),
+    pointwise("prelu", 2, kFloat, 1, "x, times a slope where x < 0 (x, slope)",
+              "a < $zero ? a * b : a", [](In x, At) { return x[0] < 0 ? x[0] * x[1] : x[0]; }),
     with_attributes(
         only(kAlpha),
         with_instructions(

@@ -125,6 +125,7 @@ TEST_CASE("questions answer with bools, rounding keeps the type, curves are floa
     CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
   }
   CHECK(made("atan2", R"("i", "i")", tensors) == "f32 [3]");
+  CHECK(made("prelu", R"("h", 0.25)", tensors) == "f16 [2, 3]");
 }
 
 TEST_CASE("cast, clamp and dropout") {

@@ -162,6 +162,34 @@ TEST_CASE("a second linear needs whole rows of the first") {
             .starts_with("the second contraction needs whole rows of the first, "));
 }
 
+TEST_CASE("weights are said to be concatenable where one contraction could compute both results") {
+  const auto reason = [](const std::string& tensors, const std::string& one,
+                         const std::string& other) {
+    const OpGraph graph =
+        graph_of(R"({"tensors": {"x": {"shape": [2, 8, 16, 16]}, "m": {"shape": [64, 32]}, )" +
+                 tensors + R"(}, "ops": [{"name": "a", "output": "p", )" + one +
+                 R"(}, {"name": "b", "output": "q", )" + other + "}]}");
+    return obstacle(graph, {"a", "b"});
+  };
+  const std::string bare = "two contractions side by side, and a kernel runs one main loop";
+  const std::string advice =
+      bare + "; one contraction with their weights concatenated would read their common input once";
+  const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
+  const std::string linear_u = R"("op": "linear", "inputs": ["m", "u"])";
+  CHECK(reason(weights, linear_u, R"("op": "linear", "inputs": ["m", "v"])") == advice);
+  CHECK(reason(weights, linear_u, R"("op": "matmul", "inputs": ["m", "v"], "transpose_b": true)") ==
+        bare);
+  // They share their weights only.
+  CHECK(reason(weights + R"(, "n": {"shape": [64, 32]})", linear_u,
+               R"("op": "linear", "inputs": ["n", "u"])") == bare);
+  const std::string filters =
+      R"("u": {"shape": [16, 8, 1, 1]}, "v": {"shape": [24, 8, 1, 1]}, "w": {"shape": [24, 8, 3, 3]})";
+  const std::string conv_u = R"("op": "conv2d", "inputs": ["x", "u"])";
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "v"])") == advice);
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "v"], "stride": 2)") == bare);
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "w"], "padding": 1)") == bare);
+}
+
 TEST_CASE("the SPLADE head is one kernel for our runner") {
   const OpGraph graph =
       graph_of(R"({"dtype": "f16", "dims": {"B": 8, "T": 128, "H": 256, "V": 30522},
@@ -198,7 +226,7 @@ TEST_CASE("an epilogue reduces rows only if one tile holds them") {
   CHECK(auto_of(graph(908)) == "[linear softmax]");
   CHECK(auto_of(graph(909)) == "[linear] [softmax]");
   CHECK(obstacle(graph(909), {"linear", "softmax"}) ==
-        "softmax needs whole rows of the result of linear, more than one tile holds");
+        "softmax needs whole rows of the result of linear, of which a tile holds a part");
 }
 
 TEST_CASE("an epilogue performs reductions that can be combined across tiles") {

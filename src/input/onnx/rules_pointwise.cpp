@@ -31,6 +31,11 @@ constexpr std::array kSameOps = {
     SameOp{"Sin", "sin"},
     SameOp{"Cos", "cos"},
     SameOp{"Tan", "tan"},
+    SameOp{"Asin", "asin"},
+    SameOp{"Acos", "acos"},
+    SameOp{"Atan", "atan"},
+    SameOp{"Sinh", "sinh"},
+    SameOp{"Cosh", "cosh"},
     SameOp{"Tanh", "tanh"},
     SameOp{"Sigmoid", "sigmoid"},
     SameOp{"Relu", "relu"},
@@ -55,6 +60,8 @@ constexpr std::array kSameOps = {
     SameOp{"Greater", "gt"},
     SameOp{"GreaterOrEqual", "ge"},
     SameOp{"Where", "where"},
+    SameOp{"PRelu", "prelu"},
+    SameOp{"Selu", "selu"},
     SameOp{"HardSwish", "hardswish"},
     SameOp{"Mish", "mish"},
     SameOp{"Softplus", "softplus"},
@@ -229,6 +236,13 @@ bool modulo(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
 }
 
+bool shift(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxAttribute* direction = node.find("direction");
+  if (direction == nullptr) return false;
+  const bool right = direction->text == "RIGHT";
+  return element_by_element(in, node, right ? "bitwise_right_shift" : "bitwise_left_shift");
+}
+
 // Without training, a dropout passes its input on; a mask that is asked for is opaque.
 bool dropout(OnnxImporter& in, const OnnxNode& node) {
   const Constant* training = in.constant(node, 2);
@@ -324,6 +338,7 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"Min", smallest},
     OnnxRuleRow{"Sum", sum},
     OnnxRuleRow{"Mod", modulo},
+    OnnxRuleRow{"BitShift", shift},
     OnnxRuleRow{"Dropout", dropout},
     OnnxRuleRow{"Identity", identity},
     OnnxRuleRow{"DequantizeLinear", dequantize},
