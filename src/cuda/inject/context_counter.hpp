@@ -55,6 +55,7 @@ class ContextCounter {
   void forget() { forget_ = true; }
 
   bool pending() const { return pending_; }
+  bool in_pass() const { return in_pass_; }
 
   // Reads the counters of the launches so far. The context is idle.
   void finish_pass();

@@ -20,6 +20,11 @@ using namespace std::chrono_literals;
 constexpr std::chrono::microseconds kLongest = ProgramProfiler::kLongestWait;
 constexpr std::chrono::microseconds kKnownToWait = 1ms;
 constexpr auto kLongestLock = 10s;
+// Of a process's turn, while another one waits, and without a launch.
+constexpr auto kShare = 500ms;
+constexpr auto kIdleShare = 100ms;
+
+thread_local bool holds_background = false;
 
 CUdevice current_device() {
   CUdevice device = 0;
@@ -59,22 +64,27 @@ void ProgramProfiler::enter(CallKind kind, const CUpti_CallbackData& data, CUpti
       case CallKind::kProfilerStop: selection_.set_running(false); break;
       case CallKind::kCloseContext: {
         const std::unique_lock lock(mutex_, kLongestLock);
-        if (lock.owns_lock() && captures_.empty()) close_counters(data.context);
+        if (lock.owns_lock()) close_counters();
         break;
       }
       case CallKind::kBeginCapture: {
         const std::unique_lock lock(mutex_, kLongestLock);
         if (!lock.owns_lock()) break;
-        if (captures_.empty()) finish_passes();
+        if (captures_.empty()) finish_passes(kLongest);
         captures_.insert(shape.stream);
         call.capturing = shape.stream;
         break;
       }
       case CallKind::kEndCapture: call.capturing = shape.stream; break;
+      case CallKind::kSynchronize:
       case CallKind::kOther: break;
       default: {
         call.lock = std::unique_lock(mutex_, kLongestLock);
-        if (call.lock.owns_lock()) enter_launch(kind, data, shape, call);
+        if (call.lock.owns_lock()) {
+          enter_launch(kind, data, shape, call);
+        } else {
+          records_.write(RecordKind::kOvertaken, {std::to_string(++overtaken_)});
+        }
       }
     }
   } catch (const std::exception& error) {
@@ -114,7 +124,11 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
   const CUdevice device = current_device();
   call.launch = launches_++;
   record_launch(kind, data, shape, call, device);
-  if (!settings_.counters) return;
+  if (!settings_.counters) {
+    untimed_ = true;
+    last_launch_ = std::chrono::steady_clock::now();
+    return;
+  }
   if (!captures_.empty()) {
     return uncounted(call, "another stream was being captured, and waiting would break that");
   }
@@ -129,9 +143,7 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
   limit_before_ = before == Idleness::kIdle ? kLongest : kKnownToWait;
   switch (before) {
     case Idleness::kFailed:
-      counter->abandon();
-      counters_.erase(data.context);
-      faults_[data.context] = "the GPU reported an error of the program";
+      lose_counter(data.context, "the GPU reported an error of the program");
       return uncounted(call, faults_[data.context]);
     case Idleness::kBusy:
       if (!counter->pending()) {
@@ -187,6 +199,11 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
     if (over && lock.owns_lock()) captures_.erase(call.capturing);
     return;
   }
+  if (kind == CallKind::kSynchronize) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) finish_passes_at_synchronization();
+    return;
+  }
   if (call.counter == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -198,7 +215,11 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  cost_ += std::chrono::steady_clock::now() - begin;
+  last_launch_ = std::chrono::steady_clock::now();
+  cost_ += last_launch_ - begin;
+  if (call.name.starts_with("cuMemcpyDtoH") && call.name.find("Async") == std::string::npos) {
+    finish_passes_at_synchronization();
+  }
   constexpr std::uint64_t kSometimes = 16;
   if (++costs_written_ % kSometimes == 0) record_cost();
 }
@@ -212,14 +233,20 @@ void ProgramProfiler::record_cost() {
 
 void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
   switch (call.counter->wait(limit_for(call.name))) {
-    case Idleness::kIdle: call.counter->close(); return pass_turn_on();
+    case Idleness::kIdle: call.counter->close(); return pass_turn_on(kShare);
     case Idleness::kBusy: waiting_.insert(call.name); return call.counter->leave_open();
     case Idleness::kFailed:
-      uncounted(call, "the GPU reported an error of the program");
-      call.counter->abandon();
-      counters_.erase(data.context);
-      faults_[data.context] = "the GPU reported an error of the program";
+      lose_counter(data.context, "the GPU reported an error of the program");
+      uncounted(call, faults_[data.context]);
   }
+}
+
+// CUPTI keeps the GPU's counters until the process ends, and so the process keeps its turn.
+void ProgramProfiler::lose_counter(CUcontext context, const std::string& why) {
+  counters_.at(context)->abandon();
+  counters_.erase(context);
+  faults_[context] = why;
+  keeps_turn_ = true;
 }
 
 std::chrono::microseconds ProgramProfiler::limit_for(const std::string& name) const {
@@ -232,17 +259,22 @@ Turn& ProgramProfiler::turn_on(CUdevice device) {
   return *turn;
 }
 
-// Lets another process count where one waits.
-void ProgramProfiler::pass_turn_on() {
+// Lets another process count where one waits, unless work of this one still runs.
+void ProgramProfiler::pass_turn_on(std::chrono::milliseconds share) {
   for (auto& [device, turn] : turns_) {
-    if (!turn->is_over()) continue;
+    if (keeps_turn_ || !turn->is_over(share)) continue;
+    bool counts = false;
     std::erase_if(counters_, [&, on = device](auto& row) {
-      if (row.second->device() != on || row.second->pending()) return false;
+      if (row.second->device() != on) return false;
       const CurrentContext current(row.first);
+      if (row.second->pending() || row.second->wait(kKnownToWait) != Idleness::kIdle) {
+        counts = true;
+        return false;
+      }
       row.second->finish();
       return true;
     });
-    turn->give_up();
+    if (!counts) turn->give_up();
   }
 }
 
@@ -283,26 +315,72 @@ void ProgramProfiler::open_counter(CUcontext context) {
   }
 }
 
-// Before the contexts of a device are destroyed, or all of them.
-void ProgramProfiler::close_counters(CUcontext context) {
+// Before a context is destroyed, whichever it is.
+void ProgramProfiler::close_counters() {
   for (auto& [owner, counter] : counters_) {
-    if (context != nullptr && owner != context) continue;
     const CurrentContext current(owner);
-    if (counter->wait(kLongest) == Idleness::kIdle) {
+    if (captures_.empty() && counter->wait(kLongest) == Idleness::kIdle) {
       counter->finish();
     } else {
       counter->abandon();
+      keeps_turn_ = true;
     }
   }
-  std::erase_if(counters_,
-                [&](const auto& row) { return context == nullptr || row.first == context; });
+  counters_.clear();
 }
 
-void ProgramProfiler::finish_passes() {
+void ProgramProfiler::finish_passes(std::chrono::microseconds limit) {
+  if (std::exchange(untimed_, false)) flush_activity(false);
   for (auto& [context, counter] : counters_) {
+    if (!counter->in_pass()) continue;
     const CurrentContext current(context);
-    if (counter->wait(kLongest) == Idleness::kIdle) counter->finish_pass();
+    if (counter->wait(limit) != Idleness::kIdle) continue;
+    counter->finish_pass();
+    record_cost();
   }
+}
+
+// The program has waited for its results, and may end at once, however it ends. Ending a pass takes
+// as long as some hundred launches, so this is done only while it has taken little of all time.
+void ProgramProfiler::finish_passes_at_synchronization() {
+  constexpr int kLeastTimeBetween = 20;  // in what it has taken
+  const auto begin = std::chrono::steady_clock::now();
+  if (!captures_.empty() || kLeastTimeBetween * at_synchronizations_ > begin - begun_) return;
+  try {
+    finish_passes(kKnownToWait);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  at_synchronizations_ += took;
+  cost_ += took;
+}
+
+bool ProgramProfiler::work_in_background() noexcept {
+  constexpr auto kIdle = 20ms;
+  if (::getpid() != pid_) return false;
+  const std::lock_guard background(background_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  if (ended_) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto idle = begin - last_launch_;
+  if (idle < kIdle || !captures_.empty()) return true;
+  try {
+    finish_passes(kKnownToWait);
+    if (idle >= kIdleShare) pass_turn_on(kIdleShare);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  return true;
+}
+
+void ProgramProfiler::before_fork() {
+  if (::getpid() == pid_) holds_background = background_.try_lock_for(1s);
+}
+
+void ProgramProfiler::after_fork_in_parent() {
+  if (::getpid() == pid_ && std::exchange(holds_background, false)) background_.unlock();
 }
 
 void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& why) {
@@ -312,11 +390,7 @@ void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& w
 // Something that should not happen: nothing more is counted, and the program goes on as it would.
 void ProgramProfiler::fail(const std::string& why) {
   records_.write(RecordKind::kFault, {why});
-  for (auto& [context, counter] : counters_) {
-    counter->abandon();
-    faults_[context] = why;
-  }
-  counters_.clear();
+  while (!counters_.empty()) lose_counter(counters_.begin()->first, why);
 }
 
 void ProgramProfiler::end() noexcept {
@@ -336,6 +410,7 @@ void ProgramProfiler::end() noexcept {
       counters_.clear();
       flush_activity(true);
     }
+    ended_ = true;
   } catch (const std::exception& error) {
     records_.write(RecordKind::kFault, {error.what()});
   }

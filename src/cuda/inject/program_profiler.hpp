@@ -42,6 +42,14 @@ class ProgramProfiler {
   // The program ends.
   void end() noexcept;
 
+  // Called now and then in a thread of ours: does what would else be done at the next launch.
+  // Returns whether it is to be called again.
+  bool work_in_background() noexcept;
+  // While a thread of the program forks, that thread calls nothing of CUDA and CUPTI: the child
+  // would have their locks as they are then, without the thread that holds them.
+  void before_fork();
+  void after_fork_in_parent();
+
  private:
   void enter_launch(CallKind kind, const CUpti_CallbackData& data, const LaunchShape& shape,
                     CallInProgress& call);
@@ -52,25 +60,29 @@ class ProgramProfiler {
                      CallInProgress& call, CUdevice device);
   ContextCounter* counter_of(CUcontext context);
   void open_counter(CUcontext context);
-  void close_counters(CUcontext context);
-  void finish_passes();
+  void close_counters();
+  void lose_counter(CUcontext context, const std::string& why);
+  void finish_passes(std::chrono::microseconds limit);
+  void finish_passes_at_synchronization();
   void record_cost();
   void uncounted(const CallInProgress& call, const std::string& why);
   void fail(const std::string& why);
   std::chrono::microseconds limit_for(const std::string& name) const;
 
   Turn& turn_on(CUdevice device);
-  void pass_turn_on();
+  void pass_turn_on(std::chrono::milliseconds share);
 
   std::string folder_;
   InjectionSettings settings_;
   RecordFile records_;
   Selection selection_;
   int pid_;
+  std::timed_mutex background_;  // held by our thread while it works
   std::timed_mutex mutex_;
   std::map<CUcontext, std::unique_ptr<ContextCounter>> counters_;
   std::map<CUcontext, std::string> faults_;
   std::map<CUdevice, std::unique_ptr<Turn>> turns_;
+  bool keeps_turn_ = false;
   std::chrono::milliseconds patience_{10000};              // with other processes
   std::chrono::microseconds limit_before_ = kLongestWait;  // for work that runs already
   std::set<CUdevice> devices_;
@@ -80,9 +92,14 @@ class ProgramProfiler {
   std::uint64_t launches_ = 0;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;
+  std::atomic<std::uint64_t> overtaken_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_launch_{};  // that was counted or timed
+  bool untimed_ = false;  // there are launches whose times may not have been recorded
+  bool ended_ = false;
   std::chrono::nanoseconds cost_{};
-  std::chrono::nanoseconds opening_{};  // of it, to open counters
+  std::chrono::nanoseconds at_synchronizations_{};  // of it
+  std::chrono::nanoseconds opening_{};              // of it, to open counters
   std::uint64_t costs_written_ = 0;
 };
 

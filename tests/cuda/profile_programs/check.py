@@ -1,12 +1,14 @@
 """What `fusecalc profile` says of programs, beside Nsight Compute and the programs alone.
 
-usage: check.py [--without-ncu] FUSECALC FOLDER [NAME...]
+usage: check.py [--without-ncu] [--at-once N] FUSECALC FOLDER [NAME...]
 
 Runs each program alone, profiled, and under ncu, and prints a line for each: launches and bytes read
 of both, whether the result is the same, what counting took, and how many of the bytes are attributed
 to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu; the
-program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once.
+program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once;
+with --at-once programs of PyTorch are profiled so many at a time, and their times are longer for it.
 """
+import argparse
 import concurrent.futures
 import csv
 import io
@@ -27,13 +29,16 @@ PROGRAMS = (
     ("block train", ["block.py", "train"], None, True),
     ("llama eager", ["models.py", "llama", "eager"], "llama", True),
     ("llama compiled", ["models.py", "llama", "compiled"], "llama", True),
+    ("llama graph", ["models.py", "llama", "graph"], "llama", False),
     ("resnet eager", ["models.py", "resnet", "eager"], "resnet", True),
     ("triton", ["triton_add.py"], None, True),
     ("small", ["small.py"], None, False),
     ("small of 50 us", ["small.py", "26214400"], None, False),
     ("workers fork", ["workers.py", "fork"], None, False),
     ("workers spawn", ["workers.py", "spawn"], None, False),
-    ("two gpus", ["two_gpus.py"], None, False),
+    ("workers processes", ["workers.py", "processes"], None, False),
+    ("two gpus", ["two_gpus.py", "processes"], None, False),
+    ("two gpus one process", ["two_gpus.py", "one"], None, False),
     ("torch profiler", ["torch_profiler.py"], None, False),
     ("streams", ["streams"], None, True),
     ("faults none", ["faults", "none"], None, False),
@@ -43,6 +48,7 @@ PROGRAMS = (
     ("faults bad-launch", ["faults", "bad-launch"], None, False),
     ("faults reset", ["faults", "reset"], None, False),
     ("faults illegal", ["faults", "illegal"], None, False),
+    ("faults fork", ["faults", "fork"], None, False),
 )
 # Profilers around each other: {fusecalc}, {ncu} and {program} are commands.
 ATTACHED = (
@@ -91,8 +97,10 @@ def ncu(command, folder, name):
     return len(rows), read, ""
 
 
-def check(binary, folder, name, words, model, beside, alone):
+def check(binary, folder, name, words, model, beside, alone, in_turn=False):
     command = command_of(words, folder)
+    if in_turn:
+        command[1:1] = [str(HERE / "in_turn.py"), str(folder / "lock")]
     stem = name.replace(" ", "-")
     alone_code, alone_out, alone_errors, alone_s = alone
     document = folder / f"{stem}.json"
@@ -153,14 +161,13 @@ def check_attached(binary, folder):
         print(f"{name}: exit code {code} in {seconds:.1f} s; {counted} kernels in results; {said}", flush=True)
 
 
-def main(*arguments):
-    beside = "--without-ncu" not in arguments
-    binary, folder, *names = [word for word in arguments if word != "--without-ncu"]
-    folder = pathlib.Path(folder)
+def main(arguments):
+    beside, names, folder = not arguments.without_ncu, arguments.names, arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    binary = str(pathlib.Path(binary).resolve())
+    binary = str(arguments.fusecalc.resolve())
     gpus = run(["nvidia-smi", "-L"])[1].count("GPU ")
-    chosen = [row for row in PROGRAMS if (not names or row[0] in names) and (row[0] != "two gpus" or gpus > 1)]
+    chosen = [row for row in PROGRAMS
+              if (not names or row[0] in names) and (gpus > 1 or not row[0].startswith("two gpus"))]
     commands = [command_of(words, folder) for _, words, _, _ in chosen]
     exports = [[sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
                for model, words in MODELS.items() if model in {row[2] for row in chosen}]
@@ -170,13 +177,29 @@ def main(*arguments):
     for command, (code, _, errors, _) in zip(exports, exported):
         if code != 0:
             print(f"{command}: {errors.strip()[-300:]}", flush=True)
-    for (name, words, model, ncu_too), result in zip(chosen, alone):
+    rows = list(zip(chosen, alone))
+
+    def check_row(row, in_turn):
+        (name, words, model, ncu_too), result = row
         if model and not (folder / f"{model}.pt2").exists():
             model = None
-        print(check(binary, folder, name, words, model, ncu_too and beside, result), flush=True)
+        print(check(binary, folder, name, words, model, ncu_too and beside, result, in_turn), flush=True)
+
+    at_once = [row for row in rows if arguments.at_once > 1 and row[0][1][0].endswith(".py")]
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        list(pool.map(check_row, at_once, [True] * len(at_once)))
+    for row in rows:
+        if row not in at_once:
+            check_row(row, False)
     if not names or "attached" in names:
         check_attached(binary, folder)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--without-ncu", action="store_true")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("fusecalc", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    main(parser.parse_args())

@@ -20,8 +20,9 @@ def resnet():
 
 def main(name, how, *rest):
     torch.manual_seed(0)
-    model, arguments, keywords = {"llama": llama, "resnet": resnet}[name]()
-    model = model.to("cuda", torch.bfloat16).eval()
+    with torch.device("cuda"):
+        model, arguments, keywords = {"llama": llama, "resnet": resnet}[name]()
+    model = model.to(torch.bfloat16).eval()
     if name == "resnet" and how != "export":
         model = model.to(memory_format=torch.channels_last)
         arguments = tuple(x.to(memory_format=torch.channels_last) for x in arguments)
