@@ -17,12 +17,14 @@ namespace {
 using namespace std::chrono_literals;
 
 // A launch that takes longer may wait for another one, which must not wait for it.
-constexpr std::chrono::microseconds kLongest = ProgramProfiler::kLongestWait;
+constexpr std::chrono::microseconds kLongest = ProcessCounters::kLongestWait;
 constexpr std::chrono::microseconds kKnownToWait = 1ms;
 constexpr auto kLongestLock = 10s;
 // Of a process's turn, while another one waits, and without a launch.
 constexpr auto kShare = 500ms;
 constexpr auto kIdleShare = 100ms;
+
+constexpr char kGpuError[] = "the GPU reported an error of the program";
 
 thread_local bool holds_background = false;
 
@@ -45,11 +47,11 @@ std::string joined(const std::vector<std::string>& ranges) {
 }  // namespace
 
 ProgramProfiler::ProgramProfiler(const std::string& folder, const InjectionSettings& settings)
-    : folder_(folder),
-      settings_(settings),
+    : settings_(settings),
       records_(folder),
       selection_(settings_),
-      pid_(::getpid()) {
+      pid_(::getpid()),
+      counters_(folder, settings_, records_) {
   if (!settings_.counters) record_activity(records_);
 }
 
@@ -64,7 +66,9 @@ void ProgramProfiler::enter(CallKind kind, const CUpti_CallbackData& data, CUpti
       case CallKind::kProfilerStop: selection_.set_running(false); break;
       case CallKind::kCloseContext: {
         const std::unique_lock lock(mutex_, kLongestLock);
-        if (lock.owns_lock()) close_counters();
+        if (!lock.owns_lock()) break;
+        if (captures_.empty()) counters_.close(kLongest);
+        counters_.abandon();
         break;
       }
       case CallKind::kBeginCapture: {
@@ -132,19 +136,14 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
   if (!captures_.empty()) {
     return uncounted(call, "another stream was being captured, and waiting would break that");
   }
-  ContextCounter* counter = counter_of(data.context);
-  if (counter == nullptr) {
-    const auto fault = faults_.find(data.context);
-    return uncounted(call, fault == faults_.end()
-                               ? "another process of the program was counting on this GPU"
-                               : fault->second);
-  }
+  ContextCounter* counter = counters_.counter_of(data.context, device);
+  if (counter == nullptr) return uncounted(call, counters_.why_not(data.context));
   const Idleness before = counter->wait(counter->pending() ? kKnownToWait : limit_before_);
   limit_before_ = before == Idleness::kIdle ? kLongest : kKnownToWait;
   switch (before) {
     case Idleness::kFailed:
-      lose_counter(data.context, "the GPU reported an error of the program");
-      return uncounted(call, faults_[data.context]);
+      counters_.lose(data.context, kGpuError);
+      return uncounted(call, kGpuError);
     case Idleness::kBusy:
       if (!counter->pending()) {
         return uncounted(call, "other work of the program was still running");
@@ -228,116 +227,24 @@ void ProgramProfiler::record_cost() {
   records_.write(RecordKind::kCost,
                  {std::to_string(cost_.count()),
                   std::to_string((std::chrono::steady_clock::now() - begun_).count()),
-                  std::to_string(opening_.count())});
+                  std::to_string(counters_.opening().count())});
 }
 
 void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
   switch (call.counter->wait(limit_for(call.name))) {
-    case Idleness::kIdle: call.counter->close(); return pass_turn_on(kShare);
+    case Idleness::kIdle: call.counter->close(); return counters_.pass_turn_on(kShare);
     case Idleness::kBusy: waiting_.insert(call.name); return call.counter->leave_open();
-    case Idleness::kFailed:
-      lose_counter(data.context, "the GPU reported an error of the program");
-      uncounted(call, faults_[data.context]);
+    case Idleness::kFailed: counters_.lose(data.context, kGpuError); uncounted(call, kGpuError);
   }
-}
-
-// CUPTI keeps the GPU's counters until the process ends, and so the process keeps its turn.
-void ProgramProfiler::lose_counter(CUcontext context, const std::string& why) {
-  counters_.at(context)->abandon();
-  counters_.erase(context);
-  faults_[context] = why;
-  keeps_turn_ = true;
 }
 
 std::chrono::microseconds ProgramProfiler::limit_for(const std::string& name) const {
   return waiting_.contains(name) ? kKnownToWait : kLongest;
 }
 
-Turn& ProgramProfiler::turn_on(CUdevice device) {
-  std::unique_ptr<Turn>& turn = turns_[device];
-  if (turn == nullptr) turn = std::make_unique<Turn>(folder_, uuid_text(device));
-  return *turn;
-}
-
-// Lets another process count where one waits, unless work of this one still runs.
-void ProgramProfiler::pass_turn_on(std::chrono::milliseconds share) {
-  for (auto& [device, turn] : turns_) {
-    if (keeps_turn_ || !turn->is_over(share)) continue;
-    bool counts = false;
-    std::erase_if(counters_, [&, on = device](auto& row) {
-      if (row.second->device() != on) return false;
-      const CurrentContext current(row.first);
-      if (row.second->pending() || row.second->wait(kKnownToWait) != Idleness::kIdle) {
-        counts = true;
-        return false;
-      }
-      row.second->finish();
-      return true;
-    });
-    if (!counts) turn->give_up();
-  }
-}
-
-// Null where the counters of this context cannot be read.
-ContextCounter* ProgramProfiler::counter_of(CUcontext context) {
-  const auto known = counters_.find(context);
-  if (known != counters_.end()) return known->second.get();
-  if (faults_.contains(context)) return nullptr;
-  const auto begin = std::chrono::steady_clock::now();
-  open_counter(context);
-  opening_ += std::chrono::steady_clock::now() - begin;
-  const auto opened = counters_.find(context);
-  return opened == counters_.end() ? nullptr : opened->second.get();
-}
-
-void ProgramProfiler::open_counter(CUcontext context) {
-  // The counters of a device serve one context at a time.
-  const CUdevice device = current_device();
-  for (auto& [other, counter] : counters_) {
-    if (counter->device() != device || counter->pending()) continue;
-    const CurrentContext current(other);
-    counter->finish();
-    counters_.erase(other);
-    break;
-  }
-  if (!turn_on(device).take(patience_)) {
-    patience_ = 0ms;
-    return;
-  }
-  patience_ = 10s;
-  try {
-    counters_[context] = std::make_unique<ContextCounter>(context, device, settings_, records_);
-    turn_on(device).start_share();
-  } catch (const Error& error) {
-    counters_.erase(context);
-    faults_[context] = error.what();
-    records_.write(RecordKind::kFault, {error.what()});
-  }
-}
-
-// Before a context is destroyed, whichever it is.
-void ProgramProfiler::close_counters() {
-  for (auto& [owner, counter] : counters_) {
-    const CurrentContext current(owner);
-    if (captures_.empty() && counter->wait(kLongest) == Idleness::kIdle) {
-      counter->finish();
-    } else {
-      counter->abandon();
-      keeps_turn_ = true;
-    }
-  }
-  counters_.clear();
-}
-
 void ProgramProfiler::finish_passes(std::chrono::microseconds limit) {
   if (std::exchange(untimed_, false)) flush_activity(false);
-  for (auto& [context, counter] : counters_) {
-    if (!counter->in_pass()) continue;
-    const CurrentContext current(context);
-    if (counter->wait(limit) != Idleness::kIdle) continue;
-    counter->finish_pass();
-    record_cost();
-  }
+  if (counters_.finish_passes(limit)) record_cost();
 }
 
 // The program has waited for its results, and may end at once, however it ends. Ending a pass takes
@@ -368,7 +275,7 @@ bool ProgramProfiler::work_in_background() noexcept {
   if (idle < kIdle || !captures_.empty()) return true;
   try {
     finish_passes(kKnownToWait);
-    if (idle >= kIdleShare) pass_turn_on(kIdleShare);
+    if (idle >= kIdleShare) counters_.pass_turn_on(kIdleShare);
   } catch (const std::exception& error) {
     fail(error.what());
   }
@@ -390,7 +297,7 @@ void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& w
 // Something that should not happen: nothing more is counted, and the program goes on as it would.
 void ProgramProfiler::fail(const std::string& why) {
   records_.write(RecordKind::kFault, {why});
-  while (!counters_.empty()) lose_counter(counters_.begin()->first, why);
+  counters_.lose_all(why);
 }
 
 void ProgramProfiler::end() noexcept {
@@ -398,16 +305,7 @@ void ProgramProfiler::end() noexcept {
   try {
     const std::unique_lock lock(mutex_, 1s);
     if (lock.owns_lock() && captures_.empty()) {
-      for (auto& [context, counter] : counters_) {
-        const CurrentContext current(context);
-        if (counter->wait(kLongest) == Idleness::kIdle) {
-          counter->finish();
-        } else {
-          counter->abandon();
-        }
-      }
-      for (auto& [context, counter] : counters_) static_cast<void>(counter.release());
-      counters_.clear();
+      counters_.close(kLongest);
       flush_activity(true);
     }
     ended_ = true;
