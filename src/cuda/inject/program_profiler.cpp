@@ -67,6 +67,7 @@ void ProgramProfiler::enter(CallKind kind, const CUpti_CallbackData& data, CUpti
       case CallKind::kCloseContext: {
         const std::unique_lock lock(mutex_, kLongestLock);
         if (!lock.owns_lock()) break;
+        idle_ = nullptr;
         if (captures_.empty()) counters_.close(kLongest);
         counters_.abandon();
         break;
@@ -122,6 +123,7 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
       data.symbolName != nullptr && kind == CallKind::kKernel ? data.symbolName : data.functionName;
   const std::vector<std::string> ranges = open_nvtx_ranges();
   if (!selection_.takes(call.name, ranges)) {
+    idle_ = nullptr;
     records_.write(RecordKind::kSkipped, {std::to_string(++skipped_)});
     return;
   }
@@ -138,7 +140,9 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
   }
   ContextCounter* counter = counters_.counter_of(data.context, device);
   if (counter == nullptr) return uncounted(call, counters_.why_not(data.context));
-  const Idleness before = counter->wait(counter->pending() ? kKnownToWait : limit_before_);
+  const bool known = idle_ == data.context && overtaken_ == 0;
+  const Idleness before =
+      known ? Idleness::kIdle : counter->wait(counter->pending() ? kKnownToWait : limit_before_);
   limit_before_ = before == Idleness::kIdle ? kLongest : kKnownToWait;
   switch (before) {
     case Idleness::kFailed:
@@ -231,8 +235,12 @@ void ProgramProfiler::record_cost() {
 }
 
 void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
+  idle_ = nullptr;
   switch (call.counter->wait(limit_for(call.name))) {
-    case Idleness::kIdle: call.counter->close(); return counters_.pass_turn_on(kShare);
+    case Idleness::kIdle:
+      call.counter->close();
+      idle_ = data.context;
+      return counters_.pass_turn_on(kShare);
     case Idleness::kBusy: waiting_.insert(call.name); return call.counter->leave_open();
     case Idleness::kFailed: counters_.lose(data.context, kGpuError); uncounted(call, kGpuError);
   }
@@ -291,6 +299,7 @@ void ProgramProfiler::after_fork_in_parent() {
 }
 
 void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& why) {
+  idle_ = nullptr;
   records_.write(RecordKind::kUncounted, {std::to_string(call.launch), why});
 }
 

@@ -67,6 +67,7 @@ class ProgramProfiler {
   std::timed_mutex background_;  // held by our thread while it works
   std::timed_mutex mutex_;
   ProcessCounters counters_;
+  CUcontext idle_ = nullptr;  // whose last launch has ended, and nothing was launched since
   // For work that runs already.
   std::chrono::microseconds limit_before_ = ProcessCounters::kLongestWait;
   std::set<CUdevice> devices_;

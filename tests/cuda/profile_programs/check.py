@@ -6,7 +6,7 @@ Runs each program alone, profiled, and under ncu, and prints a line for each: la
 of both, whether the result is the same, what counting took, and how many of the bytes are attributed
 to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu; the
 program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once;
-with --at-once programs of PyTorch are profiled so many at a time, and their times are longer for it.
+with --at-once programs of PyTorch are profiled so many at a time, without times. Models in FOLDER are not exported.
 """
 import argparse
 import concurrent.futures
@@ -102,12 +102,13 @@ def check(binary, folder, name, words, model, beside, alone, in_turn=False):
     if in_turn:
         command[1:1] = [str(HERE / "in_turn.py"), str(folder / "lock")]
     stem = name.replace(" ", "-")
-    alone_code, alone_out, alone_errors, alone_s = alone
     document = folder / f"{stem}.json"
     options = ["--op-list", str(folder / f"{model}.pt2")] if model else []
+    options += ["--no-times"] if in_turn else []
     code, _, errors, seconds = run([binary, "profile", *options, "-o", str(document), "-f", "csv", "--",
                                     *command])
     (folder / f"{stem}.stderr.txt").write_text(errors)
+    alone_code, alone_out, alone_errors, alone_s = alone.result()
     same = result_lines(alone_out + alone_errors) == result_lines(errors)
     last = errors.strip().splitlines()[-1] if errors.strip() else ""
     if not document.exists():
@@ -169,25 +170,24 @@ def main(arguments):
     chosen = [row for row in PROGRAMS
               if (not names or row[0] in names) and (gpus > 1 or not row[0].startswith("two gpus"))]
     commands = [command_of(words, folder) for _, words, _, _ in chosen]
-    exports = [[sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
-               for model, words in MODELS.items() if model in {row[2] for row in chosen}]
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        exported = list(pool.map(run, exports))
-        alone = list(pool.map(run, commands))
-    for command, (code, _, errors, _) in zip(exports, exported):
-        if code != 0:
-            print(f"{command}: {errors.strip()[-300:]}", flush=True)
-    rows = list(zip(chosen, alone))
+    exports = {model: [sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
+               for model, words in MODELS.items()
+               if model in {row[2] for row in chosen} and not (folder / f"{model}.pt2").exists()}
+    pool = concurrent.futures.ThreadPoolExecutor(8)
+    exported = {model: pool.submit(run, command) for model, command in exports.items()}
+    rows = [(row, pool.submit(run, command)) for row, command in zip(chosen, commands)]
 
     def check_row(row, in_turn):
-        (name, words, model, ncu_too), result = row
-        if model and not (folder / f"{model}.pt2").exists():
+        (name, words, model, ncu_too), alone = row
+        if model in exported and exported[model].result()[0] != 0:
+            print(f"{exports[model]}: {exported[model].result()[2].strip()[-300:]}", flush=True)
             model = None
-        print(check(binary, folder, name, words, model, ncu_too and beside, result, in_turn), flush=True)
+        print(check(binary, folder, name, words, model, ncu_too and beside, alone, in_turn), flush=True)
 
     at_once = [row for row in rows if arguments.at_once > 1 and row[0][1][0].endswith(".py")]
-    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
-        list(pool.map(check_row, at_once, [True] * len(at_once)))
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as checks:
+        list(checks.map(check_row, at_once, [True] * len(at_once)))
+    concurrent.futures.wait([*exported.values(), *(alone for _, alone in rows)])
     for row in rows:
         if row not in at_once:
             check_row(row, False)
@@ -196,7 +196,7 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--without-ncu", action="store_true")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("fusecalc", type=pathlib.Path)

@@ -15,9 +15,9 @@ def reads_counters():
 
 
 if __name__ == "__main__":
-    lock = open(sys.argv[1], "w")
     if reads_counters():
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Not a file object: Python would close it before the counters are closed.
+        fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
     sys.argv = sys.argv[2:]
     sys.path[0] = str(pathlib.Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
