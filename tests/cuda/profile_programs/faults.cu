@@ -1,5 +1,5 @@
-// faults none|crash|exit|kill|bad-launch|reset|illegal|fork: how a program can end, and children
-// that it forks while it launches.
+// faults none|crash|exit|kill|bad-launch|reset|illegal|fork|forever: how a program can end,
+// children that it forks while it launches, and launches without an end.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   float* a = nullptr;
   cudaMalloc(&a, n * sizeof(float));
   for (int i = 0; i < 20; ++i) scale<<<1056, 256>>>(a, n);
+  while (std::strcmp(how, "forever") == 0) scale<<<1056, 256>>>(a, n);
   cudaDeviceSynchronize();
   if (std::strcmp(how, "crash") == 0) std::raise(11);
   if (std::strcmp(how, "exit") == 0) ::_exit(7);
