@@ -203,7 +203,10 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
       static_cast<double>(traffic.bytes.total()) < 0.25 * static_cast<double>(device_.l2_bytes)
           ? kKeptLines
           : 1.0;
-  const double instructions = accesses + space * instructions_of(kernel, kNone);
+  const double each = instructions_of(kernel, kNone);
+  const double instructions = accesses + space * each;
+  constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
+  if (each > kLong) work.time_doubt = 0.2;
   work.compute_us = std::max(lane_us(device_, instructions),
                              scattered / (near * kScattered * device_.multiprocessors *
                                           constants_.clock_ghz.value * kGiga));
