@@ -154,8 +154,6 @@ class PhaseFinder {
     PhaseRange read_in;
   };
   Window& window_of(TensorId window);
-  void relate_windows();
-  TensorId counted(TensorId window) const;
   std::uint32_t made_by(std::size_t place, TensorId value) const;
   void find_read_ranges(const Kernel& kernel);
   std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
@@ -169,10 +167,6 @@ class PhaseFinder {
   std::vector<Slot> places_;        // of ops
   std::vector<Slot> slots_;         // of reads, by their storage
   std::vector<Slot> window_slots_;  // of windows, by Tensor::window
-  // Windows that show the same elements in another order, as far as their views tell, count as one,
-  // the `counted_` one, which is a part of no smaller window than `outer_`; kNone: of the value.
-  std::vector<TensorId> counted_;
-  std::vector<TensorId> outer_;
   std::uint32_t current_ = 0;
   std::vector<Edge> edges_;  // of the kernel's ops, one after the other, then leftovers
   std::vector<Made> made_;
