@@ -153,6 +153,9 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
 }
 
 bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& result) const {
+  if (needed_) {
+    if (const std::optional<bool> needed = needed_(result)) return *needed;
+  }
   if (result.always_needed) return true;
   const Made& made = made_[made_by(place, result.tensor)];
   if (made.readers < graph_.readers[result.tensor].size()) return true;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/kernel.hpp"
@@ -96,6 +99,14 @@ class PhaseFinder {
   // Resolving the kernel that was resolved last costs nothing.
   ResolvedKernel resolve(const Kernel& kernel);
 
+  // Whether a kernel's result is needed outside of it, where the graph does not tell; else nothing.
+  using Needed = std::function<std::optional<bool>(const Outline::Result&)>;
+  // Says so of the kernels that are resolved next. Null: the graph tells everything.
+  void set_needed(Needed needed) {
+    needed_ = std::move(needed);
+    kernel_.clear();
+  }
+
  private:
   friend class ResolvedKernel;
   using Edge = ResolvedKernel::Edge;
@@ -173,6 +184,7 @@ class PhaseFinder {
   // Of each op, and the end.
   std::vector<std::uint32_t> first_edge_;
   std::vector<std::uint32_t> first_made_;
+  Needed needed_;
   Kernel kernel_;       // the last one resolved
   bool known_ = false;  // whether its phases are
   Phases phases_;
