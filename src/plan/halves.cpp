@@ -127,14 +127,12 @@ std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId
   const Tensor& made = graph.tensors[product.outputs[0]];
   Halves halves{.columns = product.matrix.columns / 2};
   for (const OpId id : kernel) {
-    for (const Operand& operand : graph.ops[id].operands) {
-      if (operand.tensor == kNone) continue;
-      const Tensor& tensor = graph.tensors[operand.tensor];
-      if (tensor.value != product.outputs[0]) continue;
+    for (const Outline::Input& input : graph.outline.inputs_of(id)) {
+      if (input.value != product.outputs[0]) continue;
       TensorId& half =
-          halves.first != tensor.window && halves.first != kNone ? halves.second : halves.first;
-      if (half == kNone) half = tensor.window;
-      if (half != tensor.window) return std::nullopt;
+          halves.first != input.window && halves.first != kNone ? halves.second : halves.first;
+      if (half == kNone) half = input.window;
+      if (half != input.window) return std::nullopt;
     }
   }
   if (halves.second == kNone) return std::nullopt;

@@ -28,12 +28,20 @@ bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
 }  // namespace
 
-KernelModel::KernelModel(TrafficCounter& counter)
+KernelModel::KernelModel(TrafficCounter& counter, const std::vector<CountedKernel>* lone_ops)
     : counter_(counter),
       graph_(counter.graph()),
       device_(counter.device()),
       constants_(device_.constants),
-      products_(device_) {}
+      products_(device_),
+      lone_ops_(lone_ops) {}
+
+const CountedKernel& KernelModel::count(const Kernel& kernel) {
+  if (lone_ops_ != nullptr && kernel.size() == 1) return (*lone_ops_)[kernel.front()];
+  counted_.traffic = counter_.count(kernel);
+  counted_.work = work_of(kernel, counted_.traffic);
+  return counted_;
+}
 
 KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traffic) {
   std::vector<OpId> products;

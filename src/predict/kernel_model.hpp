@@ -8,11 +8,21 @@
 
 namespace fusecalc {
 
+// A kernel's bytes, and what it has to do.
+struct CountedKernel {
+  KernelTraffic traffic;
+  KernelWork work;
+};
+
 // Predicts kernels of one graph on one device, alone and from a cold L2.
 class KernelModel {
  public:
-  explicit KernelModel(TrafficCounter& counter);
+  // `lone_ops`, where they are known: of each op, the kernel that holds it alone.
+  explicit KernelModel(TrafficCounter& counter,
+                       const std::vector<CountedKernel>* lone_ops = nullptr);
 
+  // Valid until the next call.
+  const CountedKernel& count(const Kernel& kernel);
   // `traffic` is the counter's for this kernel.
   KernelWork work_of(const Kernel& kernel, const KernelTraffic& traffic);
 
@@ -46,6 +56,8 @@ class KernelModel {
   const Device& device_;
   const DeviceConstants& constants_;
   ProductModel products_;
+  const std::vector<CountedKernel>* lone_ops_;
+  CountedKernel counted_;
 };
 
 }  // namespace fusecalc
