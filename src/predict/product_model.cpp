@@ -219,11 +219,15 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;
+  // What a block fetches for 64 of k, of lines that straddle the L2's.
+  constexpr double kStraddling = 29;  // bytes a cycle
+  const double fetch = size.straddles()
+                           ? static_cast<double>(kBoxBytes) *
+                                 (kRows + columns / static_cast<double>(cluster)) / kStraddling
+                           : 0;
   const double multiply =
-      steps * std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
-                       size.straddles()
-                           ? static_cast<double>(straddling_cycles(width.columns, cluster))
-                           : 0);
+      steps *
+      std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11), fetch);
   constexpr double kStart = 730;     // cycles
   constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
   constexpr double kOverhead = 3.5;  // us, on top of a launch

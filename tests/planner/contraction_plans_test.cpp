@@ -171,7 +171,12 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
                  R"(}, {"name": "b", "output": "q", )" + other + "}]}");
     return obstacle(graph, {"a", "b"});
   };
-  const std::string bare = "two contractions side by side, and a kernel runs one main loop";
+  const std::string bare =
+      "two contractions side by side, and a kernel runs one main loop, except for two linear "
+      "layers "
+      "of one input (more than 64 rows, weights of one shape) whose results it combines and "
+      "nothing "
+      "else needs";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
