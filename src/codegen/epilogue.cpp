@@ -36,7 +36,11 @@ Index row_index() { return {.name = "q", .path = std::nullopt}; }
 Epilogue::Epilogue(KernelCode& code, OpId contraction) : Epilogue(code, contraction, false) {}
 
 Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
-    : code_(code), kernel_(code.view()), graph_(kernel_.graph()), contraction_(contraction) {
+    : code_(code),
+      kernel_(code.view()),
+      graph_(kernel_.graph()),
+      contraction_(contraction),
+      attends_(attends) {
   const Tensor& made = graph_.tensors[kernel_.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
   const std::vector<Operand>& operands = kernel_.op(contraction).operands;
@@ -52,6 +56,10 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
   const bool one_product = halves_ && halves_->other == kNone;
   roots_ = find_roots(kernel_, one_product ? made.elements / 2 : made.elements);
   if (!attends && !kernel_.phases().rows.empty()) find_reduction();
+  if (attends && kernel_.op(contraction).outputs.size() > 1) {
+    const TensorId sums = kernel_.op(contraction).outputs[1];
+    if (std::erase(roots_.small, sums) + std::erase(roots_.full, sums) > 0) sums_ = sums;
+  }
   if (!roots_.small.empty()) {
     cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");
@@ -214,6 +222,17 @@ void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::
   signature_ = fmt::format("int batch, int head, i64 row, i64 column, {} (&v)[8], Valid valid",
                            name_of(made_type_));
   write_elements(rows, columns);
+  if (sums_ != kNone) sums_function_ = function_of_sums();
+}
+
+std::string Epilogue::function_of_sums() {
+  const Loop loop{.row = {.index = row_index()}};
+  CodeBlock block;
+  store({code_, loop, block}, sums_, loop.row.index, {.text = "sum", .type = made_type_});
+  return fmt::format(
+      "  template <class T>\n  __device__ __forceinline__ void row_sum(int batch, int head, i64 "
+      "row, T sum) const {{\n    const i64 q = {};\n{}  }}\n",
+      row_number_, block.text("    "));
 }
 
 // Writes what the merging entry computes from each merged state.

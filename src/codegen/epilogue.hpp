@@ -66,6 +66,7 @@ class Epilogue {
   bool merges() const { return reduces() && !holds_rows_; }
   void write_picked(const Scope& scope);
   void store_row_results(const Scope& scope) const;
+  std::string function_of_sums();
   void write_merge();
   // epilogue_text.cpp:
   std::string found() const;
@@ -77,6 +78,9 @@ class Epilogue {
   const KernelView& kernel_;
   const OpGraph& graph_;
   OpId contraction_;
+  bool attends_;
+  TensorId sums_ = kNone;  // of an attention's rows, if they are needed
+  std::string sums_function_;
   std::optional<Halves> halves_;
   Roots roots_;
   ComputeType made_type_;

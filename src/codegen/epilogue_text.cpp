@@ -87,6 +87,9 @@ std::string Epilogue::text() const {
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);
   }
   text += block_.text("    ") + "  }\n";
+  if (attends_) {
+    text += fmt::format("  static constexpr bool kSums = {};\n{}", sums_ != kNone, sums_function_);
+  }
   if (reduces() && columns_) {
     text += fmt::format(
         "  __device__ __forceinline__ void column_done(int batch, int strip, int column, "

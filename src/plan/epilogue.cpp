@@ -146,8 +146,11 @@ Verdict EpilogueCheck::check_ops() {
       return {Obstacle::kEpilogueMovement, contraction_, id};
     }
     for (const Edge& edge : resolved_.edges_of(i)) {
-      const bool half =
-          halves_ && other_ == kNone && edge.maker == resolved_.index_of(contraction_);
+      const bool made = edge.maker == resolved_.index_of(contraction_);
+      const bool half = halves_ && other_ == kNone && made;
+      if (made && edge.input->value != op(contraction_).outputs[0]) {
+        return {Obstacle::kEpilogueSums, contraction_, id};
+      }
       if (edge.inside() && edge.input->view == Access::kSelect && !half) {
         return {Obstacle::kEpiloguePart, contraction_, id};
       }

@@ -349,12 +349,14 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
                   .time_doubt = 0.3};
   const double share = tensor_share(q.type.dtype);
   const bool fast = share > 0 && device_.capability >= ComputeCapability{8, 0};
+  const double window =
+      std::min(keys, static_cast<double>(op.attributes->window.value_or(std::int64_t{1} << 40U)));
   const double key_heads =
       one_op ? static_cast<double>(k.elements) / std::max(1.0, keys * head) : heads;
   const double few_rows = length * heads / std::max(1.0, key_heads);
   constexpr double kLongestHead = 256;
   if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
-    work.fixed_us += merge_us(key_heads, few_rows, keys, head);
+    work.fixed_us += merge_us(key_heads, few_rows, std::min(keys, window + length - 1), head);
     work.time_doubt = 0.2;
     return work;  // reading keys and values takes the time
   }
@@ -365,6 +367,7 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   work.compute_us = tiles_us(
       {.queries = length,
        .keys = keys,
+       .window = window,
        .heads = heads,
        .key_heads = key_heads,
        .head = head,
@@ -378,28 +381,36 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
 
 // Blocks of queries over tiles of keys.
 double KernelModel::tiles_us(const Attention& attention) const {
-  constexpr double kKeys = 128;
   constexpr double kExponentials = 18;  // of a tile, per cycle
-  constexpr double kBlockUs = 2.5;      // to load its queries and store its result
   constexpr double kManyWaves = 8;      // after which ends even out
   const auto whole = [](double count) { return static_cast<std::uint64_t>(count); };
   const bool short_head = attention.head <= 64;  // padded to as many
   const auto rows = static_cast<double>(attention_rows(
       short_head ? 64 : 128, attention.plain, whole(attention.queries), whole(attention.heads),
       whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
-  const double tiles = std::ceil(attention.keys / kKeys);
+  const bool small = attends_alone(short_head ? 64 : 128, attention.plain, whole(rows));
+  const bool alone = small && device_.capability == kHopper;
+  const auto tile_keys =
+      static_cast<double>(alone ? attention_tile_keys(whole(attention.keys)) : 128);
+  const double tiles = std::ceil(attention.keys / tile_keys);
+  // To load its queries and store its result; several blocks do a part of it behind the others.
+  const double begin_us = alone ? 1.5 : 2.5;
   // Blocks that a multiprocessor runs at once share it.
-  const double resident = short_head && attention.plain && rows <= 64 ? 2 : 1;
+  const double resident = alone ? static_cast<double>(kAloneBlocks) : small ? 2 : 1;
   const double waves =
       std::ceil(attention.queries / rows) * attention.heads / (resident * device_.multiprocessors);
-  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * kKeys;
+  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * tile_keys;
   const double tile = scores * (attention.head * 4 / attention.rate + 1 / kExponentials +
                                 attention.instructions / constants_.lanes.value);
   const auto block_us = [&](double count) {
-    return kBlockUs + count * tile / (constants_.clock_ghz.value * kGiga);
+    return begin_us + count * tile / (constants_.clock_ghz.value * kGiga);
   };
   // The longest blocks run first, so that the short ones even out the ends.
-  if (attention.causal) return std::max(waves * block_us((tiles + 1) / 2), block_us(tiles));
+  if (attention.causal) {
+    const double seen = std::ceil((attention.window + rows) / tile_keys);
+    return std::max(waves * block_us(std::min((tiles + 1) / 2, seen)),
+                    block_us(std::min(tiles, seen)));
+  }
   return (waves > kManyWaves ? waves : std::ceil(waves)) * block_us(tiles);
 }
 

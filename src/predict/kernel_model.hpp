@@ -40,6 +40,7 @@ class KernelModel {
                             const KernelTraffic& traffic);
   struct Attention {
     double queries = 1, keys = 1;        // of a head
+    double window = 0;                   // keys that a query sees at most, if causal
     double heads = 1, key_heads = 1;     // of all batches
     double head = 1;                     // elements of a query
     double rate = 1;                     // of its products, per multiprocessor and cycle
