@@ -223,6 +223,41 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "onnx: activations that are written out are one op, whatever the order of their factors") {
+  const auto gelu = [&](bool half_last) {
+    std::vector<Message> nodes = {node("Div", {"x", "root"}, {"d"}), node("Erf", {"d"}, {"e"}),
+                                  node("Add", {"e", "one"}, {"a"})};
+    if (half_last) {
+      nodes.push_back(node("Mul", {"x", "a"}, {"m"}));
+      nodes.push_back(node("Mul", {"m", "half"}, {"y"}));
+    } else {
+      nodes.push_back(node("Mul", {"half", "a"}, {"m"}));
+      nodes.push_back(node("Mul", {"x", "m"}, {"y"}));
+    }
+    return Graph{.nodes = nodes,
+                 .inputs = {value("x", {4, 6})},
+                 .outputs = {value("y", {4, 6})},
+                 .constants = {real("root", 1.4142135F), real("one", 1), real("half", 0.5F)}};
+  };
+  CHECK(ops_of(read(proto::model(gelu(false)))) == Lines{"gelu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gelu(true)))) == Lines{"gelu(x) -> y"});
+  Graph other = gelu(true);
+  other.constants[2] = real("half", 0.25F);
+  CHECK(ops_of(read(proto::model(other))).size() == 5);
+
+  const auto gate = [](const std::string& factor, const std::vector<Message>& outputs) {
+    return Graph{.nodes = {node("Sigmoid", {"x"}, {"s"}), node("Mul", {"s", factor}, {"y"})},
+                 .inputs = {value("x", {4, 6}), value("z", {4, 6})},
+                 .outputs = outputs};
+  };
+  CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6})})))) == Lines{"silu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6}), value("s", {4, 6})})))) ==
+        Lines{"sigmoid(x) -> s", "silu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gate("z", {value("y", {4, 6})})))) ==
+        Lines{"sigmoid(x) -> s", "mul(s, z) -> y"});
+}
+
 TEST_CASE("onnx: slices, splits and single rows are parts of their tensor") {
   const Graph graph{.nodes = {node("Split", {"x"}, {"a", "b"}, {attribute("axis", 1)}),
                               node("Slice", {"b", "from", "to", "axis"}, {"c"}),
