@@ -79,6 +79,17 @@ class Faults(unittest.TestCase):
     def test_a_program_that_has_idled_loses_nothing(self):
         self.assertEqual(self.counted_before_kill(31, "idle"), 31)
 
+    def test_an_interrupted_program_leaves_what_was_counted(self):
+        done = self.profile("--no-times", "-f", "json", program=[PROGRAM, "31", "interrupt"])
+        self.assertEqual(done.returncode, 130, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["totals"]["counted"], 31)
+        self.assertEqual(done.stderr.splitlines()[-1], "fusecalc: interrupted; 31 of 31 launches were counted before")
+
+    def test_a_program_that_launches_nothing(self):
+        done = self.profile(program=[PROGRAM, "0"])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("launched nothing that was to be counted on a GPU", done.stderr.splitlines()[-1])
+
     def test_workers_that_idle_let_others_count(self):
         done = self.profile("--no-times", "-f", "json", program=[PROGRAM, "31", "wait", "4"])
         self.assertEqual(done.returncode, 0, done.stderr)

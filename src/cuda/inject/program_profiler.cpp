@@ -273,6 +273,7 @@ void ProgramProfiler::finish_passes_at_synchronization() {
 
 bool ProgramProfiler::work_in_background() noexcept {
   constexpr auto kIdle = 20ms;
+  constexpr auto kGlance = 50us;  // launches that are not counted wait for us
   if (::getpid() != pid_) return false;
   const std::lock_guard background(background_);
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -282,7 +283,7 @@ bool ProgramProfiler::work_in_background() noexcept {
   const auto idle = begin - last_launch_;
   if (idle < kIdle || !captures_.empty()) return true;
   try {
-    finish_passes(kKnownToWait);
+    finish_passes(kGlance);
     if (idle >= kIdleShare) counters_.pass_turn_on(kIdleShare);
   } catch (const std::exception& error) {
     fail(error.what());

@@ -1,7 +1,7 @@
 // program [LAUNCHES [END [WORKERS]]]: launches kernels with whatever driver it finds, alone or in
 // forked workers, and ends: "return", "kill" (at once), "synchronize" (and kill), "idle" (and kill
-// once its launches are counted), "fork" (children, while our thread works) or "wait" (for all
-// workers, each of which has launched).
+// once its launches are counted), "interrupt" (the same by Ctrl-C), "fork" (children, while our
+// thread works) or "wait" (for all workers, each of which has launched).
 #include <cuda.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,13 +45,14 @@ int launch(unsigned launches) {
 
 void end(std::string_view how, unsigned launches) {
   if (how == "synchronize") cuCtxSynchronize();
-  if (how == "idle") {
+  if (how == "idle" || how == "interrupt") {
     const auto limit = std::chrono::steady_clock::now() + 20s;
     while (counted_launches() < launches && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(5ms);
     }
   }
   if (how == "kill" || how == "synchronize" || how == "idle") std::raise(SIGKILL);
+  if (how == "interrupt") std::raise(SIGINT);
   constexpr int kChildren = 100;
   for (int i = 0; i < kChildren && how == "fork"; ++i) {
     cuLaunchKernel(nullptr, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
