@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 
 namespace fusecalc {
@@ -14,18 +13,35 @@ constexpr std::uint32_t kLongestPeriod = 256;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+void add_without_numbers(std::string_view name, std::string& text) {
+  for (const char c : name) {
+    if (!is_digit(c)) {
+      text += c;
+    } else if (text.empty() || text.back() != '#') {
+      text += '#';
+    }
+  }
+}
+
 // Equal for kernels that are alike.
 std::string signature_of(const OpGraph& graph, const KernelAnalysis& kernel) {
   std::string text;
+  const auto add_number = [&](std::uint64_t number) {
+    const fmt::format_int digits(number);
+    text.append(digits.data(), digits.size()) += ' ';
+  };
   for (const OpId op : kernel.ops) {
-    fmt::format_to(std::back_inserter(text), "{} {}\n", graph.ops[op].row->name,
-                   without_numbers(graph.ops[op].name));
+    text.append(graph.ops[op].row->name) += ' ';
+    add_without_numbers(graph.ops[op].name, text);
+    text += '\n';
   }
   for (const auto* entries : {&kernel.traffic.reads, &kernel.traffic.writes}) {
     text += '\n';
     for (const KernelTraffic::Entry& entry : *entries) {
-      fmt::format_to(std::back_inserter(text), "{} {} {}\n", entry.bytes, entry.passes,
-                     without_numbers(graph.tensors[entry.tensor].name));
+      add_number(entry.bytes);
+      add_number(entry.passes);
+      add_without_numbers(graph.tensors[entry.tensor].name, text);
+      text += '\n';
     }
   }
   return text;
@@ -43,13 +59,7 @@ std::uint32_t count_of(const std::vector<std::uint32_t>& kinds, std::size_t firs
 
 std::string without_numbers(std::string_view name) {
   std::string text;
-  for (const char c : name) {
-    if (!is_digit(c)) {
-      text += c;
-    } else if (text.empty() || text.back() != '#') {
-      text += '#';
-    }
-  }
+  add_without_numbers(name, text);
   return text;
 }
 

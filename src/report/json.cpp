@@ -127,6 +127,7 @@ namespace {
 void write_kernels(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   constexpr std::size_t kTogether = 512;
   const std::size_t ops = analysis.graph.ops.size();
+  const JsonWriter start = json;  // threads read it while the other one goes on
   std::queue<std::future<std::string>> parts;
   const auto take = [&] {
     json.append(parts.front().get());
@@ -134,9 +135,9 @@ void write_kernels(JsonWriter& json, const GraphAnalysis& analysis, const PlanAn
   };
   for (std::size_t first = 0; first < plan.kernels.size(); first += kTogether) {
     const std::size_t end = std::min(plan.kernels.size(), first + kTogether);
-    parts.push(started(ops, [&json, &analysis, &plan, first, end] {
+    parts.push(started(ops, [&start, &analysis, &plan, first, end] {
       Output text = Output::memory();
-      JsonWriter part = json.part(text, first == 0);
+      JsonWriter part = start.part(text, first == 0);
       for (auto k = static_cast<KernelId>(first); k < end; ++k) {
         part.begin_object();
         write_kernel_members(part, analysis, plan, plan.kernels[k], plan.boundaries->of(k));

@@ -222,10 +222,16 @@ class Table {
     return rows;
   }
 
+  // Of the headline's plan.
+  const std::vector<Repeat>& layers() {
+    if (layers_.empty()) layers_ = repeats_of(analysis_.graph->graph, headline());
+    return layers_;
+  }
+
   // Kernels of the headline's plan that a section shows, those of repeated layers once.
   std::vector<Folded<KernelId>> folded_kernels() {
     std::vector<Folded<KernelId>> rows;
-    for (const Repeat& repeat : repeats_of(analysis_.graph->graph, headline())) {
+    for (const Repeat& repeat : layers()) {
       for (std::uint32_t place = 0; place < repeat.period; ++place) {
         rows.push_back({.row = repeat.at(place, 0), .count = repeat.count});
         repeats_.emplace(repeat.at(place, 0), repeat);
@@ -321,7 +327,7 @@ class Table {
   // What fusecalc cannot generate, and what is better split: a plan of the document's own.
   void write_doubts() {
     const GraphAnalysis& details = *analysis_.graph;
-    for (const Repeat& repeat : repeats_of(details.graph, headline())) {
+    for (const Repeat& repeat : layers()) {
       for (std::uint32_t place = 0; place < repeat.period; ++place) {
         const KernelAnalysis& kernel = headline().kernels[repeat.at(place, 0)];
         const std::string name =
@@ -368,6 +374,7 @@ class Table {
   const Analysis& analysis_;
   const Style& style_;
   Output& output_;
+  std::vector<Repeat> layers_;          // once they are asked for
   std::map<KernelId, Repeat> repeats_;  // by each kernel of the first repetition
 };
 

@@ -13,6 +13,7 @@
 #include "analysis/analyze.hpp"
 #include "analysis/boundaries.hpp"
 #include "graph/graph_text.hpp"
+#include "report/writers.hpp"
 #include "support/plans.hpp"
 
 using namespace fusecalc;
@@ -65,4 +66,32 @@ TEST_CASE("several threads make the plans that one makes, and find every boundar
       CHECK_FALSE(plan.boundaries->of(k).empty());
     }
   }
+}
+
+TEST_CASE("several threads write the kernels of a plan in their order, each once") {
+  Analysis analysis =
+      analyze_graph(graph_of(layers(600)), "layers", known_devices().front(), std::nullopt);
+  find_boundaries(analysis, BoundaryScope::kEveryPlan);
+  Output output = Output::memory();
+  write_json(analysis, Style{}, output);
+  const std::string text = output.take();
+  // Kernels of one op are named after it.
+  const PlanAnalysis& unfused = analysis.graph->plan(PlanKind::kUnfused);
+  REQUIRE(unfused.kernels.size() == 2400);
+  std::size_t place = text.find("\"unfused\": {");
+  for (std::size_t k = 0; k < unfused.kernels.size() && place != std::string::npos; ++k) {
+    const std::string before = k == 0 ? "[\n" : "},\n";
+    place = text.find(
+        fmt::format("{}        {{\n          \"name\": \"{}\",\n", before, unfused.kernels[k].name),
+        place);
+    CHECK(place != std::string::npos);
+  }
+  std::size_t kernels = 0;
+  for (const PlanAnalysis& plan : analysis.graph->plans) kernels += plan.kernels.size();
+  std::size_t written = 0;
+  for (std::size_t at = text.find("\"boundary\": ["); at != std::string::npos;
+       at = text.find("\"boundary\": [", at + 1)) {
+    ++written;
+  }
+  CHECK(written == kernels);
 }

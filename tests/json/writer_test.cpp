@@ -86,6 +86,34 @@ TEST_CASE("empty containers are two characters") {
         }) == "{\n  \"a\": []\n}\n");
 }
 
+TEST_CASE("parts of an array are written apart and put together") {
+  const std::string text = json([](JsonWriter& writer) {
+    writer.begin_object().key("a").begin_array();
+    Output numbers = Output::memory();
+    Output object = Output::memory();
+    writer.part(object, false).begin_object().member("b", true).end();
+    writer.part(numbers, true).value(std::uint64_t{1}).value(std::uint64_t{2});
+    writer.append(numbers.take());
+    writer.append(object.take());
+    writer.end().end();
+  });
+  CHECK(text == R"({
+  "a": [
+    1,
+    2,
+    {
+      "b": true
+    }
+  ]
+}
+)");
+  CHECK(json([](JsonWriter& writer) {
+          writer.begin_array();
+          writer.append("");
+          writer.end();
+        }) == "[]\n");
+}
+
 TEST_CASE("strings escape only what JSON and terminals require") {
   CHECK(array_of("a\"b\\c/d") == "[\"a\\\"b\\\\c/d\"]\n");
   CHECK(array_of("\n\t\x1b\x7f") == "[\"\\u000a\\u0009\\u001b\\u007f\"]\n");

@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "graph/graph_text.hpp"
 #include "traffic/graph_bytes.hpp"
 
@@ -516,4 +518,20 @@ TEST_CASE("a kernel whose bytes exceed 2^63 - 1 is refused") {
     return std::string();
   }();
   CHECK(fault == "t: /ops/0: the kernel of \"sum\" moves more than 9223372036854775807 bytes");
+}
+
+TEST_CASE("what is needed outside of a kernel may be told where the graph has other readers") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "relu", "inputs": ["x"], "output": "r"},
+            {"op": "exp", "inputs": ["r"], "output": "e"},
+            {"op": "abs", "inputs": ["r"], "output": "a"}]})");
+  TrafficCounter counter(graph, known_devices().front());
+  const Kernel kernel = {0, 1};
+  CHECK(counter.bytes(kernel) == units(1, 2));
+  counter.phases().set_needed([](const Outline::Result& result) {
+    return result.output ? std::nullopt : std::optional(false);
+  });
+  CHECK(counter.bytes(kernel) == units(1, 1));
+  counter.phases().set_needed(nullptr);
+  CHECK(counter.bytes(kernel) == units(1, 2));
 }
