@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/reasons.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/threads.hpp"
@@ -38,12 +39,9 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
 
 // In terms of the document's graph.
 void rename_ops(KernelAnalysis& kernel, const Recomputation& recomputation) {
-  const auto rename = [&](OpId& op) {
-    if (op != kNone) op = recomputation.original[op];
-  };
+  const auto rename = [&](OpId& op) { op = recomputation.original[op]; };
   std::ranges::for_each(kernel.ops, rename);
-  rename(kernel.launch.first);
-  rename(kernel.launch.second);
+  kernel.launch = in_document(kernel.launch, recomputation);
   if (!kernel.split) return;
   for (Kernel& part : kernel.split->kernels) std::ranges::for_each(part, rename);
 }
@@ -56,10 +54,10 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
   analysis.kernels.reserve(plan.kernels.size());
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
-    kernel.traffic = counter.count(ops);
-    const KernelWork work = model.work_of(ops, kernel.traffic);
-    plan_model.add(kernel.traffic, work);
-    kernel.predicted = predict(work, counter.device());
+    const CountedKernel& counted = model.count(ops);
+    plan_model.add(counted.traffic, counted.work);
+    kernel.traffic = counted.traffic;
+    kernel.predicted = predict(counted.work, counter.device());
     if (row.launched) {
       kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
@@ -77,7 +75,7 @@ std::optional<PlanAnalysis> analyze_plan(PlanMaker& maker, PlanKind kind) {
   const FusionPlan* const plan = maker.plan(kind);
   if (plan == nullptr) return std::nullopt;
   TrafficCounter counter(plan->graph_or(maker.graph()), maker.device());
-  KernelModel model(counter);
+  KernelModel model(counter, plan->recomputation ? nullptr : &maker.lone_ops());
   PlanAnalysis analysis = analyze_kernels(counter, model, kind, *plan, maker.graph());
   if (plan->recomputation) analysis.recomputed = *plan;
   return analysis;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/reasons.hpp"
 #include "core/threads.hpp"
 #include "plan/paths.hpp"
 #include "planner/plans.hpp"
@@ -217,15 +218,6 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   return boundary;
 }
 
-// In terms of the document's graph.
-void rename_ops(Boundaries& boundaries, const Recomputation& recomputation) {
-  for (Boundary& boundary : boundaries.all) {
-    for (OpId* op : {&boundary.verdict.first, &boundary.verdict.second}) {
-      if (*op != kNone) *op = recomputation.original[*op];
-    }
-  }
-}
-
 // Each thread takes a part of the kernels.
 Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, const Device& device) {
   const PlannedKernels planned(plan, document, device);
@@ -246,7 +238,10 @@ Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, cons
     for (const std::size_t first : part.first) found.first.push_back(found.all.size() + first);
     found.all.insert(found.all.end(), part.all.begin(), part.all.end());
   }
-  if (plan.recomputed) rename_ops(found, *plan.recomputed->recomputation);
+  if (!plan.recomputed) return found;
+  for (Boundary& boundary : found.all) {
+    boundary.verdict = in_document(boundary.verdict, *plan.recomputed->recomputation);
+  }
   return found;
 }
 
@@ -255,16 +250,20 @@ Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, cons
 void find_boundaries(Analysis& analysis, BoundaryScope scope) {
   if (!analysis.graph || scope == BoundaryScope::kNoPlan) return;
   GraphAnalysis& details = *analysis.graph;
+  std::vector<std::future<void>> plans;
   for (PlanAnalysis& plan : details.plans) {
     if (plan.boundaries) continue;
     if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
     if (row_of(plan.kind).is_bound()) {
       // Not a partition: no two kernels of it are apart.
       plan.boundaries = Boundaries{.all = {}, .first = {0, 0}};
-    } else {
-      plan.boundaries = boundaries_of(plan, details.graph, details.device);
+      continue;
     }
+    plans.push_back(started(details.graph.ops.size(), [&details, &plan] {
+      plan.boundaries = boundaries_of(plan, details.graph, details.device);
+    }));
   }
+  for (std::future<void>& plan : plans) plan.get();
 }
 
 }  // namespace fusecalc

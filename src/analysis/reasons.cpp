@@ -6,6 +6,11 @@
 
 namespace fusecalc {
 
+Verdict in_document(const Verdict& verdict, const Recomputation& recomputation) {
+  const auto named = [&](OpId op) { return op == kNone ? kNone : recomputation.original[op]; };
+  return {verdict.obstacle, named(verdict.first), named(verdict.second)};
+}
+
 std::string reason_of(const GraphAnalysis& analysis, const KernelAnalysis& kernel) {
   return explain(analysis.graph, kernel.launch);
 }
@@ -24,9 +29,11 @@ std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
 std::string full_reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
   const Verdict& verdict = boundary.verdict;
   if (verdict.first == kNone || verdict.second == kNone) return reason_of(analysis, boundary);
-  return fmt::format("{} {} {}: {}", analysis.graph.ops[verdict.first].row->name,
-                     boundary.feeds ? "->" : "and", analysis.graph.ops[verdict.second].row->name,
-                     reason_of(analysis, boundary));
+  const std::string ops = fmt::format("{} {} {}", analysis.graph.ops[verdict.first].row->name,
+                                      boundary.feeds ? "->" : "and",
+                                      analysis.graph.ops[verdict.second].row->name);
+  std::string reason = reason_of(analysis, boundary);
+  return reason.starts_with(ops) ? reason : ops + ": " + reason;
 }
 
 }  // namespace fusecalc

@@ -1,7 +1,6 @@
 #include "analysis/analyze.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -76,10 +75,13 @@ std::vector<std::string> files_of(const std::vector<std::string>& documents) {
 
 void check_takes(const Format& format, std::size_t documents) {
   if (documents == 1 || format.write_several != nullptr) return;
+  std::vector<std::string_view> several;
+  for (const Format& other : formats()) {
+    if (other.write_several != nullptr) several.push_back(other.name);
+  }
   throw Error(Fault::kBadInput,
-              fmt::format("{} shows one op list, and {} were given; give one, or write "
-                          "table, json, csv or markdown",
-                          format.name, documents));
+              fmt::format("{} shows one op list, and {} were given; give one, or write {}",
+                          format.name, documents, listed(several)));
 }
 
 void write_all(const Format& format, std::span<const Analysis> analyses, const Style& style,
@@ -105,11 +107,11 @@ Analysis analyze_file(const std::string& path, const AnalyzeOptions& options) {
 }  // namespace
 
 void run(const AnalyzeOptions& options) {
+  refuse_standard_input_twice(options.documents);
   const std::vector<std::string> files = files_of(options.documents);
   for (const std::string& path : options.outputs) check_takes(format_for_file(path), files.size());
   refuse_overwriting_inputs(options.outputs, options.documents);
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-  const Format& format = format_named(options.format.value_or(std::string(fallback)));
+  const Format& format = format_named(options.format.value_or(default_format()));
   check_takes(format, files.size());
   const Style style{.explain = options.explain};
   BoundaryScope scope = format.boundaries(style);

@@ -99,17 +99,17 @@ struct SchemaOptions {
 };
 
 struct OpsOptions {
-  std::string format;
+  std::optional<std::string> format;
 };
 
 struct SpecsOptions {
   std::string name;  // of the one to print; empty: list them
-  std::string format;
+  std::optional<std::string> format;
 };
 
 struct DevicesOptions {
   std::string name;  // of the one to print; empty: list them
-  std::string format;
+  std::optional<std::string> format;
 };
 
 struct CompletionOptions {

@@ -1,7 +1,6 @@
 #include "compare/compare.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -201,11 +200,6 @@ Error failure_of(Comparison comparison) {
                       failed > 1 ? fmt::format(" (and {} more)", failed - 1) : "")};
 }
 
-std::string default_format() {
-  if (in_github_actions()) return "github";
-  return ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-}
-
 }  // namespace
 
 void run(const CompareCommand& command) {
@@ -221,7 +215,8 @@ void run(const CompareCommand& command) {
     comparison_format_for_file(path).write_comparison(comparison, Style{}, file);
     file.finish();
   }
-  const std::string format = command.format.value_or(default_format());
+  const std::string format =
+      command.format.value_or(in_github_actions() ? "github" : default_format());
   const bool github = format == "github";
   if (github) locate_findings(comparison);
   Output output = Output::standard();

@@ -3,7 +3,6 @@
 #include "cli/definition.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -169,8 +168,7 @@ void Definition::add_device_index(CLI::App* app, int& index) {
             [&index](std::uint64_t which) { index = static_cast<int>(which); });
 }
 
-void Definition::add_listing_format(CLI::App* app, std::string& format) {
-  format = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
+void Definition::add_listing_format(CLI::App* app, std::optional<std::string>& format) {
   add_choice(
       app->add_option("-f,--format", format,
                       listed(listing_formats()) + "\n(default: table on terminals, else json)")

@@ -37,7 +37,7 @@ class Definition {
                           std::span<const std::string_view> names);
   void add_count(CLI::App* app, const std::string& name, std::uint64_t least, std::uint64_t most,
                  const std::string& description, std::function<void(std::uint64_t)> set);
-  void add_listing_format(CLI::App* app, std::string& format);
+  void add_listing_format(CLI::App* app, std::optional<std::string>& format);
   void add_dtype_bytes(CLI::App* app, std::optional<std::uint64_t>& dtype_bytes);
   void add_device_index(CLI::App* app, int& index);
   void add_dims(CLI::App* app, std::vector<DimOverride>& dims);

@@ -1,5 +1,7 @@
 #include "cli/devices.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <span>
@@ -17,7 +19,7 @@
 
 namespace fusecalc {
 
-Device device_of(const std::string& text) {
+Device device_of(const std::string& text, std::string_view place) {
   if (text.find_first_of("./") != std::string::npos || text == "-") {
     return read_device(ByteSource::open(text));
   }
@@ -27,14 +29,16 @@ Device device_of(const std::string& text) {
   const std::span<const std::string_view> names = device_names();
   if (std::ranges::find(names, name) != names.end()) return device_named(name);
   throw Error(Fault::kBadInput,
-              "--device: unknown GPU " + in_quotes(text) + did_you_mean(name, names) +
-                  "; run fusecalc devices for a list, or name a file that ends in .json");
+              fmt::format("{}: unknown GPU {}{}; run fusecalc devices for a list, or name a file "
+                          "that ends in .json",
+                          place, in_quotes(text), did_you_mean(name, names)));
 }
 
 void run(const DevicesOptions& options) {
   Output output = Output::standard();
   if (!options.name.empty()) {
-    write_device(device_of(options.name), output);
+    refuse_format_of_one("devices", options.format);
+    write_device(device_of(options.name, "devices"), output);
     output.finish();
     return;
   }
@@ -60,7 +64,8 @@ void run(const DevicesOptions& options) {
                                                     : ConstantOrigin::kDatasheet)),
          device.source});
   }
-  write_listing(listing, options.format, style_of_standard_output(), output);
+  write_listing(listing, options.format.value_or(default_format()), style_of_standard_output(),
+                output);
   output.finish();
 }
 

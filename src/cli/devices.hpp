@@ -1,12 +1,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "device/device.hpp"
 
 namespace fusecalc {
 
 // What --device names: one of specs/devices, in capitals or not, or a file of fusecalc.device/1.
-Device device_of(const std::string& text);
+// `place` is named where it is neither.
+Device device_of(const std::string& text, std::string_view place = "--device");
 
 }  // namespace fusecalc

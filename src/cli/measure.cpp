@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -128,6 +127,7 @@ namespace {
 // Reports errors that can be found before a GPU is opened.
 void refuse_early(const MeasureCommand& command) {
   for (const std::string& path : command.outputs) measurement_format_for_file(path);
+  refuse_standard_input_twice(command.documents);
   refuse_overwriting_inputs(command.outputs, command.documents);
   check_plan_to_measure(command.plan);
   for (const std::string& path : command.documents) {
@@ -177,8 +177,7 @@ std::vector<MeasurementReport> measure_all(const MeasureCommand& command) {
 
 void run(const MeasureCommand& command) {
   refuse_early(command);
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-  const Format& format = format_named(command.format.value_or(std::string(fallback)));
+  const Format& format = format_named(command.format.value_or(default_format()));
   BoundaryScope scope = format.boundaries(Style{});
   for (const std::string& path : command.outputs) {
     scope = std::max(scope, measurement_format_for_file(path).boundaries(Style{}));

@@ -38,7 +38,8 @@ void run(const OpsOptions& options) {
                             std::uint64_t{row.passes}, std::string(row.summary)});
   }
   Output output = Output::standard();
-  write_listing(listing, options.format, style_of_standard_output(), output);
+  write_listing(listing, options.format.value_or(default_format()), style_of_standard_output(),
+                output);
   output.finish();
 }
 

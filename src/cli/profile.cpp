@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -118,8 +117,7 @@ void run(const ProfileCommand& command) {
   refuse_other_profilers();
   const std::vector<PresentGpu> gpus = load_gpu_module().devices();
   const std::string library = injected_library();
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
-  const Format& format = format_named(command.format.value_or(std::string(fallback)));
+  const Format& format = format_named(command.format.value_or(default_format()));
 
   ProgressLine line;
   Run counted = run_once(command, true, library, line);

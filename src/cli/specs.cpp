@@ -15,6 +15,7 @@ namespace fusecalc {
 void run(const SpecsOptions& options) {
   Output output = Output::standard();
   if (!options.name.empty()) {
+    refuse_format_of_one("specs", options.format);
     output.write(
         embedded_op_list(std::string_view(options.name).substr(options.name.starts_with('@'))));
     output.finish();
@@ -33,7 +34,8 @@ void run(const SpecsOptions& options) {
     listing.rows.push_back({"@" + std::string(file.name), std::uint64_t{graph.ops.size()},
                             graph.dtype.value_or("f32"), std::move(kinds)});
   }
-  write_listing(listing, options.format, style_of_standard_output(), output);
+  write_listing(listing, options.format.value_or(default_format()), style_of_standard_output(),
+                output);
   output.finish();
 }
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -48,9 +47,8 @@ void write_documents(const SweepCommand& command, const SweepFolder& folder) {
     sweep_format_for_file(path).write_sweep(folder, Style{}, file);
     file.finish();
   }
-  const std::string_view fallback = ::isatty(STDOUT_FILENO) == 1 ? "table" : "json";
   Output output = Output::standard();
-  format_named(command.format.value_or(std::string(fallback)))
+  format_named(command.format.value_or(default_format()))
       .write_sweep(folder, style_of_standard_output(), output);
   output.finish();
 }
@@ -233,8 +231,8 @@ void run(const SweepCommand& command) {
   if (command.collect) return collect(command);
   if (command.folder.empty()) {
     throw Error(Fault::kBadInput,
-                "sweep: --dir is missing; name the folder that shall hold the results, so that the "
-                "sweep can go on from there");
+                "sweep: --dir is missing; it names the folder of the results, from which an "
+                "interrupted sweep goes on");
   }
   if (command.documents.empty()) return run_defined(command);
   refuse_overwriting_inputs(command.outputs, command.documents);

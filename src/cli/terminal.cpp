@@ -85,6 +85,15 @@ ByteSource open_document(const std::string& document) {
   return ByteSource::from_memory(embedded_op_list(document.substr(1)), document);
 }
 
+std::string default_format() { return ::isatty(STDOUT_FILENO) == 1 ? "table" : "json"; }
+
+void refuse_format_of_one(const std::string& command, const std::optional<std::string>& format) {
+  if (!format || *format == "json") return;
+  throw Error(
+      Fault::kBadInput,
+      fmt::format("{}: with a NAME, it prints JSON; leave out --format {}", command, *format));
+}
+
 Style style_of_standard_output(bool explain) {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   return {.colour = terminal && variable("TERM") != "dumb" && variable("NO_COLOR").empty(),

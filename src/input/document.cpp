@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "input/onnx/onnx.hpp"
 #include "input/pt2/pt2.hpp"
 #include "json/reader.hpp"
@@ -44,6 +46,27 @@ void refuse_other_files(std::string_view name, std::string_view start) {
                                           "of torch.export.save (.pt2) or ONNX (.onnx)"));
 }
 
+// Results and devices begin with their schema.
+void refuse_written(std::string_view name, std::string_view start) {
+  constexpr std::string_view kKey = "\"schema\":\"";
+  const std::size_t key = start.find("\"schema\"");
+  std::string text;
+  for (const char c : start.substr(0, key == std::string_view::npos ? 0 : key + 64)) {
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') text += c;
+  }
+  std::string_view rest = text;
+  if (rest.starts_with('[')) rest.remove_prefix(1);
+  if (!rest.starts_with('{') || !rest.substr(1).starts_with(kKey)) return;
+  rest.remove_prefix(1 + kKey.size());
+  const std::string_view schema = rest.substr(0, rest.find('"'));
+  if (!schema.starts_with("fusecalc.")) return;
+  throw Error(
+      Fault::kBadInput,
+      fmt::format("{}: /schema: {} is no op list; {}", name, in_quotes(schema),
+                  schema.starts_with("fusecalc.device/") ? "--device takes it"
+                                                         : "fusecalc compare takes results"));
+}
+
 }  // namespace
 
 Document read_document(ByteSource source, const std::vector<DimOverride>& dims,
@@ -56,6 +79,7 @@ Document read_document(ByteSource source, const std::vector<DimOverride>& dims,
     return {.name = name, .list = std::move(model.graph), .origin = std::move(model.origin)};
   }
   refuse_other_files(name, start);
+  refuse_written(name, start);
   JsonReader reader(std::move(source));
   return {.name = name, .list = read_op_list(reader, operations), .origin = {}};
 }

@@ -1,6 +1,7 @@
 #include "plan/attention.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "plan/reordering.hpp"
@@ -20,12 +21,15 @@ class AttentionMatch {
   Verdict run() {
     const Verdict two{Obstacle::kSecondContraction, scores_, weighted_};
     if (!is_matmul(scores_) || !is_matmul(weighted_)) return two;
-    if (producer_of(scores_, 0) != kNone || producer_of(scores_, 1) != kNone) return two;
     const Op& second = graph_.ops[weighted_];
     if (second.attributes->transpose_a || producer_of(weighted_, 0) == kNone ||
-        producer_of(weighted_, 1) != kNone ||
         second.matrix.batch != graph_.ops[scores_].matrix.batch) {
       return two;
+    }
+    for (const auto& [product, operand] : {std::pair{scores_, 0}, {scores_, 1}, {weighted_, 1}}) {
+      const OpId before = producer_of(product, static_cast<std::size_t>(operand));
+      if (before == kNone) continue;
+      return has_softmax() ? Verdict{Obstacle::kPrologue, before, product} : two;
     }
     find_between();
     std::size_t whole = 0;
@@ -109,6 +113,13 @@ class AttentionMatch {
 
   bool is(OpId id, SoftmaxPart part) const {
     return id != kNone && graph_.ops[id].row->softmax == part;
+  }
+
+  bool has_softmax() const {
+    return std::ranges::any_of(kernel_, [&](OpId id) {
+      return (is(id, SoftmaxPart::kWhole) || is(id, SoftmaxPart::kSum)) &&
+             over_keys(graph_.ops[id]);
+    });
   }
 
   // The sum at the heart of exp(x - max(x)) / sum(exp(x - max(x))).

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -13,8 +14,8 @@ namespace fusecalc {
 namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
-// they loop over.
-constexpr std::array<std::string_view, 43> kReasons = {
+// they loop over, {4} what more is true of these two.
+constexpr std::array<std::string_view, 44> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -35,21 +36,22 @@ constexpr std::array<std::string_view, 43> kReasons = {
     "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
-    "two contractions side by side, and a kernel runs one main loop; where they share an input, "
-    "one "
-    "contraction with their weights concatenated reads it once",
+    "two contractions side by side, and a kernel runs one main loop, except for two linear layers "
+    "of one input (more than 64 rows, weights of one shape) whose results it combines and nothing "
+    "else needs{4}",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",
     "the epilogue of {0} writes its tiles in order; {1} rearranges elements",
     "the epilogue of {0} processes its tiles in order; {1} reads an operand in a different order",
-    "an epilogue computes each element from one element of the result of {0}, or from one of each "
-    "half of its columns; {1} reads a part of that result as a tensor of its own",
+    "an epilogue computes each element from one element of the result of {0}{4}; {1} reads a part "
+    "of that result as a tensor of its own",
     "the tiles of {0} hold only parts of what {1} reduces",
-    "{1} needs whole rows of the result of {0}, more than one tile holds",
+    "{1} needs whole rows of the result of {0}, of which a tile holds a part",
     "{1} cannot be combined across the tiles of {0}; sum, mean, max and logsumexp can",
     "the epilogue of {0} can perform only one reduction; {1} would be the second",
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
+    "{1} reads the log-sum-exp of {0}, which is known after the rows of its first result",
     "a general compiler leaves {0} to a library, as a separate kernel",
     "{0} needs whole rows in an order of its own, so it stays a separate kernel",
     "another kernel must run between them: it uses the result of one, and the other uses its "
@@ -68,6 +70,37 @@ constexpr std::array<std::string_view, 43> kReasons = {
 };
 static_assert(kReasons.size() == static_cast<std::size_t>(Obstacle::kTooLarge) + 1);
 
+// Whether one contraction could compute both: of the same input, with their weights concatenated.
+bool concatenate(const OpGraph& graph, const Op& one, const Op& other) {
+  if (one.row != other.row || one.operands[0].tensor != other.operands[0].tensor) return false;
+  const Attributes& a = *one.attributes;
+  const Attributes& b = *other.attributes;
+  const Shape& weights = graph.tensors[one.operands[1].tensor].type.shape;
+  const Shape& others = graph.tensors[other.operands[1].tensor].type.shape;
+  switch (one.row->family) {
+    case OpFamily::kLinear: return true;
+    case OpFamily::kMatmul:
+      return weights.size() == 2 && others.size() == 2 && a.transpose_a == b.transpose_a;
+    case OpFamily::kConvolution:
+      return a.groups == 1 && b.groups == 1 && a.stride == b.stride && a.padding == b.padding &&
+             a.dilation == b.dilation &&
+             std::equal(weights.begin() + 1, weights.end(), others.begin() + 1, others.end());
+    default: return false;
+  }
+}
+
+std::string_view more_of(const OpGraph& graph, const Verdict& verdict) {
+  if (verdict.first == kNone || verdict.second == kNone) return "";
+  const Op& first = graph.ops[verdict.first];
+  if (verdict.obstacle == Obstacle::kSideContraction &&
+      concatenate(graph, first, graph.ops[verdict.second])) {
+    return "; one contraction with their weights concatenated would read their common input once";
+  }
+  const bool halves =
+      verdict.obstacle == Obstacle::kEpiloguePart && first.row->family == OpFamily::kLinear;
+  return halves ? ", or from one of each half of its columns" : "";
+}
+
 }  // namespace
 
 std::string explain(const OpGraph& graph, const Verdict& verdict) {
@@ -79,7 +112,7 @@ std::string explain(const OpGraph& graph, const Verdict& verdict) {
   };
   return fmt::format(fmt::runtime(kReasons[static_cast<std::size_t>(verdict.obstacle)]),
                      kind(verdict.first), kind(verdict.second), work(verdict.first),
-                     work(verdict.second));
+                     work(verdict.second), more_of(graph, verdict));
 }
 
 }  // namespace fusecalc

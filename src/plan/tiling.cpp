@@ -20,13 +20,17 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
   const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / cluster);
   const std::uint64_t rows = ceil_div(product.m, kTileRows * cluster) * product.batches;
   const std::uint64_t steps = ceil_div(product.k, 64);
+  const auto step = [&](const TileWidth& width) {
+    const std::uint64_t multiply = width.step * width.columns / 100;
+    return product.straddles() ? std::max(multiply, straddling_cycles(width.columns, cluster))
+                               : multiply;
+  };
   const auto cycles = [&](const TileWidth& width) {
     if ((product.b_across || product.halves) && width.columns % 64 != 0) {
       return std::numeric_limits<std::uint64_t>::max();
     }
     const std::uint64_t rounds = ceil_div(rows * ceil_div(product.n, width.columns), clusters);
-    return rounds * (steps * width.step * width.columns / 100 +
-                     (reading ? width.beside_reading : width.beside));
+    return rounds * (steps * step(width) + (reading ? width.beside_reading : width.beside));
   };
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
@@ -137,16 +141,23 @@ std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head) {
   return rows <= kFewTileRows && head <= 128 ? 2 : 1;
 }
 
-// Two blocks of 64 rows fill a multiprocessor as well as one of 192, and more evenly; but they read
-// keys three times as often, which is slower where the L2 does not hold them. Of longer heads, or
-// beside masks, a multiprocessor runs one block, which is better off with two warpgroups unless all
-// blocks run at once.
+// Three blocks of 64 rows fill a multiprocessor as well as one of 192, and more evenly; but they
+// read keys three times as often, which is slower where the L2 does not hold them. Of longer heads,
+// or beside masks, a multiprocessor runs one block, which is better off with two warpgroups unless
+// all blocks run at once.
 std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors) {
   constexpr std::uint64_t kResident = std::uint64_t{32} << 20U;
   if (head == 64 && plain) return bytes <= kResident ? 64 : 192;
   return ceil_div(queries, 64) * heads <= multiprocessors ? 64 : 128;
+}
+
+std::uint64_t attention_tile_keys(std::uint64_t keys) {
+  constexpr std::uint64_t kMost = 128;
+  constexpr std::uint64_t kStep = 16;  // of wgmma
+  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, kMost));
+  return std::max(kStep, ceil_div(ceil_div(keys, tiles), kStep) * kStep);
 }
 
 // A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no

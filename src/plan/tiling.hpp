@@ -18,6 +18,10 @@ struct ProductShape {
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
   bool halves = false;    // a tile has as many columns of the second half as of the first
+
+  // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
+  // lies in two of those.
+  constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
 };
 
 // The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an
@@ -42,6 +46,13 @@ struct TileWidth {
   std::uint64_t beside;
   std::uint64_t beside_reading;
 };
+
+// Cycles in which the L2 gives a block what it fetches for 64 of k, if boxes straddle its lines.
+// Else it is faster than the tensor cores.
+constexpr std::uint64_t straddling_cycles(std::uint64_t columns, std::uint64_t cluster) {
+  constexpr std::uint64_t kBytesPerCycle = 35;
+  return (kTileRows + columns / cluster) * kBoxBytes / kBytesPerCycle;
+}
 
 // The one that takes the least time, with clusters of so many blocks; `reading`: the epilogue reads
 // a tensor as large as the result.
@@ -133,6 +144,14 @@ std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors);
+// Blocks of 64 queries, of heads of 64 with plain scores, are those of attention_alone_sm90: a
+// multiprocessor runs three of them, and their tiles have as few keys as cover all in as many
+// tiles.
+constexpr std::uint64_t kAloneBlocks = 3;
+constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows) {
+  return head == 64 && plain && rows == 64;
+}
+std::uint64_t attention_tile_keys(std::uint64_t keys);
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

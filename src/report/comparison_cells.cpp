@@ -64,7 +64,12 @@ std::string in_words(const Finding& finding) {
     text += fmt::format("{} {} -> {}", row_of(finding.figure).words,
                         value_in_words(finding, finding.before),
                         value_in_words(finding, finding.after));
-    if (finding.delta()) text += fmt::format(" ({})", share_in_words(finding));
+    if (const auto delta = finding.delta()) {
+      const bool shown = *delta == 0 || value_in_words(finding, finding.before) !=
+                                            value_in_words(finding, finding.after);
+      text += fmt::format(" ({}{})", shown ? "" : delta_in_words(finding) + ", ",
+                          share_in_words(finding));
+    }
   } else {
     text += name_of(finding.judgement);
   }

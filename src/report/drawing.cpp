@@ -65,8 +65,11 @@ const PlanAnalysis& drawn_plan(const Analysis& analysis) {
 std::string op_node(OpId op) { return fmt::format("op{}", op); }
 std::string tensor_node(TensorId tensor) { return fmt::format("t{}", tensor); }
 
+// Names alone are shortened: the bytes behind them have to stay.
+std::string short_name(std::string_view name) { return printable(name, 60); }
+
 std::string title_of(const Analysis& analysis, const PlanAnalysis& plan) {
-  return fmt::format("{}: {}, {} kernel{}, {}, {} on {}", printable(analysis.name, 60),
+  return fmt::format("{}: {}, {} kernel{}, {}, {} on {}", short_name(analysis.name),
                      name_of(plan.kind), grouped_digits(plan.kernels.size()),
                      plan.kernels.size() == 1 ? "" : "s", human_bytes(plan.bytes.total()),
                      human_time(plan.predicted.time_us), analysis.graph->device.name);
@@ -123,10 +126,12 @@ double Drawing::width_of(const Edge& edge) const {
   return 1 + 7 * std::sqrt(share);
 }
 
-// Names inside double quotes.
+constexpr std::size_t kLongest = 400;
+
+// Labels inside double quotes.
 std::string dot_text(std::string_view text) {
   std::string out;
-  for (const char c : printable(text, 60)) {
+  for (const char c : printable(text, kLongest)) {
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }
@@ -135,7 +140,7 @@ std::string dot_text(std::string_view text) {
 
 std::string mermaid_text(std::string_view text) {
   std::string out;
-  for (const char c : printable(text, 60)) {
+  for (const char c : printable(text, kLongest)) {
     if (c == '"') {
       out += "#quot;";
     } else if (std::string_view("#<>&`\\").find(c) != std::string_view::npos) {
@@ -148,13 +153,14 @@ std::string mermaid_text(std::string_view text) {
 }
 
 std::string tensor_label(const OpGraph& graph, TensorId id) {
-  return fmt::format("{} ({})", graph.tensors[id].name, human_bytes(graph.tensors[id].bytes));
+  return fmt::format("{} ({})", short_name(graph.tensors[id].name),
+                     human_bytes(graph.tensors[id].bytes));
 }
 
 std::string edge_label(const Drawing& drawing, const Edge& edge) {
   if (!edge.labelled) return {};
   return edge.through_memory ? tensor_label(drawing.graph, edge.tensor)
-                             : drawing.graph.tensors[edge.tensor].name;
+                             : short_name(drawing.graph.tensors[edge.tensor].name);
 }
 
 // "+ weight, bias (16.4 kB)": what has no node of its own. Empty for nothing.
@@ -167,7 +173,7 @@ std::string small_label(const Drawing& drawing, OpId op) {
   for (std::size_t i = 0; i < small.size(); ++i) {
     const Tensor& tensor = drawing.graph.tensors[small[i]];
     bytes += tensor.bytes;
-    if (i < kMostNames) names += (i == 0 ? "" : ", ") + tensor.name;
+    if (i < kMostNames) names += (i == 0 ? "" : ", ") + short_name(tensor.name);
   }
   if (small.size() > kMostNames) names += fmt::format(" and {} more", small.size() - kMostNames);
   return fmt::format("+ {} ({})", names, human_bytes(bytes));
@@ -192,9 +198,9 @@ std::string mermaid_of(const Drawing& drawing) {
     text += fmt::format("  subgraph k{}[\"{}\"]\n", k, kernel_label(kernel));
     for (const OpId op : drawing.kernels[k]) {
       const std::string small = small_label(drawing, op);
-      text +=
-          fmt::format("    {}[\"{}: {}{}\"]\n", op_node(op), mermaid_text(graph.ops[op].name),
-                      graph.ops[op].row->name, small.empty() ? "" : "<br>" + mermaid_text(small));
+      text += fmt::format("    {}[\"{}: {}{}\"]\n", op_node(op),
+                          mermaid_text(short_name(graph.ops[op].name)), graph.ops[op].row->name,
+                          small.empty() ? "" : "<br>" + mermaid_text(small));
     }
     text += "  end\n";
   }
@@ -216,7 +222,7 @@ std::string mermaid_of(const Drawing& drawing) {
 void write_dot(const Analysis& analysis, const Style& /*style*/, Output& output) {
   const Drawing drawing(analysis);
   const OpGraph& graph = drawing.graph;
-  output.write(fmt::format("digraph \"{}\" {{\n", dot_text(analysis.name)));
+  output.write(fmt::format("digraph \"{}\" {{\n", dot_text(short_name(analysis.name))));
   output.write(fmt::format("  label=\"{}\"; labelloc=t; fontname=\"Helvetica\";\n",
                            dot_text(drawing.title)));
   output.write("  node [shape=box, style=rounded, fontname=\"Helvetica\"];\n");
@@ -236,7 +242,7 @@ void write_dot(const Analysis& analysis, const Style& /*style*/, Output& output)
     for (const OpId op : drawing.kernels[k]) {
       const std::string small = small_label(drawing, op);
       output.write(fmt::format("    {} [label=\"{}\\n{}{}\"];\n", op_node(op),
-                               dot_text(graph.ops[op].name), graph.ops[op].row->name,
+                               dot_text(short_name(graph.ops[op].name)), graph.ops[op].row->name,
                                small.empty() ? "" : "\\n" + dot_text(small)));
     }
     output.write("  }\n");

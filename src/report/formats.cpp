@@ -32,6 +32,7 @@ constexpr std::array kFormats = {
     Format{.name = "html",
            .extension = ".html",
            .write = write_html,
+           .write_several = write_html,
            .write_measurement = write_html,
            .write_comparison = write_html,
            .write_sweep = write_html,

@@ -12,6 +12,7 @@ void write_table(const Analysis& analysis, const Style& style, Output& output);
 void write_json(const Analysis& analysis, const Style& style, Output& output);
 void write_csv(const Analysis& analysis, const Style& style, Output& output);
 void write_html(const Analysis& analysis, const Style& style, Output& output);
+void write_html(std::span<const Analysis> analyses, const Style& style, Output& output);
 void write_markdown(const Analysis& analysis, const Style& style, Output& output);
 // Several op lists in one document.
 void write_table(std::span<const Analysis> analyses, const Style& style, Output& output);

@@ -118,6 +118,25 @@ TEST_CASE("a file of weights or a source is refused as what it is, not as faulty
   CHECK(run("sizes.bin").out == csv_line("sizes,auto,14,10,4,28.57,1.4"));
 }
 
+TEST_CASE("a result or a device is refused as what it is, not for its keys") {
+  const TempDir folder;
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    return invoke(arguments).in(folder.path()).outcome();
+  };
+  run({"analyze", "@fma", "@softmax", "-o", "results.json", "-f", "csv"});
+  write_file(folder / "result.json", run({"analyze", "@fma"}).out);
+  write_file(folder / "mine.json", run({"devices", "a100"}).out);
+  const std::string result =
+      "\"fusecalc.analysis/1\" is no op list; fusecalc compare takes results";
+  check_refused(run({"analyze", "result.json"}), "fusecalc: result.json: /schema: " + result);
+  check_refused(run({"analyze", "results.json"}), "fusecalc: results.json: /schema: " + result);
+  check_refused(
+      run({"analyze", "mine.json"}),
+      "fusecalc: mine.json: /schema: \"fusecalc.device/1\" is no op list; --device takes it");
+  write_file(folder / "other.json", R"({"schema": "mine", "ops": []})");
+  CHECK(run({"analyze", "other.json"}).err.find("unknown key \"schema\"") != std::string::npos);
+}
+
 TEST_CASE("a file that may not be read is named with the reason") {
   if (::geteuid() == 0) {
     MESSAGE("left out: root may read every file");

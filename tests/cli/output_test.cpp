@@ -1,5 +1,6 @@
 // Where results go, and what happens when they cannot.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -56,6 +57,18 @@ TEST_CASE("specs prints an op list under its name with and without @") {
   const std::string list = invoke({"specs", "softmax"}).outcome().out;
   CHECK(list.starts_with("{"));
   CHECK(invoke({"specs", "@softmax"}).outcome().out == list);
+}
+
+TEST_CASE("what a listing prints of one name is JSON, and asking for another format is refused") {
+  for (const auto& [command, name] : {std::pair{"specs", "softmax"}, {"devices", "a100"}}) {
+    CHECK(invoke({command, name, "-f", "json"}).outcome().out ==
+          invoke({command, name}).outcome().out);
+    const Outcome refused = invoke({command, name, "-f", "md"}).outcome();
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err == fmt::format("fusecalc: {}: with a NAME, it prints JSON; leave out "
+                                     "--format markdown\n",
+                                     command));
+  }
 }
 
 TEST_CASE("a full disk under standard output is an error") {

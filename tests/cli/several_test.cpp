@@ -84,7 +84,7 @@ TEST_CASE("what cannot be one document is refused before anything is read") {
   const TempDir folder;
   write_lists(folder);
   const std::string one =
-      " shows one op list, and 2 were given; give one, or write table, json, csv or markdown";
+      " shows one op list, and 2 were given; give one, or write table, json, csv, markdown or html";
   check_refused({"analyze", "lists", "-f", "dot"}, folder, "dot" + one);
   check_refused({"analyze", "@softmax", "@fma", "-o", "drawing.mmd"}, folder, "mermaid" + one);
   std::filesystem::create_directory(folder / "empty");
@@ -93,6 +93,14 @@ TEST_CASE("what cannot be one document is refused before anything is read") {
   check_refused({"analyze", "lists", "-o", "lists/out.json"}, folder,
                 "-o lists/out.json: the command reads the files in lists, and would read this one "
                 "with them; write to another folder");
+}
+
+TEST_CASE("standard input is read once") {
+  const TempDir folder;
+  for (const std::string command : {"analyze", "measure"}) {
+    check_refused({command, "-", "@fma", "-"}, folder,
+                  "standard input (-) is given twice; use a file for one");
+  }
 }
 
 TEST_CASE("one bad op list among several prints nothing") {

@@ -72,6 +72,16 @@ TEST_CASE("a name of the library without its @ is answered with it") {
   });
 }
 
+TEST_CASE("an unknown GPU is answered with the nearest, at its place") {
+  const std::string more =
+      " (did you mean \"a100\"?); run fusecalc devices for a list, or name a file that ends in "
+      ".json";
+  check_answers({
+      {{"devices", "a1000"}, "devices: unknown GPU \"a1000\"" + more},
+      {{"analyze", "@fma", "--device", "a1000"}, "--device: unknown GPU \"a1000\"" + more},
+  });
+}
+
 TEST_CASE("an unknown option is answered with the nearest") {
   check_answers({
       {{"analyze", "ops.json", "--fromat", "csv"},

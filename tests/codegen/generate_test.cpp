@@ -1,6 +1,7 @@
 #include "codegen/generate.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -168,6 +169,40 @@ TEST_CASE("rows are held as the narrowest value that they can be computed from a
   // The exponential takes longer than its registers are worth.
   const GeneratedKernel power = rows(R"({"op": "exp", "inputs": ["c"], "output": "n"})");
   CHECK(contains(power, "Pack<f32, 8> h"));
+}
+
+TEST_CASE("threads compute fewer elements where each has many slow paths") {
+  const auto sines = [](int count) {
+    std::string ops;
+    for (int i = 0; i < count; ++i) {
+      ops += fmt::format(R"({}{{"op": "sin", "inputs": ["t{}"], "output": "t{}"}})",
+                         i == 0 ? "" : ", ", i, i + 1);
+    }
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"t0": {"shape": [512, 256]}}, "ops": [)" +
+                              ops + "]}"))
+        .schedule;
+  };
+  CHECK(sines(5) == "8 elements per thread");
+  CHECK(sines(6) == "4 elements per thread");
+  CHECK(sines(20) == "2 elements per thread");
+  CHECK(sines(50) == "1 element per thread");
+}
+
+TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower groups") {
+  const auto transposed = [](int rows, int columns) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {{"x": {{"shape": [{}, {}]}}}},
+      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y"}}]}})",
+                                          rows, columns)));
+  };
+  const GeneratedKernel pairs = transposed(1002, 514);
+  CHECK(contains(pairs, "load_pack<2>"));
+  CHECK(pairs.blocks == 16 * 9);
+  const GeneratedKernel singly = transposed(1001, 514);
+  CHECK(contains(singly, "load_pack<1>"));
+  CHECK(singly.schedule == "tiles of 64 by 64, transposed on chip");
+  CHECK(transposed(1001, 15).schedule == "8 elements per thread");
 }
 
 TEST_CASE("a transposition goes through tiles on chip") {

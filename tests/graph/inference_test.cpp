@@ -125,6 +125,7 @@ TEST_CASE("questions answer with bools, rounding keeps the type, curves are floa
     CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
   }
   CHECK(made("atan2", R"("i", "i")", tensors) == "f32 [3]");
+  CHECK(made("prelu", R"("h", 0.25)", tensors) == "f16 [2, 3]");
 }
 
 TEST_CASE("cast, clamp and dropout") {
@@ -280,6 +281,8 @@ TEST_CASE("linear, conv2d and attention") {
          "m": {"shape": [5, 7]})";
   CHECK(made("attention", R"("q", "k", "v")", heads, R"("causal": true)") == "f32 [2, 8, 5, 4]");
   CHECK(made("attention", R"("q", "k", "v", "m")", heads, R"("scale": 0.1)") == "f32 [2, 8, 5, 4]");
+  CHECK(made("attention", R"("q", "k", "v")", heads, R"("causal": true, "window": 3)") ==
+        "f32 [2, 8, 5, 4]");
 }
 
 TEST_CASE("a grouped product multiplies rows by the matrices of their groups") {

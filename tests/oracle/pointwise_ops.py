@@ -92,6 +92,7 @@ OPS = {
     "floor_divide": dividing(np.floor_divide), "softplus": softplus,
     "mish": lambda op, x: x * np.tanh(softplus({}, x)),
     "leaky_relu": lambda op, x: np.where(x < 0, x * op.get("negative_slope", 0.01), x),
+    "prelu": plain(lambda x, slope: np.where(x < 0, x * slope, x)),
     "elu": lambda op, x: np.where(x > 0, x, op.get("alpha", 1.0) * np.expm1(x)),
     "selu": plain(lambda x: 1.0507009873554805 * np.where(
         x > 0, x, 1.6732632423543772 * np.expm1(x))),
@@ -120,6 +121,8 @@ def pointwise_list(dtype):
     g.op("softplus", [wide], beta=2.0, threshold=3.0)
     g.op("elu", [wide], alpha=0.25)
     g.op("leaky_relu", [wide], negative_slope=0.5)
+    g.op("prelu", [wide, b])
+    g.op("prelu", [wide, 0.25])
     for kind in ("asin", "acos"):
         g.op(kind, [a])
     small = g.op("trunc", [wide])

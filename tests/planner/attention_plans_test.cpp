@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "graph/graph_text.hpp"
 #include "planner/plan_text.hpp"
@@ -74,6 +75,24 @@ TEST_CASE("attention reduces the rows of its scores only for its softmax") {
             {"name": "pv", "op": "matmul", "inputs": ["p", "v"], "output": "o"}]})");
   CHECK(obstacle(graph, {"qk", "mean", "centre", "softmax", "pv"})
             .starts_with("the second contraction needs whole rows of the first, "));
+}
+
+TEST_CASE("what makes an operand of attention is told as the obstacle that it is") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 512, 64]},
+      "k": {"shape": [4, 512, 64]}, "v": {"shape": [4, 512, 64]}},
+    "ops": [{"name": "scale_q", "op": "mul", "inputs": ["q", 0.35], "output": "a"},
+            {"name": "scale_k", "op": "neg", "inputs": ["k"], "output": "b"},
+            {"name": "scale_v", "op": "abs", "inputs": ["v"], "output": "c"},
+            {"name": "qk", "op": "matmul", "inputs": ["a", "b"], "output": "s", "transpose_b": true},
+            {"name": "softmax", "op": "softmax", "inputs": ["s"], "output": "p"},
+            {"name": "pv", "op": "matmul", "inputs": ["p", "c"], "output": "o"}]})");
+  CHECK(obstacle(graph, {"qk", "softmax", "pv"}).empty());
+  for (const auto& [name, kind] :
+       {std::pair{"scale_q", "mul"}, {"scale_k", "neg"}, {"scale_v", "abs"}}) {
+    CHECK(obstacle(graph, {name, "qk", "softmax", "pv"}) ==
+          "matmul loads its operands directly from memory; " + std::string(kind) +
+              " would have to run inside its main loop");
+  }
 }
 
 TEST_CASE("dropout of the weights is fused into attention") {

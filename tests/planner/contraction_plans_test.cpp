@@ -65,6 +65,47 @@ TEST_CASE("an op that reads the result and the input of a matmul joins the matmu
   CHECK(compiler_of(graph) == "[exp] [mm] [res]");
 }
 
+TEST_CASE("two linear layers of one input share a kernel that combines their results") {
+  const auto graph = [](const std::string& ops, const char* more = "", int rows = 65,
+                        const char* dtype = "bf16") {
+    return graph_of(fmt::format(
+        R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [{}, 256]}}, "z": {{"shape": [{}, 256]}},
+         "g": {{"shape": [512, 256]}}, "u": {{"shape": [512, 256]}}, "n": {{"shape": [1, 256]}}}},
+    "ops": [{}]{}}})",
+        dtype, rows, rows, ops, more));
+  };
+  const std::string gate = R"({"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "a"},
+      {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},)";
+  const std::string up = R"({"name": "up", "op": "linear", "inputs": ["x", "u"], "output": "b"},)";
+  const std::string mul = R"({"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  CHECK(auto_of(graph(gate + up + mul)) == "[gate silu up mul]");
+  CHECK(auto_of(graph(up + gate + mul)) == "[up gate silu mul]");
+  CHECK(compiler_of(graph(gate + up + mul)) == "[gate] [up] [silu mul]");
+  CHECK(auto_of(graph(gate + up + mul, "", 65, "f32")) == "[gate silu up mul]");
+  // Few rows have kernels of their own, f64 has no tiles.
+  CHECK(auto_of(graph(gate + up + mul, "", 64)) == "[gate silu] [up mul]");
+  CHECK(auto_of(graph(gate + up + mul, "", 65, "f64")) == "[gate silu] [up mul]");
+  // A result that somebody else needs is written.
+  CHECK(auto_of(graph(gate + up + mul, R"(, "outputs": ["b", "y"])")) == "[up] [gate silu mul]");
+  const auto refused = [](const OpGraph& list, const std::vector<std::string>& ops) {
+    return obstacle(list, ops).starts_with("two contractions side by side");
+  };
+  CHECK(
+      refused(graph(gate + up + mul, R"(, "outputs": ["b", "y"])"), {"gate", "silu", "up", "mul"}));
+  // Nothing of the kernel is made of both results.
+  CHECK(refused(graph(gate + up + mul), {"gate", "up"}));
+  const std::string apart = R"({"name": "relu", "op": "relu", "inputs": ["b"], "output": "y"})";
+  CHECK(auto_of(graph(gate + up + apart)) == "[gate silu] [up relu]");
+  // Another input, or one that the kernel would have to make.
+  const std::string other =
+      R"({"name": "up", "op": "linear", "inputs": ["z", "u"], "output": "b"},)";
+  CHECK(auto_of(graph(gate + other + mul)) == "[gate silu] [up mul]");
+  // Rows of the results are reduced by a kernel that reads what this one writes.
+  const std::string sum =
+      R"(, {"name": "sum", "op": "sum", "inputs": ["y"], "output": "t", "axis": 1})";
+  CHECK(auto_of(graph(gate + up + mul + sum)) == "[gate silu up mul] [sum]");
+}
+
 TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and its factor") {
   const auto graph = [](const char* ops, const char* more = "", int columns = 512,
                         const char* dtype = "bf16") {
@@ -121,6 +162,39 @@ TEST_CASE("a second linear needs whole rows of the first") {
             .starts_with("the second contraction needs whole rows of the first, "));
 }
 
+TEST_CASE("weights are said to be concatenable where one contraction could compute both results") {
+  const auto reason = [](const std::string& tensors, const std::string& one,
+                         const std::string& other) {
+    const OpGraph graph =
+        graph_of(R"({"tensors": {"x": {"shape": [2, 8, 16, 16]}, "m": {"shape": [64, 32]}, )" +
+                 tensors + R"(}, "ops": [{"name": "a", "output": "p", )" + one +
+                 R"(}, {"name": "b", "output": "q", )" + other + "}]}");
+    return obstacle(graph, {"a", "b"});
+  };
+  const std::string bare =
+      "two contractions side by side, and a kernel runs one main loop, except for two linear "
+      "layers "
+      "of one input (more than 64 rows, weights of one shape) whose results it combines and "
+      "nothing "
+      "else needs";
+  const std::string advice =
+      bare + "; one contraction with their weights concatenated would read their common input once";
+  const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
+  const std::string linear_u = R"("op": "linear", "inputs": ["m", "u"])";
+  CHECK(reason(weights, linear_u, R"("op": "linear", "inputs": ["m", "v"])") == advice);
+  CHECK(reason(weights, linear_u, R"("op": "matmul", "inputs": ["m", "v"], "transpose_b": true)") ==
+        bare);
+  // They share their weights only.
+  CHECK(reason(weights + R"(, "n": {"shape": [64, 32]})", linear_u,
+               R"("op": "linear", "inputs": ["n", "u"])") == bare);
+  const std::string filters =
+      R"("u": {"shape": [16, 8, 1, 1]}, "v": {"shape": [24, 8, 1, 1]}, "w": {"shape": [24, 8, 3, 3]})";
+  const std::string conv_u = R"("op": "conv2d", "inputs": ["x", "u"])";
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "v"])") == advice);
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "v"], "stride": 2)") == bare);
+  CHECK(reason(filters, conv_u, R"("op": "conv2d", "inputs": ["x", "w"], "padding": 1)") == bare);
+}
+
 TEST_CASE("the SPLADE head is one kernel for our runner") {
   const OpGraph graph =
       graph_of(R"({"dtype": "f16", "dims": {"B": 8, "T": 128, "H": 256, "V": 30522},
@@ -157,7 +231,7 @@ TEST_CASE("an epilogue reduces rows only if one tile holds them") {
   CHECK(auto_of(graph(908)) == "[linear softmax]");
   CHECK(auto_of(graph(909)) == "[linear] [softmax]");
   CHECK(obstacle(graph(909), {"linear", "softmax"}) ==
-        "softmax needs whole rows of the result of linear, more than one tile holds");
+        "softmax needs whole rows of the result of linear, of which a tile holds a part");
 }
 
 TEST_CASE("an epilogue performs reductions that can be combined across tiles") {

@@ -51,6 +51,8 @@ TEST_CASE("a finding in words: where, what, by how much, why") {
   tiny.before = 1'000'000;
   tiny.after = 1'000'001;
   CHECK(share_in_words(tiny) == "< +0.01 %");  // never +0.00
+  tiny.note.clear();
+  CHECK(in_words(tiny) == "auto of net: bytes 1.000 MB -> 1.000 MB (+1 B, < +0.01 %)");
   tiny.before = 0;
   CHECK(share_in_words(tiny) == "from 0");
   tiny.after = 0;

@@ -57,6 +57,21 @@ TEST_CASE("drawings: a title, and each size once") {
   }
 }
 
+TEST_CASE("drawings: names alone are shortened, what is told behind them stays") {
+  const std::string name(100, 'n');
+  const std::string list = R"({"name": ")" + name + R"(", "tensors": {")" + name +
+                           R"(": {"shape": [1000]}}, "ops": [{"op": "relu", "inputs": [")" + name +
+                           R"("], "output": "y"}]})";
+  for (const std::string format : {"dot", "mermaid"}) {
+    CAPTURE(format);
+    const std::string text = drawn(list, format);
+    CHECK(count(text, "n...: auto, 1 kernel, 8.000 kB, ") == 1);
+    CHECK(count(text, " on h200\"") == 1);
+    CHECK(count(text, "n... (4.000 kB)") == 1);
+    CHECK(count(text, name) == 0);
+  }
+}
+
 TEST_CASE("drawings: small tensors are named at their op, and have no node") {
   const std::string dot = drawn(std::string(kList), "dot");
   CHECK(count(dot, "first\\nmul\\n+ w (4.096 kB)") == 1);

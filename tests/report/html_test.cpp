@@ -2,10 +2,13 @@
 // into the folder FUSECALC_PAGES, where it is set.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "analysis/analyze.hpp"
 #include "analysis/boundaries.hpp"
@@ -91,8 +94,45 @@ TEST_CASE("html: a measurement has limit, analytic, predicted and measured bytes
 TEST_CASE("html: measurements of several op lists have a summary") {
   const std::array reports = {report_of("softmax"), report_of("llama_block")};
   const std::string page = page_of(reports, "suite.html");
-  CHECK(contains(page, "<a href=\"#report-1\">"));
+  CHECK(contains(page, "<a href=\"#plans-1\">"));
   CHECK(contains(page, "<details class=\"report\" id=\"report-0\">"));
+}
+
+TEST_CASE("html: analyses of several op lists have a summary, and sections of their own") {
+  std::vector<Analysis> analyses;
+  for (const char* name : {"fma", "softmax"}) {
+    OpGraph graph = testing::graph_of(std::string(embedded_op_list(name)));
+    analyses.push_back(analyze_graph(std::move(graph), name, known_devices().front(), {}));
+    find_boundaries(analyses.back(), BoundaryScope::kEveryPlan);
+  }
+  // 9 elements of 2 bytes move unfused, 7 fused.
+  const SizeChain chain{.name = {},
+                        .operations = 2,
+                        .input_elements = 7,
+                        .output_elements = 2,
+                        .first_input = 6,
+                        .last_output = 1};
+  analyses.push_back(analyze_chain(chain, "sizes", "sizes.json"));
+  const auto page_of_first = [&](std::size_t count) {
+    return testing::written([&](Output& output) {
+      format_named("html").write_several(std::span(analyses).first(count), Style{}, output);
+    });
+  };
+  const std::string page = page_of_first(3);
+  CHECK(contains(page, "3 op lists</p>"));
+  for (int i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    CHECK(contains(page, fmt::format("<a href=\"#plans-{}\">", i)));
+    CHECK(contains(page, fmt::format("<section id=\"plans-{}\"", i)));
+    CHECK(contains(page, fmt::format("<details class=\"report\" id=\"report-{}\">", i)));
+    CHECK(contains(page, fmt::format("id=\"plan-table-{}\"", i)));
+    CHECK(contains(page, fmt::format("data-report=\"{}\"", i)) == (i < 2));
+  }
+  CHECK(contains(page, "<td class=\"number\">22.22 %</td>"));
+  CHECK(contains(page, "<td class=\"number\">1.29x</td>"));
+  CHECK(page_of_first(1) == testing::written([&](Output& output) {
+          format_named("html").write(analyses.front(), Style{}, output);
+        }));
 }
 
 TEST_CASE("html: what was not measured is a dash") {

@@ -412,6 +412,18 @@ class PageTest(unittest.TestCase):
         path.write_text("[]", encoding="utf-8")
         self.browse(self.report("analyze", path))
 
+    def test_several(self):
+        found = self.browse(self.report("analyze", "@softmax", "@llama_block"), """
+          found.rows = all("#summary-table tbody tr").length;
+          found.before = all(".viewport").length;
+          one("#summary-table a[href='#plans-1']").click();
+          found.opened = all("details.report").map((report) => report.open);
+          all("details.report")[1].dispatchEvent(new Event("toggle"));
+          found.after = all(".viewport").length;
+        """)
+        self.assertEqual((found["rows"], found["opened"]), (2, [False, True]))
+        self.assertEqual((found["before"], found["after"]), (0, 1))
+
     def test_measurements(self):
         self.written_pages()
         found = self.browse(self.root / "measured.html", """

@@ -56,6 +56,47 @@ bool transpose(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
+// The extent of the blocks that DepthToSpace and SpaceToDepth move.
+std::optional<std::uint64_t> block_of(const OnnxNode& node, const Shape& x) {
+  constexpr std::int64_t kLargest = 1 << 10;
+  const std::int64_t size = whole_attribute(node, "blocksize", 0);
+  if (x.size() != 4 || size < 1 || size > kLargest) return std::nullopt;
+  if (checked_elements(x).value_or(0) == 0) return std::nullopt;
+  return static_cast<std::uint64_t>(size);
+}
+
+// The elements of blocks of rows and columns become channels, or the other way round.
+bool rearranged(OnnxImporter& in, const OnnxNode& node, const Shape& split,
+                const std::vector<std::size_t>& perm, const Shape& shape) {
+  const auto parts = in.reshape(*in.input(node, 0), split);
+  const auto turned = parts ? in.permute(*parts, perm) : std::nullopt;
+  const auto result = turned ? in.reshape(*turned, shape) : std::nullopt;
+  if (!result) return false;
+  in.alias(node, *result);
+  return true;
+}
+
+bool depth_to_space(OnnxImporter& in, const OnnxNode& node) {
+  const Shape& x = in.input(node, 0)->type.shape;
+  const std::uint64_t b = block_of(node, x).value_or(0);
+  if (b == 0 || x[1] % (b * b) != 0) return false;
+  const std::uint64_t channels = x[1] / (b * b);
+  const Shape shape = {x[0], channels, x[2] * b, x[3] * b};
+  const OnnxAttribute* mode = node.find("mode");
+  if (mode != nullptr && mode->text == "CRD") {
+    return rearranged(in, node, {x[0], channels, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, shape);
+  }
+  return rearranged(in, node, {x[0], b, b, channels, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, shape);
+}
+
+bool space_to_depth(OnnxImporter& in, const OnnxNode& node) {
+  const Shape& x = in.input(node, 0)->type.shape;
+  const std::uint64_t b = block_of(node, x).value_or(0);
+  if (b == 0 || x[2] % b != 0 || x[3] % b != 0) return false;
+  return rearranged(in, node, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4},
+                    {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+}
+
 bool expand(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   std::optional<Shape> shape;
@@ -218,6 +259,8 @@ constexpr std::array kMovementRules = {
     OnnxRuleRow{"Squeeze", reshape},
     OnnxRuleRow{"Unsqueeze", reshape},
     OnnxRuleRow{"Transpose", transpose},
+    OnnxRuleRow{"DepthToSpace", depth_to_space},
+    OnnxRuleRow{"SpaceToDepth", space_to_depth},
     OnnxRuleRow{"Expand", expand},
     OnnxRuleRow{"Concat", concat},
     OnnxRuleRow{"Slice", slice},

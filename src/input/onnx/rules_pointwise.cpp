@@ -6,6 +6,7 @@
 
 #include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
+#include "input/onnx/written_activations.hpp"
 
 namespace fusecalc {
 namespace {
@@ -19,7 +20,6 @@ struct SameOp {
 // Operators that one op computes from the same inputs.
 constexpr std::array kSameOps = {
     SameOp{"Sub", "sub"},
-    SameOp{"Mul", "mul"},
     SameOp{"Div", "div"},
     SameOp{"Pow", "pow"},
     SameOp{"Neg", "neg"},
@@ -31,6 +31,11 @@ constexpr std::array kSameOps = {
     SameOp{"Sin", "sin"},
     SameOp{"Cos", "cos"},
     SameOp{"Tan", "tan"},
+    SameOp{"Asin", "asin"},
+    SameOp{"Acos", "acos"},
+    SameOp{"Atan", "atan"},
+    SameOp{"Sinh", "sinh"},
+    SameOp{"Cosh", "cosh"},
     SameOp{"Tanh", "tanh"},
     SameOp{"Sigmoid", "sigmoid"},
     SameOp{"Relu", "relu"},
@@ -55,6 +60,8 @@ constexpr std::array kSameOps = {
     SameOp{"Greater", "gt"},
     SameOp{"GreaterOrEqual", "ge"},
     SameOp{"Where", "where"},
+    SameOp{"PRelu", "prelu"},
+    SameOp{"Selu", "selu"},
     SameOp{"HardSwish", "hardswish"},
     SameOp{"Mish", "mish"},
     SameOp{"Softplus", "softplus"},
@@ -125,6 +132,26 @@ bool same_op(OnnxImporter& in, const OnnxNode& node) {
 
 bool add(OnnxImporter& in, const OnnxNode& node) {
   return biased_linear(in, node) || element_by_element(in, node, "add");
+}
+
+bool multiply(OnnxImporter& in, const OnnxNode& node) {
+  const std::vector<Operand> inputs = operands(in, node);
+  std::vector<ModelGraph::Input> values;
+  for (const Operand& input : inputs) {
+    const auto* const* known = std::get_if<const OnnxKnown*>(&input);
+    if (known == nullptr) {
+      values.emplace_back(std::get<double>(input));
+    } else if ((*known)->tensor) {
+      values.emplace_back(*(*known)->tensor);
+    }
+  }
+  if (values.size() == 2) {
+    if (const auto found = activation_of(in, values[0], values[1])) {
+      const OnnxKnown x{.type = {}, .tensor = found->x};
+      if (in.write(node, found->row, {&x})) return true;
+    }
+  }
+  return element_by_element(in, node, "mul");
 }
 
 // With numbers as attributes: {ONNX's attribute, its default, ours}.
@@ -229,6 +256,13 @@ bool modulo(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
 }
 
+bool shift(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxAttribute* direction = node.find("direction");
+  if (direction == nullptr) return false;
+  const bool right = direction->text == "RIGHT";
+  return element_by_element(in, node, right ? "bitwise_right_shift" : "bitwise_left_shift");
+}
+
 // Without training, a dropout passes its input on; a mask that is asked for is opaque.
 bool dropout(OnnxImporter& in, const OnnxNode& node) {
   const Constant* training = in.constant(node, 2);
@@ -312,6 +346,7 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"Add", add},
+    OnnxRuleRow{"Mul", multiply},
     OnnxRuleRow{"LeakyRelu", leaky_relu},
     OnnxRuleRow{"Elu", elu},
     OnnxRuleRow{"HardSigmoid", hard_sigmoid},
@@ -324,6 +359,7 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"Min", smallest},
     OnnxRuleRow{"Sum", sum},
     OnnxRuleRow{"Mod", modulo},
+    OnnxRuleRow{"BitShift", shift},
     OnnxRuleRow{"Dropout", dropout},
     OnnxRuleRow{"Identity", identity},
     OnnxRuleRow{"DequantizeLinear", dequantize},

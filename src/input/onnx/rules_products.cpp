@@ -138,12 +138,39 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
+// RNN, GRU and LSTM are one custom op each: of their steps only the products count as arithmetic.
+bool recurrent(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* weights = in.input(node, 1);
+  const OnnxKnown* recurrence = in.input(node, 2);
+  if (weights == nullptr || recurrence == nullptr) return false;
+  const TensorType& x = in.input(node, 0)->type;
+  const Shape& w = weights->type.shape;     // [directions, gates * hidden, input]
+  const Shape& r = recurrence->type.shape;  // [directions, gates * hidden, hidden]
+  if (x.shape.size() != 3 || w.size() != 3 || r.size() != 3) return false;
+  if (w[0] != r[0] || w[1] != r[1] || w[2] != x.shape[2]) return false;
+  const bool batch_first = whole_attribute(node, "layout", 0) != 0;
+  const std::uint64_t steps = x.shape[batch_first ? 1 : 0];
+  const std::uint64_t batch = x.shape[batch_first ? 0 : 1];
+  const std::uint64_t hidden = r[2];
+  const Shape every =
+      batch_first ? Shape{batch, steps, w[0], hidden} : Shape{steps, w[0], batch, hidden};
+  const Shape last = batch_first ? Shape{batch, w[0], hidden} : Shape{w[0], batch, hidden};
+  const auto gates = checked_elements({steps, batch, w[0], w[1]});
+  std::uint64_t depth = w[2];
+  if (!gates || !checked_add(depth, hidden)) return false;
+  return in.write_custom(node, OpClass::kOpaque, product_flops(*gates, depth),
+                         {{every, x.dtype}, {last, x.dtype}, {last, x.dtype}});
+}
+
 constexpr std::array kProductRules = {
     OnnxRuleRow{"MatMul", matmul},
     OnnxRuleRow{"MatMulInteger", whole_matmul},
     OnnxRuleRow{"QLinearMatMul", whole_matmul},
     OnnxRuleRow{"Gemm", gemm},
     OnnxRuleRow{"Attention", attention},
+    OnnxRuleRow{"RNN", recurrent},
+    OnnxRuleRow{"GRU", recurrent},
+    OnnxRuleRow{"LSTM", recurrent},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "input/pt2/aten.hpp"
 
@@ -185,8 +186,39 @@ bool pixel_shuffle(const AtenCall& call, std::string_view) {
   return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
 }
 
-// The mean of squared differences, or their sum, or each of them.
-bool squared_error(const AtenCall& call, std::string_view) {
+// Channels of groups take turns: [N, g C, ..] as [N, g, C, ..], the other way round.
+bool channel_shuffle(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const std::int64_t groups = call.whole("groups", 0);
+  if (!self || groups < 1) return false;
+  const ModelType from = call.at(*self).type;
+  const auto count = static_cast<std::uint64_t>(groups);
+  if (from.shape().size() < 2 || from.shape()[1] % count != 0) return false;
+  const std::uint64_t channels = from.shape()[1] / count;
+  ModelType apart = from;
+  apart.type.shape.resize(1);
+  apart.extents.resize(1);
+  const auto append = [&apart](std::uint64_t extent, WrittenDim written) {
+    apart.type.shape.push_back(extent);
+    apart.extents.push_back(std::move(written));
+  };
+  append(count, groups);
+  append(channels, static_cast<std::int64_t>(channels));
+  for (std::size_t i = 2; i < from.shape().size(); ++i) append(from.shape()[i], from.extents[i]);
+  ModelType moved = apart;
+  std::swap(moved.type.shape[1], moved.type.shape[2]);
+  std::swap(moved.extents[1], moved.extents[2]);
+  std::vector<std::int64_t> perm(apart.shape().size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[1], perm[2]);
+  const auto view = reshaped(call, call.tensor(*self), apart);
+  const auto copy =
+      view ? call.graph().op("transpose", {*view}, {listed("perm", perm)}, moved) : std::nullopt;
+  return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
+}
+
+// The mean of squared or absolute differences, or their sum, or each of them.
+bool error_of(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
   const auto target = call.value("target");
   if (!self || !target) return false;
@@ -196,9 +228,9 @@ bool squared_error(const AtenCall& call, std::string_view) {
   if (call.at(*target).type.shape() != type.shape()) return false;
   const auto difference = graph.op("sub", {call.operand(*self), call.operand(*target)}, {}, type);
   if (!difference) return false;
-  if (reduction == 0) return call.op("square", {*difference});
-  const auto squares = graph.op("square", {*difference}, {}, type);
-  return squares && call.op(reduction == 1 ? "mean" : "sum", {*squares});
+  if (reduction == 0) return call.op(row, {*difference});
+  const auto each = graph.op(row, {*difference}, {}, type);
+  return each && call.op(reduction == 1 ? "mean" : "sum", {*each});
 }
 
 // The part of a concat that is exactly the range; or nothing.
@@ -230,7 +262,9 @@ constexpr std::array kComposedRules = {
     AtenRule{"norm", vector_norm},
     AtenRule{"pixel_shuffle", pixel_shuffle},
     AtenRule{"pixel_unshuffle", pixel_shuffle},
-    AtenRule{"mse_loss", squared_error},
+    AtenRule{"channel_shuffle", channel_shuffle},
+    AtenRule{"mse_loss", error_of, "square"},
+    AtenRule{"l1_loss", error_of, "abs"},
 };
 
 }  // namespace

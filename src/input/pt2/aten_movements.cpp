@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/checked.hpp"
 #include "input/affine.hpp"
 #include "input/pt2/aten.hpp"
 
@@ -108,6 +109,24 @@ bool embedding(const AtenCall& call, std::string_view) {
   return call.op("embedding", {call.tensor(*weight), call.tensor(*indices)});
 }
 
+// Sums, means or maxima of rows are a custom op that reads the rows that the indices name, at most
+// the table.
+bool embedding_bag(const AtenCall& call, std::string_view) {
+  const auto weight = call.value("weight");
+  const auto indices = call.value("indices");
+  if (!weight || !indices || call.at(*weight).type.shape().size() != 2) return false;
+  std::uint64_t rows = elements_of(call.at(*indices).type);
+  if (!checked_multiply(rows, call.at(*weight).type.shape()[1])) return false;
+  std::vector<ModelGraph::TensorId> inputs;
+  for (const ValueId id : call.all_values()) inputs.push_back(call.tensor(id));
+  std::vector<ModelType> types;
+  for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
+  const ModelGraph::Custom custom{.op_class = OpClass::kMovement, .reads = {{inputs[0], rows}}};
+  const auto results = call.graph().custom(inputs, types, custom);
+  for (std::size_t i = 0; i < results.size(); ++i) call.set(i, results[i]);
+  return true;
+}
+
 bool index_select(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   const auto index = call.value("index");
@@ -191,6 +210,8 @@ constexpr std::array kMovementRules = {
     AtenRule{"stack", stack},
     AtenRule{"repeat", repeat},
     AtenRule{"embedding", embedding},
+    AtenRule{"embedding_bag", embedding_bag},
+    AtenRule{"_embedding_bag", embedding_bag},
     AtenRule{"index_select", index_select},
     AtenRule{"index", index},
 };

@@ -112,6 +112,25 @@ bool activation(const AtenCall& call, std::string_view row) {
   return call.op(row, {call.tensor(*self)}, given(call, kParameters));
 }
 
+// Slopes of a vector belong to the second axis of self.
+bool prelu(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 2> kNames = {"self", "weight"};
+  auto inputs = operands(call, kNames);
+  const auto weight = call.value("weight");
+  if (!inputs || !weight) return false;
+  const ProgramValue slopes = call.copy_of(*weight);
+  const std::size_t rank = call.type().shape().size();
+  if (!slopes.number && slopes.type.shape().size() == 1 && rank > 2) {
+    ModelType columns = slopes.type;
+    columns.type.shape.resize(rank - 1, 1);
+    columns.extents.resize(rank - 1, std::int64_t{1});
+    const auto shown = reshaped(call, call.tensor(*weight), columns);
+    if (!shown) return false;
+    (*inputs)[1] = *shown;
+  }
+  return call.op("prelu", std::move(*inputs));
+}
+
 bool power(const AtenCall& call, std::string_view) {
   static constexpr std::array<std::string_view, 2> kNames = {"self", "exponent"};
   const auto inputs = operands(call, kNames);
@@ -225,9 +244,13 @@ constexpr std::array kPointwiseRules = {
     AtenRule{"__and__", binary, "bitwise_and"},
     AtenRule{"__or__", binary, "bitwise_or"},
     AtenRule{"__xor__", binary, "bitwise_xor"},
+    AtenRule{"__lshift__", binary, "bitwise_left_shift"},
+    AtenRule{"__rshift__", binary, "bitwise_right_shift"},
     AtenRule{"softplus", activation, "softplus"},
     AtenRule{"leaky_relu", activation, "leaky_relu"},
     AtenRule{"elu", activation, "elu"},
+    AtenRule{"prelu", prelu},
+    AtenRule{"_prelu_kernel", prelu},
     AtenRule{"where", where},
     AtenRule{"masked_fill", masked_fill},
     AtenRule{"gelu", gelu},

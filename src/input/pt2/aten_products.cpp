@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "input/causal_mask.hpp"
 #include "input/pt2/aten.hpp"
@@ -44,11 +45,26 @@ Attributes transposed(const Factor& a, const Factor& b) {
 
 bool matmul(const AtenCall& call, std::string_view) {
   const auto a = call.value("self");
-  const auto b = call.given("mat2") ? call.value("mat2") : call.value("other");
+  std::optional<ValueId> b;
+  for (const char* name : {"mat2", "other", "vec", "tensor"}) {
+    if (!b) b = call.value(name);
+  }
   if (!a || !b) return false;
   const Factor left = factor(call, *a);
   const Factor right = factor(call, *b);
   return call.op("matmul", {left.tensor, right.tensor}, transposed(left, right));
+}
+
+// Each element of one vector times each of the other.
+bool outer(const AtenCall& call, std::string_view) {
+  const auto a = call.value("self");
+  const auto b = call.value("vec2");
+  if (!a || !b) return false;
+  ModelType column = call.at(*a).type;
+  column.type.shape.push_back(1);
+  column.extents.emplace_back(std::int64_t{1});
+  const auto rows = reshaped(call, call.tensor(*a), column);
+  return rows && call.op("mul", {*rows, call.tensor(*b)});
 }
 
 // Rows of a matrix, each times the matrix of its group. There is no row of the table for groups of
@@ -193,6 +209,8 @@ constexpr std::array kProductRules = {
     AtenRule{"matmul", matmul},
     AtenRule{"mv", matmul},
     AtenRule{"dot", matmul},
+    AtenRule{"outer", outer},
+    AtenRule{"ger", outer},
     AtenRule{"_grouped_mm", grouped_matmul},
     AtenRule{"grouped_mm_fallback", grouped_matmul},
     AtenRule{"_scaled_mm", scaled_matmul},

@@ -111,6 +111,18 @@ bool group_norm(const AtenCall& call, std::string_view row) {
                  used_results(call));
 }
 
+// Each channel is a group of its own; with running statistics it would be a batch norm.
+bool instance_norm(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 3> kNames = {"input", "weight", "bias"};
+  const auto inputs = leading_tensors(call, kNames);
+  if (!inputs || inputs->empty() || call.given("running_mean") || call.type().shape().size() < 2 ||
+      !call.truth("use_input_stats", true)) {
+    return false;
+  }
+  const auto groups = static_cast<std::int64_t>(call.type().shape()[1]);
+  return call.op("group_norm", *inputs, {{.name = "groups", .value = groups}, epsilon(call, 1e-5)});
+}
+
 // Training with running statistics: the results are y, mean, 1 / deviation and what the running
 // ones become; between them one op has a scratch tensor for other libraries.
 bool trained_batch_norm(const AtenCall& call, const Inputs& inputs) {
@@ -167,6 +179,7 @@ constexpr std::array kRowRules = {
     AtenRule{"_fused_rms_norm", row_norm, "rms_norm"},
     AtenRule{"group_norm", group_norm, "group_norm"},
     AtenRule{"native_group_norm", group_norm, "group_norm"},
+    AtenRule{"instance_norm", instance_norm},
     AtenRule{"batch_norm", batch_norm, "batch_norm"},
     AtenRule{"_native_batch_norm_legit_no_training", batch_norm, "batch_norm"},
     AtenRule{"_native_batch_norm_legit_functional", batch_norm, "batch_norm"},

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,28 +23,24 @@
 namespace fusecalc {
 namespace {
 
-// Rows of a table; scripts show the others.
+// Rows of the tables of a page, which its op lists share; scripts show the others.
 constexpr std::size_t kMostAnalysisRows = 200;
+constexpr std::size_t kFewestAnalysisRows = 5;
 
+std::string_view fused_name_of(const Analysis& analysis) {
+  return analysis.graph ? name_of(analysis.plan) : std::string_view("fused");
+}
+
+// One op list of a page, which has `count` of them.
 class AnalysisPage {
  public:
-  explicit AnalysisPage(const Analysis& analysis) : analysis_(analysis) {}
+  AnalysisPage(const Analysis& analysis, std::size_t place, std::size_t count)
+      : analysis_(analysis),
+        place_(place),
+        alone_(count == 1),
+        most_rows_(std::max(kMostAnalysisRows / count, kFewestAnalysisRows)) {}
 
-  HtmlPage page() const {
-    HtmlPage page{.title = analysis_.name, .subtitle = subtitle(), .body = {}};
-    if (analysis_.operations > 0) page.body += figures();
-    page.body += html_section("plans", "Plans", plans());
-    if (!analysis_.graph || analysis_.operations == 0) return page;
-    page.body += html_workspace(0, kernels() + tensors() + reasons());
-    page.data = graph_data(analysis_);
-    return page;
-  }
-
- private:
-  const PlanAnalysis& headline() const { return analysis_.graph->plan(analysis_.plan); }
-  std::string_view fused_name() const {
-    return analysis_.graph ? name_of(analysis_.plan) : std::string_view("fused");
-  }
+  bool has_graph() const { return analysis_.graph && analysis_.operations > 0; }
 
   std::string subtitle() const {
     std::string text = plural(analysis_.operations, "operation");
@@ -51,8 +49,24 @@ class AnalysisPage {
     for (const auto& [name, extent] : analysis_.graph->graph.dims) {
       text += fmt::format(" · {} = {}", html_name(name), grouped_digits(extent));
     }
-    return fmt::format("{} · on-chip memory of {}", text, html_text(analysis_.graph->device.name));
+    return fmt::format("{} · predicted for {}", text, html_text(analysis_.graph->device.name));
   }
+
+  std::string body() const {
+    std::string out;
+    if (analysis_.operations > 0) out += figures();
+    out += html_section(id("plans"), "Plans", plans());
+    if (has_graph()) out += html_workspace(place_, kernels() + tensors() + reasons());
+    return out;
+  }
+
+ private:
+  std::string id(std::string_view name) const {
+    return alone_ ? std::string(name) : fmt::format("{}-{}", name, place_);
+  }
+
+  const PlanAnalysis& headline() const { return analysis_.graph->plan(analysis_.plan); }
+  std::string_view fused_name() const { return fused_name_of(analysis_); }
 
   std::string figures() const {
     const Savings savings = analysis_.savings();
@@ -107,7 +121,7 @@ class AnalysisPage {
   }
 
   std::string plans() const {
-    HtmlTable table{.id = "plan-table",
+    HtmlTable table{.id = id("plan-table"),
                     .caption = "DRAM bytes of each plan, counted exactly, and its predicted time",
                     .columns = {{"plan"},
                                 {"kernels", true},
@@ -162,7 +176,7 @@ class AnalysisPage {
     std::ranges::stable_sort(rows, std::greater<>(), bytes);
     const std::vector<std::uint64_t> limits = limit_shares(*analysis_.graph, headline());
     HtmlTable table{
-        .id = "kernel-table",
+        .id = id("kernel-table"),
         .caption = fmt::format("Kernels of {}", fused_name()),
         .columns = {{"kernel"},
                     {"times", true},
@@ -176,8 +190,8 @@ class AnalysisPage {
                     {"bound"},
                     {"flops", true}},
         .rows = {},
-        .rest = left_out(rows.size(), kMostAnalysisRows, "kernel", "--format csv or json lists")};
-    for (std::size_t i = 0; i < std::min(rows.size(), kMostAnalysisRows); ++i) {
+        .rest = left_out(rows.size(), most_rows_, "kernel", "--format csv or json lists")};
+    for (std::size_t i = 0; i < std::min(rows.size(), most_rows_); ++i) {
       const KernelAnalysis& kernel = all[rows[i].kernel];
       const Bytes& moved = kernel.traffic.bytes;
       table.rows.push_back(
@@ -187,31 +201,31 @@ class AnalysisPage {
            human_bytes(limits[rows[i].kernel]), human_time(kernel.predicted.time_us),
            std::string(name_of(kernel.predicted.bound)), grouped_digits(kernel.traffic.flops)});
     }
-    return html_section("kernels", "Kernels", table.html());
+    return html_section(id("kernels"), "Kernels", table.html());
   }
 
   std::string tensors() const {
     const std::vector<SavedTensor> saved = saved_tensors(*analysis_.graph, headline());
     if (saved.empty()) return "";
     HtmlTable table{
-        .id = "tensor-table",
+        .id = id("tensor-table"),
         .caption = fmt::format("Tensors of which {} moves fewer bytes than unfused", fused_name()),
         .columns = {{"tensor"}, {"bytes saved", true}, {"", false}, {"", false}},
         .rows = {},
-        .rest = left_out(saved.size(), kMostAnalysisRows, "tensor", "--format csv or json lists")};
-    for (std::size_t i = 0; i < std::min(saved.size(), kMostAnalysisRows); ++i) {
+        .rest = left_out(saved.size(), most_rows_, "tensor", "--format csv or json lists")};
+    for (std::size_t i = 0; i < std::min(saved.size(), most_rows_); ++i) {
       table.rows.push_back({html_name(analysis_.graph->graph.tensors[saved[i].tensor].name),
                             human_bytes(saved[i].bytes),
                             html_bar(share_of(saved[i].bytes, saved.front().bytes), "after"),
                             saved[i].never_in_memory ? "never in memory" : ""});
     }
-    return html_section("tensors", "Tensors saved", table.html());
+    return html_section(id("tensors"), "Tensors saved", table.html());
   }
 
   // What reads alike but for numbers, as the layers of a model do, is told once.
   std::string reasons() const {
     HtmlTable table{
-        .id = "reason-table",
+        .id = id("reason-table"),
         .caption = fmt::format("Kernels of {} that share a tensor and are not fused", fused_name()),
         .columns = {{"kernel"}, {"not fused with"}, {"they share"}, {"because"}}};
     if (!headline().boundaries) return "";
@@ -226,23 +240,76 @@ class AnalysisPage {
         if (!told.insert(without_numbers(from + '\n' + to + '\n' + tensor) + reason).second) {
           continue;
         }
-        if (told.size() > kMostAnalysisRows) continue;
+        if (told.size() > most_rows_) continue;
         table.rows.push_back(
             {html_name(from), html_name(to), html_name(tensor), html_text(reason)});
       }
     }
     if (told.empty()) return "";
-    table.rest = left_out(told.size(), kMostAnalysisRows, "reason", "--format csv or json lists");
-    return html_section("reasons", "Why kernels end where they do", table.html());
+    table.rest = left_out(told.size(), most_rows_, "reason", "--format csv or json lists");
+    return html_section(id("reasons"), "Why kernels end where they do", table.html());
   }
 
   const Analysis& analysis_;
+  std::size_t place_;
+  bool alone_;
+  std::size_t most_rows_;
 };
+
+std::string summary_of(std::span<const Analysis> analyses) {
+  HtmlTable table{.id = "summary-table",
+                  .caption =
+                      "Every op list: what its plan saves, and the speedup by bytes and by "
+                      "predicted time",
+                  .columns = {{"op list"},
+                              {"operations", true},
+                              {"plan"},
+                              {"unfused", true},
+                              {"with the plan", true},
+                              {"saved", true},
+                              {""},
+                              {"by bytes", true},
+                              {"predicted", true}}};
+  for (std::size_t i = 0; i < analyses.size(); ++i) {
+    const Analysis& analysis = analyses[i];
+    const Savings savings = analysis.savings();
+    const std::optional<double> predicted = analysis.predicted_speedup();
+    table.rows.push_back({fmt::format("<a href=\"#plans-{}\">{}</a>", i, html_name(analysis.name)),
+                          grouped_digits(analysis.operations), std::string(fused_name_of(analysis)),
+                          human_bytes(analysis.unfused.total()),
+                          human_bytes(analysis.fused.total()),
+                          shortest_decimal(savings.percent()) + " %",
+                          html_bar(std::max(savings.percent(), 0.0) / 100, "after"),
+                          analysis.operations > 0 ? fmt::format("{:.2f}x", savings.speedup()) : "-",
+                          predicted ? fmt::format("{:.2f}x", *predicted) : "-"});
+  }
+  return html_section("summary", "Summary", table.html());
+}
 
 }  // namespace
 
-void write_html(const Analysis& analysis, const Style& /*style*/, Output& output) {
-  write_page(AnalysisPage(analysis).page(), output);
+void write_html(const Analysis& analysis, const Style& style, Output& output) {
+  write_html(std::span(&analysis, 1), style, output);
+}
+
+void write_html(std::span<const Analysis> analyses, const Style& /*style*/, Output& output) {
+  HtmlPage page{.title = "Analyses",
+                .subtitle = fmt::format("{} op lists", analyses.size()),
+                .body = summary_of(analyses)};
+  bool graphs = false;
+  for (std::size_t i = 0; i < analyses.size(); ++i) {
+    const AnalysisPage report(analyses[i], i, analyses.size());
+    graphs = graphs || report.has_graph();
+    if (analyses.size() == 1) {
+      page = {.title = analyses[i].name, .subtitle = report.subtitle(), .body = report.body()};
+    } else {
+      page.body += html_report(i, analyses[i].name, report.subtitle(), report.body());
+    }
+  }
+  // The tables of many op lists take room from their drawings.
+  const std::size_t tables = analyses.size() == 1 ? 0 : page.body.size();
+  if (graphs) page.data = graph_data(analyses, kMostGraphBytes - std::min(kMostGraphBytes, tables));
+  write_page(page, output);
 }
 
 }  // namespace fusecalc

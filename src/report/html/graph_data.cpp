@@ -18,9 +18,6 @@ namespace {
 
 using Layout = JsonWriter::Layout;
 
-// What all graphs of a page may take; style, scripts and tables fit into the rest of 2 MB.
-constexpr std::size_t kMostBytes = 1'700'000;
-
 // What is left out of a graph that takes more, from nothing to all but its tables.
 enum class DrawnPlans : std::uint8_t { kAll, kCompared, kHeadline };  // compared: with unfused
 
@@ -298,15 +295,19 @@ std::string document_of(const std::vector<std::string>& reports) {
 
 }  // namespace
 
-std::string graph_data(const Analysis& analysis) {
-  return document_of({fitting(&analysis, nullptr, kMostBytes)});
+std::string graph_data(std::span<const Analysis> analyses, std::size_t most) {
+  std::vector<std::string> texts;
+  for (const Analysis& analysis : analyses) {
+    texts.push_back(fitting(&analysis, nullptr, most / analyses.size()));
+  }
+  return document_of(texts);
 }
 
 std::string graph_data(std::span<const MeasurementReport> reports) {
   std::vector<std::string> texts;
   for (const MeasurementReport& report : reports) {
     const Analysis* analysis = report.analysis ? &*report.analysis : nullptr;
-    texts.push_back(fitting(analysis, &report.measurement, kMostBytes / reports.size()));
+    texts.push_back(fitting(analysis, &report.measurement, kMostGraphBytes / reports.size()));
   }
   return document_of(texts);
 }

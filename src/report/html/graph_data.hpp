@@ -1,12 +1,16 @@
 // What the scripts of an HTML report draw.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
 #include "report/formats.hpp"
 
 namespace fusecalc {
+
+// What all graphs of a page may take; style, scripts and tables fit into the rest of 2 MB.
+inline constexpr std::size_t kMostGraphBytes = 1'700'000;
 
 // The graphs with their plans, kernels and tensors as compact JSON. Names are printable, so that
 // scripts show them as they are. Each of "reports":
@@ -25,7 +29,8 @@ namespace fusecalc {
 //              a boundary is [kernel, tensor, reason]; trailing empty members are left out
 //   predicted  [DRAM bytes, us, least us, most us, bound (a kind)] of each kernel
 //   measured   [DRAM read, DRAM written, us, schedule] of each kernel, null where unknown
-std::string graph_data(const Analysis& analysis);
+// In as much detail as fits into `most` bytes, of which each graph has an equal share.
+std::string graph_data(std::span<const Analysis> analyses, std::size_t most = kMostGraphBytes);
 std::string graph_data(std::span<const MeasurementReport> reports);
 
 }  // namespace fusecalc

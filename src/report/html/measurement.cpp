@@ -238,7 +238,7 @@ std::string summary_of(std::span<const MeasurementReport> reports) {
     const Measurement& measurement = reports[i].measurement;
     const std::optional<double> speedup = measurement.measured_speedup();
     table.rows.push_back(
-        {fmt::format("<a href=\"#report-{}\">{}</a>", i, html_name(measurement.name)),
+        {fmt::format("<a href=\"#plans-{}\">{}</a>", i, html_name(measurement.name)),
          shortest_decimal(measurement.savings().percent()) + " %",
          fmt::format("{:.2f}x", measurement.savings().speedup()),
          speedup ? fmt::format("{:.2f}x", *speedup) : "-",
@@ -264,10 +264,7 @@ void write_html(std::span<const MeasurementReport> reports, const Style& /*style
   page.body = summary_of(reports);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const MeasurementPage report(reports[i], i);
-    page.body += fmt::format(
-        "<details class=\"report\" id=\"report-{}\"><summary>{} "
-        "<small>{}</small></summary>\n{}</details>\n",
-        i, html_name(reports[i].measurement.name), report.subtitle(), report.body());
+    page.body += html_report(i, reports[i].measurement.name, report.subtitle(), report.body());
   }
   write_page(page, output);
 }

@@ -130,6 +130,14 @@ std::string html_section(std::string_view id, std::string_view heading, std::str
       id, html_text(heading), content);
 }
 
+std::string html_report(std::size_t place, std::string_view name, std::string_view subtitle,
+                        std::string_view body) {
+  return fmt::format(
+      "<details class=\"report\" id=\"report-{}\"><summary>{} "
+      "<small>{}</small></summary>\n{}</details>\n",
+      place, html_name(name), subtitle, body);
+}
+
 std::string html_workspace(std::size_t report, const std::string& tables) {
   return fmt::format("<div class=\"workspace\" data-report=\"{}\">\n{}</div>\n", report, tables);
 }

@@ -55,6 +55,11 @@ std::string left_out(std::size_t count, std::size_t most, std::string_view noun,
 // A section with a heading (text) that the page's navigation can reach by its id.
 std::string html_section(std::string_view id, std::string_view heading, std::string_view content);
 
+// One of several results of a page, closed until its summary is clicked, or a link to a section in
+// it. `name` is text, `subtitle` and `body` are HTML.
+std::string html_report(std::size_t place, std::string_view name, std::string_view subtitle,
+                        std::string_view body);
+
 // What scripts turn into the drawing of the graph at this place of the data and the tables beside
 // it; without scripts it is `tables` (HTML) alone.
 std::string html_workspace(std::size_t report, const std::string& tables);

@@ -41,6 +41,24 @@ TEST_CASE("onnx: padding, triangles and repetitions are rows") {
   CHECK(unfused(model) == 4 * (24 + 56 + 56 + 56 + 56 + 112));
 }
 
+TEST_CASE("onnx: blocks of rows and columns that become channels are one copy") {
+  const auto graph = [](const std::string& op, const std::string& mode) {
+    return Graph{
+        .nodes = {node(op, {"x"}, {"y"},
+                       {attribute("blocksize", std::int64_t{2}), text_attribute("mode", mode)})},
+        .inputs = {value("x", {2, 8, 4, 6})},
+        .outputs = {value("y", op == "DepthToSpace" ? std::vector<Extent>{2, 2, 8, 12}
+                                                    : std::vector<Extent>{2, 32, 2, 3})}};
+  };
+  for (const auto& [op, mode] :
+       {std::pair{"DepthToSpace", "DCR"}, {"DepthToSpace", "CRD"}, {"SpaceToDepth", ""}}) {
+    const Model model = read(graph(op, mode));
+    CHECK(model.origin.opaque == 0);
+    CHECK(rows_of(model) == Lines{"reshape", "permute_view", "copy", "reshape"});
+    CHECK(unfused(model) == 2 * 4 * 384);
+  }
+}
+
 TEST_CASE("onnx: a scatter overwrites a copy of its input") {
   const Graph graph{
       .nodes = {node("GatherElements", {"x", "i"}, {"g"}, {attribute("axis", std::int64_t{1})}),

@@ -199,6 +199,65 @@ TEST_CASE("onnx: an unknown operator is opaque if the file states its shape") {
   CHECK(model.origin.missing[0].target == "vendor.Strange");
 }
 
+TEST_CASE(
+    "onnx: recurrent networks are opaque, with shapes of their own and the arithmetic of "
+    "products") {
+  // 5 steps of 2 sequences, 3 inputs, 4 hidden, 3 gates, both directions.
+  const auto graph = [](bool batch_first) {
+    return Graph{.nodes = {node("GRU", {"x", "w", "r", "b"}, {"h", "last"},
+                                {attribute("layout", std::int64_t{batch_first ? 1 : 0})}),
+                           node("Relu", {"h"}, {"y"})},
+                 .inputs = {value("x", batch_first ? std::vector<Extent>{2, 5, 3}
+                                                   : std::vector<Extent>{5, 2, 3}),
+                            value("w", {2, 12, 3}), value("r", {2, 12, 4}), value("b", {2, 24})},
+                 .outputs = {value("y", batch_first ? std::vector<Extent>{2, 5, 2, 4}
+                                                    : std::vector<Extent>{5, 2, 2, 4})}};
+  };
+  for (const bool batch_first : {false, true}) {
+    const Model model = read(proto::model(graph(batch_first)));
+    CHECK(model.origin.opaque == 1);
+    const OpGraph built = build_graph(model.graph, {});
+    CHECK(built.ops[0].flops == 2 * (5 * 2 * 2 * 12) * (3 + 4));
+    CHECK(built.tensors[built.ops[1].outputs[0]].type.shape ==
+          (batch_first ? Shape{2, 5, 2, 4} : Shape{5, 2, 2, 4}));
+  }
+}
+
+TEST_CASE(
+    "onnx: activations that are written out are one op, whatever the order of their factors") {
+  const auto gelu = [&](bool half_last) {
+    std::vector<Message> nodes = {node("Div", {"x", "root"}, {"d"}), node("Erf", {"d"}, {"e"}),
+                                  node("Add", {"e", "one"}, {"a"})};
+    if (half_last) {
+      nodes.push_back(node("Mul", {"x", "a"}, {"m"}));
+      nodes.push_back(node("Mul", {"m", "half"}, {"y"}));
+    } else {
+      nodes.push_back(node("Mul", {"half", "a"}, {"m"}));
+      nodes.push_back(node("Mul", {"x", "m"}, {"y"}));
+    }
+    return Graph{.nodes = nodes,
+                 .inputs = {value("x", {4, 6})},
+                 .outputs = {value("y", {4, 6})},
+                 .constants = {real("root", 1.4142135F), real("one", 1), real("half", 0.5F)}};
+  };
+  CHECK(ops_of(read(proto::model(gelu(false)))) == Lines{"gelu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gelu(true)))) == Lines{"gelu(x) -> y"});
+  Graph other = gelu(true);
+  other.constants[2] = real("half", 0.25F);
+  CHECK(ops_of(read(proto::model(other))).size() == 5);
+
+  const auto gate = [](const std::string& factor, const std::vector<Message>& outputs) {
+    return Graph{.nodes = {node("Sigmoid", {"x"}, {"s"}), node("Mul", {"s", factor}, {"y"})},
+                 .inputs = {value("x", {4, 6}), value("z", {4, 6})},
+                 .outputs = outputs};
+  };
+  CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6})})))) == Lines{"silu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6}), value("s", {4, 6})})))) ==
+        Lines{"sigmoid(x) -> s", "silu(x) -> y"});
+  CHECK(ops_of(read(proto::model(gate("z", {value("y", {4, 6})})))) ==
+        Lines{"sigmoid(x) -> s", "mul(s, z) -> y"});
+}
+
 TEST_CASE("onnx: slices, splits and single rows are parts of their tensor") {
   const Graph graph{.nodes = {node("Split", {"x"}, {"a", "b"}, {attribute("axis", 1)}),
                               node("Slice", {"b", "from", "to", "axis"}, {"c"}),
@@ -225,6 +284,22 @@ TEST_CASE("onnx: weights of 8 bits are scaled by column after they are read") {
   const Model model = read(proto::model(graph));
   CHECK(ops_of(model).back() == "matmul(x, wide) -> y");
   CHECK(model.origin.opaque == 0);
+}
+
+TEST_CASE("onnx: slopes of channels, shifts of packed weights and curves have rows") {
+  const Graph graph{
+      .nodes = {node("PRelu", {"x", "slope"}, {"p"}), node("Selu", {"p"}, {"s"}),
+                node("Atan", {"s"}, {"y"}),
+                node("BitShift", {"w", "four"}, {"high"}, {text_attribute("direction", "RIGHT")}),
+                node("BitShift", {"w", "four"}, {"low"}, {text_attribute("direction", "LEFT")})},
+      .inputs = {value("x", {2, 3, 4, 4}), value("slope", {3, 1, 1}), value("w", {8}, kInt8),
+                 value("four", {1}, kInt8)},
+      .outputs = {value("y", {2, 3, 4, 4}), value("high", {8}, kInt8), value("low", {8}, kInt8)}};
+  const Model model = read(proto::model(graph));
+  CHECK(model.origin.opaque == 0);
+  CHECK(ops_of(model) == Lines{"prelu(x, slope) -> p", "selu(p) -> s", "atan(s) -> y",
+                               "bitwise_right_shift(w, four) -> high",
+                               "bitwise_left_shift(w, four) -> low"});
 }
 
 TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {

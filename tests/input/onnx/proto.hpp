@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -79,6 +80,11 @@ inline Message integers(std::string_view name, const std::vector<std::int64_t>& 
     tensor.number(7, static_cast<std::uint64_t>(element));
   }
   return tensor;
+}
+
+inline Message real(std::string_view name, float value) {
+  const auto bytes = std::bit_cast<std::array<char, sizeof value>>(value);
+  return Message().number(2, kFloat).text(8, name).text(9, {bytes.data(), bytes.size()});
 }
 
 inline Message attribute(std::string_view name, std::int64_t whole) {

@@ -259,6 +259,77 @@ TEST_CASE("pt2: differences, halves, norms and errors are ops of the table") {
   ops_of(model);
 }
 
+TEST_CASE("pt2: shifts of packed weights are those of integers") {
+  constexpr int kU8 = 1;
+  ProgramText text;
+  text.input("w", {4, 8})
+      .tensor("w", {4, 8}, {}, kU8)
+      .tensor("h", {4, 8}, {}, kU8)
+      .tensor("l", {4, 8}, {}, kU8);
+  text.node("__rshift__", {{"self", "w"}, {"other", 4}}, {"h"}).output("h");
+  text.node("__lshift__", {{"self", "w"}, {"other", 4}}, {"l"}).output("l");
+  CHECK(ops_of(read(text)) ==
+        Words{"bitwise_right_shift(w, number)", "bitwise_left_shift(w, number)"});
+}
+
+TEST_CASE("pt2: slopes of a prelu belong to the channels, or are one for all") {
+  const auto program = [](const Sizes& x, int slopes) {
+    ProgramText text;
+    text.input("x", x).input("s", {slopes}).tensor("y", x);
+    text.node("prelu", {{"self", "x"}, {"weight", "s"}}, {"y"}).output("y");
+    return text;
+  };
+  // 2 x 3 x 4 elements read and written, and the slopes.
+  CHECK(unfused(read(program({2, 3, 4}, 3))) == 4 * (24 + 3 + 24));
+  CHECK(unfused(read(program({2, 3, 4}, 1))) == 4 * (24 + 1 + 24));
+  CHECK(unfused(read(program({2, 3}, 3))) == 4 * (6 + 3 + 6));
+  CHECK(ops_of(read(program({2, 3}, 3))) == Words{"prelu(x, s)"});
+}
+
+TEST_CASE("pt2: products of vectors, by the names that their arguments have") {
+  ProgramText text;
+  text.input("m", {4, 8}).input("v", {8}).input("u", {8}).input("s", {4});
+  text.tensor("mv", {4}).tensor("dot", {}).tensor("outer", {4, 8});
+  text.node("mv", {{"self", "m"}, {"vec", "v"}}, {"mv"});
+  text.node("dot", {{"self", "u"}, {"tensor", "v"}}, {"dot"});
+  text.node("outer", {{"self", "s"}, {"vec2", "v"}}, {"outer"});
+  for (const char* name : {"mv", "dot", "outer"}) text.output(name);
+  const Model model = read(text);
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * ((32 + 8 + 4) + (8 + 8 + 1) + (4 + 8 + 32)));
+}
+
+TEST_CASE("pt2: instance norms are group norms of one channel each") {
+  ProgramText text;
+  text.input("x", {2, 3, 4, 4}).input("w", {3}).input("b", {3}).tensor("y", {2, 3, 4, 4});
+  text.node("instance_norm",
+            {{"input", "x"}, {"weight", "w"}, {"bias", "b"}, {"use_input_stats", true}}, {"y"});
+  text.output("y");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Words{"group_norm(x, w, b)"});
+  CHECK(unfused(model) == 4 * (96 + 6 + 96));
+}
+
+TEST_CASE("pt2: absolute errors, and channels that groups take turns with") {
+  ProgramText text;
+  text.input("x", {2, 6, 4}).input("t", {2, 6, 4}).tensor("l", {}).tensor("c", {2, 6, 4});
+  text.node("l1_loss", {{"self", "x"}, {"target", "t"}}, {"l"}).output("l");
+  text.node("channel_shuffle", {{"self", "x"}, {"groups", 2}}, {"c"}).output("c");
+  CHECK(ops_of(read(text)) == Words{"sub(x, t)", "abs(l1_loss.sub)", "mean(l1_loss.abs)",
+                                    "reshape(x)", "transpose(channel_shuffle.reshape)",
+                                    "reshape(channel_shuffle.transpose)"});
+}
+
+TEST_CASE("pt2: a bag of embeddings reads the rows that it names") {
+  constexpr int kI64 = 5;
+  ProgramText text;
+  text.input("w", {1000, 8}).input("i", {20}).tensor("i", {20}, {}, kI64);
+  text.input("o", {4}).tensor("o", {4}, {}, kI64).tensor("y", {4, 8});
+  text.node("embedding_bag", {{"weight", "w"}, {"indices", "i"}, {"offsets", "o"}}, {"y"});
+  text.output("y");
+  CHECK(unfused(read(text)) == 4 * 20 * 8 + 8 * 20 + 8 * 4 + 4 * 4 * 8);
+}
+
 TEST_CASE("pt2: a known condition selects what it selects") {
   ProgramText text;
   text.input("x", {4}).tensor("one", {4}, {}, kBool).tensor("w", {4}).tensor("y", {4});
