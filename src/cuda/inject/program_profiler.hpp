@@ -80,6 +80,7 @@ class ProgramProfiler {
   std::atomic<std::uint64_t> overtaken_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::atomic<std::chrono::steady_clock::time_point> last_launch_{};  // counted or timed
+  std::chrono::steady_clock::time_point busy_until_{};                // at least; our thread's
   bool untimed_ = false;  // there are launches whose times may not have been recorded
   bool ended_ = false;
   std::chrono::nanoseconds cost_{};
