@@ -70,8 +70,10 @@ class Faults(unittest.TestCase):
         return int(re.fullmatch(line, done.stderr.splitlines()[-1]).group(1))
 
     def test_a_killed_program_loses_the_launches_of_its_last_pass(self):
-        # A pass holds 512 launches, or fewer where the machine is busy and stops the program for a while.
-        self.assertGreater(self.counted_before_kill(600, "kill"), 600 - 512)
+        # Passes have 8 launches at first, and then three times as many as were counted before. A pass ends early
+        # where the machine is busy and stops the program for a while.
+        self.assertGreaterEqual(self.counted_before_kill(31, "kill"), 8)
+        self.assertGreaterEqual(self.counted_before_kill(100, "kill"), 25)
 
     def test_a_program_that_has_waited_for_its_results_loses_nothing(self):
         self.assertEqual(self.counted_before_kill(31, "synchronize"), 31)
@@ -102,7 +104,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)
         self.assertEqual(len(found["processes"]), 1)
-        self.assertEqual(found["totals"]["counted"], 131)
+        self.assertEqual(found["totals"]["counted"], 31 + 30)
 
     def test_no_permission(self):
         line = self.refused("the driver does not permit reading the GPU's counters",

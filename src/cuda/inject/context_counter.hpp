@@ -87,8 +87,9 @@ class ContextCounter {
   std::unique_ptr<CounterSession> session_;
   Bytes sweep_bytes_{};
   std::vector<Counted> pass_;
-  std::size_t capacity_ = 1;  // ranges that a pass keeps here
-  std::size_t ranges_ = 0;    // closed ones of the pass
+  std::size_t capacity_ = 1;      // ranges that a pass keeps here
+  std::size_t ranges_ = 0;        // closed ones of the pass
+  std::size_t whole_passes_ = 0;  // ranges of all passes before it
   std::chrono::steady_clock::time_point pass_began_{};
   bool in_pass_ = false;
   bool range_open_ = false;

@@ -1,5 +1,6 @@
 #include "cuda/inject/process_counters.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
@@ -77,6 +78,10 @@ bool ProcessCounters::finish_passes(std::chrono::microseconds limit) {
     finished = true;
   }
   return finished;
+}
+
+bool ProcessCounters::in_pass() const {
+  return std::ranges::any_of(counters_, [](const Row& row) { return row.second->in_pass(); });
 }
 
 void ProcessCounters::pass_turn_on(std::chrono::milliseconds share) {

@@ -28,6 +28,7 @@ class ProcessCounters {
 
   // Reads what the passes so far have counted. Returns whether there were any.
   bool finish_passes(std::chrono::microseconds limit);
+  bool in_pass() const;
   // Lets another process count where one waits and this one has had its share.
   void pass_turn_on(std::chrono::milliseconds share);
   // Before contexts are destroyed, or the process ends.

@@ -203,7 +203,7 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
     return;
   }
   if (kind == CallKind::kSynchronize) {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const std::unique_lock lock(mutex_, kKnownToWait);
     if (lock.owns_lock()) finish_passes_at_synchronization();
     return;
   }
@@ -218,8 +218,9 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  last_launch_ = std::chrono::steady_clock::now();
-  cost_ += last_launch_ - begin;
+  const auto now = std::chrono::steady_clock::now();
+  last_launch_ = now;
+  cost_ += now - begin;
   if (call.name.starts_with("cuMemcpyDtoH") && call.name.find("Async") == std::string::npos) {
     finish_passes_at_synchronization();
   }
@@ -273,17 +274,19 @@ void ProgramProfiler::finish_passes_at_synchronization() {
 
 bool ProgramProfiler::work_in_background() noexcept {
   constexpr auto kIdle = 20ms;
-  constexpr auto kGlance = 50us;  // launches that are not counted wait for us
+  constexpr auto kPauseWhileBusy = 200ms;  // launches that are not counted wait for us
   if (::getpid() != pid_) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto idle = begin - last_launch_.load();
+  if (idle < kIdle || begin < busy_until_) return true;
   const std::lock_guard background(background_);
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   if (ended_) return false;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto idle = begin - last_launch_;
-  if (idle < kIdle || !captures_.empty()) return true;
+  if (!captures_.empty()) return true;
   try {
-    finish_passes(kGlance);
+    finish_passes(kKnownToWait);
+    if (counters_.in_pass()) busy_until_ = begin + kPauseWhileBusy;
     if (idle >= kIdleShare) counters_.pass_turn_on(kIdleShare);
   } catch (const std::exception& error) {
     fail(error.what());

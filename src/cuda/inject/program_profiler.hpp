@@ -79,7 +79,8 @@ class ProgramProfiler {
   std::uint64_t skipped_ = 0;
   std::atomic<std::uint64_t> overtaken_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_launch_{};  // that was counted or timed
+  std::atomic<std::chrono::steady_clock::time_point> last_launch_{};  // counted or timed
+  std::chrono::steady_clock::time_point busy_until_{};                // at least; our thread's
   bool untimed_ = false;  // there are launches whose times may not have been recorded
   bool ended_ = false;
   std::chrono::nanoseconds cost_{};

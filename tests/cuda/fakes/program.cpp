@@ -53,10 +53,10 @@ void end(std::string_view how, unsigned launches) {
   }
   if (how == "kill" || how == "synchronize" || how == "idle") std::raise(SIGKILL);
   if (how == "interrupt") std::raise(SIGINT);
-  constexpr int kChildren = 100;
+  constexpr int kChildren = 30;
   for (int i = 0; i < kChildren && how == "fork"; ++i) {
     cuLaunchKernel(nullptr, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
-    std::this_thread::sleep_for(std::chrono::microseconds{19'000 + 40 * i});
+    std::this_thread::sleep_for(std::chrono::microseconds{19'000 + 100 * i});
     const pid_t child = ::fork();
     if (child == 0) std::exit(0);
     ::waitpid(child, nullptr, 0);
