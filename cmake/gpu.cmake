@@ -130,7 +130,7 @@ target_link_libraries(fusecalc_inject PRIVATE
   $<IF:$<CXX_COMPILER_ID:GNU>,fusecalc_fmt,fmt::fmt> ${CMAKE_DL_LIBS} fusecalc_warnings)
 target_link_options(fusecalc_inject PRIVATE
   -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
-  -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
+  -Wl,-z,nodelete -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/cuda/inject/exports.map)
 fusecalc_bind_to_old_glibc(fusecalc_inject)
 # clang links the runtime of its sanitizers into programs only.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR NOT sanitized)

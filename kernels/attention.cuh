@@ -26,11 +26,17 @@
 //   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8], Eight)
 //   const;
 //       v holds columns column..column+7 of a row of the result; it stores them.
+//   static constexpr bool kSums;
+//   template <class T>
+//   __device__ void row_sum(int batch, int head, i64 query, T sum) const;
+//       if kSums: stores the logarithm of the sum of a row's exponentials, -infinity where no key
+//       is visible
 
 struct AttentionShape {
   int batches, heads, key_heads;  // heads is a multiple of key_heads
   int queries, keys;
-  int diagonal;  // causal: query i sees keys up to i + diagonal
+  int diagonal;  // causal: query i sees keys up to i + diagonal, the last of them
+  int window;    // causal: how many keys a query sees at most
   float scale;
   // Elements of a query and of a value: multiples of 8, up to the head size that the kernel is made
   // for. The rest of that is 0.
@@ -49,6 +55,12 @@ __device__ __forceinline__ int key_blocks(const AttentionShape& shape, int last_
   int keys = shape.keys;
   if constexpr (kCausal) keys = min(keys, last_query + shape.diagonal + 1);
   return keys <= 0 ? 0 : (keys + kKeys - 1) / kKeys;
+}
+
+// How many blocks of kKeys keys lie before those that queries from `first_query` on may see.
+template <bool kCausal, int kKeys>
+__device__ __forceinline__ int hidden_blocks(const AttentionShape& shape, int first_query) {
+  return kCausal ? max(0, first_query + shape.diagonal + 1 - shape.window) / kKeys : 0;
 }
 
 // The running softmax of a lane's two rows (lane / 4 and 8 below it). Scores lie as mma and wgmma
@@ -103,21 +115,31 @@ struct OnlineSoftmax {
     return all > 0.0f || all != all ? 1.0f / all : 0.0f;
   }
 
-  __device__ __forceinline__ void finish(float (&inverse)[2]) const {
+  // The logarithm of a row's sum of exponentials, of which `all` are relative to the largest.
+  static __device__ __forceinline__ float log_of(float largest, float all, float to_log2) {
+    return largest == lowest() ? lowest() : fmaf(largest, to_log2, quick_log2(all)) * kLn2;
+  }
+
+  __device__ __forceinline__ void finish(float to_log2, float (&inverse)[2],
+                                         float (&logs)[2]) const {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) inverse[half] = inverse_of(total(half));
+    for (int half = 0; half < 2; ++half) {
+      const float all = total(half);
+      inverse[half] = inverse_of(all);
+      logs[half] = log_of(most[half], all, to_log2);
+    }
   }
 };
 
-// Which rows of scores a lane has, and the first of its warp.
+// Which rows of scores a lane has, and the first and last query of its warp.
 struct ScoreRows {
   int head[2], query[2];  // a query beyond the last is no row
-  int first;
+  int first, last;
 
   // 16 queries of a head.
   static __device__ __forceinline__ ScoreRows of(int head, int first) {
     const int query = first + threadIdx.x % 32 / 4;
-    return {{head, head}, {query, query + 8}, first};
+    return {{head, head}, {query, query + 8}, first, first + 15};
   }
 };
 
@@ -240,7 +262,7 @@ struct ScoreBlocks {
   }
 
   // Applies the generator's function to the products of a block of keys, from `key` on, and hides
-  // what lies beyond the keys or above the diagonal.
+  // what lies beyond the keys, above the diagonal or before the window.
   template <bool kCausal>
   __device__ __forceinline__ void prepare(float (&s)[kCount], int key) {
     if constexpr (loads_eights()) distribute();
@@ -261,13 +283,15 @@ struct ScoreBlocks {
       }
     }
     const bool hides =
-        key + kKeys > shape.keys || (kCausal && key + kKeys - 1 > rows.first + shape.diagonal);
+        key + kKeys > shape.keys || (kCausal && (key + kKeys - 1 > rows.first + shape.diagonal ||
+                                                 key + shape.window <= rows.last + shape.diagonal));
     if (!hides) return;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int column = column_of(i, key);
+      const int last = rows.query[half_of(i)] + shape.diagonal;
       const bool hidden =
-          column >= shape.keys || (kCausal && column > rows.query[half_of(i)] + shape.diagonal);
+          column >= shape.keys || (kCausal && (column > last || column + shape.window <= last));
       s[i] = hidden ? lowest() : s[i];
     }
   }
@@ -290,6 +314,20 @@ struct ScoreBlocks {
     }
   }
 };
+
+// Of a warp's 16 rows: their logarithms of sums, to the epilogue that takes them.
+template <class Epilogue>
+__device__ __forceinline__ void store_sums(const AttentionShape& shape, const Epilogue& epilogue,
+                                           int batch, int head, int query, const float (&logs)[2]) {
+  if constexpr (Epilogue::kSums) {
+    if (threadIdx.x % 4 != 0) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = query + threadIdx.x % 32 / 4 + 8 * half;
+      if (row < shape.queries) epilogue.row_sum(batch, head, (i64)row, logs[half]);
+    }
+  }
+}
 
 // A warp's 16 rows of the result, kHead columns, to the epilogue.
 template <int kHead, class Epilogue>

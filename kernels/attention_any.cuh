@@ -59,7 +59,7 @@ struct AttentionAny {
     for (int i = 0; i < kEach; ++i) rows[i] = {(Acc)lowest(), Acc(0)};
     Acc o[kEach][kColumns] = {};
     for (int pass = kTwoPasses ? 0 : 1; pass < 2; ++pass) {
-      for (int tile = 0; tile < key_tiles; ++tile) {
+      for (int tile = hidden_blocks<kCausal, kTile>(shape, query0); tile < key_tiles; ++tile) {
         const int key0 = tile * kTile;
         __syncthreads();  // all have read the previous keys and values
         fetch<kSize, kPitch>(k, key0, shape.keys,
@@ -89,8 +89,9 @@ struct AttentionAny {
 #pragma unroll
           for (int j = 0; j < kEach; ++j) {
             const int key = key0 + x + j * kAcross;
+            const int last = query + shape.diagonal;
             const bool hidden = query >= shape.queries || key >= shape.keys ||
-                                (kCausal && key > query + shape.diagonal);
+                                (kCausal && (key > last || key + shape.window <= last));
             Acc score = s[i][j] * scale;
             if constexpr (Scores::kActive) {
               Acc changed[1] = {score};
@@ -139,6 +140,14 @@ struct AttentionAny {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const Acc factor = kTwoPasses ? Acc(1) : inverse(rows[i].sum);
+      if constexpr (Epilogue::kSums) {
+        const int query = query0 + y + i * kAcross;
+        const Row& row = rows[i];
+        if (x == 0 && query < shape.queries) {
+          epilogue.row_sum(batch, head, (i64)query,
+                           row.sum == Acc(0) ? row.most : row.most + log(row.sum));
+        }
+      }
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         const int d = x + c * kAcross;

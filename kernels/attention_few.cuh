@@ -11,9 +11,9 @@
 //   }
 // Element: bf16 or f16. kHead: as for sm_80. A key head's rows, queries * heads / key_heads of
 // them, are at most kTileRows. Launch: kThreads threads, kSharedBytes of dynamic shared memory,
-// grid {kParts, key_heads, batches}: each block has `tiles` tiles of keys. If kParts is more than
-// 1, `work` has kRowWorkspaceBytes for each row of the result's matrices and 4 bytes for each
-// batch's key head, all zero before the first launch.
+// grid {kParts, key_heads, batches}: each block has `tiles` tiles of the visible keys. If kParts is
+// more than 1, `work` has kRowWorkspaceBytes for each row of the result's matrices and 4 bytes for
+// each batch's key head, all zero before the first launch.
 //
 // Traffic: q, k and v are read once from memory, and the result is written once. Reading k and v
 // takes the time: kStages - 1 tiles of both are always on their way. All warps that have the same
@@ -91,7 +91,7 @@ struct AttentionFew {
     v += place.batch * strides.v_batch + place.key_head * strides.v_head;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int key_warp = warp / kRowTiles, row = warp % kRowTiles * 16 + lane / 4;
-    const int first = part * tiles;
+    const int first = hidden_blocks<kCausal, kTileKeys>(shape, 0) + part * tiles;
     const int count = min(tiles, key_blocks<kCausal, kTileKeys>(shape, shape.queries - 1) - first);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
     const auto fetch = [&](int i) {
@@ -120,7 +120,8 @@ struct AttentionFew {
     }
     const ScoreRows rows{{place.head_of(row), place.head_of(row + 8)},
                          {place.query_of(row), place.query_of(row + 8)},
-                         0};
+                         0,
+                         shape.queries - 1};
     ScoreBlocks<Scores, 8> score_blocks(shape, scores, place.batch, rows);
     OnlineSoftmax softmax;
     float o[kHead / 2] = {};
@@ -153,9 +154,9 @@ struct AttentionFew {
     } else {
       for_eights(place, [&](int r, int column) {
         float v8[8], most;
-        const float inverse =
-            OnlineSoftmax::inverse_of(merged(shared, to_log2, r, column, v8, most));
-        store(place, r, column, v8, inverse, epilogue);
+        const float sum = merged(shared, to_log2, r, column, v8, most);
+        store(place, r, column, v8, OnlineSoftmax::inverse_of(sum), epilogue);
+        if (column == 0) store_sum(place, r, most, sum, to_log2, epilogue);
       });
     }
   }
@@ -253,6 +254,15 @@ struct AttentionFew {
     epilogue(place.batch, place.head_of(row), (i64)place.query_of(row), (i64)column, v, Eight{});
   }
 
+  static __device__ __forceinline__ void store_sum(const Place& place, int row, float most,
+                                                   float sum, float to_log2,
+                                                   const Epilogue& epilogue) {
+    if constexpr (Epilogue::kSums) {
+      epilogue.row_sum(place.batch, place.head_of(row), (i64)place.query_of(row),
+                       OnlineSoftmax::log_of(most, sum, to_log2));
+    }
+  }
+
   static __device__ __forceinline__ void leave_part(const Place& place, int part, float to_log2,
                                                     u8* shared, const Work& work) {
     for_eights(place, [&](int row, int column) {
@@ -300,6 +310,7 @@ struct AttentionFew {
 #pragma unroll
       for (int mask = 16; mask >= 1; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
       const float inverse = OnlineSoftmax::inverse_of(sum);
+      if (lane == 0) store_sum(place, row, most, sum, to_log2, epilogue);
       __syncwarp();
       for (int i = lane; i < kParts; i += 32) factors[row * kParts + i] *= inverse;
     }

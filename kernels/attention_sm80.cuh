@@ -139,6 +139,7 @@ struct AttentionSm80 {
     const ScoreRows rows = ScoreRows::of(head, query + warp * 16);
     const int blocks =
         key_blocks<kCausal, kTileKeys>(shape, min(query + kTileRows, shape.queries) - 1);
+    const int hidden = hidden_blocks<kCausal, kTileKeys>(shape, query);
     const float to_log2 = Scores::kActive ? kLog2E : shape.scale * kLog2E;
 
     fetch<kTileRows>(tile_q, q, strides.q_row, query, shape.queries, shape.size);
@@ -147,7 +148,7 @@ struct AttentionSm80 {
     ScoreBlocks<Scores, kTileKeys / 2> score_blocks(shape, scores, batch, rows);
     OnlineSoftmax softmax;
     float o[kHead / 2] = {};
-    for (int i = blocks - 1; i >= 0; --i) {
+    for (int i = blocks - 1; i >= hidden; --i) {
       const int key = i * kTileKeys;
       copies_wait<0>();
       __syncthreads();  // the keys have arrived, and all have read the previous values
@@ -162,13 +163,14 @@ struct AttentionSm80 {
       Tile::template weigh_scores<kCausal>(score_blocks, softmax, to_log2, key, s, o);
       copies_wait<0>();
       __syncthreads();  // the values have arrived, and all have read the keys
-      if (i > 0)
+      if (i > hidden)
         fetch<kTileKeys>(tile_k, k, strides.k_row, key - kTileKeys, shape.keys, shape.size);
       Tile::weigh_values(o, s, tile_v);
     }
     copies_wait<0>();
-    float inverse[2];
-    softmax.finish(inverse);
+    float inverse[2], logs[2];
+    softmax.finish(to_log2, inverse, logs);
+    store_sums(shape, epilogue, batch, head, rows.first, logs);
     store_rows<kHead>(shape, epilogue, batch, head, rows.first, o, inverse);
   }
 };

@@ -35,8 +35,8 @@ struct ContractSm80 {
   static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
-  static constexpr int kHalf = kHalfOf<Epilogue>;
-  static_assert(kHalf == 0 || !kAlongN, "lines of B are columns");
+  static constexpr bool kPairs = kTakesPairs<Epilogue>;
+  static_assert(!kPairs || !kAlongN, "lines of B are columns");
 
   // A tile in shared memory: K-major, a line of 64 bytes for each m (n); or a line of 128 elements
   // for each k. Chunks of 16 bytes are permuted so that no two of a matrix's rows share banks.
@@ -52,9 +52,10 @@ struct ContractSm80 {
 
   // One operand's tile at (first, k): lines beyond the tensor and what lies behind a line's end
   // become 0. With halves, each 32 lines of the first are followed by those of the second.
-  template <int kAlign, bool kTransposed, int kHalf = 0>
-  static __device__ __forceinline__ void fetch(u8* tile, const Element* from, i64 stride, int first,
-                                               int extent, int k, int depth) {
+  template <int kAlign, bool kTransposed, bool kTwo = false>
+  static __device__ __forceinline__ void fetch(u8* tile, const Element* from, const Element* second,
+                                               i64 stride, int first, int extent, int k,
+                                               int depth) {
     constexpr int kPiece = kAlign * kSize < 16 ? kAlign * kSize : 16;
     constexpr int kAcross = kTransposed ? 128 * kSize : kLineBytes;
     constexpr int kPerLine = kAcross / kPiece;
@@ -67,13 +68,13 @@ struct ContractSm80 {
       const int at = across0 + byte / kSize;
       int from_line = line0 + line;
       bool inside = from_line < lines;
-      if constexpr (kHalf > 0) {
+      if constexpr (kTwo) {
         from_line = line0 / 2 + line / 64 * 32 + line % 32;
-        inside = from_line < kHalf;
-        from_line += line / 32 % 2 * kHalf;
+        inside = from_line < lines / 2;
       }
       const int left = inside ? across - at : 0;
-      const Element* source = left > 0 ? from + from_line * stride + at : from;
+      const Element* const lines_from = kTwo && line / 32 % 2 == 1 ? second : from;
+      const Element* source = left > 0 ? lines_from + from_line * stride + at : from;
       u8* const to = tile + place<kTransposed>(line, byte);
       if constexpr (kPiece >= 4) {
         copy_async<kPiece>(to, source, max(0, min(kPiece, left * kSize)));
@@ -124,6 +125,13 @@ struct ContractSm80 {
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
+    run(a, b, b, shape, strides, epilogue);
+  }
+  // With halves, of B's columns these are the second; B is one matrix then.
+  static __device__ __forceinline__ void run(const Element* a, const Element* b, const Element* b2,
+                                             const ContractShape& shape,
+                                             const ContractStrides& strides,
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(128) u8 shared[];
     const TileWalk walk(shape, kTileRows, kTileColumns);
     int batch, unit, column;
@@ -136,9 +144,9 @@ struct ContractSm80 {
     const auto fetch_step = [&](int step) {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
-        fetch<kAlignA, kAlongM>(tile, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
-        fetch<kAlignB, kAlongN, kHalf>(tile + kTileBytes, b, strides.b_line, n, shape.n,
-                                       step * kTileDepth, shape.k);
+        fetch<kAlignA, kAlongM>(tile, a, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
+        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, b2, strides.b_line, n, shape.n,
+                                        step * kTileDepth, shape.k);
       }
       copies_commit();
     };
@@ -170,7 +178,7 @@ struct ContractSm80 {
     }
     copies_wait<0>();
     __syncthreads();
-    if constexpr (kHalf > 0)
+    if constexpr (kPairs)
       finish_halves(shape, batch, unit, column, acc, shared, epilogue);
     else
       finish(shape, batch, unit, column, acc, shared, epilogue);

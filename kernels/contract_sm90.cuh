@@ -23,7 +23,9 @@
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
-//     multiple of 8, and all batches share B
+//     multiple of 8, and all batches share B. Where the epilogue takes pairs, two maps follow A's,
+//     of n / 2 columns each, and run() takes both: of 64 columns of a tile, the first 32 are of the
+//     first and the others of the second
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
@@ -80,8 +82,8 @@ struct ContractSm90 {
   static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
-  static constexpr int kHalf = kHalfOf<Epilogue>;
-  static_assert(kHalf == 0 || (kInOrder && kTileN % 64 == 0 && kHalf % 8 == 0), "32 of each half");
+  static constexpr bool kPairs = kTakesPairs<Epilogue>;
+  static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
@@ -97,6 +99,12 @@ struct ContractSm90 {
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
+    run(a, b, b, shape, epilogue);
+  }
+  // With halves, of B's columns these are the second.
+  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
+                                             const TensorMap& b2, const ContractShape& shape,
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes);
@@ -106,6 +114,7 @@ struct ContractSm90 {
       barrier_init_done();
       prefetch_map(a);
       prefetch_map(b);
+      if constexpr (kPairs) prefetch_map(b2);
     }
     if constexpr (kCluster > 1)
       cluster_sync();
@@ -117,8 +126,8 @@ struct ContractSm90 {
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce<true>(a, shape, walk, steps, rank, shared, ring);
-      if (threadIdx.x == 32) produce<false>(b, shape, walk, steps, rank, shared, ring);
+      if (threadIdx.x == 0) produce<true>(a, a, shape, walk, steps, rank, shared, ring);
+      if (threadIdx.x == 32) produce<false>(b, b2, shape, walk, steps, rank, shared, ring);
     } else {
       grow_registers<232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
@@ -132,9 +141,9 @@ struct ContractSm90 {
 
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
   template <bool kOfA>
-  static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
-                                                 const TileWalk& walk, int steps, u32 rank,
-                                                 u8* stages, Ring& ring) {
+  static __device__ __forceinline__ void produce(const TensorMap& map, const TensorMap& second,
+                                                 const ContractShape& shape, const TileWalk& walk,
+                                                 int steps, u32 rank, u8* stages, Ring& ring) {
     auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
@@ -158,15 +167,16 @@ struct ContractSm90 {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b(to + TileA::kBytes, map, full, column * kTileN, k, c2, c3, rank);
+          fetch_b(to + TileA::kBytes, map, second, full, column * kTileN, k, c2, c3, rank);
         }
       }
     }
   }
 
   // This block's share of the tile, to all blocks of the cluster.
-  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, u64* barrier, int n,
-                                                 int k, int c2, int c3, u32 rank) {
+  static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, const TensorMap& b2,
+                                                 u64* barrier, int n, int k, int c2, int c3,
+                                                 u32 rank) {
     constexpr u32 kBox = TileB::kBox;
     if constexpr (kAlongN) {
 #pragma unroll
@@ -178,8 +188,9 @@ struct ContractSm90 {
 #pragma unroll
       for (int i = 0; i < kTileN / 32; ++i) {
         if (i % kCluster != rank) continue;
-        const int line = kHalf > 0 ? n / 2 + i / 2 * 32 + i % 2 * kHalf : n + i * 32;
-        copy_box_to_all<kCluster>(to + i * (kBox / 2), b, barrier, k, 0, line / 8, 0, kEvictNormal);
+        const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
+        copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
+                                  line / 8, 0, kEvictNormal);
       }
     } else {
       typedef OperandTile<Element, kTileN / kCluster, false> Share;

@@ -245,9 +245,9 @@ __device__ __forceinline__ typename Accumulator::State scatter_columns(
 }
 
 template <class Epilogue, class = void>
-constexpr int kHalfOf = 0;
+constexpr bool kTakesPairs = false;
 template <class Epilogue>
-constexpr int kHalfOf<Epilogue, decltype((void)Epilogue::kHalf)> = Epilogue::kHalf;
+constexpr bool kTakesPairs<Epilogue, decltype((void)Epilogue::kPairs)> = Epilogue::kPairs;
 
 // The position of a warp's 16 x kColumns piece of C, and the size of C.
 struct Piece {
@@ -366,7 +366,7 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
                                              const float (&acc)[kColumns / 2],
                                              typename Epilogue::Rows::State (&rows_reduced)[2],
                                              typename Epilogue::Columns::State* columns_reduced) {
-  if constexpr (kHalfOf<Epilogue> != 0) {
+  if constexpr (kTakesPairs<Epilogue>) {
     const Piece half{piece.batch, piece.row, piece.column / 2, piece.rows, piece.columns / 2};
     if (half.row + 16 <= half.rows && half.column + kColumns / 2 <= half.columns) {
       run_pairs<kColumns, kInOrder, Eight>(epilogue, half, acc);

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,10 +23,19 @@ void occupy_closed_descriptors() {
   }
 }
 
+// glibc sets freed small blocks aside until a large one is freed, and then joins them all to their
+// neighbours: on graphs of many ops that takes a tenth of the time. Joined at once, they take less.
+void join_freed_blocks_at_once() {
+#ifdef M_MXFAST
+  ::mallopt(M_MXFAST, 0);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   occupy_closed_descriptors();
+  join_freed_blocks_at_once();
   // A closed pipe and a file size limit then become ordinary error codes; Output treats the former
   // as a normal end.
   std::signal(SIGPIPE, SIG_IGN);

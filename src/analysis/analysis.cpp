@@ -5,20 +5,27 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
-#include <map>
 
 namespace fusecalc {
 namespace {
 
-// Bytes of each tensor over all kernels of a plan.
-std::map<TensorId, std::uint64_t> bytes_by_tensor(const PlanAnalysis& plan) {
-  std::map<TensorId, std::uint64_t> bytes;
+// What all kernels of a plan move of a tensor.
+struct Moved {
+  std::uint64_t bytes = 0;
+  bool at_all = false;
+};
+
+std::vector<Moved> moved_by_tensor(const OpGraph& graph, const PlanAnalysis& plan) {
+  std::vector<Moved> moved(graph.tensors.size());
   for (const KernelAnalysis& kernel : plan.kernels) {
     for (const auto* entries : {&kernel.traffic.reads, &kernel.traffic.writes}) {
-      for (const KernelTraffic::Entry& entry : *entries) bytes[entry.tensor] += entry.bytes;
+      for (const KernelTraffic::Entry& entry : *entries) {
+        moved[entry.tensor].bytes += entry.bytes;
+        moved[entry.tensor].at_all = true;
+      }
     }
   }
-  return bytes;
+  return moved;
 }
 
 }  // namespace
@@ -55,14 +62,15 @@ std::string kernel_name(const OpGraph& graph, const Kernel& kernel) {
 }
 
 std::vector<SavedTensor> saved_tensors(const GraphAnalysis& analysis, const PlanAnalysis& plan) {
-  const std::map<TensorId, std::uint64_t> after = bytes_by_tensor(plan);
+  const std::vector<Moved> before =
+      moved_by_tensor(analysis.graph, analysis.plan(PlanKind::kUnfused));
+  const std::vector<Moved> after = moved_by_tensor(analysis.graph, plan);
   std::vector<SavedTensor> saved;
-  for (const auto& [tensor, before] : bytes_by_tensor(analysis.plan(PlanKind::kUnfused))) {
-    const auto kept = after.find(tensor);
-    const std::uint64_t now = kept == after.end() ? 0 : kept->second;
-    if (now >= before) continue;
-    saved.push_back(
-        {.tensor = tensor, .bytes = before - now, .never_in_memory = kept == after.end()});
+  for (TensorId tensor = 0; tensor < before.size(); ++tensor) {
+    if (after[tensor].bytes >= before[tensor].bytes) continue;
+    saved.push_back({.tensor = tensor,
+                     .bytes = before[tensor].bytes - after[tensor].bytes,
+                     .never_in_memory = !after[tensor].at_all});
   }
   std::ranges::stable_sort(saved, std::greater<>(), &SavedTensor::bytes);
   return saved;

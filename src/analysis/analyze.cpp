@@ -54,10 +54,10 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
   analysis.kernels.reserve(plan.kernels.size());
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
-    kernel.traffic = counter.count(ops);
-    const KernelWork work = model.work_of(ops, kernel.traffic);
-    plan_model.add(kernel.traffic, work);
-    kernel.predicted = predict(work, counter.device());
+    const CountedKernel& counted = model.count(ops);
+    plan_model.add(counted.traffic, counted.work);
+    kernel.traffic = counted.traffic;
+    kernel.predicted = predict(counted.work, counter.device());
     if (row.launched) {
       kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
     }
@@ -75,7 +75,7 @@ std::optional<PlanAnalysis> analyze_plan(PlanMaker& maker, PlanKind kind) {
   const FusionPlan* const plan = maker.plan(kind);
   if (plan == nullptr) return std::nullopt;
   TrafficCounter counter(plan->graph_or(maker.graph()), maker.device());
-  KernelModel model(counter);
+  KernelModel model(counter, plan->recomputation ? nullptr : &maker.lone_ops());
   PlanAnalysis analysis = analyze_kernels(counter, model, kind, *plan, maker.graph());
   if (plan->recomputation) analysis.recomputed = *plan;
   return analysis;

@@ -250,16 +250,20 @@ Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, cons
 void find_boundaries(Analysis& analysis, BoundaryScope scope) {
   if (!analysis.graph || scope == BoundaryScope::kNoPlan) return;
   GraphAnalysis& details = *analysis.graph;
+  std::vector<std::future<void>> plans;
   for (PlanAnalysis& plan : details.plans) {
     if (plan.boundaries) continue;
     if (scope == BoundaryScope::kHeadline && plan.kind != analysis.plan) continue;
     if (row_of(plan.kind).is_bound()) {
       // Not a partition: no two kernels of it are apart.
       plan.boundaries = Boundaries{.all = {}, .first = {0, 0}};
-    } else {
-      plan.boundaries = boundaries_of(plan, details.graph, details.device);
+      continue;
     }
+    plans.push_back(started(details.graph.ops.size(), [&details, &plan] {
+      plan.boundaries = boundaries_of(plan, details.graph, details.device);
+    }));
   }
+  for (std::future<void>& plan : plans) plan.get();
 }
 
 }  // namespace fusecalc

@@ -10,7 +10,7 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::array<std::pair<RecordKind, std::string_view>, 12> kNames = {{
+constexpr std::array<std::pair<RecordKind, std::string_view>, 13> kNames = {{
     {RecordKind::kProcess, "process"},
     {RecordKind::kDevice, "device"},
     {RecordKind::kLaunch, "launch"},
@@ -18,6 +18,7 @@ constexpr std::array<std::pair<RecordKind, std::string_view>, 12> kNames = {{
     {RecordKind::kUncounted, "uncounted"},
     {RecordKind::kCaptured, "captured"},
     {RecordKind::kSkipped, "skipped"},
+    {RecordKind::kOvertaken, "overtaken"},
     {RecordKind::kTime, "time"},
     {RecordKind::kDrained, "drained"},
     {RecordKind::kCost, "cost"},

@@ -41,6 +41,7 @@ enum class RecordKind {
   kUncounted,  // index, why
   kCaptured,   // launches recorded into graphs so far
   kSkipped,    // launches let through by the settings so far
+  kOvertaken,  // launches let through because one of another thread was counted for long, so far
   kTime,       // correlation, begin and end in ns, kind, name, grid, block: of a launch or a node
   kDrained,    // device, bytes written when what was left in the L2 was driven out
   kCost,       // ns spent counting so far, ns since the library was loaded, ns of opening counters

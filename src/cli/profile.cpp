@@ -94,7 +94,11 @@ void align_busiest(Profile& profile, OpGraph graph, const std::string& name) {
 }
 
 void judge(const Profile& profile, const ProgramEnd& end) {
-  if (end.signal == SIGINT) throw Error(Fault::kInterrupted, "interrupted");
+  if (end.signal == SIGINT) {
+    throw Error(Fault::kInterrupted,
+                fmt::format("interrupted; {} of {} launches were counted before", profile.counted(),
+                            profile.launches()));
+  }
   if (end.signal == 0 && end.exit_code == 0) return;
   throw Error(Fault::kCheckFailed,
               fmt::format("the program ended with {}; {} of its {} launches were counted before",

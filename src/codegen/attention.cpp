@@ -54,10 +54,10 @@ std::string AttentionWriter::made_scores() const {
 
 std::string AttentionWriter::shape() const {
   return fmt::format(
-      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, (float){:.17g}, {}, {}}};\n",
+      "constexpr AttentionShape kShape = {{{}, {}, {}, {}, {}, {}, {}, (float){:.17g}, {}, {}}};\n",
       parts_.batches, parts_.heads, parts_.key_heads, parts_.queries, parts_.keys,
       static_cast<std::int64_t>(parts_.keys) - static_cast<std::int64_t>(parts_.queries),
-      parts_.scale, parts_.size, parts_.value_size);
+      parts_.window, parts_.scale, parts_.size, parts_.value_size);
 }
 
 // Functions that load an operand's element, given its matrix, line and index in the line.

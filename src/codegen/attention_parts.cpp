@@ -103,6 +103,10 @@ void AttentionFinder::take_op() {
   parts_.batches = elements_between(q, 0, q.size() - 3);
   parts_.scale = op_.attributes->scale.value_or(1 / std::sqrt(static_cast<double>(q.back())));
   parts_.causal = op_.attributes->causal;
+  parts_.window = parts_.keys;
+  if (const auto window = op_.attributes->window) {
+    parts_.window = std::min(parts_.keys, static_cast<std::uint64_t>(*window));
+  }
   if (op_.operands.size() > 3) write_mask();
 }
 

@@ -34,6 +34,7 @@ struct AttentionParts {
   bool apart = false;  // the values' batch axes differ from those of the scores
   double scale = 1;
   bool causal = false;
+  std::uint64_t window = 0;          // causal: keys that a query sees at most
   std::optional<CodeBlock> scores;   // if there are ops between the scale and the softmax
   std::optional<CodeBlock> weights;  // if there are ops between the softmax and the values
   bool in_proportion = true;         // `weights` is proportional to the weight

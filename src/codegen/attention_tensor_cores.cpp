@@ -1,5 +1,5 @@
-// Attention with tensor cores: kernels/attention_sm80.cuh, attention_sm90.cuh and
-// attention_few.cuh.
+// Attention with tensor cores: kernels/attention_sm80.cuh, attention_sm90.cuh,
+// attention_alone_sm90.cuh and attention_few.cuh.
 
 #include <fmt/format.h>
 
@@ -14,6 +14,12 @@
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
+namespace {
+
+constexpr std::string_view kResidentBounds =
+    "__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)";
+
+}  // namespace
 
 // Nothing if views or broadcasts leave no contiguous rows at a constant stride. Heads that a view
 // repeats, each for some of the queries' heads, count once.
@@ -96,18 +102,20 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 
 void AttentionWriter::write_sm90() {
   const auto rows = static_cast<std::uint32_t>(sm90_rows());
-  const std::uint32_t keys = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
+  const bool alone = attends_alone(head_, plain(), rows);
+  const std::uint32_t most = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
+  const auto keys = alone ? static_cast<std::uint32_t>(attention_tile_keys(parts_.keys)) : most;
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
                   map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
   const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
-  const KernelFacts facts{.threads = 128 + rows * 2,
+  const KernelFacts facts{.threads = alone ? 128 : 128 + rows * 2,
                           .shared_bytes = (rows + 4 * keys) * boxes * 128 + 128,
                           .tile_rows = rows,
                           .tile_keys = keys};
   result_.source.architecture_bound = true;
   result_.source.text += facts.asserted_of("Attention") +
-                         entry("__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)",
+                         entry(alone ? kResidentBounds : "__launch_bounds__(Attention::kThreads)",
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");
@@ -169,7 +177,10 @@ std::optional<FewQueries> AttentionWriter::few_queries() const {
   if (running == 2 && stages_of((device_.on_chip_bytes - kReserved) / 2) < 2) running = 1;
   few.stages = stages_of((device_.on_chip_bytes - (running - 1) * kReserved) / running);
   if (few.stages < 2) return std::nullopt;
-  few.keys = key_split(parts_.batches * parts_.key_heads, rows, ceil_div(parts_.keys, kFewTileKeys),
+  const std::uint64_t seen = parts_.causal ? parts_.window + parts_.queries - 1 : parts_.keys;
+  const std::uint64_t hidden = parts_.keys - std::min(parts_.keys, seen);
+  const std::uint64_t tiles = ceil_div(parts_.keys, kFewTileKeys) - hidden / kFewTileKeys;
+  few.keys = key_split(parts_.batches * parts_.key_heads, rows, tiles,
                        std::max(1U, device_.multiprocessors) * running);
   if (few.keys.parts == 1) {
     few.stages = std::clamp<std::uint64_t>(few.keys.tiles + 1, 2, few.stages);
@@ -191,11 +202,10 @@ void AttentionWriter::write_few(const FewQueries& few) {
         (parts_.heads * parts_.queries * facts.row_workspace_bytes + parts_.key_heads * 4);
     result_.gaps.more_writes = "blocks exchange partial results through memory";
   }
-  result_.source.text +=
-      facts.asserted_of("Attention") + strides() +
-      entry("__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)", "",
-            fmt::format("{}, {}, {}, kShape, kStrides, {}", pointer_of(q_), pointer_of(k_),
-                        pointer_of(v_), few.keys.tiles));
+  result_.source.text += facts.asserted_of("Attention") + strides() +
+                         entry(kResidentBounds, "",
+                               fmt::format("{}, {}, {}, kShape, kStrides, {}", pointer_of(q_),
+                                           pointer_of(k_), pointer_of(v_), few.keys.tiles));
   facts.launch(result_);
   result_.blocks = few.keys.parts;
   result_.blocks_y = static_cast<unsigned>(parts_.key_heads);
@@ -239,15 +249,19 @@ void AttentionWriter::write_tensor_cores() {
   text = epilogue_.preamble();
   std::vector<std::string_view> blocks = {"attention", "mma", "attention_sm80"};
   if (copies) blocks = {"attention", "hopper", "attention_sm90"};
+  const bool alone = copies && attends_alone(head_, plain(), sm90_rows());
+  if (alone) blocks.emplace_back("attention_alone_sm90");
   if (few) blocks.emplace_back("attention_few");
   for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
   text += shape() + scores_struct() + epilogue_.text();
   const std::string arguments =
       few      ? fmt::format("{}, {}, {}, {}", head_, few->row_tiles, few->stages, few->keys.parts)
+      : alone  ? std::to_string(attention_tile_keys(parts_.keys))
       : copies ? fmt::format("{}, {}", head_, sm90_rows() / 64)
                : std::to_string(head_);
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       few      ? "AttentionFew"
+                      : alone  ? "AttentionAloneSm90"
                       : copies ? "AttentionSm90"
                                : "AttentionSm80",
                       name_of(graph_.tensors[q_.tensor].type.dtype), arguments, parts_.causal,

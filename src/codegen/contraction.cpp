@@ -82,12 +82,15 @@ std::string ContractionWriter::entry(std::string_view bounds, std::string_view p
 std::string ContractionWriter::mapped_entry(std::string_view contract, const KernelFacts& facts,
                                             std::string_view resident,
                                             std::string_view more) const {
+  const bool two = epilogue_.halves().has_value();
+  const std::string_view parameter = "const __grid_constant__ TensorMap ";
   return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
                            resident, facts.blocks_per_cluster),
-               "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-               fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+               fmt::format("{0}a, {0}b{1}", parameter, two ? fmt::format(", {}b2", parameter) : ""),
+               fmt::format("Contract::run(a, b{}, kShape, {});", two ? ", b2" : "",
+                           epilogue_.made()));
 }
 
 std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
@@ -177,24 +180,40 @@ void ContractionWriter::write_packing() {
 
 // The copy engine can assemble lines that are in pieces.
 std::optional<MatrixProduct> ContractionWriter::in_pieces() const {
-  const auto product = product_of_pieces(graph_, op_, box_elements());
+  const auto product = joined(product_of_pieces(graph_, op_, box_elements()));
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool fits = product && epilogue_.rows_of_matrix() == 0 && product->m > kMostSkinnyRows &&
                     product->n > 1 && !epilogue_.holds_rows() && fits_copy_engine(*product) &&
-                    (!epilogue_.takes_halves() || product->n % 16 == 0);
+                    (!epilogue_.halves() || product->n % 16 == 0);
   return fits ? product : std::nullopt;
+}
+
+std::optional<MatrixProduct> ContractionWriter::joined(std::optional<MatrixProduct> product) const {
+  if (product && epilogue_.halves() && epilogue_.halves()->other != kNone) product->n *= 2;
+  return product;
+}
+
+MatrixOperand ContractionWriter::second_half() const {
+  const Halves& halves = *epilogue_.halves();
+  MatrixOperand half = product_.b;
+  if (halves.other == kNone) {
+    half.offset += halves.columns * half.line;
+  } else {
+    half.tensor = graph_.tensors[kernel_.op(halves.other).operands[1].tensor].value;
+  }
+  return half;
 }
 
 // The product that the op is, where its operands lie in memory, or could once one is copied.
 std::optional<MatrixProduct> ContractionWriter::in_strides() const {
   if (convolves()) return multiplies_on_tensor_cores() ? pixels_in_tiles() : std::nullopt;
   const std::uint64_t rows = epilogue_.rows_of_matrix();
-  if (const auto product = matrix_product(graph_, op_, rows)) return product;
+  if (const auto product = joined(matrix_product(graph_, op_, rows))) return product;
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
   if (kernel_.ops().size() > 1) {
     if (const auto product = in_pieces()) return product;
   }
-  return matrix_product(graph_, op_, rows, true);
+  return joined(matrix_product(graph_, op_, rows, true));
 }
 
 GeneratedKernel ContractionWriter::write() {
@@ -219,7 +238,7 @@ GeneratedKernel ContractionWriter::write() {
     write_rows();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
-  } else if (epilogue_.takes_halves()) {
+  } else if (epilogue_.halves()) {
     write_halves();
   } else if (!fits_tensor_cores()) {
     write_any();

@@ -13,7 +13,9 @@ namespace fusecalc {
 // Whether what follows the product reads a tensor from memory that is as large as the result.
 bool ContractionWriter::reads_elsewhere() const {
   const std::uint64_t made = graph_.tensors[op_.outputs[0]].elements;
-  const std::uint64_t elements = epilogue_.takes_halves() ? made / 2 : made;
+  const std::optional<Halves>& halves = epilogue_.halves();
+  const OpId other = halves ? halves->other : kNone;
+  const std::uint64_t elements = halves && other == kNone ? made / 2 : made;
   const auto comes_from_memory = [&](const Operand& operand) {
     if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
       return false;
@@ -21,8 +23,8 @@ bool ContractionWriter::reads_elsewhere() const {
     return producer == kNone || !kernel_.contains(producer);
   };
   return std::ranges::any_of(kernel_.ops(), [&](OpId id) {
-    const Op& op = kernel_.op(id);
-    return &op != &op_ && std::ranges::any_of(op.operands, comes_from_memory);
+    return id != id_ && id != other &&
+           std::ranges::any_of(kernel_.op(id).operands, comes_from_memory);
   });
 }
 
@@ -40,7 +42,7 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
   ProductShape size = in_halves(product_.shape(), bytes_of(operand_type(), 1));
-  size.halves = epilogue_.takes_halves();
+  size.halves = epilogue_.halves().has_value();
   const TileWidth& width =
       width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
@@ -48,12 +50,18 @@ void ContractionWriter::write_sm90() {
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   pointer_of(product_.a);
   pointer_of(product_.b);
+  if (size.halves) pointer_of(second_half());
   epilogue_.write(product_, tile_n);
   reserve_packed();
-  result_.maps = {
-      map_of(product_.a, product_.m, kTileRows),
-      in_order ? map_in_order(product_.b, product_.n)
-               : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
+  result_.maps = {map_of(product_.a, product_.m, kTileRows)};
+  if (size.halves) {
+    result_.maps.push_back(map_in_order(product_.b, product_.n / 2));
+    result_.maps.push_back(map_in_order(second_half(), product_.n / 2));
+  } else {
+    const auto lines = static_cast<std::uint32_t>(tile_n / cluster);
+    result_.maps.push_back(in_order ? map_in_order(product_.b, product_.n)
+                                    : map_of(product_.b, product_.n, lines));
+  }
   const std::uint64_t accumulators = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   const KernelFacts facts{
       .threads = 384,
@@ -92,7 +100,8 @@ void ContractionWriter::write_halves() {
 void ContractionWriter::write_sm80() {
   const DType type = operand_type();
   constexpr std::uint64_t kTile = 128;
-  const std::string b = pointer_of(product_.b);
+  std::string b = pointer_of(product_.b);
+  if (epilogue_.halves()) b += ", " + pointer_of(second_half());
   epilogue_.write(product_, kTile);
   reserve_packed();
   const std::string a = pointer_of(product_.a);

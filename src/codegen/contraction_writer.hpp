@@ -46,6 +46,10 @@ class ContractionWriter {
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
   std::optional<MatrixProduct> in_strides() const;
+  // Of one product, or of two whose results are halves: as if their weights were one matrix.
+  std::optional<MatrixProduct> joined(std::optional<MatrixProduct> product) const;
+  // The second half of B's lines, as an operand of its own.
+  MatrixOperand second_half() const;
   bool reads_elsewhere() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
@@ -105,6 +109,7 @@ class ContractionWriter {
   // The same around `contract`, a block's struct with its arguments but for the epilogue: one that
   // takes its operands as tensor maps, or as pointers and strides. `resident`: what
   // __launch_bounds__ says after the threads, with its comma; `more`: arguments after the epilogue.
+  // Halves of B are two maps.
   std::string mapped_entry(std::string_view contract, const KernelFacts& facts,
                            std::string_view resident, std::string_view more = {}) const;
   std::string strided_entry(std::string_view contract, const KernelFacts& facts,

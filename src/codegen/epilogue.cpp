@@ -36,7 +36,11 @@ Index row_index() { return {.name = "q", .path = std::nullopt}; }
 Epilogue::Epilogue(KernelCode& code, OpId contraction) : Epilogue(code, contraction, false) {}
 
 Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
-    : code_(code), kernel_(code.view()), graph_(kernel_.graph()), contraction_(contraction) {
+    : code_(code),
+      kernel_(code.view()),
+      graph_(kernel_.graph()),
+      contraction_(contraction),
+      attends_(attends) {
   const Tensor& made = graph_.tensors[kernel_.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);
   const std::vector<Operand>& operands = kernel_.op(contraction).operands;
@@ -49,8 +53,13 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
     }
   }
   halves_ = halves_of(graph_, kernel_.ops(), contraction);
-  roots_ = find_roots(kernel_, halves_ ? made.elements / 2 : made.elements);
+  const bool one_product = halves_ && halves_->other == kNone;
+  roots_ = find_roots(kernel_, one_product ? made.elements / 2 : made.elements);
   if (!attends && !kernel_.phases().rows.empty()) find_reduction();
+  if (attends && kernel_.op(contraction).outputs.size() > 1) {
+    const TensorId sums = kernel_.op(contraction).outputs[1];
+    if (std::erase(roots_.small, sums) + std::erase(roots_.full, sums) > 0) sums_ = sums;
+  }
   if (!roots_.small.empty()) {
     cannot_generate(kernel_.op(graph_.tensors[roots_.small[0]].producer),
                     "it has fewer elements than the contraction before it");
@@ -117,19 +126,22 @@ bool Epilogue::stored_first(TensorId result) const {
 }
 
 // The elements of a half are there: v or u, to which the bias of their columns is added.
-void Epilogue::take_half(const Scope& scope, TensorId window, std::uint64_t first_column) const {
+void Epilogue::take_half(const Scope& scope, bool second) const {
   const Index& at = scope.loop.element;
-  Value value{.text = first_column == 0 ? "v[j]" : "u[j]", .type = made_type_};
-  const std::vector<Operand>& operands = kernel_.op(contraction_).operands;
+  Value value{.text = second ? "u[j]" : "v[j]", .type = made_type_};
+  const bool of_other = second && halves_->other != kNone;
+  const OpId product = of_other ? halves_->other : contraction_;
+  const std::vector<Operand>& operands = kernel_.op(product).operands;
   if (operands.size() > 2) {
     IndexTransform column;
     column.append(rows_, 0);
     column.append(n_, 1);
-    column.offset = first_column;
+    column.offset = second && !of_other ? halves_->columns : 0;
     const Value bias = element(scope, operands[2].tensor, mapped(scope, at, column));
     value = scope.define(
         made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
   }
+  const TensorId window = second ? halves_->second : halves_->first;
   scope.block.values.emplace(std::pair(window, at.name), value);
 }
 
@@ -140,8 +152,8 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   block_ = block_of(8);
   const Scope scope{code_, loop, block_};
   if (halves_) {
-    take_half(scope, halves_->first, 0);
-    take_half(scope, halves_->second, halves_->columns);
+    take_half(scope, false);
+    take_half(scope, true);
   }
   std::vector<TensorId> stored = roots_.full;
   if (holds_rows_) std::erase_if(stored, [&](TensorId id) { return !stored_first(id); });
@@ -210,6 +222,17 @@ void Epilogue::write_attention(std::uint64_t heads, std::uint64_t queries, std::
   signature_ = fmt::format("int batch, int head, i64 row, i64 column, {} (&v)[8], Valid valid",
                            name_of(made_type_));
   write_elements(rows, columns);
+  if (sums_ != kNone) sums_function_ = function_of_sums();
+}
+
+std::string Epilogue::function_of_sums() {
+  const Loop loop{.row = {.index = row_index()}};
+  CodeBlock block;
+  store({code_, loop, block}, sums_, loop.row.index, {.text = "sum", .type = made_type_});
+  return fmt::format(
+      "  template <class T>\n  __device__ __forceinline__ void row_sum(int batch, int head, i64 "
+      "row, T sum) const {{\n    const i64 q = {};\n{}  }}\n",
+      row_number_, block.text("    "));
 }
 
 // Writes what the merging entry computes from each merged state.

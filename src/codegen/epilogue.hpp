@@ -30,7 +30,7 @@ class Epilogue {
   // Whether a whole row must be reduced before any result that depends on it can be stored.
   bool holds_rows() const { return holds_rows_; }
   // Whether it takes two halves of the columns side by side: tiles have the same ones of both.
-  bool takes_halves() const { return halves_.has_value(); }
+  const std::optional<Halves>& halves() const { return halves_; }
   // The type of the contraction's sums.
   ComputeType made_type() const { return made_type_; }
 
@@ -58,7 +58,7 @@ class Epilogue {
   Epilogue(KernelCode& code, OpId contraction, bool attends);
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
-  void take_half(const Scope& scope, TensorId window, std::uint64_t first_column) const;
+  void take_half(const Scope& scope, bool second) const;
   // The loop over the matrix, of which v holds `made`.
   Loop loop_over(TensorId made) const;
   bool stored_first(TensorId result) const;
@@ -66,6 +66,7 @@ class Epilogue {
   bool merges() const { return reduces() && !holds_rows_; }
   void write_picked(const Scope& scope);
   void store_row_results(const Scope& scope) const;
+  std::string function_of_sums();
   void write_merge();
   // epilogue_text.cpp:
   std::string found() const;
@@ -77,6 +78,9 @@ class Epilogue {
   const KernelView& kernel_;
   const OpGraph& graph_;
   OpId contraction_;
+  bool attends_;
+  TensorId sums_ = kNone;  // of an attention's rows, if they are needed
+  std::string sums_function_;
   std::optional<Halves> halves_;
   Roots roots_;
   ComputeType made_type_;

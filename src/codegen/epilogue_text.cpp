@@ -77,7 +77,7 @@ std::string Epilogue::text() const {
                   accumulator(reduces() && !columns_), accumulator(reduces() && columns_),
                   code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
-  if (halves_) text += fmt::format("  static constexpr int kHalf = {};\n", halves_->columns);
+  if (halves_) text += "  static constexpr bool kPairs = true;\n";
   text += fmt::format(
       "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
@@ -87,6 +87,9 @@ std::string Epilogue::text() const {
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);
   }
   text += block_.text("    ") + "  }\n";
+  if (attends_) {
+    text += fmt::format("  static constexpr bool kSums = {};\n{}", sums_ != kNone, sums_function_);
+  }
   if (reduces() && columns_) {
     text += fmt::format(
         "  __device__ __forceinline__ void column_done(int batch, int strip, int column, "

@@ -14,6 +14,7 @@
 #include "core/embedded.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "plan/halves.hpp"
 #include "plan/legality.hpp"
 #include "plan/reordering.hpp"
 
@@ -209,7 +210,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   std::vector<OpId> contractions;
   std::ranges::copy_if(kernel, std::back_inserter(contractions),
                        [&](OpId id) { return graph.ops[id].op_class == OpClass::kContract; });
-  if (contractions.size() == 1 && graph.ops[contractions[0]].row->family != OpFamily::kAttention) {
+  const bool one = contractions.size() == 1 ||
+                   (contractions.size() == 2 && halves_of(graph, kernel, contractions[0]));
+  if (one && graph.ops[contractions[0]].row->family != OpFamily::kAttention) {
     return generate_contraction(view, contractions[0], device);
   }
   if (!contractions.empty()) return generate_attention(view, contractions, device);

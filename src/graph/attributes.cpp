@@ -147,6 +147,8 @@ constexpr std::array kRows = {
     Row{"transpose_b", "", "true or false",
         [](Attributes& a, const Value& v) { a.transpose_b = v.truth(); }},
     Row{"causal", "", "true or false", [](Attributes& a, const Value& v) { a.causal = v.truth(); }},
+    Row{"window", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.window = v.extent(); }},
     Row{"ceil_mode", "", "true or false",
         [](Attributes& a, const Value& v) { a.ceil_mode = v.truth(); }},
     Row{"count_include_pad", "", "true or false",

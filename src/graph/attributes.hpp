@@ -51,6 +51,7 @@ struct Attributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool causal = false;
+  std::optional<std::int64_t> window;  // of keys
   bool ceil_mode = false;
   bool count_include_pad = true;
   bool align_corners = false;
@@ -111,6 +112,7 @@ enum class Attribute : std::uint8_t {
   kTransposeA,
   kTransposeB,
   kCausal,
+  kWindow,
   kCeilMode,
   kCountIncludePad,
   kAlignCorners,

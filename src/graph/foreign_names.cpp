@@ -135,6 +135,8 @@ constexpr std::array kForeignNames = {
     ForeignName{NameKind::kAttribute, "group", "groups"},
     ForeignName{NameKind::kAttribute, "epsilon", "eps"},
     ForeignName{NameKind::kAttribute, "iscausal", "causal"},
+    ForeignName{NameKind::kAttribute, "slidingwindow", "window"},
+    ForeignName{NameKind::kAttribute, "windowsize", "window"},
     ForeignName{NameKind::kAttribute, "unidirectional", "causal"},
     ForeignName{NameKind::kAttribute, "softmaxscale", "scale"},
     ForeignName{NameKind::kAttribute, "transa", "transpose_a"},

@@ -132,6 +132,20 @@ void infer_scaled_matmul(Inference& op) {
   op.outputs.push_back({{a[0], b[1]}, product_type(op.dtype(0), op.dtype(1))});
 }
 
+// Of a window, only the keys that some query sees are read; a mask of them, too.
+void count_visible_keys(Inference& op, std::uint64_t queries, std::uint64_t keys) {
+  if (!op.attributes().window) return;
+  if (!op.attributes().causal) op.fail_attribute(Attribute::kWindow, "needs \"causal\": true");
+  if (*op.attributes().window < 1) op.fail_attribute(Attribute::kWindow, "must be 1 or more");
+  const auto window = static_cast<std::uint64_t>(*op.attributes().window);
+  if (queries == 0 || window >= keys || keys - window < queries) return;
+  const std::uint64_t visible = window + queries - 1;
+  for (std::size_t i = 1; i < op.input_count(); ++i) {
+    const bool along_keys = i < 3 || op.shape(i).back() == keys;
+    if (along_keys) op.reads[i] = op.elements(i) / keys * visible;
+  }
+}
+
 void infer_attention(Inference& op) {
   op.require_tensors();
   const Shape& q = op.shape(0);
@@ -168,6 +182,7 @@ void infer_attention(Inference& op) {
     op.fail_input(3, fmt::format("the mask {} does not broadcast to the scores {}", op.describe(3),
                                  to_string(scores)));
   }
+  count_visible_keys(op, q[rank - 2], k[rank - 2]);
   Shape shape = q;
   shape.back() = v[rank - 1];
   const std::optional<std::uint64_t> batches = checked_elements({q.begin(), q.end() - 2});

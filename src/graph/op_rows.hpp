@@ -16,6 +16,10 @@ std::span<const OpRow> whole_row_ops();
 std::span<const OpRow> window_ops();
 std::span<const OpRow> backward_ops();
 
+constexpr OpRow with_slow_path(OpRow row) {
+  row.slow_path = true;
+  return row;
+}
 constexpr OpRow with_jumps(OpRow row) {
   row.jumps = true;
   return row;

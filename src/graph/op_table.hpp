@@ -135,6 +135,9 @@ struct OpRow {
   // Instructions of its code for an element, where calls of special functions make them many more
   // than the FLOPs; 0: as many as FLOPs.
   std::uint8_t instructions = 0;
+  // Whether its code has a path for large arguments, which is seldom taken and several times as
+  // long.
+  bool slow_path = false;
   // Passes over its input: 2 if every result of a row needs the whole row first.
   std::uint8_t passes = 1;
   // Whether a row can be kept on chip for the second pass, if it fits.

@@ -76,10 +76,10 @@ constexpr std::array kContractOps = {
           .min_inputs = 3,
           .max_inputs = 4,
           .max_outputs = 2,
-          .kernel_outputs = 1,
-          .attributes = kCausal | kScale,
+          .attributes = kCausal | kScale | kWindow,
           .summary = "softmax(q @ k^T * scale + mask) @ v; fewer key heads are shared; the "
-                     "scores' log-sum-exp as a second output"},
+                     "scores' log-sum-exp as a second output; window: the last keys that a query "
+                     "sees, if causal"},
     OpRow{.name = "custom",
           .op_class = kOpaque,
           .family = OpFamily::kCustom,

@@ -82,14 +82,14 @@ Outline::Outline(const OpGraph& graph) {
                          .storage = value.storage,
                          .window = tensor.window,
                          .producer = value.producer,
+                         .dtype = value.type.dtype,
+                         .output = value.output,
+                         .view = view_of(tensor),
                          .touched = std::min(operand.reads, tensor.shown),
                          .elements = value.elements,
                          .size = tensor.elements,
                          .shown = tensor.shown,
-                         .bytes = value.bytes,
-                         .dtype = value.type.dtype,
-                         .output = value.output,
-                         .view = view_of(tensor)});
+                         .bytes = value.bytes});
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const TensorId id = op.outputs[i];
@@ -109,6 +109,31 @@ Outline::Outline(const OpGraph& graph) {
   }
   ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
                   .first_result = static_cast<std::uint32_t>(results_.size())});
+  relate_windows(graph);
+}
+
+// A window may be shown by several views, which were made in different ways: the smallest one that
+// any of them was taken from is the outer one.
+void Outline::relate_windows(const OpGraph& graph) {
+  const auto for_parts = [&](const auto& relate) {
+    for (const Tensor& tensor : graph.tensors) {
+      if (tensor.window == tensor.value) continue;
+      const TensorId outer = graph.tensors[tensor.view_of].window;
+      if (outer != tensor.value) relate(counted(tensor.window), counted(outer));
+    }
+  };
+  const auto shown = [&](TensorId window) { return graph.tensors[window].shown; };
+  counted_.assign(graph.tensors.size(), kNone);
+  outer_.assign(graph.tensors.size(), kNone);
+  for_parts([&](TensorId part, TensorId whole) {
+    if (part != whole && shown(part) == shown(whole)) counted_[part] = whole;
+  });
+  // What is shown is an upper bound: only larger ones are outer, so that no circle can come about.
+  for_parts([&](TensorId part, TensorId whole) {
+    TensorId& outer = outer_[part];
+    const bool larger = shown(whole) > shown(part);
+    if (larger && (outer == kNone || shown(whole) < shown(outer))) outer = whole;
+  });
 }
 
 }  // namespace fusecalc

@@ -21,24 +21,25 @@ inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max()
 // irregular order, so the memory fetched for each op determines their run time.
 class Outline {
  public:
-  // A tensor that an op reads; inline numbers are left out.
-  struct Input {
+  // A tensor that an op reads, in one line of a cache; inline numbers are left out.
+  struct alignas(64) Input {
     TensorId tensor = kNone;
     TensorId value = kNone;
     TensorId storage = kNone;
     TensorId window = kNone;  // Tensor::window
     OpId producer = kNone;
-    std::uint64_t touched = 0;   // distinct elements
-    std::uint64_t elements = 0;  // of the value
-    std::uint64_t size = 0;      // of the tensor, elements
-    std::uint64_t shown = 0;     // distinct elements of the value that the tensor has
-    std::uint64_t bytes = 0;     // of the value
     DType dtype = DType::kF32;
     bool output = false;  // the value is an output of the graph
     // How the tensor's elements lie in the value: in the same places, in part or repeated
     // (kSelect), or in another order (kPermute).
     Access view = Access::kSame;
+    std::uint64_t touched = 0;   // distinct elements
+    std::uint64_t elements = 0;  // of the value
+    std::uint64_t size = 0;      // of the tensor, elements
+    std::uint64_t shown = 0;     // distinct elements of the value that the tensor has
+    std::uint64_t bytes = 0;     // of the value
   };
+  static_assert(sizeof(Input) == 64);
 
   struct Result {
     TensorId tensor = kNone;
@@ -85,11 +86,24 @@ class Outline {
     const std::uint32_t first = ops_[op].first_result;
     return {results_.data() + first, ops_[op + 1].first_result - first};
   }
+  // Windows (Tensor::window) that show the same elements in another order, as far as their views
+  // tell, count as one: this one.
+  TensorId counted(TensorId window) const {
+    while (counted_[window] != kNone) window = counted_[window];
+    return window;
+  }
+  // The next larger one that a counted window is a part of; kNone: the value itself.
+  TensorId outer(TensorId window) const { return outer_[window]; }
 
  private:
+  void relate_windows(const OpGraph& graph);
+
   std::vector<OpFacts> ops_;  // and a sentinel that ends the last one's inputs and results
   std::vector<Input> inputs_;
   std::vector<Result> results_;
+  // Per tensor; kNone where there is none.
+  std::vector<TensorId> counted_;
+  std::vector<TensorId> outer_;
 };
 
 }  // namespace fusecalc

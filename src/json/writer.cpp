@@ -68,14 +68,33 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(std::uint64_t number) { return raw(fmt::format_int(number).c_str()); }
-JsonWriter& JsonWriter::value(std::int64_t number) { return raw(fmt::format_int(number).c_str()); }
+JsonWriter& JsonWriter::value(std::uint64_t number) {
+  const fmt::format_int digits(number);
+  return raw({digits.data(), digits.size()});
+}
+JsonWriter& JsonWriter::value(std::int64_t number) {
+  const fmt::format_int digits(number);
+  return raw({digits.data(), digits.size()});
+}
 JsonWriter& JsonWriter::value(bool truth) { return raw(truth ? "true" : "false"); }
 JsonWriter& JsonWriter::null() { return raw("null"); }
 
 JsonWriter& JsonWriter::value(double number) {
   assert(std::isfinite(number));
   return raw(shortest_decimal(number));
+}
+
+JsonWriter JsonWriter::part(Output& output, bool first) const {
+  assert(!levels_.empty() && !after_key_);
+  JsonWriter writer(output);
+  writer.levels_ = levels_;
+  writer.levels_.back().empty = first;
+  return writer;
+}
+
+void JsonWriter::append(std::string_view text) {
+  output_.write(text);
+  levels_.back().empty = levels_.back().empty && text.empty();
 }
 
 JsonWriter& JsonWriter::raw(std::string_view text) {

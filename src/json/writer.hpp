@@ -30,6 +30,11 @@ class JsonWriter {
   JsonWriter& value(bool truth);
   JsonWriter& null();
 
+  // A writer of values that stand in the array at hand, for another thread: append() then takes the
+  // text that it wrote. `first`: nothing stands before them.
+  JsonWriter part(Output& output, bool first) const;
+  void append(std::string_view text);
+
   template <typename Value>
   JsonWriter& member(std::string_view name, const Value& content) {
     return key(name).value(content);

@@ -33,6 +33,7 @@ class EpilogueCheck {
 
  private:
   const Op& op(OpId id) const { return graph_.ops[id]; }
+  bool is_product(OpId id) const { return id == contraction_ || id == other_; }
   const Outline::OpFacts& facts(OpId id) const { return outline_[id]; }
   std::uint8_t phase_of(OpId id) const {
     return resolved_.phases().runs_in[resolved_.index_of(id)];
@@ -53,6 +54,7 @@ class EpilogueCheck {
   const Kernel& kernel_;
   const OpId contraction_;
   std::optional<Halves> halves_;
+  OpId other_ = kNone;  // the second product, if there are two
   // Of the kernel's ops, by their places: those that work on the contraction's result, and those
   // that such ones need.
   std::bitset<kMostOps> follows_;
@@ -61,19 +63,26 @@ class EpilogueCheck {
 };
 
 void EpilogueCheck::find_prologue() {
-  const std::size_t last = resolved_.index_of(contraction_);
-  for (std::size_t i = last + 1; i-- > 0;) {
-    if (i != last && !precedes_[i]) continue;
+  halves_ = halves_of(graph_, kernel_, contraction_);
+  if (halves_) other_ = halves_->other;
+  for (std::size_t i = kernel_.size(); i-- > 0;) {
+    if (!is_product(kernel_[i]) && !precedes_[i]) continue;
     for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside()) precedes_[edge.maker] = true;
     }
   }
-  if (precedes_.none()) halves_ = halves_of(graph_, kernel_, contraction_);
+  if (other_ == kNone && precedes_.any()) halves_.reset();
 }
 
 // The weights of a linear op of few rows, element by element; nothing else is made of them.
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
+  for (const OpId product : {contraction_, other_}) {
+    if (other_ == kNone) break;
+    for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
+      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, product};
+    }
+  }
   const TensorId weights = op(contraction_).operands[1].tensor;
   const bool fits = takes_prologue(graph_, contraction_);
   const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));
@@ -108,6 +117,7 @@ Verdict EpilogueCheck::check_prologue() const {
 
 void EpilogueCheck::find_epilogue() {
   follows_[resolved_.index_of(contraction_)] = true;
+  if (other_ != kNone) follows_[resolved_.index_of(other_)] = true;
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     for (const Edge& edge : resolved_.edges_of(i)) {
       if (edge.inside() && follows_[edge.maker]) follows_[i] = true;
@@ -127,7 +137,7 @@ Verdict EpilogueCheck::check_ops() {
   find_epilogue();
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const OpId id = kernel_[i];
-    if (id == contraction_ || precedes_[i]) continue;
+    if (is_product(id) || precedes_[i]) continue;
     const bool side = !follows_[i] && (!serves_[i] || facts(id).reduces());
     if (side) return {Obstacle::kEpilogueSide, contraction_, id};
     const bool picks = facts(id).op_class == OpClass::kNormalise && follows_[i];
@@ -136,7 +146,11 @@ Verdict EpilogueCheck::check_ops() {
       return {Obstacle::kEpilogueMovement, contraction_, id};
     }
     for (const Edge& edge : resolved_.edges_of(i)) {
-      const bool half = halves_ && edge.maker == resolved_.index_of(contraction_);
+      const bool made = edge.maker == resolved_.index_of(contraction_);
+      const bool half = halves_ && other_ == kNone && made;
+      if (made && edge.input->value != op(contraction_).outputs[0]) {
+        return {Obstacle::kEpilogueSums, contraction_, id};
+      }
       if (edge.inside() && edge.input->view == Access::kSelect && !half) {
         return {Obstacle::kEpiloguePart, contraction_, id};
       }
@@ -158,12 +172,18 @@ Verdict EpilogueCheck::check_ops() {
 Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   const Phases& phases = resolved_.phases();
   const std::uint64_t made = outline_.results_of(contraction_).front().elements;
-  const std::uint64_t space = halves_ ? made / 2 : made;
-  if (halves_ && (phases.written[resolved_.index_of(contraction_)] > 0 || !phases.rows.empty())) {
-    return {Obstacle::kEpiloguePart, contraction_, kernel_.back()};
+  const std::uint64_t space = halves_ && other_ == kNone ? made / 2 : made;
+  if (halves_) {
+    const bool written = std::ranges::any_of(kernel_, [&](OpId id) {
+      return is_product(id) && phases.written[resolved_.index_of(id)] > 0;
+    });
+    if (written || !phases.rows.empty()) {
+      return other_ == kNone ? Verdict{Obstacle::kEpiloguePart, contraction_, kernel_.back()}
+                             : Verdict{Obstacle::kSideContraction, contraction_, other_};
+    }
   }
   for (const OpId id : kernel_) {
-    if (id == contraction_) continue;
+    if (is_product(id)) continue;
     if (precedes_[resolved_.index_of(id)]) {
       const bool written_too = phases.written[resolved_.index_of(id)] > 0;
       if (written_too || !phases.rows.empty()) return {Obstacle::kPrologue, id, contraction_};

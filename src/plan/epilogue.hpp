@@ -12,6 +12,7 @@ bool takes_prologue(const OpGraph& graph, OpId contraction);
 
 // Whether the other ops of a kernel can run as the prologue of its only contraction, or as its
 // epilogue: on each tile of the result before it is written. What can be told from who feeds whom.
+// Two contractions whose results are halves (halves.hpp) count as one, named by the first.
 Verdict check_epilogue(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction);
 
 // The rest, for a kernel of which that is true: the elements that are written, and the rows that

@@ -8,17 +8,24 @@
 
 namespace fusecalc {
 
-// The result of a linear layer of which a kernel reads two halves of the columns and nothing else:
-// a gate and what it is multiplied with, made by one product. The kernel's tiles then have the same
-// columns of both halves, as if there were two products with the same rows.
+// Two halves of the columns that a kernel multiplies, a gate and what it is multiplied with. One
+// linear layer makes both, of whose result the kernel reads these halves and nothing else; or each
+// is the result of one of two linear layers with the same input, as if their weights were one
+// matrix. The kernel's tiles have the same columns of both halves.
 struct Halves {
   TensorId first = kNone;  // what shows them (Tensor::window)
   TensorId second = kNone;
   std::uint64_t columns = 0;  // of each
+  OpId other = kNone;         // makes the second half, if `contraction` makes the first alone
 };
 
-// Nothing where the kernel reads the result in another way, or where no kernel of ours has such
-// tiles: they are for 16 and 32-bit floats and weights as they lie in memory.
+// Nothing where the kernel reads results in another way, or where no kernel of ours has such tiles:
+// they are for 16 and 32-bit floats and weights as they lie in memory. `contraction`: the kernel's
+// first.
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction);
+
+// Whether a kernel may have the results of two contractions as halves, if it has all that reads
+// them. True in doubt.
+bool may_be_halves(const OpGraph& graph, OpId first, OpId second);
 
 }  // namespace fusecalc

@@ -39,10 +39,11 @@ class Owners {
   std::unordered_map<OpId, KernelId> few_;
 };
 
-// The kernels that must run before or after one, each once.
-std::vector<KernelId> neighbours(const IdLists& order, const Owners& owner, const Kernel& kernel) {
-  std::vector<KernelId> found;
-  if (kernel.empty()) return found;
+// Puts the kernels that must run before or after one into `found`, each once.
+void find_neighbours(const IdLists& order, const Owners& owner, const Kernel& kernel,
+                     std::vector<KernelId>& found) {
+  found.clear();
+  if (kernel.empty()) return;
   const KernelId own = owner[kernel.front()];
   for (const OpId op : kernel) {
     for (const OpId other : order[op]) {
@@ -52,7 +53,6 @@ std::vector<KernelId> neighbours(const IdLists& order, const Owners& owner, cons
   }
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
 }
 
 // Whether they can run in the order given.
@@ -74,22 +74,28 @@ bool in_order(const IdLists& before, const Owners& owner, const std::vector<Kern
 bool arrange(const IdLists& before, const IdLists& after, const Owners& owner,
              std::vector<Kernel>& kernels, std::vector<std::size_t>& waits_for) {
   waits_for.resize(kernels.size());
+  std::vector<KernelId> neighbours;
   std::priority_queue<KernelId, std::vector<KernelId>, std::greater<>> ready;
   for (KernelId k = 0; k < kernels.size(); ++k) {
-    waits_for[k] = neighbours(before, owner, kernels[k]).size();
+    find_neighbours(before, owner, kernels[k], neighbours);
+    waits_for[k] = neighbours.size();
     if (waits_for[k] == 0) ready.push(k);
   }
-  std::vector<Kernel> sorted;
-  sorted.reserve(kernels.size());
+  std::vector<KernelId> order;
+  order.reserve(kernels.size());
   while (!ready.empty()) {
     const KernelId k = ready.top();
     ready.pop();
-    sorted.push_back(kernels[k]);
-    for (const KernelId later : neighbours(after, owner, kernels[k])) {
+    order.push_back(k);
+    find_neighbours(after, owner, kernels[k], neighbours);
+    for (const KernelId later : neighbours) {
       if (--waits_for[later] == 0) ready.push(later);
     }
   }
-  if (sorted.size() != kernels.size()) return false;
+  if (order.size() != kernels.size()) return false;
+  std::vector<Kernel> sorted;
+  sorted.reserve(kernels.size());
+  for (const KernelId k : order) sorted.push_back(std::move(kernels[k]));
   kernels = std::move(sorted);
   return true;
 }
@@ -120,9 +126,10 @@ bool sort_kernels(const OpGraph& graph, std::vector<Kernel>& kernels) {
   auto k = static_cast<std::uint32_t>(
       std::ranges::find_if(waits_for, [](std::size_t n) { return n > 0; }) - waits_for.begin());
   std::vector<std::uint32_t> path;
+  std::vector<KernelId> earlier;
   while (std::ranges::find(path, k) == path.end()) {
     path.push_back(k);
-    const std::vector<std::uint32_t> earlier = neighbours(graph.before, owner, kernels[k]);
+    find_neighbours(graph.before, owner, kernels[k], earlier);
     k = *std::ranges::find_if(earlier, [&](std::uint32_t other) { return waits_for[other] > 0; });
   }
   path.erase(path.begin(), std::ranges::find(path, k));

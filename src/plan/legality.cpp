@@ -12,6 +12,7 @@
 #include "plan/capability.hpp"
 #include "plan/code_size.hpp"
 #include "plan/epilogue.hpp"
+#include "plan/halves.hpp"
 #include "plan/overwrites.hpp"
 #include "plan/reordering.hpp"
 
@@ -85,6 +86,7 @@ class Check {
   const Rules& rules_;
   const Phases* phases_ = nullptr;
   std::vector<OpId> contractions_;
+  bool halves_ = false;  // whether two of them make the halves that an epilogue takes
 };
 
 // Lists the contractions on the way.
@@ -106,6 +108,7 @@ Verdict Check::check_ops() {
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
   resolved_ = finder_.resolve(kernel_);
+  halves_ = contractions_.size() == 2 && halves_of(graph_, kernel_, contractions_[0]);
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
   if (const Verdict order = check_contractions(); !order.legal()) return order;
   if (too_many_tensors()) return {Obstacle::kTooManyTensors};
@@ -114,7 +117,7 @@ Verdict Check::check_fusion() {
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
-  if (contractions_.size() == 1) {
+  if (contractions_.size() == 1 || halves_) {
     return check_epilogue_tiles(*resolved_, kernel_, contractions_[0], rules_.on_chip_bytes);
   }
   return rules_.launchable
@@ -308,15 +311,23 @@ Verdict Check::check_contractions() const {
       if (const Verdict ready = check_ready(id, *edge.input); !ready.legal()) return ready;
     }
   }
+  if (halves_ && rules_.epilogues) return check_epilogue(*resolved_, kernel_, contractions[0]);
   for (std::size_t i = 1; i < contractions.size(); ++i) {
-    if (!works_on(contractions[i], contractions[i - 1])) {
+    if (works_on(contractions[i], contractions[i - 1])) continue;
+    // Two that a kernel may have side by side do not explain why a third is not in it.
+    const bool third = contractions.size() > 2 && rules_.epilogues &&
+                       may_be_halves(graph_, contractions[i - 1], contractions[i]);
+    if (!third) {
       return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
     }
   }
   if (contractions.size() > 2) {
-    const bool attention = softmax_between(contractions[0], contractions[1]);
-    return {Obstacle::kSecondContraction, contractions[attention ? 1 : 0],
-            contractions[attention ? 2 : 1]};
+    std::size_t last = softmax_between(contractions[0], contractions[1]) ? 2 : 1;
+    while (last + 1 < contractions.size() &&
+           !works_on(contractions[last], contractions[last - 1])) {
+      ++last;
+    }
+    return {Obstacle::kSecondContraction, contractions[last - 1], contractions[last]};
   }
   if (contractions.size() == 2) {
     const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);

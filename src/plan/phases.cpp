@@ -32,38 +32,7 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       outline_(graph.outline),
       places_(graph.ops.size()),
       slots_(graph.tensors.size()),
-      window_slots_(graph.tensors.size()),
-      counted_(graph.tensors.size(), kNone),
-      outer_(graph.tensors.size(), kNone) {
-  relate_windows();
-}
-
-TensorId PhaseFinder::counted(TensorId window) const {
-  while (counted_[window] != kNone) window = counted_[window];
-  return window;
-}
-
-// A window may be shown by several views, which were made in different ways: the smallest one that
-// any of them was taken from is the outer one.
-void PhaseFinder::relate_windows() {
-  const auto for_parts = [&](const auto& relate) {
-    for (const Tensor& tensor : graph_.tensors) {
-      if (tensor.window == tensor.value) continue;
-      const TensorId outer = graph_.tensors[tensor.view_of].window;
-      if (outer != tensor.value) relate(counted(tensor.window), counted(outer));
-    }
-  };
-  const auto shown = [&](TensorId window) { return graph_.tensors[window].shown; };
-  for_parts([&](TensorId part, TensorId whole) {
-    if (part != whole && shown(part) == shown(whole)) counted_[part] = whole;
-  });
-  // What is shown is an upper bound: only larger ones are outer, so that no circle can come about.
-  for_parts([&](TensorId part, TensorId whole) {
-    TensorId& outer = outer_[part];
-    const bool larger = shown(whole) > shown(part);
-    if (larger && (outer == kNone || shown(whole) < shown(outer))) outer = whole;
-  });
-}
+      window_slots_(graph.tensors.size()) {}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
   if (kernel != kernel_) resolve_operands(kernel);
@@ -184,6 +153,9 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
 }
 
 bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& result) const {
+  if (needed_) {
+    if (const std::optional<bool> needed = needed_(result)) return *needed;
+  }
   if (result.always_needed) return true;
   const Made& made = made_[made_by(place, result.tensor)];
   if (made.readers < graph_.readers[result.tensor].size()) return true;
@@ -308,7 +280,7 @@ PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {
 // readers take of one window, and of windows that are parts of it, adds up to the window at most.
 std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
   if (input.window == input.value) return touched;
-  for (TensorId id = counted(input.window); id != kNone; id = outer_[id]) {
+  for (TensorId id = outline_.counted(input.window); id != kNone; id = outline_.outer(id)) {
     Window& window = window_of(id);
     touched = std::min(touched, graph_.tensors[id].shown - window.touched);
     window.touched += touched;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/kernel.hpp"
@@ -96,6 +99,14 @@ class PhaseFinder {
   // Resolving the kernel that was resolved last costs nothing.
   ResolvedKernel resolve(const Kernel& kernel);
 
+  // Whether a kernel's result is needed outside of it, where the graph does not tell; else nothing.
+  using Needed = std::function<std::optional<bool>(const Outline::Result&)>;
+  // Says so of the kernels that are resolved next. Null: the graph tells everything.
+  void set_needed(Needed needed) {
+    needed_ = std::move(needed);
+    kernel_.clear();
+  }
+
  private:
   friend class ResolvedKernel;
   using Edge = ResolvedKernel::Edge;
@@ -154,8 +165,6 @@ class PhaseFinder {
     PhaseRange read_in;
   };
   Window& window_of(TensorId window);
-  void relate_windows();
-  TensorId counted(TensorId window) const;
   std::uint32_t made_by(std::size_t place, TensorId value) const;
   void find_read_ranges(const Kernel& kernel);
   std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
@@ -169,16 +178,13 @@ class PhaseFinder {
   std::vector<Slot> places_;        // of ops
   std::vector<Slot> slots_;         // of reads, by their storage
   std::vector<Slot> window_slots_;  // of windows, by Tensor::window
-  // Windows that show the same elements in another order, as far as their views tell, count as one,
-  // the `counted_` one, which is a part of no smaller window than `outer_`; kNone: of the value.
-  std::vector<TensorId> counted_;
-  std::vector<TensorId> outer_;
   std::uint32_t current_ = 0;
   std::vector<Edge> edges_;  // of the kernel's ops, one after the other, then leftovers
   std::vector<Made> made_;
   // Of each op, and the end.
   std::vector<std::uint32_t> first_edge_;
   std::vector<std::uint32_t> first_made_;
+  Needed needed_;
   Kernel kernel_;       // the last one resolved
   bool known_ = false;  // whether its phases are
   Phases phases_;

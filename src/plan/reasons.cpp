@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
 // they loop over, {4} what more is true of these two.
-constexpr std::array<std::string_view, 43> kReasons = {
+constexpr std::array<std::string_view, 44> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -36,7 +36,9 @@ constexpr std::array<std::string_view, 43> kReasons = {
     "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
-    "two contractions side by side, and a kernel runs one main loop{4}",
+    "two contractions side by side, and a kernel runs one main loop, except for two linear layers "
+    "of one input (more than 64 rows, weights of one shape) whose results it combines and nothing "
+    "else needs{4}",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",
@@ -49,6 +51,7 @@ constexpr std::array<std::string_view, 43> kReasons = {
     "{1} cannot be combined across the tiles of {0}; sum, mean, max and logsumexp can",
     "the epilogue of {0} can perform only one reduction; {1} would be the second",
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
+    "{1} reads the log-sum-exp of {0}, which is known after the rows of its first result",
     "a general compiler leaves {0} to a library, as a separate kernel",
     "{0} needs whole rows in an order of its own, so it stays a separate kernel",
     "another kernel must run between them: it uses the result of one, and the other uses its "

@@ -141,16 +141,23 @@ std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head) {
   return rows <= kFewTileRows && head <= 128 ? 2 : 1;
 }
 
-// Two blocks of 64 rows fill a multiprocessor as well as one of 192, and more evenly; but they read
-// keys three times as often, which is slower where the L2 does not hold them. Of longer heads, or
-// beside masks, a multiprocessor runs one block, which is better off with two warpgroups unless all
-// blocks run at once.
+// Three blocks of 64 rows fill a multiprocessor as well as one of 192, and more evenly; but they
+// read keys three times as often, which is slower where the L2 does not hold them. Of longer heads,
+// or beside masks, a multiprocessor runs one block, which is better off with two warpgroups unless
+// all blocks run at once.
 std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors) {
   constexpr std::uint64_t kResident = std::uint64_t{32} << 20U;
   if (head == 64 && plain) return bytes <= kResident ? 64 : 192;
   return ceil_div(queries, 64) * heads <= multiprocessors ? 64 : 128;
+}
+
+std::uint64_t attention_tile_keys(std::uint64_t keys) {
+  constexpr std::uint64_t kMost = 128;
+  constexpr std::uint64_t kStep = 16;  // of wgmma
+  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, kMost));
+  return std::max(kStep, ceil_div(ceil_div(keys, tiles), kStep) * kStep);
 }
 
 // A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no

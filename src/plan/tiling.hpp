@@ -144,6 +144,14 @@ std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queries,
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors);
+// Blocks of 64 queries, of heads of 64 with plain scores, are those of attention_alone_sm90: a
+// multiprocessor runs three of them, and their tiles have as few keys as cover all in as many
+// tiles.
+constexpr std::uint64_t kAloneBlocks = 3;
+constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows) {
+  return head == 64 && plain && rows == 64;
+}
+std::uint64_t attention_tile_keys(std::uint64_t keys);
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

@@ -37,6 +37,7 @@ enum class Obstacle : std::uint8_t {
   kEpilogueAccumulator,
   kEpilogueSecond,
   kEpilogueTypes,
+  kEpilogueSums,
   kLibraryContraction,
   kOwnKernel,
   kCycle,

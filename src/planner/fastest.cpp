@@ -32,20 +32,20 @@ std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels)
 }
 
 // Of kernels in canonical order. Stops where those so far take `limit` already.
-double predicted_time(TrafficCounter& counter, KernelModel& model,
+double predicted_time(const TrafficCounter& counter, KernelModel& model,
                       const std::vector<Kernel>& kernels, double limit = kForever) {
   PlanModel plan(counter.graph(), counter.device(), kernels.size());
   for (const Kernel& kernel : kernels) {
-    const KernelTraffic& traffic = counter.count(kernel);
-    plan.add(traffic, model.work_of(kernel, traffic));
+    const CountedKernel& counted = model.count(kernel);
+    plan.add(counted.traffic, counted.work);
     if (plan.time_us() >= limit) break;
   }
   return plan.time_us();
 }
 
-double predicted_time(const PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
+double predicted_time(PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
   TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
-  KernelModel model(counter);
+  KernelModel model(counter, plan.recomputation ? nullptr : &maker.lone_ops());
   return predicted_time(counter, model, canonical(counter.graph(), plan.kernels), limit);
 }
 
@@ -56,7 +56,7 @@ class Contest {
         rules_(runner_rules(maker.device())),
         compiler_(owners_of(graph_, maker.compiler_partition().kernels)),
         counter_(graph_, maker.device()),
-        model_(counter_) {}
+        model_(counter_, &maker.lone_ops()) {}
 
   std::uint64_t bytes_of(const std::vector<Kernel>& kernels) {
     return cost_of(counter_, kernels).bytes;

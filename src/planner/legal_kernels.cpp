@@ -1,13 +1,16 @@
 #include "planner/legal_kernels.hpp"
 
+#include <algorithm>
 #include <bit>
+
+#include "plan/halves.hpp"
 
 namespace fusecalc {
 namespace {
 
 // Whether what prevents a kernel also prevents every larger one that holds its ops: these obstacles
 // lie in single ops, or in what one op takes from another.
-bool remains(const OpGraph& graph, const Verdict& verdict) {
+bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict) {
   switch (verdict.obstacle) {
     case Obstacle::kCustom:
     case Obstacle::kNoKernel:
@@ -17,8 +20,12 @@ bool remains(const OpGraph& graph, const Verdict& verdict) {
     case Obstacle::kPermutesRows:
     case Obstacle::kAfterScatter:
     case Obstacle::kAfterCollapse:
-    case Obstacle::kMisaligned:
-    case Obstacle::kSideContraction: return true;
+    case Obstacle::kMisaligned: return true;
+    case Obstacle::kSideContraction: {
+      const auto contracts = [&](OpId op) { return graph.ops[op].op_class == OpClass::kContract; };
+      return std::ranges::count_if(kernel, contracts) > 2 ||
+             !may_be_halves(graph, verdict.first, verdict.second);
+    }
     case Obstacle::kRows: {
       // A loss may turn out to work on rows that were reduced before it.
       const auto is_loss = [&](OpId op) { return graph.ops[op].row->family == OpFamily::kLoss; };
@@ -68,7 +75,7 @@ class Finder {
       found.push_back({.ops = grown.ops,
                        .needs = grown.before & ~grown.ops,
                        .bytes = counter_.bytes(kernel).total()});
-    } else if (remains(region_.graph(), verdict)) {
+    } else if (remains(region_.graph(), kernel, verdict)) {
       return true;
     }
     for (OpSet open = grown.neighbours & ~grown.ops & ~tried; open != 0; open &= open - 1) {

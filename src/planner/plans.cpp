@@ -148,6 +148,17 @@ const std::vector<Kernel>& PlanMaker::launchable_compiler() {
   });
 }
 
+const std::vector<CountedKernel>& PlanMaker::lone_ops() {
+  return lone_ops_.get([&] {
+    TrafficCounter counter(graph_, device_);
+    KernelModel model(counter);
+    std::vector<CountedKernel> ops;
+    ops.reserve(graph_.ops.size());
+    for (OpId op = 0; op < graph_.ops.size(); ++op) ops.push_back(model.count({op}));
+    return ops;
+  });
+}
+
 std::span<const PlanRow> plan_table() { return kPlans; }
 
 const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }

@@ -11,6 +11,7 @@
 #include "core/threads.hpp"
 #include "plan/legality.hpp"
 #include "plan/plan_kind.hpp"
+#include "predict/kernel_model.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -31,6 +32,8 @@ class PlanMaker {
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
   const std::vector<Kernel>& launchable_compiler();
+  // The kernels of the plan `unfused`, which stand in the other plans, too.
+  const std::vector<CountedKernel>& lone_ops();
 
  private:
   const OpGraph& graph_;
@@ -39,6 +42,7 @@ class PlanMaker {
   Lazy<FusionPlan> auto_partition_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
+  Lazy<std::vector<CountedKernel>> lone_ops_;
 };
 
 // How a plan is found. Adding a kind, its words and its row adds it to --plan, to the completions,

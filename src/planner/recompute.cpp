@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "planner/plans.hpp"
@@ -37,6 +38,29 @@ class Sharing {
 
   // Never empty. The first is the one that stores the results, if any does.
   const Groups& groups_of(OpId op) const { return groups_of_[op]; }
+
+  // The ops of a group that are computed in it.
+  Kernel computed_in(KernelId g, const Kernel& group) const {
+    Kernel ops;
+    std::ranges::copy_if(group, std::back_inserter(ops),
+                         [&](OpId op) { return std::ranges::binary_search(groups_of_[op], g); });
+    return ops;
+  }
+
+  // Whether a result of an op that is computed in group `g` is needed outside of it; nothing where
+  // that follows from the graph.
+  std::optional<bool> needed_outside(KernelId g, const Outline::Result& result) const {
+    const Groups& groups = groups_of_[graph_.tensors[result.tensor].producer];
+    if (groups.front() != g) return false;  // a copy
+    const std::span<const OpId> readers = graph_.readers[result.tensor];
+    const auto in_several = [&](OpId op) { return groups_of_[op].size() > 1; };
+    if (groups.size() == 1 && std::ranges::none_of(readers, in_several)) return std::nullopt;
+    return result.always_needed || std::ranges::any_of(readers, [&](OpId reader) {
+             return std::ranges::any_of(groups_of_[reader], [&](KernelId group) {
+               return !std::ranges::binary_search(groups, group);
+             });
+           });
+  }
 
  private:
   void settle(OpId op) {
@@ -94,16 +118,16 @@ class Search {
   std::optional<FusionPlan> run() {
     propose_all();
     choose();
+    // A graph that has the copies takes long to make.
+    while (!chosen_.empty() && drop(refused_without_copies())) {
+    }
     while (!chosen_.empty()) {
       FusionPlan plan = shared_plan(graph_, groups_of_chosen());
       TrafficCounter counter(plan.graph_or(graph_), counter_.device());
-      const std::set<KernelId> refused = refused_kernels(counter, plan);
-      if (refused.empty()) return finished(counter, std::move(plan));
-      std::erase_if(chosen_, [&](const Proposal& proposal) {
-        return refused.contains(proposal.maker) ||
-               std::ranges::any_of(proposal.readers,
-                                   [&](KernelId kernel) { return refused.contains(kernel); });
-      });
+      const auto ops_of = [&](KernelId kernel) { return plan.kernels[kernel]; };
+      if (!drop(refused_kernels(counter.phases(), ops_of))) {
+        return finished(counter, std::move(plan));
+      }
     }
     return std::nullopt;
   }
@@ -251,21 +275,48 @@ class Search {
     return groups;
   }
 
-  // Those of the old kernels that have become what the rules do not allow.
-  std::set<KernelId> refused_kernels(TrafficCounter& counter, const FusionPlan& plan) const {
+  // Those of the old kernels that become what the rules do not allow.
+  template <typename OpsOf>
+  std::set<KernelId> refused_kernels(PhaseFinder& phases, const OpsOf& ops_of) const {
     std::set<KernelId> changed;
     for (const Proposal& proposal : chosen_) {
       changed.insert(proposal.maker);
       changed.insert(proposal.readers.begin(), proposal.readers.end());
     }
     std::erase_if(changed, [&](KernelId kernel) {
-      const Kernel& ops = plan.kernels[kernel];
+      const Kernel ops = ops_of(kernel);
       if (ops.empty()) return true;
-      return ops.size() > 1 ? check_kernel(counter.phases(), ops, rules_).legal()
+      return ops.size() > 1 ? check_kernel(phases, ops, rules_).legal()
                             : !rules_.launchable || kernels_[kernel].size() == 1 ||
-                                  check_launch(counter.phases(), ops, rules_.on_chip_bytes).legal();
+                                  check_launch(phases, ops, rules_.on_chip_bytes).legal();
     });
     return changed;
+  }
+
+  // The same: a kernel with copies reads and makes what it would with the ops themselves, and only
+  // who needs its results differs.
+  std::set<KernelId> refused_without_copies() {
+    const std::vector<Kernel> groups = groups_of_chosen();
+    const Sharing sharing(graph_, groups);
+    PhaseFinder& phases = counter_.phases();
+    const std::set<KernelId> refused = refused_kernels(phases, [&](KernelId kernel) {
+      phases.set_needed([&sharing, kernel](const Outline::Result& result) {
+        return sharing.needed_outside(kernel, result);
+      });
+      return sharing.computed_in(kernel, groups[kernel]);
+    });
+    phases.set_needed(nullptr);
+    return refused;
+  }
+
+  // Leaves out what changes a refused kernel. Returns whether there is one.
+  bool drop(const std::set<KernelId>& refused) {
+    std::erase_if(chosen_, [&](const Proposal& proposal) {
+      return refused.contains(proposal.maker) ||
+             std::ranges::any_of(proposal.readers,
+                                 [&](KernelId kernel) { return refused.contains(kernel); });
+    });
+    return !refused.empty();
   }
 
   // Without kernels that have lost all of their ops, and only if it moves fewer bytes.

@@ -1,6 +1,7 @@
 #include "planner/two_plans.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -51,21 +52,36 @@ std::vector<Kernel> better_parts(const OpGraph& graph, const std::vector<Kernel>
   for (const std::vector<Kernel>* plan : {&first, &second}) {
     for (const Kernel& kernel : *plan) sets.merge(kernel);
   }
-  struct Pair {
-    std::vector<Kernel> first;
-    std::vector<Kernel> second;
+  struct Member {
+    OpId set = kNone;
+    bool second = false;  // a kernel of the second plan
+    KernelId kernel = 0;
+
+    auto operator<=>(const Member&) const = default;
   };
-  std::vector<Pair> pairs(graph.ops.size());
-  for (const Kernel& kernel : first) pairs[sets.of(kernel.front())].first.push_back(kernel);
-  for (const Kernel& kernel : second) pairs[sets.of(kernel.front())].second.push_back(kernel);
+  std::vector<Member> members;
+  members.reserve(first.size() + second.size());
+  for (KernelId k = 0; k < first.size(); ++k)
+    members.push_back({sets.of(first[k].front()), false, k});
+  for (KernelId k = 0; k < second.size(); ++k)
+    members.push_back({sets.of(second[k].front()), true, k});
+  std::ranges::sort(members);
   std::vector<Kernel> result;
-  for (Pair& pair : pairs) {
-    // The same single kernel needs no comparison.
-    const bool differ = pair.first.size() > 1 || pair.second.size() > 1;
-    const bool take_second = differ && prefers(pair.first, pair.second);
-    for (Kernel& kernel : take_second ? pair.second : pair.first) {
-      result.push_back(std::move(kernel));
+  for (auto member = members.begin(); member != members.end();) {
+    std::vector<Kernel> of_first;
+    std::vector<Kernel> of_second;
+    const OpId set = member->set;
+    for (; member != members.end() && member->set == set; ++member) {
+      if (member->second) {
+        of_second.push_back(second[member->kernel]);
+      } else {
+        of_first.push_back(first[member->kernel]);
+      }
     }
+    // The same single kernel needs no comparison.
+    const bool differ = of_first.size() > 1 || of_second.size() > 1;
+    std::vector<Kernel>& taken = differ && prefers(of_first, of_second) ? of_second : of_first;
+    std::ranges::move(taken, std::back_inserter(result));
   }
   // Parts of two plans may wait for each other.
   return sort_kernels(graph, result) ? result : first;

@@ -28,12 +28,20 @@ bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
 }  // namespace
 
-KernelModel::KernelModel(TrafficCounter& counter)
+KernelModel::KernelModel(TrafficCounter& counter, const std::vector<CountedKernel>* lone_ops)
     : counter_(counter),
       graph_(counter.graph()),
       device_(counter.device()),
       constants_(device_.constants),
-      products_(device_) {}
+      products_(device_),
+      lone_ops_(lone_ops) {}
+
+const CountedKernel& KernelModel::count(const Kernel& kernel) {
+  if (lone_ops_ != nullptr && kernel.size() == 1) return (*lone_ops_)[kernel.front()];
+  counted_.traffic = counter_.count(kernel);
+  counted_.work = work_of(kernel, counted_.traffic);
+  return counted_;
+}
 
 KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traffic) {
   std::vector<OpId> products;
@@ -46,7 +54,9 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   }
   if (products.empty()) return streaming_work(kernel, traffic);
   const Op& first = graph_.ops[products.front()];
-  if (products.size() == 1 && is_matrix_product(first.row->family)) {
+  const bool one =
+      products.size() == 1 || (products.size() == 2 && halves_of(graph_, kernel, products[0]));
+  if (one && is_matrix_product(first.row->family)) {
     return product_work(kernel, products.front(), traffic);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
@@ -201,7 +211,10 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
       static_cast<double>(traffic.bytes.total()) < 0.25 * static_cast<double>(device_.l2_bytes)
           ? kKeptLines
           : 1.0;
-  const double instructions = accesses + space * instructions_of(kernel, kNone);
+  const double each = instructions_of(kernel, kNone);
+  const double instructions = accesses + space * each;
+  constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
+  if (each > kLong) work.time_doubt = 0.2;
   work.compute_us = std::max(lane_us(device_, instructions),
                              scattered / (near * kScattered * device_.multiprocessors *
                                           constants_.clock_ghz.value * kGiga));
@@ -209,7 +222,9 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   return work;
 }
 
-ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic) const {
+// `second`: another product of the same rows and shape, if not kNone.
+ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic,
+                                      OpId second) const {
   const Tensor& a = graph_.tensors[op.operands[0].tensor];
   const Tensor& b = graph_.tensors[op.operands[1].tensor];
   ProductKernel product{
@@ -222,9 +237,15 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
       .type = a.type.dtype};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
+  TensorId second_weights = kNone;
+  if (second != kNone) {
+    product.shape.n *= 2;
+    product.results *= 2;
+    second_weights = graph_.value_of(graph_.ops[second].operands[1].tensor).value;
+  }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     const TensorId value = graph_.tensors[entry.tensor].value;
-    const bool operand = value == a.value || value == b.value;
+    const bool operand = value == a.value || value == b.value || value == second_weights;
     (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
   }
   return product;
@@ -244,10 +265,13 @@ KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic)
 }
 
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
-  ProductKernel product = product_of(graph_.ops[id], traffic);
+  const std::optional<Halves> halves = halves_of(graph_, kernel, id);
+  const OpId second = halves ? halves->other : kNone;
+  ProductKernel product = product_of(graph_.ops[id], traffic, second);
   product.epilogue = instructions_of(kernel, id);
-  product.shape.halves = halves_of(graph_, kernel, id).has_value();
-  if (product.shape.halves) product.epilogue /= 2;
+  product.shape.halves = halves.has_value();
+  if (second != kNone) product.epilogue -= instructions_of({second}, kNone);
+  if (halves) product.epilogue /= 2;
   const Tensor& weights = graph_.tensors[graph_.ops[id].operands[1].tensor];
   const OpId maker = graph_.value_of(graph_.ops[id].operands[1].tensor).producer;
   if (maker != kNone && std::ranges::binary_search(kernel, maker)) {
@@ -325,12 +349,14 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
                   .time_doubt = 0.3};
   const double share = tensor_share(q.type.dtype);
   const bool fast = share > 0 && device_.capability >= ComputeCapability{8, 0};
+  const double window =
+      std::min(keys, static_cast<double>(op.attributes->window.value_or(std::int64_t{1} << 40U)));
   const double key_heads =
       one_op ? static_cast<double>(k.elements) / std::max(1.0, keys * head) : heads;
   const double few_rows = length * heads / std::max(1.0, key_heads);
   constexpr double kLongestHead = 256;
   if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
-    work.fixed_us += merge_us(key_heads, few_rows, keys, head);
+    work.fixed_us += merge_us(key_heads, few_rows, std::min(keys, window + length - 1), head);
     work.time_doubt = 0.2;
     return work;  // reading keys and values takes the time
   }
@@ -341,6 +367,7 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   work.compute_us = tiles_us(
       {.queries = length,
        .keys = keys,
+       .window = window,
        .heads = heads,
        .key_heads = key_heads,
        .head = head,
@@ -354,28 +381,36 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
 
 // Blocks of queries over tiles of keys.
 double KernelModel::tiles_us(const Attention& attention) const {
-  constexpr double kKeys = 128;
   constexpr double kExponentials = 18;  // of a tile, per cycle
-  constexpr double kBlockUs = 2.5;      // to load its queries and store its result
   constexpr double kManyWaves = 8;      // after which ends even out
   const auto whole = [](double count) { return static_cast<std::uint64_t>(count); };
   const bool short_head = attention.head <= 64;  // padded to as many
   const auto rows = static_cast<double>(attention_rows(
       short_head ? 64 : 128, attention.plain, whole(attention.queries), whole(attention.heads),
       whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
-  const double tiles = std::ceil(attention.keys / kKeys);
+  const bool small = attends_alone(short_head ? 64 : 128, attention.plain, whole(rows));
+  const bool alone = small && device_.capability == kHopper;
+  const auto tile_keys =
+      static_cast<double>(alone ? attention_tile_keys(whole(attention.keys)) : 128);
+  const double tiles = std::ceil(attention.keys / tile_keys);
+  // To load its queries and store its result; several blocks do a part of it behind the others.
+  const double begin_us = alone ? 1.5 : 2.5;
   // Blocks that a multiprocessor runs at once share it.
-  const double resident = short_head && attention.plain && rows <= 64 ? 2 : 1;
+  const double resident = alone ? static_cast<double>(kAloneBlocks) : small ? 2 : 1;
   const double waves =
       std::ceil(attention.queries / rows) * attention.heads / (resident * device_.multiprocessors);
-  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * kKeys;
+  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * tile_keys;
   const double tile = scores * (attention.head * 4 / attention.rate + 1 / kExponentials +
                                 attention.instructions / constants_.lanes.value);
   const auto block_us = [&](double count) {
-    return kBlockUs + count * tile / (constants_.clock_ghz.value * kGiga);
+    return begin_us + count * tile / (constants_.clock_ghz.value * kGiga);
   };
   // The longest blocks run first, so that the short ones even out the ends.
-  if (attention.causal) return std::max(waves * block_us((tiles + 1) / 2), block_us(tiles));
+  if (attention.causal) {
+    const double seen = std::ceil((attention.window + rows) / tile_keys);
+    return std::max(waves * block_us(std::min((tiles + 1) / 2, seen)),
+                    block_us(std::min(tiles, seen)));
+  }
   return (waves > kManyWaves ? waves : std::ceil(waves)) * block_us(tiles);
 }
 

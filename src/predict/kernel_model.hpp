@@ -8,11 +8,21 @@
 
 namespace fusecalc {
 
+// A kernel's bytes, and what it has to do.
+struct CountedKernel {
+  KernelTraffic traffic;
+  KernelWork work;
+};
+
 // Predicts kernels of one graph on one device, alone and from a cold L2.
 class KernelModel {
  public:
-  explicit KernelModel(TrafficCounter& counter);
+  // `lone_ops`, where they are known: of each op, the kernel that holds it alone.
+  explicit KernelModel(TrafficCounter& counter,
+                       const std::vector<CountedKernel>* lone_ops = nullptr);
 
+  // Valid until the next call.
+  const CountedKernel& count(const Kernel& kernel);
   // `traffic` is the counter's for this kernel.
   KernelWork work_of(const Kernel& kernel, const KernelTraffic& traffic);
 
@@ -23,13 +33,14 @@ class KernelModel {
   void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
                        KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
-  ProductKernel product_of(const Op& op, const KernelTraffic& traffic) const;
+  ProductKernel product_of(const Op& op, const KernelTraffic& traffic, OpId second = kNone) const;
   KernelWork grouped_work(const Op& op, const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
                             const KernelTraffic& traffic);
   struct Attention {
     double queries = 1, keys = 1;        // of a head
+    double window = 0;                   // keys that a query sees at most, if causal
     double heads = 1, key_heads = 1;     // of all batches
     double head = 1;                     // elements of a query
     double rate = 1;                     // of its products, per multiprocessor and cycle
@@ -46,6 +57,8 @@ class KernelModel {
   const Device& device_;
   const DeviceConstants& constants_;
   ProductModel products_;
+  const std::vector<CountedKernel>* lone_ops_;
+  CountedKernel counted_;
 };
 
 }  // namespace fusecalc

@@ -54,7 +54,7 @@ double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t til
 }
 
 // The tiles that take the fewest cycles, at so many FLOPs a cycle.
-ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, double rate) const {
+ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, double rate) {
   constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{192, 192}, Tile{320, 128},
                                  Tile{128, 192}, Tile{192, 128}, Tile{160, 128}, Tile{128, 160},
                                  Tile{128, 128}, Tile{64, 128},  Tile{128, 64},  Tile{64, 64},
@@ -65,8 +65,12 @@ ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, 
   constexpr double kMerge = 2574;          // cycles, where several blocks share a tile's k
   constexpr std::uint64_t kStep = 64;      // of k
   const ProductShape& shape = product.shape;
+  const auto [known, added] = tilings_.try_emplace(
+      std::tuple(shape.m, shape.n, shape.k, shape.batches, product.operand_bytes, rate));
+  Tiling& best = known->second;
+  if (!added) return best;
   const double streams = static_cast<double>(device_.multiprocessors);
-  Tiling best{.cycles = std::numeric_limits<double>::max(), .splits = 1};
+  best = {.cycles = std::numeric_limits<double>::max(), .splits = 1};
   for (const Tile& tile : kTiles) {
     const double count = std::ceil(static_cast<double>(shape.m) / tile.m) *
                          std::ceil(static_cast<double>(shape.n) / tile.n) *
@@ -215,11 +219,15 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;
+  // What a block fetches for 64 of k, of lines that straddle the L2's.
+  constexpr double kStraddling = 29;  // bytes a cycle
+  const double fetch = size.straddles()
+                           ? static_cast<double>(kBoxBytes) *
+                                 (kRows + columns / static_cast<double>(cluster)) / kStraddling
+                           : 0;
   const double multiply =
-      steps * std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
-                       size.straddles()
-                           ? static_cast<double>(straddling_cycles(width.columns, cluster))
-                           : 0);
+      steps *
+      std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11), fetch);
   constexpr double kStart = 730;     // cycles
   constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
   constexpr double kOverhead = 3.5;  // us, on top of a launch

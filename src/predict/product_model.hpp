@@ -45,7 +45,7 @@ class ProductModel {
     double cycles = 0;
     double splits = 1;
   };
-  Tiling library_tiling(const ProductKernel& product, double rate) const;
+  Tiling library_tiling(const ProductKernel& product, double rate);
   KernelWork skinny_work(const ProductKernel& product) const;
   KernelWork wgmma_work(const ProductKernel& product);
   double epilogue_cycles(const ProductKernel& product, double columns) const;
@@ -54,7 +54,10 @@ class ProductModel {
 
   const Device& device_;
   const DeviceConstants& constants_;
-  // Walks that were simulated: layers of a model repeat.
+  // Tilings that were chosen and walks that were simulated: layers of a model repeat.
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, double, double>,
+           Tiling>
+      tilings_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                       std::uint64_t, double, double, bool>,
            double>

@@ -264,12 +264,19 @@ class Aligner {
   std::vector<std::uint16_t> steps_;
 };
 
-// The last run that leaves out no more ops than any other one does.
+// The last run that leaves out little more than any other one does. Small ops do not decide: what
+// a program does before its first run may look like them.
 std::uint64_t best_run(const std::vector<Aligner::Placed>& placed) {
-  std::map<std::uint64_t, std::size_t> ops;  // runs are numbered from the last
-  for (const Aligner::Placed& one : placed) ops[one.run] += one.match.ops.size();
-  const auto best = std::ranges::max_element(ops, {}, [](const auto& row) { return row.second; });
-  return best == ops.end() ? 0 : best->first;
+  constexpr double kLittle = 0.01;
+  std::map<std::uint64_t, double> bytes;  // of matched ops; runs are numbered from the last
+  for (const Aligner::Placed& one : placed) {
+    bytes[one.run] += static_cast<double>(one.match.unfused.total());
+  }
+  double most = 0;
+  for (const auto& [run, matched] : bytes) most = std::max(most, matched);
+  const auto best = std::ranges::find_if(
+      bytes, [&](const auto& row) { return row.second >= (1 - kLittle) * most; });
+  return best == bytes.end() ? 0 : best->first;
 }
 
 // Ops that a kernel of `auto` holds, and that the program runs in several launches.

@@ -137,6 +137,9 @@ class RecordReader {
       case RecordKind::kSkipped:
         if (has(1)) skipped_ = number(field[0]);
         break;
+      case RecordKind::kOvertaken:
+        if (has(1)) overtaken_ = number(field[0]);
+        break;
       case RecordKind::kTime:
         if (has(7)) take_time(field);
         break;
@@ -253,6 +256,11 @@ class RecordReader {
       process_.uncounted.push_back({"launches that were not asked for", skipped_,
                                     "--skip, --count, --range, --kernel or cudaProfilerStop"});
     }
+    if (overtaken_ > 0) {
+      process_.uncounted.push_back({"launches of further threads", overtaken_,
+                                    "a launch of another thread was being counted for ten "
+                                    "seconds"});
+    }
   }
 
   ProfiledProcess process_;
@@ -262,6 +270,7 @@ class RecordReader {
   std::unordered_map<std::uint64_t, std::string> reasons_;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;
+  std::uint64_t overtaken_ = 0;
 };
 
 }  // namespace

@@ -70,8 +70,8 @@ class MatmulStep final : public ProductStep {
 };
 
 // softmax(q k^T * scale + mask) v, one query at a time. A bool mask keeps where it is true, any
-// other is added. With `causal`, the last query sees all keys and each before it one fewer. A query
-// that sees no key yields 0.
+// other is added. With `causal`, the last query sees all keys and each before it one fewer, with
+// `window` only the last of them. A query that sees no key yields 0.
 class AttentionStep final : public EvaluationStep {
  public:
   AttentionStep(Evaluation& evaluation, const Op& op)
@@ -82,6 +82,7 @@ class AttentionStep final : public EvaluationStep {
         value_size_(output().type.shape.back()),
         scale_(op.attributes->scale.value_or(1 / std::sqrt(static_cast<double>(size_)))) {
     const Shape& q = operand(0).type.shape;
+    if (op.attributes->window) window_ = static_cast<std::uint64_t>(*op.attributes->window);
     heads_ = q[q.size() - 3];
     heads_per_kv_ = heads_ / operand(1).type.shape[q.size() - 3];
     if (op.operands.size() == 4) {
@@ -167,7 +168,9 @@ class AttentionStep final : public EvaluationStep {
   }
 
   bool sees(std::uint64_t query, std::uint64_t key) const {
-    return !op().attributes->causal || key + queries_ <= query % queries_ + keys_;
+    if (!op().attributes->causal) return true;
+    const std::uint64_t end = query % queries_ + keys_ + 1;  // queries_ beyond the last key
+    return key + queries_ < end && (!window_ || key + queries_ + *window_ >= end);
   }
 
   void weigh(Row& row, std::uint64_t query) {
@@ -232,6 +235,7 @@ class AttentionStep final : public EvaluationStep {
   std::uint64_t size_;
   std::uint64_t value_size_;
   double scale_;
+  std::optional<std::uint64_t> window_;
   std::uint64_t heads_ = 1;
   std::uint64_t heads_per_kv_ = 1;
   std::vector<IndexMap> mask_;  // none or one

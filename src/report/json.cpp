@@ -1,8 +1,14 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <future>
+#include <queue>
+#include <string>
+#include <utility>
 
 #include "analysis/reasons.hpp"
 #include "core/github_actions.hpp"
+#include "core/threads.hpp"
 #include "report/json_parts.hpp"
 #include "report/writers.hpp"
 
@@ -116,15 +122,38 @@ void write_plan_members(JsonWriter& json, const PlanAnalysis& plan) {
 
 namespace {
 
+// Threads write some kernels each. No more of them than there are threads are ahead of the output,
+// so that little of a long document is in memory.
+void write_kernels(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
+  constexpr std::size_t kTogether = 512;
+  const std::size_t ops = analysis.graph.ops.size();
+  std::queue<std::future<std::string>> parts;
+  const auto take = [&] {
+    json.append(parts.front().get());
+    parts.pop();
+  };
+  for (std::size_t first = 0; first < plan.kernels.size(); first += kTogether) {
+    const std::size_t end = std::min(plan.kernels.size(), first + kTogether);
+    parts.push(started(ops, [&json, &analysis, &plan, first, end] {
+      Output text = Output::memory();
+      JsonWriter part = json.part(text, first == 0);
+      for (auto k = static_cast<KernelId>(first); k < end; ++k) {
+        part.begin_object();
+        write_kernel_members(part, analysis, plan, plan.kernels[k], plan.boundaries->of(k));
+        part.end();
+      }
+      return text.take();
+    }));
+    if (parts.size() > threads_for(ops)) take();
+  }
+  while (!parts.empty()) take();
+}
+
 void write_plan(JsonWriter& json, const GraphAnalysis& analysis, const PlanAnalysis& plan) {
   json.key(name_of(plan.kind)).begin_object();
   write_plan_members(json, plan);
   json.key("kernels").begin_array();
-  for (KernelId k = 0; k < plan.kernels.size(); ++k) {
-    json.begin_object();
-    write_kernel_members(json, analysis, plan, plan.kernels[k], plan.boundaries->of(k));
-    json.end();
-  }
+  write_kernels(json, analysis, plan);
   json.end().end();
 }
 

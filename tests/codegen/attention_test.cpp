@@ -14,13 +14,14 @@ namespace fusecalc {
 namespace {
 
 GeneratedKernel attention(const std::string& q, const std::string& k, const std::string& more = "",
-                          ComputeCapability capability = kHopper) {
+                          ComputeCapability capability = kHopper,
+                          const std::string& rest = R"("output": "y")") {
   const bool masked = !more.empty();
   const OpGraph graph = testing::graph_of(fmt::format(
       R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [{0}]}}, "k": {{"shape": [{1}]}},
           "v": {{"shape": [{1}]}}{2}}},
-          "ops": [{{"op": "attention", "inputs": ["q", "k", "v"{3}], "output": "y"}}]}})",
-      q, k, masked ? ", \"m\": " + more : "", masked ? ", \"m\"" : ""));
+          "ops": [{{"op": "attention", "inputs": ["q", "k", "v"{3}], {4}}}]}})",
+      q, k, masked ? ", \"m\": " + more : "", masked ? ", \"m\"" : "", rest));
   TrafficCounter counter(graph, known_devices().front());
   Device device = testing::device_of(capability);
   device.multiprocessors = 132;
@@ -76,15 +77,46 @@ TEST_CASE("up to 32 rows of a key head are few, on every GPU with tensor cores f
 // Keys and values of 64 bf16 are 256 bytes a key.
 TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds all keys") {
   const GeneratedKernel few = attention("2, 8, 640, 64", "2, 2, 640, 64");
-  CHECK(contains(few, "AttentionSm90<bf16, 64, 1, false, PlainScores, Epilogue>"));
+  CHECK(contains(few, "AttentionAloneSm90<bf16, 128, false, PlainScores, Epilogue>"));
   CHECK(few.blocks == 10);
-  CHECK(few.threads == 256);
+  CHECK(few.threads == 128);
   const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");  // 134 MB
   CHECK(contains(many, "AttentionSm90<bf16, 64, 3, "));
   CHECK(many.blocks == 22);
   // Longer heads: 8 x 8 blocks of 64 run at once, 8 x 64 do not.
   CHECK(contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, "));
   CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"), "AttentionSm90<bf16, 128, 2, "));
+}
+
+TEST_CASE("tiles of blocks of 64 queries cover all keys with as few as they can") {
+  CHECK(attention_tile_keys(512) == 128);
+  CHECK(attention_tile_keys(197) == 112);  // two tiles of 98.5
+  CHECK(attention_tile_keys(257) == 96);   // three of 85.7
+  CHECK(attention_tile_keys(1) == 16);
+  const GeneratedKernel kernel = attention("32, 12, 197, 64", "32, 12, 197, 64");
+  CHECK(contains(kernel, "AttentionAloneSm90<bf16, 112, false, "));
+  // Queries, and two stages of keys and of values, of 128 bytes a line; barriers.
+  CHECK(kernel.shared_bytes == (64 + 4 * 112) * 128 + 128);
+}
+
+TEST_CASE("the log-sum-exp of scores is stored where it is needed") {
+  const std::string heads = "1, 8, 2048, 64";
+  const std::string both = R"("outputs": ["y", "l"])";
+  CHECK(contains(attention(heads, heads), "kSums = false;"));
+  const GeneratedKernel kernel = attention(heads, heads, "", kHopper, both);
+  CHECK(contains(kernel, "kSums = true;"));
+  CHECK(contains(kernel,
+                 "const i64 q = ((i64)batch * 8 + head) * 2048 + row;\n    put(p4, q, sum);"));
+  CHECK(contains(attention(heads, heads, "", {8, 0}, both), "kSums = true;"));
+}
+
+TEST_CASE("blocks of few queries share the keys of the window") {
+  // 1,000 of 32,768 keys, from 31,768 on: tiles of 64 from the 496th to the 512th.
+  const GeneratedKernel kernel = attention("64, 32, 1, 128", "64, 8, 32768, 128", "", kHopper,
+                                           R"("output": "y", "causal": true, "window": 1000)");
+  CHECK(contains(kernel, "{64, 32, 8, 1, 32768, 32767, 1000, "));
+  CHECK(kernel.blocks == 1);
+  CHECK(contains(kernel, "kShape, kStrides, 16, "));
 }
 
 TEST_CASE("masks are loaded for as many keys at a time as their alignment allows") {

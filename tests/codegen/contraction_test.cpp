@@ -178,6 +178,10 @@ TEST_CASE("lines of the second operand are fetched in the lanes' column order") 
   CHECK(other.maps[1].extents == std::array<std::uint64_t, 4>{64, 70, 1, 1});
 }
 
+TensorId weights_of(const OpGraph& graph, std::string_view linear) {
+  return graph.storage_of(graph.ops[op_called(graph, linear)].operands[1].tensor);
+}
+
 // Of 512 lines of weights, a tile has 64 and the 64 that lie 256 further.
 TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const auto graph = [](const std::string& rows, const std::string& columns,
@@ -197,9 +201,16 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const OpGraph few = graph("64", "512", "256");
   const GeneratedKernel fused = made(few);
   CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
-  CHECK(contains(fused, "kHalf = 256;"));
+  CHECK(contains(fused, "kPairs = true;"));
+  CHECK(contains(fused, "Contract::run(a, b, b2, kShape,"));
   CHECK(contains(fused, "kShape = {64, 512, 256,"));
-  CHECK(fused.maps[1].extents == std::array<std::uint64_t, 4>{256, 2, 64, 4});
+  REQUIRE(fused.maps.size() == 3);
+  for (const std::size_t half : {1U, 2U}) {
+    CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{256, 2, 32, 4});
+    CHECK(fused.maps[half].storage == weights_of(few, "up"));
+  }
+  CHECK(fused.maps[1].offset == 0);
+  CHECK(fused.maps[2].offset == 256 * 256 * 2);
   CHECK(!fused.library);
   CHECK(fused.workspace_bytes == 0);
   CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
@@ -210,6 +221,45 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const OpGraph many = graph("16384", "4096", "1024");
   TrafficCounter counter(many, known_devices().front());
   CHECK(contains(generate(counter, {0, 1, 2}, counter.device()), "ContractSm90<bf16, 128, 2,"));
+}
+
+// A tile has 64 lines of each of the weights, which have 256.
+TEST_CASE("tiles have the same columns of two linear layers that an epilogue combines") {
+  const auto graph = [](const std::string& rows, const std::string& columns,
+                        const std::string& depth) {
+    const std::string weights = R"({"shape": [)" + columns + ", " + depth + "]}";
+    return graph_of(list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "g": )" + weights +
+                             R"(, "u": )" + weights + R"(, "b": {"shape": [)" + columns + "]}",
+                         R"({"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "v"},
+           {"name": "up", "op": "linear", "inputs": ["x", "u", "b"], "output": "w"},
+           {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
+           {"name": "mul", "op": "mul", "inputs": ["s", "w"], "output": "y"})"));
+  };
+  const auto made = [&](const OpGraph& of, ComputeCapability capability = kHopper) {
+    return generated(
+        of,
+        {op_called(of, "gate"), op_called(of, "up"), op_called(of, "silu"), op_called(of, "mul")},
+        capability);
+  };
+  const OpGraph few = graph("65", "256", "128");
+  const GeneratedKernel fused = made(few);
+  CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused, "Contract::run(a, b, b2, kShape,"));
+  CHECK(contains(fused, "kShape = {65, 512, 128,"));
+  CHECK(contains(fused, "u[j] + "));
+  CHECK(!contains(fused, "v[j] + "));
+  REQUIRE(fused.maps.size() == 3);
+  CHECK(fused.maps[1].storage == weights_of(few, "gate"));
+  CHECK(fused.maps[2].storage == weights_of(few, "up"));
+  for (const std::size_t half : {1U, 2U}) {
+    CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{128, 2, 32, 4});
+    CHECK(fused.maps[half].offset == 0);
+  }
+  CHECK(fused.blocks == 4);
+  CHECK(!fused.library);
+  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  // 20 lines are no whole groups of eight.
+  CHECK(contains(made(graph("65", "20", "128")), "ContractSm80<"));
 }
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.

@@ -171,6 +171,24 @@ TEST_CASE("rows are held as the narrowest value that they can be computed from a
   CHECK(contains(power, "Pack<f32, 8> h"));
 }
 
+TEST_CASE("threads compute fewer elements where each has many slow paths") {
+  const auto sines = [](int count) {
+    std::string ops;
+    for (int i = 0; i < count; ++i) {
+      ops += fmt::format(R"({}{{"op": "sin", "inputs": ["t{}"], "output": "t{}"}})",
+                         i == 0 ? "" : ", ", i, i + 1);
+    }
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"t0": {"shape": [512, 256]}}, "ops": [)" +
+                              ops + "]}"))
+        .schedule;
+  };
+  CHECK(sines(5) == "8 elements per thread");
+  CHECK(sines(6) == "4 elements per thread");
+  CHECK(sines(20) == "2 elements per thread");
+  CHECK(sines(50) == "1 element per thread");
+}
+
 TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower groups") {
   const auto transposed = [](int rows, int columns) {
     return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16",

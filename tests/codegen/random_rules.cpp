@@ -331,8 +331,12 @@ void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
   if (d.dice().chance(30)) {
     line.inputs.push_back(d.input(d.narrowed(with(heads, queries, keys))).name);
   }
-  line.attributes = {flag("causal", d.dice().chance(40))};
+  const bool causal = d.dice().chance(40);
+  line.attributes = {flag("causal", causal)};
   if (d.dice().chance(40)) line.attributes.emplace_back("\"scale\": 0.25");
+  if (causal && d.dice().chance(40)) {
+    line.attributes.push_back(fmt::format("\"window\": {}", 1 + d.dice().below(2 * keys + 1)));
+  }
 }
 
 // Its results would have to be declared; nothing is known of what it does, so it has no code.

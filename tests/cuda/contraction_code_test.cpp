@@ -82,11 +82,16 @@ extern "C" __global__ void rows(const ExponentialSum::State* partials, float* ou
 
 const std::string kResult = R"(
 struct Tail {
+  static constexpr bool kSums = true;
   bf16* out;
+  float* sums;
   i64 heads, queries;
   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
                              Eight valid) const {
     store8<8>(out + ((batch * heads + head) * queries + query) * kHead + column, valid, v);
+  }
+  __device__ void row_sum(int batch, int head, i64 query, float sum) const {
+    sums[(batch * heads + head) * queries + query] = sum;
   }
 };
 struct Mask {
@@ -127,11 +132,16 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
 }
 
-std::string attention_sm90(int head, int consumers, bool causal, const std::string& scores) {
-  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
-         "typedef AttentionSm90<bf16, kHead, " + std::to_string(consumers) +
-         (causal ? ", true, " : ", false, ") + scores + R"(, Tail> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
+// By several warpgroups beside one that copies, or, with tiles of so many keys, by one alone.
+std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
+                           const std::string& scores) {
+  const bool alone = keys > 0;
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult + "typedef " +
+         (alone ? "AttentionAloneSm90<bf16, " : "AttentionSm90<bf16, kHead, ") +
+         std::to_string(alone ? keys : warpgroups) + (causal ? ", true, " : ", false, ") + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads)" +
+         (alone ? ", Attention::kBlocksPerSm" : "") + R"()
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
       const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
       const __grid_constant__ )" +
@@ -352,17 +362,18 @@ TEST_CASE("the mergers of partials compile") {
 TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers") {
   for (const int head : {64, 96, 128, 192, 256}) {
     CAPTURE(head);
-    const auto check = [&](int consumers, const char* scores) {
-      CAPTURE(consumers);
+    const auto check = [&](int warpgroups, int keys, const char* scores) {
+      CAPTURE(warpgroups);
       check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
-                                "hopper", "attention_sm90"},
-                               attention_sm90(head, consumers, head != 96, scores)),
+                                "hopper", "attention_sm90", "attention_alone_sm90"},
+                               attention_sm90(head, warpgroups, keys, head != 96, scores)),
                      "sm_90", true);
     };
-    check(1, "PlainScores");
-    check(head == 64 ? 3 : 2, "PlainScores");
-    check(1, "Mask");
-    check(2, "Mask");
+    check(1, 0, "PlainScores");
+    check(head == 64 ? 3 : 2, 0, "PlainScores");
+    check(1, 0, "Mask");
+    check(2, 0, "Mask");
+    for (int keys = 16; head == 64 && keys <= 128; keys += 16) check(1, keys, "PlainScores");
   }
 }
 

@@ -281,6 +281,8 @@ TEST_CASE("linear, conv2d and attention") {
          "m": {"shape": [5, 7]})";
   CHECK(made("attention", R"("q", "k", "v")", heads, R"("causal": true)") == "f32 [2, 8, 5, 4]");
   CHECK(made("attention", R"("q", "k", "v", "m")", heads, R"("scale": 0.1)") == "f32 [2, 8, 5, 4]");
+  CHECK(made("attention", R"("q", "k", "v")", heads, R"("causal": true, "window": 3)") ==
+        "f32 [2, 8, 5, 4]");
 }
 
 TEST_CASE("a grouped product multiplies rows by the matrices of their groups") {

@@ -98,14 +98,14 @@ class RandomList:
         self.simple = True  # no part of a result is taken, so the limit needs no second thought
         self.alone = set()  # ops that take a part of a result: they stay out of groups
         self.dtype = rng.choice(FLOATS)
-        self.rows = rng.choice([1, 3, 8, 50])
+        self.rows = rng.choice([1, 3, 8, 50, 70])
         self.columns = rng.choice([1, 4, 7, 64, 130])
         for _ in range(rng.randint(1, 3)):
             self.input(self.full())
         for _ in range(rng.randint(1, 14)):
             rng.choice([self.unary, self.unary, self.binary, self.binary, self.binary, self.reduce,
-                        self.normalise, self.move, self.view, self.part, self.contract, self.mask,
-                        self.in_place, self.cast, self.gather, self.custom])()
+                        self.normalise, self.move, self.view, self.part, self.contract, self.gate,
+                        self.mask, self.in_place, self.cast, self.gather, self.custom])()
 
     def full(self):
         return ([2] if self.rng.random() < 0.3 else []) + [self.rows, self.columns]
@@ -319,6 +319,19 @@ class RandomList:
         else:
             weight = self.input([x.shape[-1], width], x.dtype)
             self.op("matmul", [x, weight], [self.new(shape, x.dtype)])
+
+    def gate(self):
+        """Two products of one input; what is made of one is multiplied with the other."""
+        x = self.pick(rank=2)
+        shape = x.shape[:-1] + [self.rng.choice([9, 16])]
+        made = []
+        for _ in range(2):
+            weights = self.input([shape[-1], x.shape[-1]], x.dtype)
+            made.append(self.new(shape, x.dtype))
+            self.op("linear", [x, weights], [made[-1]])
+        active = self.new(shape, x.dtype)
+        self.op("silu", [made[0]], [active])
+        self.op("mul", [active, made[1]], [self.new(shape, x.dtype)])
 
     def in_place(self):
         """Only what nothing has read yet: then no order between readers and writer arises."""

@@ -102,7 +102,8 @@ def attention(op, q, k, v, *mask):
         scores = scores + mask[0]
     if op.get("causal"):
         rows, cols = scores.shape[-2:]
-        allowed = np.arange(cols)[None, :] <= np.arange(rows)[:, None] + cols - rows
+        before = np.arange(rows)[:, None] + cols - rows - np.arange(cols)[None, :]
+        allowed = (before >= 0) & (before < op.get("window", cols + rows))
         scores = np.where(allowed, scores, -np.inf)
     most = scores.max(-1, keepdims=True)
     e = np.where(np.isinf(most), 0, np.exp(scores - np.where(np.isinf(most), 0, most)))
@@ -156,7 +157,9 @@ def contraction_list(dtype):
     vv = g.tensor("vv", [2, 2, 6, 4])
     g.op("attention", [q, kk, vv])
     g.op("attention", [q, kk, vv], 2, causal=True, scale=0.75)
+    g.op("attention", [q, kk, vv], 2, causal=True, window=3)
     short = g.op("slice", [kk], axes=[2], starts=[0], ends=[3])
+    g.op("attention", [q, short, g.op("slice", [vv], axes=[2], starts=[3])], causal=True, window=1)
     g.op("attention", [q, short, g.op("slice", [vv], axes=[2], starts=[3])], causal=True)
     g.op("attention", [q, kk, vv, g.tensor("flags", [5, 6], "bool")], mask_dtype="bool")
     g.op("attention", [q, kk, vv, g.tensor("added", [2, 1, 5, 6])], mask_dtype="f64")

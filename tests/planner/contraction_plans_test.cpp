@@ -65,6 +65,47 @@ TEST_CASE("an op that reads the result and the input of a matmul joins the matmu
   CHECK(compiler_of(graph) == "[exp] [mm] [res]");
 }
 
+TEST_CASE("two linear layers of one input share a kernel that combines their results") {
+  const auto graph = [](const std::string& ops, const char* more = "", int rows = 65,
+                        const char* dtype = "bf16") {
+    return graph_of(fmt::format(
+        R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [{}, 256]}}, "z": {{"shape": [{}, 256]}},
+         "g": {{"shape": [512, 256]}}, "u": {{"shape": [512, 256]}}, "n": {{"shape": [1, 256]}}}},
+    "ops": [{}]{}}})",
+        dtype, rows, rows, ops, more));
+  };
+  const std::string gate = R"({"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "a"},
+      {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},)";
+  const std::string up = R"({"name": "up", "op": "linear", "inputs": ["x", "u"], "output": "b"},)";
+  const std::string mul = R"({"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  CHECK(auto_of(graph(gate + up + mul)) == "[gate silu up mul]");
+  CHECK(auto_of(graph(up + gate + mul)) == "[up gate silu mul]");
+  CHECK(compiler_of(graph(gate + up + mul)) == "[gate] [up] [silu mul]");
+  CHECK(auto_of(graph(gate + up + mul, "", 65, "f32")) == "[gate silu up mul]");
+  // Few rows have kernels of their own, f64 has no tiles.
+  CHECK(auto_of(graph(gate + up + mul, "", 64)) == "[gate silu] [up mul]");
+  CHECK(auto_of(graph(gate + up + mul, "", 65, "f64")) == "[gate silu] [up mul]");
+  // A result that somebody else needs is written.
+  CHECK(auto_of(graph(gate + up + mul, R"(, "outputs": ["b", "y"])")) == "[up] [gate silu mul]");
+  const auto refused = [](const OpGraph& list, const std::vector<std::string>& ops) {
+    return obstacle(list, ops).starts_with("two contractions side by side");
+  };
+  CHECK(
+      refused(graph(gate + up + mul, R"(, "outputs": ["b", "y"])"), {"gate", "silu", "up", "mul"}));
+  // Nothing of the kernel is made of both results.
+  CHECK(refused(graph(gate + up + mul), {"gate", "up"}));
+  const std::string apart = R"({"name": "relu", "op": "relu", "inputs": ["b"], "output": "y"})";
+  CHECK(auto_of(graph(gate + up + apart)) == "[gate silu] [up relu]");
+  // Another input, or one that the kernel would have to make.
+  const std::string other =
+      R"({"name": "up", "op": "linear", "inputs": ["z", "u"], "output": "b"},)";
+  CHECK(auto_of(graph(gate + other + mul)) == "[gate silu] [up mul]");
+  // Rows of the results are reduced by a kernel that reads what this one writes.
+  const std::string sum =
+      R"(, {"name": "sum", "op": "sum", "inputs": ["y"], "output": "t", "axis": 1})";
+  CHECK(auto_of(graph(gate + up + mul + sum)) == "[gate silu up mul] [sum]");
+}
+
 TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and its factor") {
   const auto graph = [](const char* ops, const char* more = "", int columns = 512,
                         const char* dtype = "bf16") {
@@ -130,7 +171,12 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
                  R"(}, {"name": "b", "output": "q", )" + other + "}]}");
     return obstacle(graph, {"a", "b"});
   };
-  const std::string bare = "two contractions side by side, and a kernel runs one main loop";
+  const std::string bare =
+      "two contractions side by side, and a kernel runs one main loop, except for two linear "
+      "layers "
+      "of one input (more than 64 rows, weights of one shape) whose results it combines and "
+      "nothing "
+      "else needs";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";

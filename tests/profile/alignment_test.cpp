@@ -92,6 +92,23 @@ TEST_CASE("of several runs of a list the last whole one counts") {
   CHECK(alignment.moved.total() == 10 * kTensor);
 }
 
+TEST_CASE("small ops do not decide which of several runs counts") {
+  const Analysis analysis =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [4096, 4096]},
+          "w": {"shape": [4096, 4096]}, "t": {"shape": [16, 16]}},
+        "ops": [{"name": "small", "op": "softmax", "inputs": ["t"], "axis": -1, "output": "u"},
+                {"name": "mm", "op": "matmul", "inputs": ["x", "w"], "output": "h"},
+                {"name": "act", "op": "gelu", "inputs": ["h"], "output": "y"}]})"),
+                    "small", device_named("h200"), std::nullopt);
+  // The second run keeps what `small` computes.
+  const ProfiledLaunch small = launch("cunn_SoftMaxForward<4>", 0, 0);
+  const std::vector<ProfiledLaunch> launches = {small, kProduct, kGelu, kProduct, kGelu};
+  const Alignment alignment = align(analysis, launches);
+  CHECK(alignment.runs == 2);
+  CHECK(text_of(alignment) == "3: mm; 4: act; ");
+  CHECK(alignment.missing == std::vector<OpId>{0});
+}
+
 TEST_CASE("a graph launch runs the whole list") {
   ProfiledLaunch graph = launch("graph", 6, 4);
   graph.kind = LaunchKind::kGraph;

@@ -98,6 +98,7 @@ TEST_CASE("what was launched and not counted is named with the reason") {
                    launch(3, "last") + launch(4, "last") + bytes(1, 10, 10, 1) +
                    line(RecordKind::kUncounted, {"2", "the launch failed"}) +
                    line(RecordKind::kCaptured, {"6"}) + line(RecordKind::kSkipped, {"8"}) +
+                   line(RecordKind::kOvertaken, {"1"}) +
                    "bytes\t3\t99999");  // cut off as the process was killed
   CHECK_FALSE(process.ended);
   const auto find = [&](const std::string& what) -> const Uncounted& {
@@ -107,13 +108,14 @@ TEST_CASE("what was launched and not counted is named with the reason") {
     FAIL(what);
     return process.uncounted.front();
   };
-  REQUIRE(process.uncounted.size() == 5);
+  REQUIRE(process.uncounted.size() == 6);
   CHECK(find("waiting").why == "it ended only after a later launch, and is counted with that");
   CHECK(find("failed").why == "the launch failed");
   CHECK(find("last").launches == 2);
   CHECK(find("last").why == "the process ended before its counters were read");
   CHECK(find("launches recorded into graphs").launches == 6);
   CHECK(find("launches that were not asked for").launches == 8);
+  CHECK(find("launches of further threads").launches == 1);
   CHECK_FALSE(process.launches[3].dram);
 }
 

@@ -148,7 +148,9 @@ TEST_CASE("products, windows and attention") {
             {"op": "linear", "inputs": ["a", "w", "bias"], "output": "l"},
             {"op": "conv2d", "inputs": ["x", "k"], "padding": 1, "output": "c"},
             {"op": "attention", "inputs": ["q", "kk", "v"], "causal": true, "scale": 1,
-             "output": "o"}]})",
+             "output": "o"},
+            {"op": "attention", "inputs": ["q", "kk", "v"], "causal": true, "scale": 1,
+             "window": 1, "outputs": ["last", "sums"]}]})",
                     {{"a", {1, 2, 3, 4}},
                      {"w", {5, 6}},
                      {"bias", {100}},
@@ -162,6 +164,8 @@ TEST_CASE("products, windows and attention") {
   CHECK(given.values("l") == Values{117, 139});
   CHECK(given.values("c") == Values{1000, 2100, 200, 3010, 4321, 402, 30, 43, 4});
   check_close(given.values("o"), {10, (10 + 20 * std::exp(6)) / (1 + std::exp(6))});
+  CHECK(given.values("last") == Values{10, 20});
+  CHECK(given.values("sums") == Values{0, 6});
 }
 
 TEST_CASE("stored integers and bools take effect") {

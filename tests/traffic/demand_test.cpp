@@ -71,6 +71,19 @@ TEST_CASE("two halves of a product that are used in its kernel are never in memo
   CHECK(kernel_bytes(graph, {"silu", "mul"}) == Bytes{65'536, 32'768});
 }
 
+// 65 x 256 of x, 512 x 256 of each of two weights and 512 of a bias are read, 65 x 512 written, all
+// of 2 bytes.
+TEST_CASE("two products of a kernel read what they share once") {
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [65, 256]},
+      "g": {"shape": [512, 256]}, "u": {"shape": [512, 256]}, "bias": {"shape": [512]}},
+    "ops": [{"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "a"},
+            {"name": "up", "op": "linear", "inputs": ["x", "u", "bias"], "output": "b"},
+            {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+            {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"}]})");
+  CHECK(kernel_bytes(graph) == Bytes{33'280 + 2 * 262'144 + 1'024, 66'560});
+  CHECK(kernel_bytes(graph, {"gate", "silu"}) == Bytes{33'280 + 262'144, 66'560});
+}
+
 TEST_CASE("parts of several results need the largest part; all of one needs all inputs") {
   const auto read = [](const std::string& readers) {
     const OpGraph graph = graph_of(

@@ -105,14 +105,10 @@ void ContextCounter::begin_pass() {
 }
 
 // To begin and end a pass takes as long as some hundred ranges, but what a pass holds is lost if
-// the program is killed. So passes are short at first and grow with the launches before them, and
-// none takes long.
+// the program is killed.
 bool ContextCounter::pass_is_over() const {
-  constexpr std::size_t kLeastRanges = 8;
-  constexpr std::size_t kGrowth = 3;
   constexpr auto kLongestPass = std::chrono::milliseconds{250};
-  return ranges_ >= std::min(capacity_, std::max(kLeastRanges, kGrowth * whole_passes_)) ||
-         std::chrono::steady_clock::now() - pass_began_ > kLongestPass;
+  return ranges_ >= capacity_ || std::chrono::steady_clock::now() - pass_began_ > kLongestPass;
 }
 
 void ContextCounter::close() {
@@ -131,7 +127,7 @@ void ContextCounter::finish_pass() {
   if (range_open_) close();
   if (!in_pass_) return;
   in_pass_ = false;
-  whole_passes_ += std::exchange(ranges_, 0);
+  ranges_ = 0;
   const std::vector<Counted> pass = std::move(pass_);
   pass_.clear();
   const std::vector<Bytes> kept = session_->end_pass();

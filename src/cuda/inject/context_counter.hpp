@@ -55,6 +55,7 @@ class ContextCounter {
   void forget() { forget_ = true; }
 
   bool pending() const { return pending_; }
+  bool in_pass() const { return in_pass_; }
 
   // Reads the counters of the launches so far. The context is idle.
   void finish_pass();
@@ -86,9 +87,8 @@ class ContextCounter {
   std::unique_ptr<CounterSession> session_;
   Bytes sweep_bytes_{};
   std::vector<Counted> pass_;
-  std::size_t capacity_ = 1;      // ranges that a pass keeps here
-  std::size_t ranges_ = 0;        // closed ones of the pass
-  std::size_t whole_passes_ = 0;  // ranges of all passes before it
+  std::size_t capacity_ = 1;  // ranges that a pass keeps here
+  std::size_t ranges_ = 0;    // closed ones of the pass
   std::chrono::steady_clock::time_point pass_began_{};
   bool in_pass_ = false;
   bool range_open_ = false;

@@ -1,10 +1,16 @@
 // The library that CUDA loads into a program whose environment names it in CUDA_INJECTION64_PATH.
 
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/per_thread.hpp"
@@ -21,12 +27,37 @@ std::vector<CallKind>* kinds = nullptr;  // by callback
 // Calls of our own, and those that a call of the program makes inside, are not the program's.
 thread_local int depth = 0;
 
+// Without the thread less is counted where the program idles or is killed.
+void* work_in_background(void* /*nothing*/) {
+  constexpr std::chrono::milliseconds kPause{10};
+  ++depth;
+  do {
+    std::this_thread::sleep_for(kPause);
+  } while (profiler->work_in_background());
+  return nullptr;
+}
+
+// Signals are the program's own threads' to handle.
+void start_background() {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  if (::pthread_create(&thread, nullptr, work_in_background, nullptr) == 0) {
+    ::pthread_detach(thread);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 void on_call(void* /*user*/, CUpti_CallbackDomain /*domain*/, CUpti_CallbackId id,
              const void* callback_data) {
   const auto& data = *static_cast<const CUpti_CallbackData*>(callback_data);
   const CallKind kind = id < kinds->size() ? (*kinds)[id] : CallKind::kOther;
   if (data.callbackSite == CUPTI_API_ENTER) {
     if (depth++ > 0) return;
+    static std::atomic_flag started;
+    if (is_launch(kind) && !started.test_and_set()) start_background();
     CallInProgress& call = PerThread<CallInProgress>::get();
     call = {};
     profiler->enter(kind, data, id, call);
@@ -69,6 +100,8 @@ void inject(const std::string& folder) {
     RecordFile(folder).write(RecordKind::kFault, {error.what()});
     return;
   }
+  ::pthread_atfork([] { profiler->before_fork(); }, [] { profiler->after_fork_in_parent(); },
+                   nullptr);
   std::atexit([] {
     ++depth;
     profiler->end();

@@ -56,11 +56,19 @@ CallKind kind_of_call(std::string_view name) {
   if (is("cuStreamEndCapture")) return CallKind::kEndCapture;
   if (is("cuProfilerStart")) return CallKind::kProfilerStart;
   if (is("cuProfilerStop")) return CallKind::kProfilerStop;
+  if (is("cuCtxSynchronize") || is("cuStreamSynchronize") || is("cuEventSynchronize")) {
+    return CallKind::kSynchronize;
+  }
   if (is("cuCtxDestroy") || is("cuDevicePrimaryCtxRe")) {
     // Release and Reset, but not Retain.
     return is("cuDevicePrimaryCtxRet") ? CallKind::kOther : CallKind::kCloseContext;
   }
   return CallKind::kOther;
+}
+
+bool is_launch(CallKind kind) {
+  return kind == CallKind::kKernel || kind == CallKind::kCopy || kind == CallKind::kFill ||
+         kind == CallKind::kGraph;
 }
 
 std::string_view name_of(CallKind kind) {

@@ -21,11 +21,14 @@ enum class CallKind {
   kEndCapture,
   kProfilerStart,
   kProfilerStop,
+  kSynchronize,
   kCloseContext
 };
 
 // By the name of the function, without the suffixes of its versions.
 CallKind kind_of_call(std::string_view name);
+
+bool is_launch(CallKind kind);
 
 // "kernel", "copy", "fill" or "graph".
 std::string_view name_of(CallKind kind);

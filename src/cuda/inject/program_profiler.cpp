@@ -17,9 +17,16 @@ namespace {
 using namespace std::chrono_literals;
 
 // A launch that takes longer may wait for another one, which must not wait for it.
-constexpr std::chrono::microseconds kLongest = ProgramProfiler::kLongestWait;
+constexpr std::chrono::microseconds kLongest = ProcessCounters::kLongestWait;
 constexpr std::chrono::microseconds kKnownToWait = 1ms;
 constexpr auto kLongestLock = 10s;
+// Of a process's turn, while another one waits, and without a launch.
+constexpr auto kShare = 500ms;
+constexpr auto kIdleShare = 100ms;
+
+constexpr char kGpuError[] = "the GPU reported an error of the program";
+
+thread_local bool holds_background = false;
 
 CUdevice current_device() {
   CUdevice device = 0;
@@ -40,11 +47,11 @@ std::string joined(const std::vector<std::string>& ranges) {
 }  // namespace
 
 ProgramProfiler::ProgramProfiler(const std::string& folder, const InjectionSettings& settings)
-    : folder_(folder),
-      settings_(settings),
+    : settings_(settings),
       records_(folder),
       selection_(settings_),
-      pid_(::getpid()) {
+      pid_(::getpid()),
+      counters_(folder, settings_, records_) {
   if (!settings_.counters) record_activity(records_);
 }
 
@@ -59,22 +66,30 @@ void ProgramProfiler::enter(CallKind kind, const CUpti_CallbackData& data, CUpti
       case CallKind::kProfilerStop: selection_.set_running(false); break;
       case CallKind::kCloseContext: {
         const std::unique_lock lock(mutex_, kLongestLock);
-        if (lock.owns_lock() && captures_.empty()) close_counters(data.context);
+        if (!lock.owns_lock()) break;
+        idle_ = nullptr;
+        if (captures_.empty()) counters_.close(kLongest);
+        counters_.abandon();
         break;
       }
       case CallKind::kBeginCapture: {
         const std::unique_lock lock(mutex_, kLongestLock);
         if (!lock.owns_lock()) break;
-        if (captures_.empty()) finish_passes();
+        if (captures_.empty()) finish_passes(kLongest);
         captures_.insert(shape.stream);
         call.capturing = shape.stream;
         break;
       }
       case CallKind::kEndCapture: call.capturing = shape.stream; break;
+      case CallKind::kSynchronize:
       case CallKind::kOther: break;
       default: {
         call.lock = std::unique_lock(mutex_, kLongestLock);
-        if (call.lock.owns_lock()) enter_launch(kind, data, shape, call);
+        if (call.lock.owns_lock()) {
+          enter_launch(kind, data, shape, call);
+        } else {
+          records_.write(RecordKind::kOvertaken, {std::to_string(++overtaken_)});
+        }
       }
     }
   } catch (const std::exception& error) {
@@ -108,31 +123,31 @@ void ProgramProfiler::enter_launch(CallKind kind, const CUpti_CallbackData& data
       data.symbolName != nullptr && kind == CallKind::kKernel ? data.symbolName : data.functionName;
   const std::vector<std::string> ranges = open_nvtx_ranges();
   if (!selection_.takes(call.name, ranges)) {
+    idle_ = nullptr;
     records_.write(RecordKind::kSkipped, {std::to_string(++skipped_)});
     return;
   }
   const CUdevice device = current_device();
   call.launch = launches_++;
   record_launch(kind, data, shape, call, device);
-  if (!settings_.counters) return;
+  if (!settings_.counters) {
+    untimed_ = true;
+    last_launch_ = std::chrono::steady_clock::now();
+    return;
+  }
   if (!captures_.empty()) {
     return uncounted(call, "another stream was being captured, and waiting would break that");
   }
-  ContextCounter* counter = counter_of(data.context);
-  if (counter == nullptr) {
-    const auto fault = faults_.find(data.context);
-    return uncounted(call, fault == faults_.end()
-                               ? "another process of the program was counting on this GPU"
-                               : fault->second);
-  }
-  const Idleness before = counter->wait(counter->pending() ? kKnownToWait : limit_before_);
+  ContextCounter* counter = counters_.counter_of(data.context, device);
+  if (counter == nullptr) return uncounted(call, counters_.why_not(data.context));
+  const bool known = idle_ == data.context && overtaken_ == 0;
+  const Idleness before =
+      known ? Idleness::kIdle : counter->wait(counter->pending() ? kKnownToWait : limit_before_);
   limit_before_ = before == Idleness::kIdle ? kLongest : kKnownToWait;
   switch (before) {
     case Idleness::kFailed:
-      counter->abandon();
-      counters_.erase(data.context);
-      faults_[data.context] = "the GPU reported an error of the program";
-      return uncounted(call, faults_[data.context]);
+      counters_.lose(data.context, kGpuError);
+      return uncounted(call, kGpuError);
     case Idleness::kBusy:
       if (!counter->pending()) {
         return uncounted(call, "other work of the program was still running");
@@ -187,6 +202,11 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
     if (over && lock.owns_lock()) captures_.erase(call.capturing);
     return;
   }
+  if (kind == CallKind::kSynchronize) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) finish_passes_at_synchronization();
+    return;
+  }
   if (call.counter == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -198,7 +218,11 @@ void ProgramProfiler::leave(CallKind kind, const CUpti_CallbackData& data,
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  cost_ += std::chrono::steady_clock::now() - begin;
+  last_launch_ = std::chrono::steady_clock::now();
+  cost_ += last_launch_ - begin;
+  if (call.name.starts_with("cuMemcpyDtoH") && call.name.find("Async") == std::string::npos) {
+    finish_passes_at_synchronization();
+  }
   constexpr std::uint64_t kSometimes = 16;
   if (++costs_written_ % kSometimes == 0) record_cost();
 }
@@ -207,18 +231,18 @@ void ProgramProfiler::record_cost() {
   records_.write(RecordKind::kCost,
                  {std::to_string(cost_.count()),
                   std::to_string((std::chrono::steady_clock::now() - begun_).count()),
-                  std::to_string(opening_.count())});
+                  std::to_string(counters_.opening().count())});
 }
 
 void ProgramProfiler::leave_launch(const CUpti_CallbackData& data, CallInProgress& call) {
+  idle_ = nullptr;
   switch (call.counter->wait(limit_for(call.name))) {
-    case Idleness::kIdle: call.counter->close(); return pass_turn_on();
+    case Idleness::kIdle:
+      call.counter->close();
+      idle_ = data.context;
+      return counters_.pass_turn_on(kShare);
     case Idleness::kBusy: waiting_.insert(call.name); return call.counter->leave_open();
-    case Idleness::kFailed:
-      uncounted(call, "the GPU reported an error of the program");
-      call.counter->abandon();
-      counters_.erase(data.context);
-      faults_[data.context] = "the GPU reported an error of the program";
+    case Idleness::kFailed: counters_.lose(data.context, kGpuError); uncounted(call, kGpuError);
   }
 }
 
@@ -226,97 +250,64 @@ std::chrono::microseconds ProgramProfiler::limit_for(const std::string& name) co
   return waiting_.contains(name) ? kKnownToWait : kLongest;
 }
 
-Turn& ProgramProfiler::turn_on(CUdevice device) {
-  std::unique_ptr<Turn>& turn = turns_[device];
-  if (turn == nullptr) turn = std::make_unique<Turn>(folder_, uuid_text(device));
-  return *turn;
+void ProgramProfiler::finish_passes(std::chrono::microseconds limit) {
+  if (std::exchange(untimed_, false)) flush_activity(false);
+  if (counters_.finish_passes(limit)) record_cost();
 }
 
-// Lets another process count where one waits.
-void ProgramProfiler::pass_turn_on() {
-  for (auto& [device, turn] : turns_) {
-    if (!turn->is_over()) continue;
-    std::erase_if(counters_, [&, on = device](auto& row) {
-      if (row.second->device() != on || row.second->pending()) return false;
-      const CurrentContext current(row.first);
-      row.second->finish();
-      return true;
-    });
-    turn->give_up();
-  }
-}
-
-// Null where the counters of this context cannot be read.
-ContextCounter* ProgramProfiler::counter_of(CUcontext context) {
-  const auto known = counters_.find(context);
-  if (known != counters_.end()) return known->second.get();
-  if (faults_.contains(context)) return nullptr;
+// The program has waited for its results, and may end at once, however it ends. Ending a pass takes
+// as long as some hundred launches, so this is done only while it has taken little of all time.
+void ProgramProfiler::finish_passes_at_synchronization() {
+  constexpr int kLeastTimeBetween = 20;  // in what it has taken
   const auto begin = std::chrono::steady_clock::now();
-  open_counter(context);
-  opening_ += std::chrono::steady_clock::now() - begin;
-  const auto opened = counters_.find(context);
-  return opened == counters_.end() ? nullptr : opened->second.get();
-}
-
-void ProgramProfiler::open_counter(CUcontext context) {
-  // The counters of a device serve one context at a time.
-  const CUdevice device = current_device();
-  for (auto& [other, counter] : counters_) {
-    if (counter->device() != device || counter->pending()) continue;
-    const CurrentContext current(other);
-    counter->finish();
-    counters_.erase(other);
-    break;
-  }
-  if (!turn_on(device).take(patience_)) {
-    patience_ = 0ms;
-    return;
-  }
-  patience_ = 10s;
+  if (!captures_.empty() || kLeastTimeBetween * at_synchronizations_ > begin - begun_) return;
   try {
-    counters_[context] = std::make_unique<ContextCounter>(context, device, settings_, records_);
-    turn_on(device).start_share();
-  } catch (const Error& error) {
-    counters_.erase(context);
-    faults_[context] = error.what();
-    records_.write(RecordKind::kFault, {error.what()});
+    finish_passes(kKnownToWait);
+  } catch (const std::exception& error) {
+    fail(error.what());
   }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  at_synchronizations_ += took;
+  cost_ += took;
 }
 
-// Before the contexts of a device are destroyed, or all of them.
-void ProgramProfiler::close_counters(CUcontext context) {
-  for (auto& [owner, counter] : counters_) {
-    if (context != nullptr && owner != context) continue;
-    const CurrentContext current(owner);
-    if (counter->wait(kLongest) == Idleness::kIdle) {
-      counter->finish();
-    } else {
-      counter->abandon();
-    }
+bool ProgramProfiler::work_in_background() noexcept {
+  constexpr auto kIdle = 20ms;
+  constexpr auto kGlance = 50us;  // launches that are not counted wait for us
+  if (::getpid() != pid_) return false;
+  const std::lock_guard background(background_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  if (ended_) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto idle = begin - last_launch_;
+  if (idle < kIdle || !captures_.empty()) return true;
+  try {
+    finish_passes(kGlance);
+    if (idle >= kIdleShare) counters_.pass_turn_on(kIdleShare);
+  } catch (const std::exception& error) {
+    fail(error.what());
   }
-  std::erase_if(counters_,
-                [&](const auto& row) { return context == nullptr || row.first == context; });
+  return true;
 }
 
-void ProgramProfiler::finish_passes() {
-  for (auto& [context, counter] : counters_) {
-    const CurrentContext current(context);
-    if (counter->wait(kLongest) == Idleness::kIdle) counter->finish_pass();
-  }
+void ProgramProfiler::before_fork() {
+  if (::getpid() == pid_) holds_background = background_.try_lock_for(1s);
+}
+
+void ProgramProfiler::after_fork_in_parent() {
+  if (::getpid() == pid_ && std::exchange(holds_background, false)) background_.unlock();
 }
 
 void ProgramProfiler::uncounted(const CallInProgress& call, const std::string& why) {
+  idle_ = nullptr;
   records_.write(RecordKind::kUncounted, {std::to_string(call.launch), why});
 }
 
 // Something that should not happen: nothing more is counted, and the program goes on as it would.
 void ProgramProfiler::fail(const std::string& why) {
   records_.write(RecordKind::kFault, {why});
-  for (auto& [context, counter] : counters_) {
-    counter->abandon();
-    faults_[context] = why;
-  }
-  counters_.clear();
+  counters_.lose_all(why);
 }
 
 void ProgramProfiler::end() noexcept {
@@ -324,18 +315,10 @@ void ProgramProfiler::end() noexcept {
   try {
     const std::unique_lock lock(mutex_, 1s);
     if (lock.owns_lock() && captures_.empty()) {
-      for (auto& [context, counter] : counters_) {
-        const CurrentContext current(context);
-        if (counter->wait(kLongest) == Idleness::kIdle) {
-          counter->finish();
-        } else {
-          counter->abandon();
-        }
-      }
-      for (auto& [context, counter] : counters_) static_cast<void>(counter.release());
-      counters_.clear();
+      counters_.close(kLongest);
       flush_activity(true);
     }
+    ended_ = true;
   } catch (const std::exception& error) {
     records_.write(RecordKind::kFault, {error.what()});
   }

@@ -4,17 +4,15 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <unordered_set>
 
-#include "cuda/inject/context_counter.hpp"
 #include "cuda/inject/launch_call.hpp"
+#include "cuda/inject/process_counters.hpp"
 #include "cuda/inject/record_file.hpp"
 #include "cuda/inject/selection.hpp"
-#include "cuda/inject/turn.hpp"
 
 namespace fusecalc::cuda {
 
@@ -32,8 +30,6 @@ struct CallInProgress {
 // limit, after which launches are let through, or counted together.
 class ProgramProfiler {
  public:
-  static constexpr std::chrono::microseconds kLongestWait{5'000'000};
-
   ProgramProfiler(const std::string& folder, const InjectionSettings& settings);
 
   void enter(CallKind kind, const CUpti_CallbackData& data, CUpti_CallbackId id,
@@ -42,37 +38,38 @@ class ProgramProfiler {
   // The program ends.
   void end() noexcept;
 
+  // Called every few milliseconds in a thread of ours. While the program launches nothing, it does
+  // what the next launch would do. Returns whether it is to be called again.
+  bool work_in_background() noexcept;
+  // While the program forks, our thread calls nothing of CUDA and CUPTI: the child would have their
+  // locks as they are then, without the thread that holds them.
+  void before_fork();
+  void after_fork_in_parent();
+
  private:
   void enter_launch(CallKind kind, const CUpti_CallbackData& data, const LaunchShape& shape,
                     CallInProgress& call);
   void leave_launch(const CUpti_CallbackData& data, CallInProgress& call);
   bool is_captured(CUstream stream);
-  bool lets_through(CallKind kind, const std::string& name);
   void record_launch(CallKind kind, const CUpti_CallbackData& data, const LaunchShape& shape,
                      CallInProgress& call, CUdevice device);
-  ContextCounter* counter_of(CUcontext context);
-  void open_counter(CUcontext context);
-  void close_counters(CUcontext context);
-  void finish_passes();
+  void finish_passes(std::chrono::microseconds limit);
+  void finish_passes_at_synchronization();
   void record_cost();
   void uncounted(const CallInProgress& call, const std::string& why);
   void fail(const std::string& why);
   std::chrono::microseconds limit_for(const std::string& name) const;
 
-  Turn& turn_on(CUdevice device);
-  void pass_turn_on();
-
-  std::string folder_;
   InjectionSettings settings_;
   RecordFile records_;
   Selection selection_;
   int pid_;
+  std::timed_mutex background_;  // held by our thread while it works
   std::timed_mutex mutex_;
-  std::map<CUcontext, std::unique_ptr<ContextCounter>> counters_;
-  std::map<CUcontext, std::string> faults_;
-  std::map<CUdevice, std::unique_ptr<Turn>> turns_;
-  std::chrono::milliseconds patience_{10000};              // with other processes
-  std::chrono::microseconds limit_before_ = kLongestWait;  // for work that runs already
+  ProcessCounters counters_;
+  CUcontext idle_ = nullptr;  // whose last launch has ended, and nothing was launched since
+  // For work that runs already.
+  std::chrono::microseconds limit_before_ = ProcessCounters::kLongestWait;
   std::set<CUdevice> devices_;
   std::set<CUstream> captures_;              // streams whose launches are recorded into a graph
   std::unordered_set<std::string> waiting_;  // kernels that did not end by themselves
@@ -80,9 +77,13 @@ class ProgramProfiler {
   std::uint64_t launches_ = 0;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;
+  std::atomic<std::uint64_t> overtaken_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_launch_{};  // that was counted or timed
+  bool untimed_ = false;  // there are launches whose times may not have been recorded
+  bool ended_ = false;
   std::chrono::nanoseconds cost_{};
-  std::chrono::nanoseconds opening_{};  // of it, to open counters
+  std::chrono::nanoseconds at_synchronizations_{};  // of it
   std::uint64_t costs_written_ = 0;
 };
 

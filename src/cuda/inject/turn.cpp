@@ -1,7 +1,6 @@
 #include "cuda/inject/turn.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <thread>
@@ -11,47 +10,65 @@ namespace {
 
 using namespace std::chrono_literals;
 
-int open_lock(const std::string& path) {
-  return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+// What the bytes of the file are locked for.
+constexpr off_t kTurn = 0;
+constexpr off_t kWaiting = 1;
+
+struct flock lock_of(short type, off_t place) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = place;
+  lock.l_len = 1;
+  return lock;
 }
 
 }  // namespace
 
 Turn::Turn(const std::string& folder, const std::string& uuid)
-    : turn_(open_lock(folder + "/" + uuid + ".turn")),
-      waiting_(open_lock(folder + "/" + uuid + ".waiting")) {}
+    : file_(::open((folder + "/" + uuid + ".turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
 
-Turn::~Turn() {
-  ::close(turn_);
-  ::close(waiting_);
+Turn::~Turn() { ::close(file_); }
+
+bool Turn::lock(short type, off_t place) const {
+  struct flock wanted = lock_of(type, place);
+  return ::fcntl(file_, F_SETLK, &wanted) == 0;
+}
+
+// Another process that has locked it, or 0.
+pid_t Turn::holder(off_t place) const {
+  struct flock wanted = lock_of(F_WRLCK, place);
+  if (::fcntl(file_, F_GETLK, &wanted) != 0 || wanted.l_type == F_UNLCK) return 0;
+  return wanted.l_pid;
 }
 
 bool Turn::take(std::chrono::milliseconds limit) {
-  const auto begin = std::chrono::steady_clock::now();
-  held_ = ::flock(turn_, LOCK_EX | LOCK_NB) == 0;
+  held_ = lock(F_WRLCK, kTurn);
   if (!held_ && limit > 0ms) {
-    ::flock(waiting_, LOCK_SH);
+    lock(F_RDLCK, kWaiting);
+    pid_t before = holder(kTurn);
+    auto begin = std::chrono::steady_clock::now();
     while (!held_ && std::chrono::steady_clock::now() - begin < limit) {
       std::this_thread::sleep_for(5ms);
-      held_ = ::flock(turn_, LOCK_EX | LOCK_NB) == 0;
+      held_ = lock(F_WRLCK, kTurn);
+      if (const pid_t now = holder(kTurn); now != before) {
+        before = now;
+        begin = std::chrono::steady_clock::now();
+      }
     }
-    ::flock(waiting_, LOCK_UN);
+    lock(F_UNLCK, kWaiting);
   }
   start_share();
   return held_;
 }
 
-bool Turn::is_over() const {
-  constexpr auto kShare = 500ms;
-  if (!held_ || std::chrono::steady_clock::now() - since_ < kShare) return false;
-  if (::flock(waiting_, LOCK_EX | LOCK_NB) != 0) return true;
-  ::flock(waiting_, LOCK_UN);
-  return false;
+bool Turn::is_over(std::chrono::milliseconds share) const {
+  return held_ && std::chrono::steady_clock::now() - since_ >= share && holder(kWaiting) != 0;
 }
 
 void Turn::give_up() {
   if (!held_) return;
-  ::flock(turn_, LOCK_UN);
+  lock(F_UNLCK, kTurn);
   held_ = false;
   std::this_thread::sleep_for(20ms);
 }

@@ -11,6 +11,7 @@ from checks import error_of, report
 
 STORE = """
 struct Store {
+  static constexpr bool kSums = false;
   T* out;
   int heads, queries;
   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
@@ -31,9 +32,10 @@ struct Mask {
   }
 };
 """
+# `bounds` of one warpgroup that copies its own tiles names how many blocks run at once.
 ENTRY_90 = """
-typedef AttentionSm90<T, HEAD, {consumers}, {causal}, {scores}, Store> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
+typedef {kernel}, {causal}, {scores}, Store> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads{bounds})
     {name}(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
            const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
            const __grid_constant__ Store store, const __grid_constant__ {scores} scores) {{
@@ -56,13 +58,22 @@ def consumers_of(head, masked):
     return 3 if head == 64 and not masked else 2
 
 
+def is_alone(head, masked, consumers):
+    return consumers == 1 and head == 64 and not masked
+
+
 def source(name, head, causal=False, masked=False, element="bf16", sm=90, consumers=None):
-    blocks = (("elements", "quick", "accumulators", "epilogue", "attention", "hopper", "attention_sm90") if sm == 90 else
+    consumers = consumers or consumers_of(head, masked)
+    alone = is_alone(head, masked, consumers)
+    blocks = (("elements", "quick", "accumulators", "epilogue", "attention", "hopper", "attention_sm90",
+               "attention_alone_sm90") if sm == 90 else
               ("elements", "quick", "accumulators", "epilogue", "attention", "mma", "attention_sm80"))
     return (cuda.building_blocks(*blocks) + f"typedef {element} T;\n#define HEAD {head}\n" + STORE +
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores",
-                consumers=consumers or consumers_of(head, masked)))
+                kernel=("AttentionAloneSm90<T, 128" if alone else
+                        f"AttentionSm90<T, HEAD, {consumers}"),
+                bounds=", Attention::kBlocksPerSm" if alone else ""))
 
 
 class Problem:
@@ -70,14 +81,14 @@ class Problem:
         batches, heads, queries, head = q.shape
         keys = k.shape[2]
         self.out = torch.full(q.shape, float("nan"), device="cuda", dtype=q.dtype)
-        self.shape = struct.pack("6if2i", batches, heads, k.shape[1], queries, keys,
-                                 diagonal, head**-0.5, head, v.shape[3])
+        self.shape = struct.pack("7if2i", batches, heads, k.shape[1], queries, keys,
+                                 diagonal, 1 << 29, head**-0.5, head, v.shape[3])
         self.store = cuda.pointer(self.out) + struct.pack("2i", heads, queries)
         self.scores = (b"\0" if mask is None else
                        cuda.pointer(mask) + struct.pack("2i", queries, keys))
         if sm == 90:
             rows = 64 * (consumers or consumers_of(head, mask is not None))
-            self.threads = 128 + rows * 2
+            self.threads = 128 if is_alone(head, mask is not None, rows // 64) else 128 + rows * 2
             keys_box = 128 if head <= 128 else 96 if head <= 192 else 80
             self.shared = (rows + 4 * keys_box) * -(-head // 64) * 128 + 128
             self.operands = [cuda.tensor_map(t, list(reversed(t.shape)),

@@ -58,6 +58,16 @@ void on_launch(bool before, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
              &data);
 }
 
+void on_synchronization(bool before) {
+  CUresult result = CUDA_SUCCESS;
+  CUpti_CallbackData data{};
+  data.callbackSite = before ? CUPTI_API_ENTER : CUPTI_API_EXIT;
+  data.functionName = "cuCtxSynchronize";
+  data.functionReturnValue = &result;
+  subscriber(subscriber_data, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
+             &data);
+}
+
 }  // namespace
 
 extern "C" {
@@ -70,12 +80,17 @@ CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* /*handle*/, CUpti_CallbackFun
   subscriber_data = data;
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   *static_cast<FakeCallback*>(::dlsym(driver, "fake_callback")) = on_launch;
+  *static_cast<FakeSynchronization*>(::dlsym(driver, "fake_synchronization")) = on_synchronization;
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain /*domain*/, std::uint32_t id,
                                  const char** name) {
-  *name = id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel ? "cuLaunchKernel" : "other";
+  switch (id) {
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel: *name = "cuLaunchKernel"; break;
+    case CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize: *name = "cuCtxSynchronize"; break;
+    default: *name = "other";
+  }
   return id < CUPTI_DRIVER_TRACE_CBID_SIZE ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 

@@ -11,6 +11,7 @@
 extern "C" {
 
 FakeCallback fake_callback = nullptr;
+FakeSynchronization fake_synchronization = nullptr;
 
 CUresult cuDriverGetVersion(int* version) {
   *version = CUDA_VERSION;
@@ -53,6 +54,12 @@ CUresult cuLaunchKernel(CUfunction /*kernel*/, unsigned gx, unsigned gy, unsigne
                         void** /*arguments*/, void** /*extra*/) {
   if (fake_callback != nullptr) fake_callback(true, gx, gy, gz, bx, by, bz, stream);
   if (fake_callback != nullptr) fake_callback(false, gx, gy, gz, bx, by, bz, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() {
+  if (fake_synchronization != nullptr) fake_synchronization(true);
+  if (fake_synchronization != nullptr) fake_synchronization(false);
   return CUDA_SUCCESS;
 }
 

@@ -1,12 +1,14 @@
 """What `fusecalc profile` says of programs, beside Nsight Compute and the programs alone.
 
-usage: check.py [--without-ncu] FUSECALC FOLDER [NAME...]
+usage: check.py [--without-ncu] [--at-once N] FUSECALC FOLDER [NAME...]
 
 Runs each program alone, profiled, and under ncu, and prints a line for each: launches and bytes read
 of both, whether the result is the same, what counting took, and how many of the bytes are attributed
 to ops of its model. FOLDER gets the documents. Needs a GPU, PyTorch, transformers, nvcc and ncu; the
-program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once.
+program of two GPUs is left out where there is one. What nothing counts, exports and programs alone, runs at once;
+with --at-once programs of PyTorch are profiled so many at a time, without times. Models in FOLDER are not exported.
 """
+import argparse
 import concurrent.futures
 import csv
 import io
@@ -27,13 +29,16 @@ PROGRAMS = (
     ("block train", ["block.py", "train"], None, True),
     ("llama eager", ["models.py", "llama", "eager"], "llama", True),
     ("llama compiled", ["models.py", "llama", "compiled"], "llama", True),
+    ("llama graph", ["models.py", "llama", "graph"], "llama", False),
     ("resnet eager", ["models.py", "resnet", "eager"], "resnet", True),
     ("triton", ["triton_add.py"], None, True),
     ("small", ["small.py"], None, False),
     ("small of 50 us", ["small.py", "26214400"], None, False),
     ("workers fork", ["workers.py", "fork"], None, False),
     ("workers spawn", ["workers.py", "spawn"], None, False),
-    ("two gpus", ["two_gpus.py"], None, False),
+    ("workers processes", ["workers.py", "processes"], None, False),
+    ("two gpus", ["two_gpus.py", "processes"], None, False),
+    ("two gpus one process", ["two_gpus.py", "one"], None, False),
     ("torch profiler", ["torch_profiler.py"], None, False),
     ("streams", ["streams"], None, True),
     ("faults none", ["faults", "none"], None, False),
@@ -43,6 +48,7 @@ PROGRAMS = (
     ("faults bad-launch", ["faults", "bad-launch"], None, False),
     ("faults reset", ["faults", "reset"], None, False),
     ("faults illegal", ["faults", "illegal"], None, False),
+    ("faults fork", ["faults", "fork"], None, False),
 )
 # Profilers around each other: {fusecalc}, {ncu} and {program} are commands.
 ATTACHED = (
@@ -91,15 +97,18 @@ def ncu(command, folder, name):
     return len(rows), read, ""
 
 
-def check(binary, folder, name, words, model, beside, alone):
+def check(binary, folder, name, words, model, beside, alone, in_turn=False):
     command = command_of(words, folder)
+    if in_turn:
+        command[1:1] = [str(HERE / "in_turn.py"), str(folder / "lock")]
     stem = name.replace(" ", "-")
-    alone_code, alone_out, alone_errors, alone_s = alone
     document = folder / f"{stem}.json"
     options = ["--op-list", str(folder / f"{model}.pt2")] if model else []
+    options += ["--no-times"] if in_turn else []
     code, _, errors, seconds = run([binary, "profile", *options, "-o", str(document), "-f", "csv", "--",
                                     *command])
     (folder / f"{stem}.stderr.txt").write_text(errors)
+    alone_code, alone_out, alone_errors, alone_s = alone.result()
     same = result_lines(alone_out + alone_errors) == result_lines(errors)
     last = errors.strip().splitlines()[-1] if errors.strip() else ""
     if not document.exists():
@@ -153,30 +162,44 @@ def check_attached(binary, folder):
         print(f"{name}: exit code {code} in {seconds:.1f} s; {counted} kernels in results; {said}", flush=True)
 
 
-def main(*arguments):
-    beside = "--without-ncu" not in arguments
-    binary, folder, *names = [word for word in arguments if word != "--without-ncu"]
-    folder = pathlib.Path(folder)
+def main(arguments):
+    beside, names, folder = not arguments.without_ncu, arguments.names, arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    binary = str(pathlib.Path(binary).resolve())
+    binary = str(arguments.fusecalc.resolve())
     gpus = run(["nvidia-smi", "-L"])[1].count("GPU ")
-    chosen = [row for row in PROGRAMS if (not names or row[0] in names) and (row[0] != "two gpus" or gpus > 1)]
+    chosen = [row for row in PROGRAMS
+              if (not names or row[0] in names) and (gpus > 1 or not row[0].startswith("two gpus"))]
     commands = [command_of(words, folder) for _, words, _, _ in chosen]
-    exports = [[sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
-               for model, words in MODELS.items() if model in {row[2] for row in chosen}]
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        exported = list(pool.map(run, exports))
-        alone = list(pool.map(run, commands))
-    for command, (code, _, errors, _) in zip(exports, exported):
-        if code != 0:
-            print(f"{command}: {errors.strip()[-300:]}", flush=True)
-    for (name, words, model, ncu_too), result in zip(chosen, alone):
-        if model and not (folder / f"{model}.pt2").exists():
+    exports = {model: [sys.executable, str(HERE / words[0]), *words[1:], str(folder / f"{model}.pt2")]
+               for model, words in MODELS.items()
+               if model in {row[2] for row in chosen} and not (folder / f"{model}.pt2").exists()}
+    pool = concurrent.futures.ThreadPoolExecutor(8)
+    exported = {model: pool.submit(run, command) for model, command in exports.items()}
+    rows = [(row, pool.submit(run, command)) for row, command in zip(chosen, commands)]
+
+    def check_row(row, in_turn):
+        (name, words, model, ncu_too), alone = row
+        if model in exported and exported[model].result()[0] != 0:
+            print(f"{exports[model]}: {exported[model].result()[2].strip()[-300:]}", flush=True)
             model = None
-        print(check(binary, folder, name, words, model, ncu_too and beside, result), flush=True)
+        print(check(binary, folder, name, words, model, ncu_too and beside, alone, in_turn), flush=True)
+
+    at_once = [row for row in rows if arguments.at_once > 1 and row[0][1][0].endswith(".py")]
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as checks:
+        list(checks.map(check_row, at_once, [True] * len(at_once)))
+    concurrent.futures.wait([*exported.values(), *(alone for _, alone in rows)])
+    for row in rows:
+        if row not in at_once:
+            check_row(row, False)
     if not names or "attached" in names:
         check_attached(binary, folder)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser.add_argument("--without-ncu", action="store_true")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("fusecalc", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    main(parser.parse_args())

@@ -1,5 +1,7 @@
-// faults crash|abort|exit|none|bad-launch|reset|illegal: how a program can end.
+// faults none|crash|exit|kill|bad-launch|reset|illegal|fork|forever: how a program can end,
+// children that it forks while it launches, and launches without an end.
 #include <cuda_runtime.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -21,6 +23,7 @@ int main(int argc, char** argv) {
   float* a = nullptr;
   cudaMalloc(&a, n * sizeof(float));
   for (int i = 0; i < 20; ++i) scale<<<1056, 256>>>(a, n);
+  while (std::strcmp(how, "forever") == 0) scale<<<1056, 256>>>(a, n);
   cudaDeviceSynchronize();
   if (std::strcmp(how, "crash") == 0) std::raise(11);
   if (std::strcmp(how, "exit") == 0) ::_exit(7);
@@ -30,6 +33,13 @@ int main(int argc, char** argv) {
     cudaDeviceReset();
     cudaMalloc(&a, n * sizeof(float));
     scale<<<1056, 256>>>(a, n);
+  }
+  for (int i = 0; i < 50 && std::strcmp(how, "fork") == 0; ++i) {
+    scale<<<1056, 256>>>(a, n);
+    ::usleep(19000 + 100 * i);
+    const pid_t child = ::fork();
+    if (child == 0) std::exit(0);
+    ::waitpid(child, nullptr, 0);
   }
   if (std::strcmp(how, "illegal") == 0) {
     scale<<<1056, 256>>>(reinterpret_cast<float*>(16), n);

@@ -9,19 +9,20 @@ import transformers
 def llama():
     config = transformers.LlamaConfig(num_hidden_layers=1, hidden_size=4096, intermediate_size=14336,
                                       num_attention_heads=32, num_key_value_heads=8, vocab_size=32000)
-    tokens = torch.arange(8 * 2048, device="cuda").reshape(8, 2048) % 32000
+    tokens = torch.arange(8 * 2048).reshape(8, 2048) % 32000
     return transformers.LlamaModel(config), (tokens,), {"use_cache": False}
 
 
 def resnet():
     model = transformers.ResNetModel(transformers.ResNetConfig())
-    return model, (torch.randn(128, 3, 224, 224, device="cuda", dtype=torch.bfloat16),), {}
+    return model, (torch.randn(128, 3, 224, 224, dtype=torch.bfloat16),), {}
 
 
 def main(name, how, *rest):
     torch.manual_seed(0)
-    model, arguments, keywords = {"llama": llama, "resnet": resnet}[name]()
-    model = model.to("cuda", torch.bfloat16).eval()
+    with torch.device("cuda"):
+        model, arguments, keywords = {"llama": llama, "resnet": resnet}[name]()
+    model = model.to(torch.bfloat16).eval()
     if name == "resnet" and how != "export":
         model = model.to(memory_format=torch.channels_last)
         arguments = tuple(x.to(memory_format=torch.channels_last) for x in arguments)

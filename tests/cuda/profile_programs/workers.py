@@ -1,4 +1,5 @@
-"""Two workers and their parent use the GPU: workers.py fork|spawn."""
+"""Two workers use the GPU, and then their parent where they are spawned: workers.py fork|spawn (a pool, which
+kills its workers), or workers.py processes (forked ones, which end by os._exit)."""
 import multiprocessing
 import sys
 
@@ -11,8 +12,26 @@ def work(which):
     return x.double().sum().item()
 
 
-if __name__ == "__main__":
-    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+def work_and_send(which, results):
+    results.put(work(which))
+
+
+def main(how):
+    if how == "processes":
+        context = multiprocessing.get_context("fork")
+        results = context.SimpleQueue()
+        workers = [context.Process(target=work_and_send, args=(which, results)) for which in (1, 2)]
+        for worker in workers:
+            worker.start()
+        print("sums", sorted(results.get() for _ in workers))
+        for worker in workers:
+            worker.join()
+        return
+    with multiprocessing.get_context(how).Pool(2) as pool:
         print("sums", sorted(pool.map(work, [1, 2])))
-    if sys.argv[1] == "spawn":
+    if how == "spawn":
         print("parent", work(3))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
