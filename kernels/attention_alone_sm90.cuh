@@ -111,30 +111,19 @@ struct AttentionAloneSm90 : AttentionTilesSm90<Element, 64, 64, kKeys> {
     u32 weights[kTileKeys / 16][4];
     int key = (copies.end - 1) * kTileKeys;
     barrier_wait(&barriers.queries, 0);
-    barrier_wait(&barriers.keys[0], 0);
-    Tiles::multiply_keys(s, desc_q, desc_k);
-    wgmma_commit();
-    wgmma_wait<0>();
-    pin(s);
-    if (has_rows) {
-      score_blocks.template prepare<kCausal>(s, key);
-      softmax.step(s, to_log2, factor);
-    }
-    if (blocks > kStages) {
-      __syncthreads();  // all have used the first keys
-      if (threadIdx.x == 0) copies.keys(kStages);
-    }
-    Tiles::pack(s, weights);
-    for (int i = 1; i < blocks; ++i) {
-      const int stage = i % kStages, before = (i - 1) % kStages;
+    for (int i = 0; i < blocks; ++i, key -= kTileKeys) {
+      const int stage = i % kStages, before = (i + 1) % kStages;
       barrier_wait(&barriers.keys[stage], i / kStages & 1);
       Tiles::multiply_keys(s, desc_q, desc_k + (u32)stage * (kBytesK >> 4));
       wgmma_commit();
-      barrier_wait(&barriers.values[before], (i - 1) / kStages & 1);
-      Tiles::weigh_values(o, weights, desc_v + (u32)before * (kBytesK >> 4), i > 1);
-      wgmma_commit();
-      key -= kTileKeys;
-      wgmma_wait<1>();
+      if (i > 0) {
+        barrier_wait(&barriers.values[before], (i - 1) / kStages & 1);
+        Tiles::weigh_values(o, weights, desc_v + (u32)before * (kBytesK >> 4), i > 1);
+        wgmma_commit();
+        wgmma_wait<1>();
+      } else {
+        wgmma_wait<0>();
+      }
       pin(s);
       if (has_rows) {
         score_blocks.template prepare<kCausal>(s, key);
@@ -142,11 +131,11 @@ struct AttentionAloneSm90 : AttentionTilesSm90<Element, 64, 64, kKeys> {
       }
       wgmma_wait<0>();
       pin(o);
-      if (i + 1 < blocks) {
-        __syncthreads();  // all have used keys i and values i - 1
+      if (i + 2 < blocks || (i > 0 && i + 1 < blocks)) {
+        __syncthreads();  // all have used keys i, and values i - 1
         if (threadIdx.x == 0) {
           copies.keys(i + kStages);
-          copies.values(i + 1);
+          if (i > 0) copies.values(i + 1);
         }
       }
 #pragma unroll

@@ -3,7 +3,7 @@
 //
 // An entry is
 //   extern "C" __global__ void
-//       __launch_bounds__(AttentionSm90<...>::kThreads)
+//       __launch_bounds__(AttentionSm90<...>::kThreads, AttentionSm90<...>::kBlocksPerSm)
 //       name(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
 //            const __grid_constant__ TensorMap v, ...) {
 //     AttentionSm90<Element, kHead, kConsumers, kCausal, Scores, Epilogue>::run(
@@ -94,6 +94,7 @@ struct AttentionSm90 : AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kMos
   using Tiles::kTileRows, Tiles::kTileKeys, Tiles::kBoxQ, Tiles::kBoxK, Tiles::kBytesQ,
       Tiles::kBytesK;
   static constexpr int kConsumers = kWarpgroups;
+  static constexpr int kBlocksPerSm = kConsumers == 1 && kHead == 64 ? 2 : 1;
   static constexpr int kStages = 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   static constexpr u32 kSharedBytes = kBytesQ + 2 * kStages * kBytesK + 128;
@@ -150,7 +151,7 @@ struct AttentionSm90 : AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kMos
         }
       }
     } else {
-      grow_registers<kConsumers == 3 ? 160 : 240>();
+      grow_registers<kConsumers == 3 ? 160 : kBlocksPerSm == 2 ? 224 : 240>();
       const int consumer = threadIdx.x / 128 - 1;
       const int first = query + consumer * 64 + threadIdx.x / 32 % 4 * 16;
       float o[kHead / 2], inverse[2], logs[2];

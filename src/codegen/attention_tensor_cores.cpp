@@ -115,7 +115,7 @@ void AttentionWriter::write_sm90() {
                           .tile_keys = keys};
   result_.source.architecture_bound = true;
   result_.source.text += facts.asserted_of("Attention") +
-                         entry(alone ? kResidentBounds : "__launch_bounds__(Attention::kThreads)",
+                         entry(kResidentBounds,
                                "const __grid_constant__ TensorMap q, const __grid_constant__ "
                                "TensorMap k, const __grid_constant__ TensorMap v, ",
                                "q, k, v, kShape");

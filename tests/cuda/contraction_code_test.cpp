@@ -140,8 +140,7 @@ std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
          (alone ? "AttentionAloneSm90<bf16, " : "AttentionSm90<bf16, kHead, ") +
          std::to_string(alone ? keys : warpgroups) + (causal ? ", true, " : ", false, ") + scores +
          R"(, Tail> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads)" +
-         (alone ? ", Attention::kBlocksPerSm" : "") + R"()
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
       const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
       const __grid_constant__ )" +

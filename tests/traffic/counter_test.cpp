@@ -491,16 +491,17 @@ TEST_CASE("of a window, attention reads the keys that a query sees") {
   const auto bytes = [](int window) {
     return kernel_bytes(graph_of(fmt::format(
         R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [2, 8, 3, 64]}},
-            "k": {{"shape": [2, 2, 300, 64]}}, "m": {{"shape": [3, 300]}}}},
-          "ops": [{{"op": "attention", "inputs": ["q", "k", "k", "m"], "output": "y",
+            "k": {{"shape": [2, 2, 300, 64]}}, "v": {{"shape": [2, 2, 300, 64]}},
+            "m": {{"shape": [3, 300]}}}},
+          "ops": [{{"op": "attention", "inputs": ["q", "k", "v", "m"], "output": "y",
                     "causal": true, "window": {}}}]}})",
         window)));
   };
   constexpr std::uint64_t kQuery = 2 * 8 * 3 * 64 * 2;
   constexpr std::uint64_t kKey = 2 * 2 * 64 * 2;
   // The first of three queries sees keys 288..297, the last 290..299.
-  CHECK(bytes(10) == Bytes{kQuery + 12 * kKey + 3 * 12 * 2, kQuery});
-  CHECK(bytes(298) == Bytes{kQuery + 300 * kKey + 3 * 300 * 2, kQuery});
+  CHECK(bytes(10) == Bytes{kQuery + 2 * 12 * kKey + 3 * 12 * 2, kQuery});
+  CHECK(bytes(298) == Bytes{kQuery + 2 * 300 * kKey + 3 * 300 * 2, kQuery});
   CHECK(bytes(1000) == bytes(298));
 }
 

@@ -32,10 +32,9 @@ struct Mask {
   }
 };
 """
-# `bounds` of one warpgroup that copies its own tiles names how many blocks run at once.
 ENTRY_90 = """
 typedef {kernel}, {causal}, {scores}, Store> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads{bounds})
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     {name}(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
            const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
            const __grid_constant__ Store store, const __grid_constant__ {scores} scores) {{
@@ -72,8 +71,7 @@ def source(name, head, causal=False, masked=False, element="bf16", sm=90, consum
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores",
                 kernel=("AttentionAloneSm90<T, 128" if alone else
-                        f"AttentionSm90<T, HEAD, {consumers}"),
-                bounds=", Attention::kBlocksPerSm" if alone else ""))
+                        f"AttentionSm90<T, HEAD, {consumers}")))
 
 
 class Problem:
