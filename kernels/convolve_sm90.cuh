@@ -8,7 +8,10 @@
 // extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
 // kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
 // that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
-// and kTileN / kCluster pixels in a box.
+// and kTileN / kCluster pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are
+// at least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
+// the first image, may be given eight pixels of two, and so reads only what is the same for all
+// pixels and images.
 //
 // Traffic: the copy engine gathers windows from the L2, so that no product of matrices is stored,
 // and shared memory has no more than the tile. It needs neighbouring channels next to each other:
@@ -66,10 +69,9 @@ struct WindowsB {
     }
   }
 
-  // Where lines of pixels are no whole words, and the epilogue's operands are the same for all
-  // pixels of a filter: the pixels that a tile has of an image, of the warp's 16 filters, follow
-  // each other in `buffer`, 128 of the piece's columns at a time. Whole images are stored by the
-  // copy engine, parts of one as runs of neighbours. Filters are a multiple of 16.
+  // Where an epilogue has a Made: the pixels that a tile has of an image, of the warp's 16 filters,
+  // follow each other in `buffer`, 128 of the piece's columns at a time. Whole images are stored by
+  // the copy engine, parts of one as runs of neighbours.
   static constexpr int kFlat = 128;  // columns
   template <int kColumns, class Epilogue>
   static __device__ __forceinline__ void store_flat(const Epilogue& epilogue, const Piece& piece,

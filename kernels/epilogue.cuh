@@ -24,7 +24,7 @@
 //   template <class Valid>
 //   __device__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) const;
 //       an operand of those eight (load_ahead), which the operator takes as one more argument
-//   typedef bf16 Made;  // or f16
+//   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
 //   __device__ Made* result() const;
 //       the operator stores nothing, but leaves in its last argument, a Pack<Made, 8>&, what
 //       belongs to result() at its row and column
