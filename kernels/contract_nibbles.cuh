@@ -4,22 +4,23 @@
 // accumulators.cuh, epilogue.cuh, tile_walk.cuh, mma.cuh and contract_skinny.cuh before it.
 //
 // An entry is
-//   extern "C" __global__ void __launch_bounds__(256, ContractNibbles<...>::kBlocksPerSm)
+//   typedef ContractNibbles<Element, kLineWarps, kDepthWarps, kLineTiles, kRows, kStages, Weights,
+//                           Epilogue> Contract;
+//   extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
 //       name(const Element* a, ...) {
-//     ContractNibbles<Element, kLineWarps, kLineTiles, kRows, kStages, Weights, Epilogue>::run(
-//         a, Weights{...}, shape, strides, Epilogue{...});
+//     Contract::run(a, Weights{...}, shape, strides, Epilogue{...});
 //   }
-// Element: bf16 or f16. kLineWarps: 1, 2 or 4 of the block's eight warps have different lines of B,
-// kLineTiles times 16 each; the others share k. kRows: those of A. k is a multiple of 128; lines of
-// A begin at multiples of 16 bytes. Weights is a struct that the generator writes:
+// Element: bf16 or f16. kLineWarps of the block's warps have different lines of B, kLineTiles times
+// 16 each; kDepthWarps share k. kRows: those of A. k is a multiple of 128; lines of A begin at
+// multiples of 16 bytes. Weights is a struct that the generator writes:
 //   typedef u4 Packed;  // or i4
 //   static constexpr int kGroup;  // 32, 64 or 128 neighbours along k
 //   __device__ const Packed* packed() const;
 //   __device__ float operator()(int line, int k, float q) const;
 //       what the weight would be if its integer were q; affine in q, and the same for the whole
 //       group that k is in
-// Launch: 256 threads, kSharedBytes of dynamic shared memory, ceil(n / kTileColumns) blocks; one
-// batch.
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, ceil(n / kTileColumns) blocks;
+// one batch.
 //
 // A weight costs two instructions: a word of eight integers becomes four pairs of Elements by three
 // shifts and four LOP3, each integer under the exponent of a power of two, kBias, whose last bits
@@ -31,20 +32,22 @@
 // elements of A.
 //
 // Traffic: B dominates; each element of it is read once, kStages - 1 steps ahead. A comes from the
-// L2, once for each block: with 16 rows that takes as long as B does, unless tiles are long. Scales
+// L2, once for each block: with 16 rows that takes as long as B does, unless tiles are long. Blocks
+// begin at different steps, so that not all of them read the same lines of A at a time. Scales
 // are read by a thread each, for all lanes, and pass through shared memory.
 
-template <typename Element, int kLineWarps, int kLineTiles, int kRows, int kStages, class Weights,
-          class Epilogue>
+template <typename Element, int kLineWarps, int kDepthWarps, int kLineTiles, int kRows, int kStages,
+          class Weights, class Epilogue>
 struct ContractNibbles {
-  static constexpr int kWarps = 8;
-  static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kDepthWarps = kWarps / kLineWarps;
+  static constexpr int kThreads = 32 * kLineWarps * kDepthWarps;
   static constexpr int kRowTiles = (kRows + 7) / 8;                  // of 8 rows
   static constexpr int kTileColumns = 16 * kLineTiles * kLineWarps;  // of the result, lines of B
   typedef ContractSkinny<Element, 1, kTileColumns / 8, StoredWeights<Element>, Epilogue> Finish;
   static constexpr int kTileRows = Finish::kTileRows;
-  static constexpr int kBlocksPerSm = kLineTiles == 4 && kRows > 8 ? 1 : 2;
+  static constexpr int kBlocksPerSm = kThreads > 256 || kLineTiles > 4 ||
+                                              (kLineTiles == 4 && kRows > 8)
+                                          ? 1
+                                          : 2;
   static constexpr int kPart = 128;  // of k, of a warp's step
   static constexpr int kTileDepth = kPart * kDepthWarps;
   static constexpr int kLineBytes = kTileDepth / 2, kRowBytes = kTileDepth * 2;
@@ -92,12 +95,13 @@ struct ContractNibbles {
     const u8* from_b;
     const Element* from_a;
     int k_b, k_a, lines, row;  // lines: of B from this thread's first to the last
+    int step, steps;
     u32 to_b, to_a;
 
     __device__ __forceinline__ Fetcher(const Element* a, const Weights& weights,
                                        const ContractShape& shape, const ContractStrides& strides,
-                                       int n)
-        : shape(shape), line_b(shape.k / 2), line_a(strides.a_line) {
+                                       int n, int first, int steps)
+        : shape(shape), line_b(shape.k / 2), line_a(strides.a_line), step(0), steps(steps) {
       const u32 line = threadIdx.x / kChunksB, at_b = threadIdx.x % kChunksB;
       k_b = at_b * 32;
       lines = shape.n - 1 - n - (int)line;
@@ -111,6 +115,13 @@ struct ContractNibbles {
       k_a = at_a * 8;
       from_a = a + row * line_a + k_a;
       to_a = kBytesB + place_a(row, at_a / 16, group * kWords + at_a % kWords) + lane * 16;
+      move(first);
+    }
+
+    __device__ __forceinline__ void move(int count) {
+      step += count;
+      from_b += (i64)count * kLineBytes, from_a += (i64)count * kTileDepth;
+      k_b += count * kTileDepth, k_a += count * kTileDepth;
     }
 
     __device__ __forceinline__ void next(u8* stage) {
@@ -130,23 +141,28 @@ struct ContractNibbles {
                        whole || k_a < shape.k ? from_a + i * kRowsApart * line_a : from_a,
                        whole || k_a < shape.k ? 16 : 0);
       }
-      from_b += kLineBytes, from_a += kTileDepth;
-      k_b += kTileDepth, k_a += kTileDepth;
+      move(step + 1 < steps ? 1 : 1 - steps);
     }
   };
 
   // The functions of a stage's groups, a thread each: factors of an integer plus kBias, and of 1.
   struct Functions {
-    static constexpr int kEach = kFunctions / kThreads, kOfLine = kTileDepth / kGroup;
+    static constexpr int kEach = (kFunctions + kThreads - 1) / kThreads;
+    static constexpr int kOfLine = kTileDepth / kGroup;
+    // Of a function; beyond the last one, it.
+    static __device__ __forceinline__ u32 number(int i) {
+      const u32 own = threadIdx.x + i * kThreads;
+      return kFunctions % kThreads == 0 ? own : min(own, (u32)kFunctions - 1);
+    }
     float at_zero[kEach], at_one[kEach];
 
     __device__ __forceinline__ Functions(const Weights& weights, const ContractShape& shape, int n,
                                          int step) {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        const u32 number = threadIdx.x + i * kThreads;
-        const int line = min(n + (int)(number / kOfLine), shape.n - 1);
-        const int k = min(step * kTileDepth + (int)(number % kOfLine) * kGroup, shape.k - kGroup);
+        const int line = min(n + (int)(number(i) / kOfLine), shape.n - 1);
+        const int k =
+            min(step * kTileDepth + (int)(number(i) % kOfLine) * kGroup, shape.k - kGroup);
         at_zero[i] = weights(line, k, 0.0f);
         at_one[i] = weights(line, k, 1.0f);
       }
@@ -154,10 +170,9 @@ struct ContractNibbles {
     __device__ __forceinline__ void store(float2* to) const {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        const u32 number = threadIdx.x + i * kThreads;
         const float scale = at_one[i] - at_zero[i];
-        to[number % kOfLine * kTileColumns + number / kOfLine] = {scale,
-                                                                  fmaf(-kBias, scale, at_zero[i])};
+        to[number(i) % kOfLine * kTileColumns + number(i) / kOfLine] = {
+            scale, fmaf(-kBias, scale, at_zero[i])};
       }
     }
   };
@@ -172,7 +187,9 @@ struct ContractNibbles {
     const int part = warp % kDepthWarps, line0 = warp / kDepthWarps * (16 * kLineTiles);
     const int n = blockIdx.x * kTileColumns;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
-    Fetcher fetcher(a, weights, shape, strides, n);
+    const int first = (int)((i64)blockIdx.x * steps / gridDim.x);
+    const auto turned = [&](int step) { return step + first - (step + first < steps ? 0 : steps); };
+    Fetcher fetcher(a, weights, shape, strides, n, first, steps);
     u32 to = 0, from = 0;  // stages
     const auto fetch_step = [&](int step) {
       if (step < steps) fetcher.next(shared + to);
@@ -181,13 +198,13 @@ struct ContractNibbles {
     };
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) fetch_step(s);
-    Functions(weights, shape, n, 0).store(functions);
+    Functions(weights, shape, n, first).store(functions);
     float acc[kLineTiles][kRowTiles][4] = {};
     for (int step = 0; step < steps; ++step) {
       copies_wait<kStages - 2>();
       __syncthreads();  // the stage has arrived, and all have read the one before
       fetch_step(step + kStages - 1);
-      const Functions next(weights, shape, n, step + 1);
+      const Functions next(weights, shape, n, turned(step + 1));
       multiply_stage(shared + from,
                      functions + step % 2 * kFunctions + part * kGroups * kTileColumns, part, line0,
                      acc);
@@ -208,7 +225,7 @@ struct ContractNibbles {
       }
     }
     __syncthreads();
-    Finish::template finish<kDepthWarps>(shape, 0, n, sums, epilogue);
+    Finish::template finish<kDepthWarps, kThreads>(shape, 0, n, sums, epilogue);
   }
 
   static __device__ __forceinline__ void multiply_stage(const u8* stage, const float2* functions,

@@ -118,16 +118,16 @@ struct ContractSkinny {
       }
     }
     __syncthreads();
-    finish<kWarps>(shape, batch, n, sums, epilogue);
+    finish<kWarps, kThreads>(shape, batch, n, sums, epilogue);
   }
 
-  // A thread stores eight columns of a row, each the sum of so many parts.
-  template <int kParts>
+  // A thread of so many stores eight columns of a row, each the sum of so many parts.
+  template <int kParts, int kOfThreads>
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int n,
                                                 float* sums, const Epilogue& epilogue) {
     constexpr int kPieces = kTileRows * kColumnTiles;
 #pragma unroll 1
-    for (int piece = threadIdx.x; piece < (kPieces + 31) / 32 * 32; piece += kThreads) {
+    for (int piece = threadIdx.x; piece < (kPieces + 31) / 32 * 32; piece += kOfThreads) {
       const int row = piece / kColumnTiles, column = piece % kColumnTiles * 8;
       const int valid = piece < kPieces ? min(8, shape.n - n - column) : 0;
       const bool inside = row < shape.m && valid > 0;

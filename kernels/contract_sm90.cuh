@@ -87,9 +87,20 @@ struct ContractSm90 {
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
+  // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
+  // kTail steps, 32 columns at a time.
+  typedef AheadIn<Epilogue> Ahead;
+  static constexpr bool kAhead = Ahead::kHere && !kAlternate;
+  static constexpr int kTail = kAhead ? kTileN / 32 : 0;
+  typedef typename Ahead::Type Operands[kAhead ? kTail : 1][2];  // of a lane's two rows
+  // Where the source of B stores what an epilogue makes, a warp has so much for it.
+  typedef MadeIn<Epilogue> Made;
+  static constexpr u32 kMadePart = 4096;
+  static constexpr u32 kMadeBytes = Made::kHere ? 4 * kConsumers * kMadePart : 0;
   // Each warp's states of its tile's columns.
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
-  static constexpr u32 kSharedBytes = kStages * kStageBytes + kStateBytes + sizeof(Ring);
+  static constexpr u32 kSharedBytes =
+      kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
   static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
                 "boxes of 64 columns");
 
@@ -107,8 +118,9 @@ struct ContractSm90 {
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
-        reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes);
-    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kStateBytes);
+        reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
+    Ring& ring =
+        *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
       ring.init((kAlternate ? 1 : kConsumers) * kCluster);
       barrier_init_done();
@@ -131,6 +143,7 @@ struct ContractSm90 {
     } else {
       grow_registers<232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
+      if constexpr (Made::kHere) stores_wait<0>();
     }
     // No block may exit while another's copies and arrivals are still addressed to it.
     if constexpr (kCluster > 1) {
@@ -223,11 +236,12 @@ struct ContractSm90 {
     for (; tile < walk.total; tile += (kAlternate ? kConsumers : 1) * stride) {
       float acc[kStrips][kTileN / 2];
       int before = 0;
-      // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
-      // the next, but not from the one after that.
-      if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
-#pragma unroll 2
-      for (int step = 0; step < steps; ++step, at.next()) {
+      int batch, unit, column;
+      walk.locate(tile, &batch, &unit, &column);
+      const int strip =
+          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
+      Operands operands;
+      const auto advance = [&](int step) {
         ring.wait_full(at);
         const u32 offset = (u32)at.stage * (kStageBytes >> 4);
         multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
@@ -235,23 +249,48 @@ struct ContractSm90 {
           group_arrive(kStaggerBarrier, 256);
           first = false;
         }
+      };
+      const auto retire = [&](int step) {
         // The products of the previous step are done: its stage may be filled again.
         wgmma_wait<1>();
         if (step > 0) release(&ring.empty[before], thread);
         before = at.stage;
+        at.next();
+      };
+      // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
+      // the next, but not from the one after that.
+      if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
+      int step = 0;
+#pragma unroll 2
+      for (; step < steps - kTail; ++step) {
+        advance(step);
+        retire(step);
+      }
+      if constexpr (kAhead) {
+        const Piece piece = piece_of(shape, batch, strip, column);
+#pragma unroll
+        for (int group = 0; group < kTail; ++group) {
+          if (step < steps) advance(step);
+          load_group(epilogue, piece, group, operands[group]);
+          if (step < steps) retire(step), ++step;
+        }
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
-      int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
       wgmma_wait<0>();
       release(&ring.empty[before], thread);
-      const int strip =
-          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
-        finish(shape, batch, strip + i, column, acc[i], column_states + consumer * 4 * kTileN,
-               epilogue);
+        if constexpr (Made::kHere) {
+          if ((strip + i) * ContractShape::kStripRows >= shape.m) continue;
+          SourceOfB::template store_flat<kTileN>(
+              epilogue, piece_of(shape, batch, strip + i, column), acc[i],
+              reinterpret_cast<typename Made::Type*>(stages + kStages * kStageBytes +
+                                                     (threadIdx.x / 32 - 4) * kMadePart));
+        } else {
+          finish(shape, batch, strip + i, column, acc[i], operands,
+                 column_states + consumer * 4 * kTileN, epilogue);
+        }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
     }
@@ -266,21 +305,43 @@ struct ContractSm90 {
     }
   }
 
+  // This warp's 16 of a strip's 64 rows.
+  static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int batch, int strip,
+                                                   int column) {
+    return {batch, strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16,
+            column * kTileN, shape.m, shape.n};
+  }
+
+  // What the epilogue takes ahead, of 32 of the piece's columns.
+  static __device__ __forceinline__ void load_group(const Epilogue& epilogue, const Piece& piece,
+                                                    int group, typename Ahead::Type (&loaded)[2]) {
+    const int lane = threadIdx.x % 32;
+    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+      const bool inside = row < piece.rows && column < piece.columns;
+      loaded[half] =
+          epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, EightOrNone{inside});
+    }
+  }
+
   // The epilogue of 64 rows, 16 per warp.
   static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int strip,
                                                 int column, const float (&acc)[kTileN / 2],
+                                                const Operands& operands,
                                                 ColumnState* column_states,
                                                 const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
-    const Piece piece{batch, strip * ContractShape::kStripRows + warp * 16, column * kTileN,
-                      shape.m, shape.n};
+    const Piece piece = piece_of(shape, batch, strip, column);
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
       return;
     }
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
-    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, rows, column_states + warp * kTileN);
+    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, operands, rows,
+                                   column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -8,7 +8,10 @@
 // extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
 // kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
 // that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
-// and kTileN / kCluster pixels in a box.
+// and kTileN / kCluster pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are
+// at least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
+// the first image, may be given eight pixels of two, and so reads only what is the same for all
+// pixels and images.
 //
 // Traffic: the copy engine gathers windows from the L2, so that no product of matrices is stored,
 // and shared memory has no more than the tile. It needs neighbouring channels next to each other:
@@ -64,6 +67,74 @@ struct WindowsB {
     } else {
       run_groups<kColumns, false>(epilogue, piece, acc);
     }
+  }
+
+  // Where an epilogue has a Made: the pixels that a tile has of an image, of the warp's 16 filters,
+  // follow each other in `buffer`, 128 of the piece's columns at a time. Whole images are stored by
+  // the copy engine, parts of one as runs of neighbours.
+  static constexpr int kFlat = 128;  // columns
+  template <int kColumns, class Epilogue>
+  static __device__ __forceinline__ void store_flat(const Epilogue& epilogue, const Piece& piece,
+                                                    const float (&acc)[kColumns / 2],
+                                                    typename Epilogue::Made* buffer) {
+    typedef typename Epilogue::Made Made;
+    static_assert(kPixels >= 8, "eight neighbours are of two images at most");
+    if (piece.row >= piece.rows) return;
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int part = 0; part < kColumns / kFlat; ++part) {
+      const int number = piece.column + part * kFlat;
+      if (number >= piece.columns) break;
+      const int image0 = number / kPixels, pixel0 = number % kPixels;
+      if (lane == 0) stores_wait_read<0>();
+      __syncwarp();
+#pragma unroll
+      for (int group = 0; group < kFlat / 32; ++group) {
+        const int column = group * 32 + lane % 4 * 8;
+        const int segment = (pixel0 + column) / kPixels;
+        const int pixel = (pixel0 + column) % kPixels;
+        const int begin = begin_of(pixel0, segment), end = begin_of(pixel0, segment + 1);
+        const int length = end - begin, next_length = begin_of(pixel0, segment + 2) - end;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int line = lane / 4 + 8 * half;
+          float v[8];
+          take_eight<false>(acc, part * (kFlat / 32) + group, half, v);
+          Pack<Made, 8> pack;
+          epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack);
+          Made* const to = buffer + 15 * begin + line * length + column;
+          Made* const next = buffer + 15 * end + line * next_length + column;
+#pragma unroll
+          for (int i = 0; i < 8; ++i) (i < kPixels - pixel ? to : next)[i] = pack.v[i];
+        }
+      }
+      stores_fence();
+      __syncwarp();
+      const int last = min((pixel0 + kFlat - 1) / kPixels, kImages - 1 - image0);
+      for (int segment = 0; segment <= last; ++segment) {
+        const int begin = begin_of(pixel0, segment), length = begin_of(pixel0, segment + 1) - begin;
+        const i64 row = (i64)((image0 + segment) * kGroups + piece.batch) * piece.rows + piece.row;
+        Made* const to = epilogue.result() + row * kPixels;
+        const Made* const from = buffer + 16 * begin;
+        if (length == kPixels) {
+          if (lane == 0) store_bulk(to, from, 16 * kPixels * (int)sizeof(Made));
+          continue;
+        }
+        const int pixel = segment == 0 ? pixel0 : 0;
+        for (int i = lane; i < length; i += 32) {
+          Made run[16];
+#pragma unroll
+          for (int line = 0; line < 16; ++line) run[line] = from[line * length + i];
+#pragma unroll
+          for (int line = 0; line < 16; ++line) to[line * kPixels + pixel + i] = run[line];
+        }
+      }
+      if (lane == 0) stores_commit();
+    }
+  }
+  // The first of the columns that an image has.
+  static __device__ __forceinline__ int begin_of(int pixel0, int segment) {
+    return min(max(segment * kPixels - pixel0, 0), kFlat);
   }
 
   template <int kColumns, bool kWhole, class Epilogue>

@@ -15,10 +15,19 @@
 //       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
 //       a column reduced over one strip's rows (64 of them): a partial, too
-// With a member `static constexpr int kHalf`, C has 2 * kHalf columns, of which each tile has as
-// many of the second half as of the first: 32, then the 32 that lie kHalf further, and so on. The
-// operator then takes both, and reduces nothing: column is one of the first half.
+// With a member `static constexpr bool kPairs = true`, each tile has as many columns of C's second
+// half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The operator
+// then takes both, and reduces nothing: column is one of the first half.
 //   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
+// Two more are for contract_sm90, where nothing is reduced:
+//   typedef Pack<bf16, 8> Ahead;  // or f16
+//   template <class Valid>
+//   __device__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) const;
+//       an operand of those eight (load_ahead), which the operator takes as one more argument
+//   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
+//   __device__ Made* result() const;
+//       the operator stores nothing, but leaves in its last argument, a Pack<Made, 8>&, what
+//       belongs to result() at its row and column
 // row_done and column_done may be left out where there is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
@@ -82,6 +91,24 @@ __device__ __forceinline__ T load_words(const T* at, u32 all) {
 template <typename T>
 __device__ __forceinline__ T load_input(const T* at) {
   return load_words(at, 1);
+}
+
+// Eight neighbours of 16 bits, long before they are used: the compiler may not move the load down.
+// They are read once, so that they are the first to leave the L2, where the operands of the product
+// should stay.
+template <typename T>
+__device__ __forceinline__ Pack<T, 8> load_ahead(const T* at, u32 all) {
+  constexpr u64 kFirstToLeave = 0x12f0000000000000ull;
+  uint4 bits;
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+      "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, "
+      "[%4], %6;}"
+      : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+      : "l"(at), "r"(all), "l"(kFirstToLeave));
+  Pack<T, 8> result;
+  memcpy(&result, &bits, 16);
+  return result;
 }
 
 // One instruction without a branch, where the compiler would split the store of some packs into
@@ -244,6 +271,28 @@ __device__ __forceinline__ typename Accumulator::State scatter_columns(
   return s[0];
 }
 
+struct Nothing {};  // where an Epilogue has no Ahead, or no Made
+template <class Epilogue, class = void>
+struct AheadIn {
+  static constexpr bool kHere = false;
+  typedef Nothing Type;
+};
+template <class Epilogue>
+struct AheadIn<Epilogue, decltype((void)sizeof(typename Epilogue::Ahead))> {
+  static constexpr bool kHere = true;
+  typedef typename Epilogue::Ahead Type;
+};
+template <class Epilogue, class = void>
+struct MadeIn {
+  static constexpr bool kHere = false;
+  typedef Nothing Type;
+};
+template <class Epilogue>
+struct MadeIn<Epilogue, decltype((void)sizeof(typename Epilogue::Made))> {
+  static constexpr bool kHere = true;
+  typedef typename Epilogue::Made Type;
+};
+
 template <class Epilogue, class = void>
 constexpr bool kTakesPairs = false;
 template <class Epilogue>
@@ -289,9 +338,10 @@ __device__ __forceinline__ Valid valid_at(const Piece& piece, i64 column, bool i
 // 8 * half, column 2 * (lane % 4) + e of the group, as mma and wgmma leave it. rows_reduced are the
 // states of the lane's two rows, to be merged over the quad; columns_reduced[kColumns] is where the
 // warp leaves its columns' states.
-template <int kColumns, bool kInOrder, class Valid, class Epilogue>
+template <int kColumns, bool kInOrder, class Valid, int kLoaded, class Epilogue, class Operands>
 __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece& piece,
                                            const float (&acc)[kColumns / 2],
+                                           const Operands (&operands)[kLoaded][2],
                                            typename Epilogue::Rows::State (&rows_reduced)[2],
                                            typename Epilogue::Columns::State* columns_reduced) {
   typedef typename Epilogue::Rows Rows;
@@ -313,7 +363,15 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
       const bool inside = kWhole || (row < piece.rows && column < piece.columns);
       const Valid valid = valid_at<Valid>(piece, column, inside);
       if (inside || !kCounts<Valid>) {
-        epilogue(piece.batch, kWhole ? row : min(row, (i64)piece.rows - 1), column, v, valid);
+        const i64 at = kWhole ? row : min(row, (i64)piece.rows - 1);
+        if constexpr (!AheadIn<Epilogue>::kHere) {
+          epilogue(piece.batch, at, column, v, valid);
+        } else if constexpr (kLoaded > 1) {
+          epilogue(piece.batch, at, column, v, valid, operands[group][half]);
+        } else {
+          epilogue(piece.batch, at, column, v, valid,
+                   epilogue.ahead(piece.batch, at, column, valid));
+        }
       }
       if constexpr (Rows::kParts > 0) {
         if (inside) rows_reduced[half] = Rows::merge(rows_reduced[half], Rows::of_row(v, valid));
@@ -361,9 +419,10 @@ __device__ __forceinline__ void run_pairs(const Epilogue& epilogue, const Piece&
 // Only without branches can the compiler overlap the loads and the arithmetic of many groups, and
 // two warps a scheduler hide little latency alone: a piece that is wholly inside C has none, nor
 // has one at the edge where rows are a multiple of eight long.
-template <int kColumns, bool kInOrder = false, class Epilogue>
+template <int kColumns, bool kInOrder = false, int kLoaded, class Epilogue, class Operands>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
+                                             const Operands (&operands)[kLoaded][2],
                                              typename Epilogue::Rows::State (&rows_reduced)[2],
                                              typename Epilogue::Columns::State* columns_reduced) {
   if constexpr (kTakesPairs<Epilogue>) {
@@ -376,13 +435,24 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
       run_pairs<kColumns, kInOrder, int>(epilogue, half, acc);
     }
   } else if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
-    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, rows_reduced, columns_reduced);
+    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, operands, rows_reduced,
+                                          columns_reduced);
   } else if (piece.columns % 8 == 0) {
-    run_groups<kColumns, kInOrder, EightOrNone>(epilogue, piece, acc, rows_reduced,
+    run_groups<kColumns, kInOrder, EightOrNone>(epilogue, piece, acc, operands, rows_reduced,
                                                 columns_reduced);
   } else {
-    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, rows_reduced, columns_reduced);
+    run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, operands, rows_reduced,
+                                        columns_reduced);
   }
+}
+
+template <int kColumns, bool kInOrder = false, class Epilogue>
+__device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
+                                             const float (&acc)[kColumns / 2],
+                                             typename Epilogue::Rows::State (&rows_reduced)[2],
+                                             typename Epilogue::Columns::State* columns_reduced) {
+  const Nothing nothing[1][2] = {};
+  run_epilogue<kColumns, kInOrder>(epilogue, piece, acc, nothing, rows_reduced, columns_reduced);
 }
 
 // Merges partials [outer][count][inner] to one result for each (outer, inner): finish(o, i, state).

@@ -125,6 +125,30 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
       : "memory");
 }
 
+// A box from shared memory, written by plain stores before stores_fence(); what lies outside the
+// tensor is left out. The thread waits for its own stores: until at most so many have not been read
+// from shared memory, or have not arrived.
+__device__ __forceinline__ void stores_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// So many bytes, a multiple of 16.
+__device__ __forceinline__ void store_bulk(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void stores_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void stores_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void stores_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 // The same of a map of windows (cuTensorMapEncodeIm2col): neighbouring pixels of a convolution's
 // result, one after the other and on in the next line and image, at one tap: (row, column) of the
 // window. (w, h, image) is where the first pixel's window begins.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,12 @@ namespace fusecalc {
 // what is done in each lane (a loop over j), and what is done at the end. Values and indices are
 // computed once per block: it remembers the variables that have them.
 struct CodeBlock {
+  // A tensor in memory, by the type that it is stored in and its pointer.
+  struct Stored {
+    std::string type;
+    std::string memory;
+  };
+
   unsigned width = 1;
   std::string width_text = "1";  // the same, or the name of a template's parameter
   std::string before{};
@@ -30,6 +37,12 @@ struct CodeBlock {
   std::vector<TensorId> held{};  // values that it puts where the loop holds them
   // Reads whose lanes are scattered, and the map from the loop's index to theirs.
   std::vector<std::pair<TensorId, IndexTransform>> scattered_reads{};
+  // In a matrix: what the code takes as `ahead`, loaded before, and what it leaves in `pack` for
+  // others to store, each at the loop's index.
+  std::optional<Stored> ahead{};
+  std::optional<Stored> made{};
+  // In a matrix: whether it reads what differs between columns, or between MatrixLoop::period rows.
+  bool differs = false;
 
   std::string text(std::string_view indent) const;
 };

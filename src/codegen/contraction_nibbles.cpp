@@ -53,7 +53,7 @@ bool ContractionWriter::write_nibbles(const GroupedWeights& weights) {
   reserve_packed();
   const std::string a = pointer_of(product_.a);
   const std::string packed = packed_struct(weights);
-  const KernelFacts facts{.threads = 256,
+  const KernelFacts facts{.threads = tiling->threads(),
                           .shared_bytes = shared_bytes(*tiling),
                           .tile_rows = 16,
                           .tile_columns = tile_n,
@@ -61,11 +61,11 @@ bool ContractionWriter::write_nibbles(const GroupedWeights& weights) {
   result_.source.text +=
       blocks({"mma", "contract_skinny", "contract_nibbles"}) + packed + epilogue_.text() +
       shape(8) +
-      strided_entry(
-          fmt::format("ContractNibbles<{}, {}, {}, {}, {}, Weights", name_of(operand_type()),
-                      tiling->line_warps, tiling->line_tiles, product_.m, tiling->stages),
-          facts, ", Contract::kBlocksPerSm", a,
-          fmt::format("Weights{{{}}}", code_.parameters().arguments()));
+      strided_entry(fmt::format("ContractNibbles<{}, {}, {}, {}, {}, {}, Weights",
+                                name_of(operand_type()), tiling->line_warps, tiling->depth_warps,
+                                tiling->line_tiles, product_.m, tiling->stages),
+                    facts, ", Contract::kBlocksPerSm", a,
+                    fmt::format("Weights{{{}}}", code_.parameters().arguments()));
   facts.launch(result_);
   result_.blocks = ceil_div(product_.n, tile_n);
   result_.schedule = fmt::format("mma, tiles of 16 x {}, packed weights", tile_n);

@@ -51,7 +51,7 @@ void ContractionWriter::write_sm90() {
   pointer_of(product_.a);
   pointer_of(product_.b);
   if (size.halves) pointer_of(second_half());
-  epilogue_.write(product_, tile_n);
+  epilogue_.write(product_, tile_n, {.loads_ahead = tile_n == 256});
   reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, kTileRows)};
   if (size.halves) {

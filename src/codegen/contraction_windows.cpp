@@ -13,6 +13,9 @@
 namespace fusecalc {
 namespace {
 
+// Shared memory of contract_sm90 for what is on its way to memory.
+constexpr std::uint64_t kStoredBytes = 32768;
+
 std::uint64_t number(std::int64_t count) { return static_cast<std::uint64_t>(count); }
 
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
@@ -113,10 +116,14 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
   const ConvolutionSize all = size_of(convolution);
   const ProductShape size = all.product();
   const std::uint64_t depth = size.k;
-  const WindowTiles tiles = window_tiles(all, std::max(1U, device_.multiprocessors));
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
-  epilogue_.write(product_, tiles.columns);
+  // Nothing is reduced, so that no tile has partials.
+  epilogue_.write(
+      product_, 1,
+      {.stores = leaves_through_shared(all), .period = convolution.groups * convolution.filters});
+  const WindowTiles tiles =
+      window_tiles(all, epilogue_.stored_outside(), std::max(1U, device_.multiprocessors));
   const std::uint64_t weights =
       ceil_div(convolution.groups * convolution.filters * depth * 2, 256) * 256;
   const bool copied = copies_input(convolution);
@@ -130,7 +137,8 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
                    .box = {kBoxChannels, static_cast<std::uint32_t>(tiles.rows), 1, 1}},
                   map_of_windows(convolution, weights, tiles.columns / tiles.cluster)};
   const KernelFacts facts{.threads = 384,
-                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16),
+                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
+                                          (epilogue_.stored_outside() ? kStoredBytes : 0),
                           .tile_rows = tiles.rows,
                           .tile_columns = tiles.columns,
                           .tile_depth = kBoxChannels,

@@ -117,7 +117,19 @@ Loop Epilogue::loop_over(TensorId made) const {
                                .type = made_type_,
                                .rows = rows_,
                                .columns = n_,
-                               .quick = quick}};
+                               .quick = quick,
+                               .loads_ahead = services_.loads_ahead,
+                               .stores = services_.stores,
+                               .period = services_.period}};
+}
+
+// Whether no op takes an element's place into account, but for what it reads.
+bool Epilogue::is_same_in_columns() const {
+  return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    const OpFamily family = kernel_.op(id).row->family;
+    return id == contraction_ || family == OpFamily::kPointwise || family == OpFamily::kCast ||
+           family == OpFamily::kBatchNorm;
+  });
 }
 
 // Whether a result is known before its row is reduced.
@@ -179,11 +191,23 @@ void Epilogue::store_row_results(const Scope& scope) const {
   }
 }
 
-void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns) {
+void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
+                     const Services& services) {
+  const bool plain = !reduces() && !halves_;
+  services_ = {
+      .loads_ahead = services.loads_ahead && plain,
+      .stores = services.stores && plain && roots_.full.size() == 1 && is_same_in_columns(),
+      .period = services.period};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
                            name_of(made_type_), halves_ ? "float (&u)[8], " : "");
-  write_elements(product.batches() * product.m, halves_ ? halves_->columns : product.n);
+  const std::uint64_t rows = product.batches() * product.m;
+  const std::uint64_t columns = halves_ ? halves_->columns : product.n;
+  write_elements(rows, columns);
+  if (block_.made && block_.differs) {
+    services_.stores = false;
+    write_elements(rows, columns);
+  }
   if (!reduces()) return;
   strips_ = ceil_div(product.m, kStripRows);
   merged_ = columns_ ? strips_ : ceil_div(product.n, tile_columns);

@@ -34,9 +34,19 @@ class Epilogue {
   // The type of the contraction's sums.
   ComputeType made_type() const { return made_type_; }
 
+  // What the building block can do for it: load a tensor ahead; store the one result, of rows of
+  // which each `period` are alike but for what the contraction made of them.
+  struct Services {
+    bool loads_ahead = false;
+    bool stores = false;
+    std::uint64_t period = 0;
+  };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
-  void write(const MatrixProduct& product, std::uint64_t tile_columns);
+  void write(const MatrixProduct& product, std::uint64_t tile_columns,
+             const Services& services = {false, false, 0});
+  // Whether the building block stores the result.
+  bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.
   void write_rows(const MatrixProduct& product);
   // The same for attention: a row is a (batch, head, query), and all its columns are in one tile.
@@ -58,6 +68,7 @@ class Epilogue {
   Epilogue(KernelCode& code, OpId contraction, bool attends);
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
+  bool is_same_in_columns() const;
   void take_half(const Scope& scope, bool second) const;
   // The loop over the matrix, of which v holds `made`.
   Loop loop_over(TensorId made) const;
@@ -98,6 +109,7 @@ class Epilogue {
   std::uint64_t strips_ = 1;
   std::string row_number_;  // of an element
   std::string signature_;
+  Services services_;
   CodeBlock block_;
   std::string second_;  // the body of the second function (write_rows)
   std::string merge_body_;

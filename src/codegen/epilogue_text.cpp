@@ -78,10 +78,24 @@ std::string Epilogue::text() const {
                   code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
   if (halves_) text += "  static constexpr bool kPairs = true;\n";
+  if (block_.ahead) {
+    text += fmt::format(
+        "  typedef Pack<{}, 8> Ahead;\n  template <class Valid>\n"
+        "  __device__ __forceinline__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) "
+        "const {{\n    return load_ahead({} + ({}) * {} + column, valid != 0);\n  }}\n",
+        block_.ahead->type, block_.ahead->memory, row_number_, n_);
+  }
+  if (block_.made) {
+    text += fmt::format(
+        "  typedef {0} Made;\n  __device__ __forceinline__ Made* result() const {{ return {1}; "
+        "}}\n",
+        block_.made->type, block_.made->memory);
+  }
   text += fmt::format(
-      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}) const {{\n"
+      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
-      signature_, row_number_, n_);
+      signature_, block_.ahead ? ", const Ahead& ahead" : "",
+      block_.made ? ", Pack<Made, 8>& pack" : "", row_number_, n_);
   if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);

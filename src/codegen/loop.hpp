@@ -36,6 +36,11 @@ struct MatrixLoop {
   std::uint64_t columns = 1;
   bool quick = false;  // results are so narrow that quick.cuh's functions do
   bool whole = false;  // all of v is real, however long the block's group
+  // What the schedule does itself, once each and for 16-bit types: it loads an operand ahead, and
+  // stores a result.
+  bool loads_ahead = false;
+  bool stores = false;
+  std::uint64_t period = 0;  // of rows, for CodeBlock::differs; columns are pixels then
 };
 
 // The index of the row, or of a group of `width` neighbouring rows, that the loop is at.

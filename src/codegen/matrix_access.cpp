@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fusecalc {
 namespace {
 
@@ -41,6 +43,17 @@ std::optional<MatrixMap> split(const IndexTransform& map, std::uint64_t columns)
   return parts;
 }
 
+// Whether the rows from `period` on are those before again.
+bool repeats(const IndexTransform& rows, std::uint64_t period) {
+  std::uint64_t below = 1;
+  for (std::size_t i = rows.axes.size(); i > 0; --i) {
+    const IndexTransform::Axis& axis = rows.axes[i - 1];
+    below *= axis.extent;
+    if (axis.stride != 0 && below > period) return false;
+  }
+  return true;
+}
+
 unsigned alignment_of(const IndexTransform& rows) {
   std::uint64_t bits = rows.offset | 8U;
   for (const IndexTransform::Axis& axis : rows.axes) bits |= axis.stride;
@@ -52,6 +65,11 @@ unsigned alignment_of(const IndexTransform& rows) {
 Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform& map) {
   const MatrixLoop& matrix = *scope.loop.matrix;
   const std::optional<MatrixMap> parts = split(map, matrix.columns);
+  const bool uniform =
+      parts && std::ranges::all_of(parts->columns.axes, [](const IndexTransform::Axis& axis) {
+        return axis.stride == 0;
+      });
+  if (!uniform || !repeats(parts->rows, matrix.period)) scope.block.differs = true;
   if (!parts || parts->columns.axes.size() > 1) {
     return scope.define_index(map.text(from.lane()), LanePattern::kScattered, false);
   }
@@ -70,13 +88,26 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
   }
   Index result = scope.define_index(text + " + column", LanePattern::kUnit, false);
   result.align = alignment_of(parts->rows);
+  // Among pixels, which are numbered over all images, a group of eight may begin anywhere.
+  if (matrix.period > 0) result.align = std::min(result.align, from.align);
   return result;
 }
+
+namespace {
+
+// Eight neighbours of 16 bits at the loop's own index, a multiple of `align`.
+bool is_own_pack(const Scope& scope, DType dtype, const Index& at, unsigned align) {
+  const bool halves = dtype == DType::kBf16 || dtype == DType::kF16;
+  return halves && at.name == scope.loop.element.name && at.align >= align;
+}
+
+}  // namespace
 
 Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
   const DType dtype = scope.tensor(tensor).type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = scope.kernel.parameters().input(tensor);
+  if (at.name == scope.loop.element.name) scope.block.differs = true;
   const auto element = [&](const std::string& i) {
     return is_packed(dtype) ? fmt::format("fetch({}, {})", memory, i)
                             : fmt::format("to_compute(load_input({} + {}))", memory, i);
@@ -92,6 +123,11 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
   if (whole) return scope.define(type, element(at.lane()), false);
   if (at.pattern == LanePattern::kUnit && type == ComputeType::kF32 && !is_packed(dtype)) {
     const std::string name = scope.fresh("x");
+    if (scope.loop.matrix->loads_ahead && !scope.block.ahead && is_own_pack(scope, dtype, at, 8)) {
+      scope.block.ahead = {.type = std::string(stored_type(dtype)), .memory = memory};
+      scope.block.before += fmt::format("float {0}[8];\nunpack(ahead, {0});\n", name);
+      return {.text = name + "[j]", .type = type};
+    }
     scope.block.before += fmt::format("float {0}[8];\nload8<{1}>({2} + {3}, valid, {0});\n", name,
                                       at.align, memory, at.name);
     return {.text = name + "[j]", .type = type};
@@ -114,6 +150,11 @@ void store_in_matrix(const Scope& scope, TensorId tensor, const Index& at, const
   const std::string name = scope.fresh("y");
   block.before += fmt::format("float {}[8];\n", name);
   block.lanes += fmt::format("{}[j] = {};\n", name, text);
+  if (scope.loop.matrix->stores && is_own_pack(scope, dtype, at, 1)) {
+    block.made = {.type = std::string(stored_type(dtype)), .memory = memory};
+    block.after += fmt::format("store_lanes(pack, {});\n", name);
+    return;
+  }
   block.after += fmt::format("store8<{}>({} + {}, valid, {});\n", at.align, memory, at.name, name);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
                                     TileWidth{160, 6, 420, 900, 1850},
-                                    TileWidth{256, 4, 400, 4500, 6000}};
+                                    TileWidth{256, 4, 400, 4500, 3800}};
 
 }  // namespace
 
@@ -52,13 +52,30 @@ bool repays_gathering(const ConvolutionSize& size) {
          (size.channels_last || uses >= kFewUses * size.in);
 }
 
+bool leaves_through_shared(const ConvolutionSize& size) {
+  return size.out >= 8 && size.out % 8 != 0 && size.filters % 16 == 0 &&
+         size.filters > kTileRows / 2;
+}
+
 // Few filters leave a part of high tiles empty. Above 128 of them, blocks share pixels, and narrow
-// tiles, whose epilogue is hidden, are the fastest; below, wide ones fetch less, where there are
+// tiles, whose epilogue is hidden, are the fastest, but where wide ones take fewer rounds: they
+// fetch less, and a round takes 1.91 times as long. Below 128, wide ones are better where there are
 // enough and lines of pixels are stored in words.
-WindowTiles window_tiles(const ConvolutionSize& size, std::uint64_t multiprocessors) {
+WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
+                         std::uint64_t multiprocessors) {
   const ProductShape product = size.product();
   if (product.m <= kTileRows / 2) return {.rows = kTileRows / 2, .columns = 256, .stages = 5};
-  if (product.m > kTileRows) return {.columns = 128, .stages = 6, .cluster = 2};
+  if (product.m > kTileRows) {
+    const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / 2);
+    const auto rounds = [&](std::uint64_t columns) {
+      return ceil_div(
+          ceil_div(product.m, 2 * kTileRows) * ceil_div(product.n, columns) * product.batches,
+          clusters);
+    };
+    const bool wide = through_shared && rounds(256) * 191 < rounds(128) * 100;
+    return wide ? WindowTiles{.columns = 256, .stages = 4, .cluster = 2}
+                : WindowTiles{.columns = 128, .stages = 6, .cluster = 2};
+  }
   const bool many =
       size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
@@ -88,21 +105,17 @@ SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocess
   return shares;
 }
 
-// Up to eight rows, blocks run in rounds, and each takes as long to start and to end as for ten
-// lines. With more, copying A takes much of the time, so that the longest tiles are best of which
-// there are enough.
+// Blocks run in rounds, and each takes as long to start and to end as for so many lines; with more
+// than eight rows that is what it takes to copy A.
 std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,
                                          std::uint64_t multiprocessors) {
-  constexpr std::uint64_t kFewRows = 8;
-  std::vector<PackedTiling> tilings = {{2, 4, 2}, {2, 2, 3}, {1, 2, 3}};
-  if (rows > kFewRows) tilings = {{4, 4, 3}, {4, 2, 3}, {2, 2, 3}};
-  const auto time = [&](const PackedTiling& tiling) -> std::uint64_t {
-    const std::uint64_t tiles = ceil_div(lines, tiling.lines());
-    if (rows > kFewRows) return tiles * 4 >= multiprocessors * 3 ? 0 : 1;
-    return ceil_div(tiles, multiprocessors) * (tiling.lines() + 10);
-  };
-  std::ranges::stable_sort(tilings, {}, time);
-  if (rows > kFewRows && time(tilings.front()) > 0) std::ranges::reverse(tilings);
+  const bool few = rows <= 8;
+  std::vector<PackedTiling> tilings = {{2, 4, 7, 2}, {2, 4, 4, 2}, {2, 4, 2, 3}, {1, 8, 2, 3}};
+  if (!few) tilings = {{2, 4, 7, 2}, {4, 2, 2, 3}, {2, 4, 2, 3}};
+  std::ranges::stable_sort(tilings, {}, [&](const PackedTiling& tiling) {
+    const std::uint64_t rounds = ceil_div(ceil_div(lines, tiling.lines()), multiprocessors);
+    return rounds * (tiling.lines() + (few ? 10 : 142));
+  });
   return tilings;
 }
 

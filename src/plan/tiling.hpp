@@ -42,7 +42,8 @@ struct TileWidth {
   // tiles, which fetch more bytes and so lower the clock.
   std::uint64_t step;
   // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
-  // epilogue reads a tensor as large as the result.
+  // epilogue reads a tensor as large as the result, which shared tiles load ahead; those were
+  // measured for a residual, the others for a gelu, too.
   std::uint64_t beside;
   std::uint64_t beside_reading;
 };
@@ -81,6 +82,10 @@ constexpr std::uint64_t kFewPixels = 192;
 // Whether arithmetic takes longer than to copy the input, and tiles are not mostly empty.
 bool repays_gathering(const ConvolutionSize& size);
 
+// Whether lines of its pixels are no whole words, so that they should be put together in shared
+// memory on their way to memory (store_flat in convolve_sm90.cuh).
+bool leaves_through_shared(const ConvolutionSize& size);
+
 // How blocks of convolve_sm90 share that product.
 struct WindowTiles {
   std::uint64_t rows = 128;
@@ -88,7 +93,9 @@ struct WindowTiles {
   std::uint64_t stages = 4;
   std::uint64_t cluster = 1;
 };
-WindowTiles window_tiles(const ConvolutionSize& size, std::uint64_t multiprocessors);
+// `through_shared`: results leave through shared memory.
+WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
+                         std::uint64_t multiprocessors);
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);
@@ -100,15 +107,17 @@ struct SkinnySplit {
 };
 SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors);
 
-// How contract_nibbles spreads lines of B over its eight warps: line_warps have different ones,
-// each line_tiles of 16.
+// How contract_nibbles spreads lines of B over its warps: line_warps have different ones, each
+// line_tiles of 16, and depth_warps share k.
 struct PackedTiling {
   std::uint64_t line_warps = 1;
+  std::uint64_t depth_warps = 8;
   std::uint64_t line_tiles = 2;
   std::uint64_t stages = 3;
 
+  std::uint64_t threads() const { return 32 * line_warps * depth_warps; }
   std::uint64_t lines() const { return 16 * line_tiles * line_warps; }
-  std::uint64_t depth() const { return 128 * (8 / line_warps); }  // of k, of a stage
+  std::uint64_t depth() const { return 128 * depth_warps; }  // of k, of a stage
 };
 // For so many rows and lines, the one that takes the least time first.
 std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,

@@ -61,11 +61,13 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kStart = 1300;     // cycles of a tile
   constexpr double kShared = 2000;    // more of a shared one, whose epilogue is not hidden
   constexpr double kOdd = 6000;       // more, where pixels are stored one by one
+  constexpr double kLeaves = 2000;    // more, where they leave through shared memory
+  constexpr double kExposed = 8000;   // the same of a shared tile
   constexpr double kNarrow = 1.11;    // lower clock, where more is fetched
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);
   const ProductShape product = size.product();
-  const WindowTiles tiles = window_tiles(size, streams);
+  const WindowTiles tiles = window_tiles(size, leaves_through_shared(size), streams);
   const std::uint64_t clusters = ceil_div(product.m, tiles.rows * tiles.cluster) *
                                  ceil_div(product.n, tiles.columns) * product.batches;
   const double rounds =
@@ -74,8 +76,11 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   const double multiply = number(tiles.rows * tiles.columns) * 128 / constants.tensor_flops.value *
                           (shared ? 1 : kNarrow);
   const double fetch = number(tiles.rows + tiles.columns / tiles.cluster) * kLineBytes / kL2Bytes;
+  const double odd = leaves_through_shared(size) ? (shared ? kExposed : kLeaves)
+                     : size.out % 4 != 0         ? kOdd
+                                                 : 0;
   const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
-                      (shared ? kShared : 0) + (size.out % 4 != 0 ? kOdd : 0);
+                      (shared ? kShared : 0) + odd;
   work.compute_us = rounds * tile / (constants.tensor_clock_ghz.value * kGiga);
   work.fixed_us += constants.launch_us.value;
   work.dram_write += number(product.m * product.batches * product.k) * 2;

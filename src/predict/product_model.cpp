@@ -149,12 +149,16 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   constexpr double kQuick = 26;               // instructions that four warps overlap
   constexpr double kSlower = 6.35;            // times as long: those beyond
   constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
+  constexpr double kPerReadAhead = 4.6;       // those that wide tiles load ahead
   constexpr double kExchange = 0.13;          // cycles for each element
   const bool in_order = !shape.b_across && shape.batches == 1 && shape.n % 8 == 0;
+  const double read = product.beside / std::max(1.0, result_bytes);
+  const bool loads_ahead = columns > 160 && !shape.halves && shape.n % 8 == 0;
+  const double ahead = loads_ahead ? std::min(1.0, read) : 0;
   return kRows * columns *
          (kPerInstruction * (2 + std::min(kQuick, product.epilogue) +
                              kSlower * std::max(0.0, product.epilogue - kQuick) +
-                             kPerReadResult * product.beside / std::max(1.0, result_bytes)) +
+                             kPerReadResult * (read - ahead) + kPerReadAhead * ahead) +
           (in_order ? 0 : kExchange));
 }
 

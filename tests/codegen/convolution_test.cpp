@@ -7,6 +7,7 @@
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/legality.hpp"
+#include "plan/tiling.hpp"
 #include "support/devices.hpp"
 
 namespace fusecalc {
@@ -172,6 +173,52 @@ TEST_CASE("the copy engine gathers windows from a copy with channels last") {
   // Windows reach four columns and two lines further.
   CHECK(input.windows->last == std::array<std::int32_t, 2>{-2, -1});
   CHECK(input.windows->strides == std::array<std::uint32_t, 2>{1, 2});
+}
+
+// 49 pixels: neither is an image's first pixel of a filter at a whole word, nor eight neighbours
+// always of one image.
+TEST_CASE("lines of pixels that are no whole words leave through shared memory") {
+  const auto kernel = [](const std::string& filters, const std::string& operand) {
+    const OpGraph graph = graph_of(R"({"dtype": "bf16",
+        "tensors": {"x": {"shape": [4, 64, 7, 7]}, "w": {"shape": [)" +
+                                   filters + R"(, 64, 3, 3]}, "o": {"shape": )" + operand + R"(}},
+        "ops": [{"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "h", "padding": 1},
+                {"name": "add", "op": "add", "inputs": ["h", "o"], "output": "t"},
+                {"name": "relu", "op": "relu", "inputs": ["t"], "output": "y"}]})");
+    return generated(graph, {0, 1, 2});
+  };
+  const auto leaves = [](const GeneratedKernel& made) {
+    return contains(made, "Made* result() const {");
+  };
+  const GeneratedKernel of_filters = kernel("160", "[160, 1, 1]");
+  CHECK(leaves(of_filters));
+  CHECK(of_filters.shared_bytes == 6 * (256 * 128 + 16) + 32768);
+  CHECK(leaves(kernel("160", "[1]")));
+  // What differs between pixels or images is read for each element.
+  CHECK(!leaves(kernel("160", "[4, 160, 1, 1]")));
+  const GeneratedKernel of_pixels = kernel("160", "[7, 7]");
+  CHECK(!leaves(of_pixels));
+  CHECK(contains(of_pixels, "load8<1>("));
+  CHECK(!leaves(kernel("160", "[4, 160, 7, 7]")));
+  CHECK(!leaves(kernel("168", "[168, 1, 1]")));  // warps have 16 filters each
+}
+
+// 66 clusters, 72 steps. 1024 filters: three rounds of 256 pixels where six of 128 take longer; 512
+// filters: two rounds of 256 take as long as 3.8 of 128, of which three are enough.
+TEST_CASE("tiles of windows are wide where that takes fewer rounds") {
+  const auto columns = [](std::uint64_t images, std::uint64_t filters, std::uint64_t pixels) {
+    return window_tiles({.images = images,
+                         .channels = 512,
+                         .filters = filters,
+                         .taps = 9,
+                         .in = pixels,
+                         .out = pixels},
+                        true, 132)
+        .columns;
+  };
+  CHECK(columns(244, 1024, 49) == 256);
+  CHECK(columns(256, 512, 49) == 128);
+  CHECK(columns(61, 1024, 196) == 256);
 }
 
 TEST_CASE("an input with its channels last is not copied") {

@@ -37,6 +37,31 @@ struct Tail {
 };
 )";
 
+// x + residual, which is loaded ahead.
+const std::string kResidual = R"(
+struct Tail {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  typedef Pack<bf16, 8> Ahead;
+  bf16* out;
+  const bf16* residual;
+  i64 line;
+  template <class Valid>
+  __device__ Ahead ahead(int, i64 row, i64 column, Valid valid) const {
+    return load_ahead(residual + row * line + column, valid != 0);
+  }
+  template <class Valid>
+  __device__ void operator()(int, i64 row, i64 column, float (&v)[8], Valid valid,
+                             const Ahead& ahead) const {
+    float r[8];
+    unpack(ahead, r);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] += r[i];
+    store8<8>(out + row * line + column, valid, v);
+  }
+};
+)";
+
 const std::string kColumnMax = R"(
 struct Tail {
   typedef NoReduction Rows;
@@ -195,6 +220,8 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
       {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "f16, 128, 1, true, LinesOfB::kAcross"},
+      {kResidual, "bf16, 256, 2, false, LinesOfB::kInOrder"},
+      {kResidual, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kColumnMax, "bf16, 128, 2, false, LinesOfB::kAlong"},
       {kColumnMax, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kRowLogSumExp, "bf16, 160, 1, false, LinesOfB::kAlong"},
@@ -260,9 +287,9 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
   };
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
-    for (const std::string& text : {kPointwise + packed("u4", 128, "bf16, 4, 4, 16, 3"),
-                                    kRowLogSumExp + packed("i4", 64, "bf16, 2, 2, 9, 3"),
-                                    kColumnMax + packed("u4", 32, "bf16, 2, 4, 1, 2")}) {
+    for (const std::string& text : {kPointwise + packed("u4", 128, "bf16, 2, 4, 7, 16, 2"),
+                                    kRowLogSumExp + packed("i4", 64, "bf16, 4, 2, 2, 9, 3"),
+                                    kColumnMax + packed("u4", 32, "bf16, 2, 4, 4, 1, 2")}) {
       check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "mma",
                                 "contract_skinny", "contract_nibbles"},
                                text),
