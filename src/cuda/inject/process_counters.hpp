@@ -13,7 +13,7 @@
 namespace fusecalc::cuda {
 
 // The GPUs' counters in this process: they serve one context of a GPU at a time, and the processes
-// of a program in turns. One thread at a time. What is not idle within `limit` is left as it is.
+// of a program in turns. One thread at a time. Limits are for waiting until a context is idle.
 class ProcessCounters {
  public:
   // Work of the program that takes longer may wait for something that the program has yet to do.
@@ -31,7 +31,7 @@ class ProcessCounters {
   bool in_pass() const;
   // Lets another process count where one waits and this one has had its share.
   void pass_turn_on(std::chrono::milliseconds share);
-  // Before contexts are destroyed, or the process ends.
+  // Before contexts are destroyed, or the process ends. Those that are not idle are abandoned.
   void close(std::chrono::microseconds limit);
   // The same without a call to CUDA.
   void abandon();
