@@ -48,7 +48,9 @@ void ContractionWriter::write_sm90() {
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   pointer_of(product_.a);
   pointer_of(product_.b);
-  epilogue_.write(product_, tile_n, {.loads_ahead = tile_n == 256});
+  // Other orders of lines leave too few registers.
+  epilogue_.write(product_, tile_n,
+                  {.loads_ahead = tile_n == 256 && in_order && !product_.a.across});
   reserve_packed();
   result_.maps = {
       map_of(product_.a, product_.m, kTileRows),
