@@ -51,7 +51,9 @@ void ContractionWriter::write_sm90() {
   pointer_of(product_.a);
   pointer_of(product_.b);
   if (size.halves) pointer_of(second_half());
-  epilogue_.write(product_, tile_n, {.loads_ahead = tile_n == 256});
+  // Other orders of lines leave too few registers.
+  epilogue_.write(product_, tile_n,
+                  {.loads_ahead = tile_n == 256 && in_order && !product_.a.across});
   reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, kTileRows)};
   if (size.halves) {

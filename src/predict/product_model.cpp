@@ -153,7 +153,7 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   constexpr double kExchange = 0.13;          // cycles for each element
   const bool in_order = !shape.b_across && shape.batches == 1 && shape.n % 8 == 0;
   const double read = product.beside / std::max(1.0, result_bytes);
-  const bool loads_ahead = columns > 160 && !shape.halves && shape.n % 8 == 0;
+  const bool loads_ahead = columns > 160 && !shape.halves && in_order;
   const double ahead = loads_ahead ? std::min(1.0, read) : 0;
   return kRows * columns *
          (kPerInstruction * (2 + std::min(kQuick, product.epilogue) +
