@@ -69,8 +69,8 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   check_refused(sm90, "sm_90", "kAlternate ? 6 : 4;", "kAlternate ? 5 : 3;",
                 "Contract::kSharedBytes");
   check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
-  check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kHead <= 128 ? 128",
-                "kTileKeys = kHead <= 128 ? 64", "Attention::kTileKeys");
+  check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kKeys;",
+                "kTileKeys = kKeys / 2;", "Attention::kTileKeys");
 }
 
 TEST_CASE("accumulators and partial sums that need more room than the host gives do not compile") {
