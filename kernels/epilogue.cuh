@@ -16,8 +16,8 @@
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
 //       a column reduced over one strip's rows (64 of them): a partial, too
 // With a member `static constexpr bool kPairs = true`, each tile has as many columns of C's second
-// half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The operator
-// then takes both, and reduces nothing: column is one of the first half.
+// half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The
+// operator then takes both, and reduces nothing: column is one of the first half.
 //   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
 // Two more are for contract_sm90, where nothing is reduced:
 //   typedef Pack<bf16, 8> Ahead;  // or f16

@@ -29,9 +29,9 @@ std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
 std::string full_reason_of(const GraphAnalysis& analysis, const Boundary& boundary) {
   const Verdict& verdict = boundary.verdict;
   if (verdict.first == kNone || verdict.second == kNone) return reason_of(analysis, boundary);
-  const std::string ops = fmt::format("{} {} {}", analysis.graph.ops[verdict.first].row->name,
-                                      boundary.feeds ? "->" : "and",
-                                      analysis.graph.ops[verdict.second].row->name);
+  const std::string ops =
+      fmt::format("{} {} {}", analysis.graph.ops[verdict.first].row->name,
+                  boundary.feeds ? "->" : "and", analysis.graph.ops[verdict.second].row->name);
   std::string reason = reason_of(analysis, boundary);
   return reason.starts_with(ops) ? reason : ops + ": " + reason;
 }

@@ -17,7 +17,8 @@ std::string reason_of(const GraphAnalysis& analysis, const KernelAnalysis& kerne
 // Why the two kernels are not fused.
 std::string reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
 // The same with the kinds of the two ops that the obstacle is between: "linear -> linear: ...", or
-// "linear and linear: ..." where the kernels only read the same tensor; not if the reason begins so.
+// "linear and linear: ..." where the kernels only read the same tensor; not if the reason begins
+// so.
 std::string full_reason_of(const GraphAnalysis& analysis, const Boundary& boundary);
 
 }  // namespace fusecalc
