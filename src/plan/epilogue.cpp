@@ -174,10 +174,8 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   const std::uint64_t made = outline_.results_of(contraction_).front().elements;
   const std::uint64_t space = halves_ && other_ == kNone ? made / 2 : made;
   if (halves_) {
-    const bool written = std::ranges::any_of(kernel_, [&](OpId id) {
-      return is_product(id) && phases.written[resolved_.index_of(id)] > 0;
-    });
-    if (written || !phases.rows.empty()) {
+    const bool part = other_ == kNone && phases.written[resolved_.index_of(contraction_)] > 0;
+    if (part || !phases.rows.empty()) {
       return other_ == kNone ? Verdict{Obstacle::kEpiloguePart, contraction_, kernel_.back()}
                              : Verdict{Obstacle::kSideContraction, contraction_, other_};
     }

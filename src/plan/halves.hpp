@@ -8,10 +8,10 @@
 
 namespace fusecalc {
 
-// Two halves of the columns that a kernel multiplies, a gate and what it is multiplied with. One
-// linear layer makes both, of whose result the kernel reads these halves and nothing else; or each
-// is the result of one of two linear layers with the same input, as if their weights were one
-// matrix. The kernel's tiles have the same columns of both halves.
+// Two halves of the columns that a kernel multiplies, such as a gate and what it is multiplied
+// with, or keys and values. One linear layer makes both, of whose result the kernel reads these
+// halves and nothing else; or each is the result of one of two linear layers with the same input,
+// as if their weights were one matrix. The kernel's tiles have the same columns of both halves.
 struct Halves {
   TensorId first = kNone;  // what shows them (Tensor::window)
   TensorId second = kNone;
@@ -24,8 +24,8 @@ struct Halves {
 // first.
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction);
 
-// Whether a kernel may have the results of two contractions as halves, if it has all that reads
-// them. True in doubt.
-bool may_be_halves(const OpGraph& graph, OpId first, OpId second);
+// Whether two products have the same tiles and read the same rows. For few rows each has a kernel
+// that reads its weights faster.
+bool share_tiles(const OpGraph& graph, OpId first, OpId second);
 
 }  // namespace fusecalc

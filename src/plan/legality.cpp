@@ -316,7 +316,7 @@ Verdict Check::check_contractions() const {
     if (works_on(contractions[i], contractions[i - 1])) continue;
     // Two that a kernel may have side by side do not explain why a third is not in it.
     const bool third = contractions.size() > 2 && rules_.epilogues &&
-                       may_be_halves(graph_, contractions[i - 1], contractions[i]);
+                       share_tiles(graph_, contractions[i - 1], contractions[i]);
     if (!third) {
       return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
     }

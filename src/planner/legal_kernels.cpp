@@ -24,7 +24,7 @@ bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict)
     case Obstacle::kSideContraction: {
       const auto contracts = [&](OpId op) { return graph.ops[op].op_class == OpClass::kContract; };
       return std::ranges::count_if(kernel, contracts) > 2 ||
-             !may_be_halves(graph, verdict.first, verdict.second);
+             !share_tiles(graph, verdict.first, verdict.second);
     }
     case Obstacle::kRows: {
       // A loss may turn out to work on rows that were reduced before it.
