@@ -93,6 +93,21 @@ def swiglu_of_halves(d):
                         op("silu", ["a"], "s"), op("mul", ["s", "b"], "y")], "y"), run)
 
 
+@kind("keys and values")
+def keys_and_values(d):
+    m, n, k = d.product(high=1e12)
+
+    def one_product(x, keys, values):
+        both = torch.cat((keys, values))
+        return lambda: F.linear(x, both).split(n, -1)
+
+    return Case(product_text(m, n, k),
+                listed("bf16", {"x": [m, k], "g": [n, k], "u": [n, k]},
+                       [op("linear", ["x", "g"], "a"), op("linear", ["x", "u"], "b")], "a", "b"),
+                lambda x, keys, values: (F.linear(x, keys), F.linear(x, values)),
+                {"one product": one_product})
+
+
 @kind("linear + softmax")
 def linear_softmax(d):
     m, n, k = d.product(d.any(256, 384, 512, 768, 1024), high=4e11)

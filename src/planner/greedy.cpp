@@ -156,11 +156,11 @@ class GreedySearch {
 
   // Whether a kernel with this many contractions may be legal; saves checking those that never are.
   // A contraction reads its operands from memory, and all other ops of its kernel work on its
-  // result.
+  // result. Two of one input may be side by side.
   bool may_be_one(const FusionCandidate& candidate, std::size_t contractions) const {
     if (contractions == 0) return true;
     if (contractions == 1) return rules_.epilogues && candidate.feeds && !candidate.contracts;
-    return contractions == 2 && candidate.feeds;
+    return contractions == 2 && (candidate.feeds || rules_.epilogues);
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {

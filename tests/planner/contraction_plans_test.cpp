@@ -5,6 +5,7 @@
 
 #include "graph/graph_text.hpp"
 #include "planner/plan_text.hpp"
+#include "traffic/graph_bytes.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -65,7 +66,7 @@ TEST_CASE("an op that reads the result and the input of a matmul joins the matmu
   CHECK(compiler_of(graph) == "[exp] [mm] [res]");
 }
 
-TEST_CASE("two linear layers of one input share a kernel that combines their results") {
+TEST_CASE("two linear layers of one input share a kernel") {
   const auto graph = [](const std::string& ops, const char* more = "", int rows = 65,
                         const char* dtype = "bf16") {
     return graph_of(fmt::format(
@@ -85,17 +86,18 @@ TEST_CASE("two linear layers of one input share a kernel that combines their res
   // Few rows have kernels of their own, f64 has no tiles.
   CHECK(auto_of(graph(gate + up + mul, "", 64)) == "[gate silu] [up mul]");
   CHECK(auto_of(graph(gate + up + mul, "", 65, "f64")) == "[gate silu] [up mul]");
-  // A result that somebody else needs is written.
-  CHECK(auto_of(graph(gate + up + mul, R"(, "outputs": ["b", "y"])")) == "[up] [gate silu mul]");
-  const auto refused = [](const OpGraph& list, const std::vector<std::string>& ops) {
-    return obstacle(list, ops).starts_with("two contractions side by side");
-  };
-  CHECK(
-      refused(graph(gate + up + mul, R"(, "outputs": ["b", "y"])"), {"gate", "silu", "up", "mul"}));
-  // Nothing of the kernel is made of both results.
-  CHECK(refused(graph(gate + up + mul), {"gate", "up"}));
+  // A result that somebody else needs is written, and nothing has to be made of both.
+  CHECK(auto_of(graph(gate + up + mul, R"(, "outputs": ["b", "y"])")) == "[gate silu up mul]");
   const std::string apart = R"({"name": "relu", "op": "relu", "inputs": ["b"], "output": "y"})";
-  CHECK(auto_of(graph(gate + up + apart)) == "[gate silu] [up relu]");
+  CHECK(auto_of(graph(gate + up + apart)) == "[gate silu up relu]");
+  // x is read once: 65 rows of it, and 1024 columns of weights.
+  const OpGraph both =
+      graph(gate + R"({"name": "up", "op": "linear", "inputs": ["x", "u"], "output": "b"})");
+  CHECK(kernel_bytes(both) == Bytes{2 * 256 * (65 + 1024), 2 * 2 * 65 * 512});
+  // Of three, those that read the same weights.
+  const std::string third =
+      R"({"name": "more", "op": "linear", "inputs": ["x", "g"], "output": "c"})";
+  CHECK(auto_of(graph(gate + up + third)) == "[gate silu more] [up]");
   // Another input, or one that the kernel would have to make.
   const std::string other =
       R"({"name": "up", "op": "linear", "inputs": ["z", "u"], "output": "b"},)";
@@ -173,10 +175,7 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
   };
   const std::string bare =
       "two contractions side by side, and a kernel runs one main loop, except for two linear "
-      "layers "
-      "of one input (more than 64 rows, weights of one shape) whose results it combines and "
-      "nothing "
-      "else needs";
+      "layers of one input (more than 64 rows, weights of one shape)";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
