@@ -327,6 +327,13 @@ __device__ __forceinline__ void wait_for_grid(u32* gate) {
   __syncthreads();
 }
 
+// The blocks of a cluster wait for each other, and see what the others have written to memory.
+__device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+
 // Whether this block is the last of `blocks` to call this; the last one resets the ticket.
 __device__ __forceinline__ bool last_of(u32* ticket, u32 blocks) {
   __shared__ bool last;
