@@ -195,6 +195,16 @@ template <typename T, int n>
 __device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], u64 first) {
   state.add_group(x, first);
 }
+// Most groups have nothing that would be kept. (Comparisons with NaN are false.)
+template <typename T, bool kLargest, int n>
+__device__ __forceinline__ void take(Place<T, kLargest>& state, const T (&x)[n], u64 first) {
+  T best = x[0];
+#pragma unroll
+  for (int j = 1; j < n; ++j) best = kLargest ? larger(x[j], best) : smaller(x[j], best);
+  if (kLargest ? best < state.value : best > state.value) return;
+#pragma unroll
+  for (int j = 0; j < n; ++j) state.add(x[j], first + j);
+}
 
 // Threads merge their states.
 

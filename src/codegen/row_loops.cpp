@@ -51,8 +51,12 @@ void RowWriter::accumulate(const Scope& scope, std::uint8_t phase) {
 
 RowWriter::Round RowWriter::write_round(std::uint8_t phase) {
   if (!schedule_.shifted) return write_groups(phase, schedule_.width);
-  // What the phase holds of the ends is ready when the rest is.
+  // What the phase holds of the ends is ready when the rest is. What comes from memory is on its
+  // way while the groups are worked on.
   const std::vector<HeldValue> before = held_;
+  for (HeldValue& held : held_) {
+    held.copied = !kernel_.makes(held.tensor) && kernel_.tensor(held.tensor).value == held.tensor;
+  }
   const Round ends = write_groups(phase, 1);
   held_ = before;
   Round round = write_groups(phase, schedule_.width);
@@ -70,8 +74,11 @@ RowWriter::Round RowWriter::write_groups(std::uint8_t phase, unsigned width) {
   const Scope start{code_, before, block};
   const Index base = mapped(start, row_index(), row_map(false));
   const Index offset = mapped(start, r, row_map(true));
-  const Loop over_elements = loop(
-      start.define_index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true));
+  Index own =
+      start.define_index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true);
+  own.path.emplace();
+  Loop over_elements = loop(own);
+  if (schedule_.shifted && width > 1) over_elements.row_length = rows_.row_length();
   const Scope scope{code_, over_elements, block};
   const std::string indices = block.before;
   accumulate(scope, phase);
