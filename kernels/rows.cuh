@@ -202,6 +202,13 @@ __device__ __forceinline__ void take(Place<T, kLargest>& state, const T (&x)[n],
 #pragma unroll
   for (int j = 1; j < n; ++j) best = kLargest ? larger(x[j], best) : smaller(x[j], best);
   if (kLargest ? best < state.value : best > state.value) return;
+  if (best == best) {
+    int place = n - 1;
+#pragma unroll
+    for (int j = n - 2; j >= 0; --j) place = x[j] == best ? j : place;
+    state.add(best, first + place);
+    return;
+  }
 #pragma unroll
   for (int j = 0; j < n; ++j) state.add(x[j], first + j);
 }
