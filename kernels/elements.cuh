@@ -165,6 +165,34 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
+// The N elements from number i on, which need not be a multiple of N: out of the two groups that they
+// lie in. The second may reach beyond the tensor, whose memory is a multiple of 16 bytes.
+template <int N, typename T>
+__device__ __forceinline__ Pack<T, N> load_across(const T* tensor, u32 i) {
+  constexpr int kWords = N * sizeof(T) / 4;
+  static_assert(kWords > 0 && N * sizeof(T) % 4 == 0, "groups are whole words");
+  const u32 past = i % N;  // elements of the first group that are left out
+  const T* const first = tensor + (i - past);
+  alignas(16) u32 words[2 * kWords];
+  *reinterpret_cast<Pack<T, N>*>(words) = load_pack<N>(first);
+  *reinterpret_cast<Pack<T, N>*>(words + kWords) = load_pack<N>(first + (past > 0 ? N : 0));
+  const u32 bytes = past * sizeof(T);
+#pragma unroll
+  for (int step = kWords / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (int k = 0; k + step < 2 * kWords; ++k) {
+      words[k] = bytes / 4 & step ? words[k + step] : words[k];
+    }
+  }
+  Pack<T, N> result;
+  u32* const to = reinterpret_cast<u32*>(&result);
+#pragma unroll
+  for (int k = 0; k < kWords; ++k) {
+    to[k] = sizeof(T) < 4 ? __funnelshift_r(words[k], words[k + 1], bytes % 4 * 8) : words[k];
+  }
+  return result;
+}
+
 // Whether two elements are made a word by one instruction.
 template <typename T>
 constexpr bool kPairs = false;

@@ -195,6 +195,23 @@ template <typename T, int n>
 __device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], u64 first) {
   state.add_group(x, first);
 }
+// Most groups have nothing that would be kept. (Comparisons with NaN are false.)
+template <typename T, bool kLargest, int n>
+__device__ __forceinline__ void take(Place<T, kLargest>& state, const T (&x)[n], u64 first) {
+  T best = x[0];
+#pragma unroll
+  for (int j = 1; j < n; ++j) best = kLargest ? larger(x[j], best) : smaller(x[j], best);
+  if (kLargest ? best < state.value : best > state.value) return;
+  if (best == best) {
+    int place = n - 1;
+#pragma unroll
+    for (int j = n - 2; j >= 0; --j) place = x[j] == best ? j : place;
+    state.add(best, first + place);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < n; ++j) state.add(x[j], first + j);
+}
 
 // Threads merge their states.
 
@@ -325,6 +342,13 @@ __device__ __forceinline__ void wait_for_grid(u32* gate) {
     __threadfence();
   }
   __syncthreads();
+}
+
+// The blocks of a cluster wait for each other, and see what the others have written to memory.
+__device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
 }
 
 // Whether this block is the last of `blocks` to call this; the last one resets the ticket.

@@ -68,6 +68,8 @@ struct Loop {
   std::map<OpId, Value> picked{};
   std::optional<MatrixLoop> matrix{};
   TransposedTiles tiles{};
+  // Where groups begin anywhere in rows, at `r` of a row: so many elements are a row.
+  std::uint64_t row_length = 0;
 
   // The tensor's place on chip, where its element at this index has one; nullptr elsewhere.
   const HeldValue* held_at(TensorId tensor, const Index& at) const;

@@ -40,6 +40,17 @@ Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std
   return scope.define(type, fmt::format("{}.get(j)", name), false);
 }
 
+// Whether the index is that of an element in its row, and groups of such begin anywhere.
+bool is_across(const Scope& scope, TensorId tensor, const Index& at) {
+  const std::uint64_t length = scope.loop.row_length;
+  if (length == 0 || !at.path || at.path->size() != 1) return false;
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const IndexTransform& map = at.path->front();
+  return map.offset == 0 && map.axes.size() == 2 && map.axes[0].stride == 0 &&
+         map.axes[1] == StridedMap::Axis{.extent = length, .stride = 1} && !is_packed(dtype) &&
+         bytes_of(dtype, scope.block.width) % 4 == 0;
+}
+
 }  // namespace
 
 Value load(const Scope& scope, TensorId tensor, const Index& at) {
@@ -54,6 +65,12 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
       return scope.define(type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
     }
     scope.block.scattered_reads.emplace_back(tensor, map);
+  }
+  if (is_across(scope, tensor, at)) {
+    const std::string name = scope.fresh("x");
+    scope.block.before +=
+        fmt::format("const auto {} = load_across<{}>({}, r);\n", name, scope.block.width, memory);
+    return scope.define(type, fmt::format("{}.get(j)", name), false);
   }
   if (at.pattern == LanePattern::kUnit && at.aligned) return load_group(scope, tensor, at, memory);
   return scope.define(type, fmt::format("fetch({}, {})", memory, at.lane()),

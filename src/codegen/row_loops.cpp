@@ -50,15 +50,35 @@ void RowWriter::accumulate(const Scope& scope, std::uint8_t phase) {
 }
 
 RowWriter::Round RowWriter::write_round(std::uint8_t phase) {
-  CodeBlock block = block_of(schedule_.width);
+  if (!schedule_.shifted) return write_groups(phase, schedule_.width);
+  // What the phase holds of the ends is ready when the rest is. What comes from memory is on its
+  // way while the groups are worked on.
+  const std::vector<HeldValue> before = held_;
+  for (HeldValue& held : held_) {
+    held.copied = !kernel_.makes(held.tensor) && kernel_.tensor(held.tensor).value == held.tensor;
+  }
+  const Round ends = write_groups(phase, 1);
+  held_ = before;
+  Round round = write_groups(phase, schedule_.width);
+  round.row_results = ends.row_results + round.row_results;
+  round.ends = ends.text;
+  round.end_copies = ends.copies;
+  return round;
+}
+
+RowWriter::Round RowWriter::write_groups(std::uint8_t phase, unsigned width) {
+  CodeBlock block = block_of(width);
   const Loop before = loop();
   const Index r{.name = "r",
                 .pattern = schedule_.columns ? LanePattern::kUniform : LanePattern::kUnit};
   const Scope start{code_, before, block};
   const Index base = mapped(start, row_index(), row_map(false));
   const Index offset = mapped(start, r, row_map(true));
-  const Loop over_elements = loop(
-      start.define_index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true));
+  Index own =
+      start.define_index(fmt::format("{} + {}", base.name, offset.name), LanePattern::kUnit, true);
+  own.path.emplace();
+  Loop over_elements = loop(own);
+  if (schedule_.shifted && width > 1) over_elements.row_length = rows_.row_length();
   const Scope scope{code_, over_elements, block};
   const std::string indices = block.before;
   accumulate(scope, phase);
@@ -70,15 +90,15 @@ RowWriter::Round RowWriter::write_round(std::uint8_t phase) {
   for (HeldValue& held : held_) {
     held.ready = held.ready || std::ranges::find(block.held, held.tensor) != block.held.end();
   }
-  Round round{.text = block.text("      "), .row_results = block.row_results, .copies = {}};
+  Round round{.text = block.text("      "), .row_results = block.row_results};
   if (!block.copies.empty()) {
     round.copies = CodeBlock{.before = indices + block.copies}.text("      ");
   }
-  if (phase == 0) round.text += small_results(base, offset);
+  if (phase == 0) round.text += small_results(base, offset, width);
   return round;
 }
 
-std::string RowWriter::small_results(const Index& base, const Index& offset) {
+std::string RowWriter::small_results(const Index& base, const Index& offset, unsigned width) {
   const Loop loop = this->loop();
   std::string text;
   for (const TensorId tensor : roots_.small) {
@@ -87,7 +107,7 @@ std::string RowWriter::small_results(const Index& base, const Index& offset) {
       cannot_generate(kernel_.op(producer),
                       "its result is neither a row's nor as large as the rows");
     }
-    CodeBlock block = block_of(schedule_.width);
+    CodeBlock block = block_of(width);
     block.before = fmt::format("const idx e = {} + {};\n", base.name, offset.name);
     store_small({code_, loop, block}, tensor, "e");
     text += "      if (active) {\n" + block.text("        ") + "      }\n";
@@ -136,6 +156,7 @@ void RowWriter::write_loops(const Round& round, std::uint8_t phase) {
   }
   stretches.push_back({.begin = in_shared, .end = schedule_.rounds, .in_registers = true});
   const std::size_t groups = stretches.size() - 1;
+  if (!round.end_copies.empty()) write_ends(round.end_copies);
   for (std::size_t i = 0; i < stretches.size() && !copies.empty(); ++i) {
     write_loop(stretches[i], copies, true);
     if (i < groups) body_ += "  end_copy_group();\n";
@@ -149,6 +170,23 @@ void RowWriter::write_loops(const Round& round, std::uint8_t phase) {
     // A loop that stores results as large as the rows has registers for fewer rounds at once.
     write_loop(stretches[i], round.text, roots_.full.empty());
   }
+  if (schedule_.shifted) write_ends(round.ends);
+}
+
+// The elements before a row's first whole group and after its last, one for each of the team's
+// first threads.
+void RowWriter::write_ends(const std::string& text) {
+  const std::uint64_t length = rows_.row_length();
+  std::string placed = text;
+  for (const HeldValue& held : held_) {
+    replace_all(placed, held.name + kHeldGroup, held.name + "_end");
+  }
+  replace_all(placed, "copy(", "copy_now(");
+  replace_all(placed, "hold_at(", "hold_packed(");
+  body_ += fmt::format(
+      "  {{\n    const idx r = t < head ? t : ({0} - head) / {1} * {1} + t;\n    if (r < {0}{2}) "
+      "{{\n{3}    }}\n  }}\n",
+      length, schedule_.width, schedule_.splits > 1 ? " && split == 0" : "", placed);
 }
 
 // Rounds in which no thread is beyond the end of the row: they need no bounds check.
@@ -156,7 +194,7 @@ std::uint64_t RowWriter::whole_rounds() const {
   const std::uint64_t round =
       std::uint64_t{schedule_.team} * (schedule_.columns ? 1 : schedule_.width);
   const std::uint64_t before = (schedule_.splits - 1) * schedule_.rounds * round;
-  const std::uint64_t length = rows_.row_length();
+  const std::uint64_t length = rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
   return length > before ? std::min<std::uint64_t>(schedule_.rounds, (length - before) / round) : 0;
 }
 
@@ -181,10 +219,11 @@ void RowWriter::write_rounds(const Stretch& stretch, std::uint64_t unrolled, boo
                              const std::string& text) {
   body_ += fmt::format("#pragma unroll {}\n  for (u32 k = {}; k < {}; ++k) {{\n", unrolled,
                        stretch.begin, stretch.end);
-  body_ += fmt::format("    const idx r = {}((idx)k * {} + t) * {};\n",
-                       schedule_.splits > 1 ? "first + " : "", schedule_.team,
-                       schedule_.columns ? 1 : schedule_.width);
-  body_ += guarded ? fmt::format("    if (r < {}) {{\n", rows_.row_length()) : "    {\n";
+  body_ += fmt::format("    const idx r = {}{}((idx)k * {} + t) * {};\n",
+                       schedule_.shifted ? "head + " : "", schedule_.splits > 1 ? "first + " : "",
+                       schedule_.team, schedule_.columns ? 1 : schedule_.width);
+  const std::uint64_t beyond = rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
+  body_ += guarded ? fmt::format("    if (r < {}) {{\n", beyond) : "    {\n";
   body_ += text + "    }\n  }\n";
 }
 

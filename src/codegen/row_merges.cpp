@@ -76,7 +76,9 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
         lanes(), place.memory, rows_.rows(), place.state);
     places.push_back(std::move(place));
   }
-  if (wait) {
+  if (schedule_.cluster) {
+    body_ += "  wait_for_cluster();\n";
+  } else if (wait) {
     waits_ = true;
     body_ += "  wait_for_grid(gates);\n";
   } else {

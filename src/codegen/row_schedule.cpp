@@ -8,6 +8,7 @@
 
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 namespace {
@@ -16,6 +17,8 @@ constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kMostThreads = 1024;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
+// Groups in a row that are worth its ends by themselves.
+constexpr std::uint64_t kLeastShifted = 16;
 // What the hardware copies to shared memory at once, at least.
 constexpr std::uint64_t kLeastCopy = 4;
 // Of a state in 32 bits; wider states are passed in.
@@ -54,7 +57,7 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Device& device
 
 // Rows too long for the registers of a small block: as many blocks per multiprocessor as possible,
 // so that one reads while another reduces or writes. What exceeds a block's share of the shared
-// memory stays in registers.
+// memory stays in registers. Where no block holds a row, those of a cluster hold it together.
 void place_long(RowSchedule& schedule, const RowWork& work, const Device& device) {
   struct Choice {
     unsigned resident;
@@ -67,26 +70,35 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
   const std::uint64_t groups = work.rows.row_length() / schedule.width;
   const std::uint64_t group_bytes = schedule.width * work.stored_bytes;
   const unsigned wanted = schedule.team;
-  for (const Choice& choice : kChoices) {
+  const auto place = [&](const Choice& choice, std::uint64_t most) {
     // Wide arithmetic takes more registers than three blocks leave.
-    if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) continue;
+    if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) return false;
     schedule.team = schedule.threads = std::min(choice.threads, wanted);
-    schedule.resident = choice.resident * choice.threads / schedule.threads;
-    schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.threads));
-    const std::uint64_t share = (device.on_chip_bytes + kReserved) / schedule.resident;
+    const unsigned resident = choice.resident * choice.threads / schedule.threads;
+    const std::uint64_t share = (device.on_chip_bytes + kReserved) / resident;
     const std::uint64_t taken = kReserved + scratch_bytes(schedule, work);
-    if (share < taken) continue;
+    if (share < taken) return false;
     const std::uint64_t room = (share - taken) / (schedule.threads * group_bytes);
-    const auto in_shared = static_cast<unsigned>(std::min<std::uint64_t>(schedule.rounds, room));
-    const unsigned in_registers = schedule.rounds - in_shared;
-    if (in_registers * group_bytes > choice.register_bytes) continue;
-    schedule.in_shared = in_shared;
-    schedule.in_registers = in_registers;
+    const std::uint64_t held = room + choice.register_bytes / group_bytes;
+    const std::uint64_t rounds = ceil_div(groups, schedule.threads);
+    if (held * most < rounds) return false;
+    // More blocks than it takes where few rows leave multiprocessors idle.
+    const std::uint64_t spare = resident * device.multiprocessors / work.rows.rows();
+    schedule.splits = std::min(most, std::max(spare, ceil_div(rounds, held)));
+    schedule.cluster = schedule.splits > 1;
+    schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.splits * schedule.threads));
+    schedule.resident = resident;
+    schedule.in_shared = static_cast<unsigned>(std::min<std::uint64_t>(schedule.rounds, room));
+    schedule.in_registers = schedule.rounds - schedule.in_shared;
     schedule.as_stored = true;
     schedule.copies = work.writes && work.plain && schedule.width * work.least_bytes >= kLeastCopy;
-    return;
+    return true;
+  };
+  for (const std::uint64_t most : {1U, row_cluster(work.rows, device.capability)}) {
+    for (const Choice& choice : kChoices) {
+      if (place(choice, most)) return;
+    }
   }
-  schedule.resident = 0;
 }
 
 // Few long rows: several blocks for each. Blocks that wait for each other must be resident
@@ -114,12 +126,15 @@ void stay(RowSchedule& schedule, const RowWork& work, const Device& device) {
 }
 
 RowSchedule along_memory(const RowWork& work, unsigned width, const Device& device) {
-  RowSchedule schedule{.columns = false, .width = width};
+  const bool shifted = work.rows.row_length() % width != 0;
+  RowSchedule schedule{.columns = false, .width = width, .shifted = shifted};
   const std::uint64_t groups = work.rows.row_length() / width;
   const std::uint64_t group_bytes =
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
-  const std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
+  std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
+  // A thread for each element at a row's ends.
+  if (shifted) wanted = std::max<std::uint64_t>(wanted, 2 * width);
   const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
     schedule.threads = schedule.team > kWarp ? schedule.team : kLoopThreads;
@@ -142,7 +157,8 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
     constexpr std::uint64_t kRounds = 15;
     pattern(kMostThreads / 2);
     if (work.adds_up) {
-      const std::uint64_t few = std::bit_floor(std::max<std::uint64_t>(1, groups / kRounds));
+      const std::uint64_t few =
+          std::bit_floor(std::max<std::uint64_t>(shifted ? 2 * width : 1, groups / kRounds));
       pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
     }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), device);
@@ -189,7 +205,8 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
 RowSchedule schedule_rows(const RowWork& work, const Device& device) {
   const RowLayout::MergedAxis inner = work.rows.axes.back();
   unsigned width = kAccessBytes / work.widest_bytes;
-  while (inner.extent % width != 0) width /= 2;
+  const bool shifts = work.shifts && inner.reduced && inner.extent >= kLeastShifted * width;
+  while (!shifts && inner.extent % width != 0) width /= 2;
   return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);
 }
 

@@ -13,10 +13,14 @@ namespace fusecalc {
 struct RowSchedule {
   bool columns = false;
   unsigned width = 1;        // elements that a thread takes together, along memory
+  // Groups begin at multiples of the width in memory, wherever their row does: threads take what
+  // the row has before its first and after its last whole group one by one.
+  bool shifted = false;
   unsigned team = 1;         // threads that share a row
   unsigned threads = 1;      // of a block
   unsigned rounds = 1;       // how often a thread takes a group of its row: the loop's rounds
   std::uint64_t splits = 1;  // blocks that share a row
+  bool cluster = false;      // they are a cluster, which holds the row together
   // Where what is held stays: the first rounds in shared memory, the others in registers; both are
   // 0 where nothing is held.
   unsigned in_shared = 0;
@@ -44,6 +48,7 @@ struct RowWork {
   bool waits = false;              // blocks that share a row wait for each other in between
   bool writes = false;             // a result as large as the rows
   bool adds_up = false;            // a loss: one result over all rows
+  bool shifts = false;             // groups may begin anywhere in a row
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Device& device);

@@ -69,7 +69,8 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .state_bytes = state_bytes_,
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
-               .adds_up = !roots_.losses.empty()};
+               .adds_up = !roots_.losses.empty(),
+               .shifts = may_shift()};
   work.plain = true;
   for (const TensorId id : held) {
     work.held_bytes += register_bytes(kernel_, id);
@@ -87,6 +88,24 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                      .computed = computed && !schedule_.as_stored,
                      .copied = schedule_.copies});
   }
+}
+
+// Whether rows follow each other in memory, in every tensor as large as they are. Movement tells
+// its parts apart by whole groups, and packed types have no single elements.
+bool RowWriter::may_shift() const {
+  if (windows_ || rows_.axes.size() > 2 || !rows_.reduces_innermost()) return false;
+  const auto follows = [&](TensorId id) {
+    const Tensor& tensor = kernel_.tensor(id);
+    return tensor.elements != space_ ||
+           (tensor.window == tensor.value && !is_packed(tensor.type.dtype));
+  };
+  return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    const Op& op = kernel_.op(id);
+    return op.op_class != OpClass::kMovement && std::ranges::all_of(op.outputs, follows) &&
+           std::ranges::all_of(op.operands, [&](const Operand& operand) {
+             return operand.tensor == kNone || follows(operand.tensor);
+           });
+  });
 }
 
 Index RowWriter::row_index() const {
@@ -139,6 +158,10 @@ std::string RowWriter::prologue() const {
         unit, units, units - 1);
   }
   text += fmt::format("  const idx q = unit * {};\n", lanes());
+  if (schedule_.shifted) {
+    text += fmt::format("  const idx head = ({0} - q * {1} % {0}) % {0};\n", schedule_.width,
+                        rows_.row_length());
+  }
   if (schedule_.splits > 1) {
     const std::uint64_t share = std::uint64_t{schedule_.rounds} * schedule_.team *
                                 (schedule_.columns ? 1 : schedule_.width);
@@ -159,8 +182,8 @@ std::string RowWriter::held_declarations() const {
   std::uint64_t offset = 0;
   for (const HeldValue& held : held_) {
     const DType dtype = kernel_.tensor(held.tensor).type.dtype;
-    const std::string type =
-        fmt::format("Pack<{}, {}>", held.computed ? "f32" : stored_type(dtype), schedule_.width);
+    const std::string_view kept = held.computed ? "f32" : stored_type(dtype);
+    const std::string type = fmt::format("Pack<{}, {}>", kept, schedule_.width);
     if (schedule_.in_shared > 0) {
       text += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>((u8*)on_chip + {2});\n", type,
                           held.name, offset);
@@ -170,6 +193,7 @@ std::string RowWriter::held_declarations() const {
     if (schedule_.in_registers > 0) {
       text += fmt::format("  {} {}_own[{}];\n", type, held.name, schedule_.in_registers);
     }
+    if (schedule_.shifted) text += fmt::format("  Pack<{}, 1> {}_end;\n", kept, held.name);
   }
   return text;
 }
@@ -229,13 +253,16 @@ GeneratedKernel RowWriter::write() {
     parameters += ", u32* gates";
   }
   // The compiler must limit registers so that enough blocks fit on a multiprocessor.
-  const bool tight = schedule_.stays > 0 || (schedule_.in_shared > 0 && schedule_.in_registers > 0);
+  const bool tight = schedule_.stays > 0 || schedule_.cluster ||
+                     (schedule_.in_shared > 0 && schedule_.in_registers > 0);
   const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
   text = preamble(kernel_.graph(), space_) + state_asserts();
-  text +=
-      fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) fused({}) {{\n",
-                  schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "", parameters);
+  const std::string cluster =
+      schedule_.cluster ? fmt::format(" __cluster_dims__({}, 1, 1)", schedule_.splits) : "";
+  text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} fused({}) {{\n",
+                      schedule_.threads, resident > 0 ? fmt::format(", {}", resident) : "", cluster,
+                      parameters);
   if (partial_bytes_ > 0) {
     text += fmt::format("  u8* const partials = reinterpret_cast<u8*>(gates) + {};\n", gate_bytes);
   }

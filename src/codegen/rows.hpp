@@ -28,12 +28,16 @@ class RowWriter {
 
   // A round of a phase's loop: its text, and what goes ahead of the loop.
   struct Round {
-    std::string text;
-    std::string row_results;
-    std::string copies;  // the text of a round that copies held values on chip
+    std::string text{};
+    std::string row_results{};
+    std::string copies{};  // the text of a round that copies held values on chip
+    // The same for one element of a row's ends, where groups are shifted.
+    std::string ends{};
+    std::string end_copies{};
   };
 
   void plan(bool rows_fit, const Device& device);
+  bool may_shift() const;
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
   unsigned lanes() const { return schedule_.columns ? schedule_.width : 1; }
@@ -53,8 +57,10 @@ class RowWriter {
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
   Round write_round(std::uint8_t phase);
+  Round write_groups(std::uint8_t phase, unsigned width);
+  void write_ends(const std::string& text);
   void accumulate(const Scope& scope, std::uint8_t phase);
-  std::string small_results(const Index& base, const Index& offset);
+  std::string small_results(const Index& base, const Index& offset, unsigned width);
   std::string with_places(std::string text, bool in_registers) const;
   std::uint64_t whole_rounds() const;
 

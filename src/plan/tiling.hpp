@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "core/ceil_div.hpp"
+#include "device/device.hpp"
+#include "graph/shape.hpp"
 
 namespace fusecalc {
 
@@ -161,6 +163,13 @@ constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows)
   return head == 64 && plain && rows == 64;
 }
 std::uint64_t attention_tile_keys(std::uint64_t keys);
+
+// How many blocks hold a row together: a cluster of so many runs on every device that has clusters.
+// They share rows that lie in memory as a whole.
+inline unsigned row_cluster(const RowLayout& rows, ComputeCapability capability) {
+  const bool whole = rows.reduces_innermost() && rows.axes.size() <= 2;
+  return whole && capability >= kHopper ? 8 : 1;
+}
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

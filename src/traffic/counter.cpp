@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/ceil_div.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -15,7 +17,10 @@ TrafficCounter::TrafficCounter(const OpGraph& graph, const Device& device)
     : device_(device), phases_(graph) {}
 
 bool TrafficCounter::rows_fit(const Phases& phases) const {
-  return phases.contracts || (!phases.never_fits && phases.held_bytes <= device_.on_chip_bytes);
+  if (phases.contracts) return true;
+  return !phases.never_fits &&
+         ceil_div(phases.held_bytes, row_cluster(phases.rows, device_.capability)) <=
+             device_.on_chip_bytes;
 }
 
 void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel& kernel) const {

@@ -72,7 +72,7 @@ TEST_CASE("rows too large for half of the shared memory stay in registers") {
   CHECK(describe(schedule) == "rows by 512 threads, held in shared memory and registers");
 }
 
-TEST_CASE("the longest rows take a multiprocessor each, longer ones are read again") {
+TEST_CASE("the longest rows take a multiprocessor each, those that are not held are read again") {
   const RowLayout longest = rows_of(1000, 114688);  // 224 KiB
   const RowSchedule alone = schedule_rows(normalisation(longest), kDevice);
   CHECK(alone.threads == 1024);
@@ -84,6 +84,50 @@ TEST_CASE("the longest rows take a multiprocessor each, longer ones are read aga
   const RowSchedule schedule = schedule_rows(work, kDevice);
   CHECK(!schedule.holds());
   CHECK(schedule.threads == 512);
+}
+
+TEST_CASE("a cluster holds the rows that no multiprocessor holds") {
+  const RowLayout rows = rows_of(1000, 262144);  // 512 KiB; three blocks of 72 KiB are resident
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);
+  CHECK(schedule.cluster);
+  CHECK(schedule.splits == 8);
+  CHECK(schedule.threads == 512);
+  CHECK(schedule.resident == 3);
+  CHECK(schedule.rounds == 8);  // 32768 groups by 8 blocks
+  CHECK(schedule.in_shared == 8);
+  CHECK(schedule.copies);
+  CHECK(describe(schedule) == "rows by 4096 threads in 8 blocks, held in shared memory");
+  const RowLayout longest = rows_of(1000, 929792);  // 8 times 227 KiB
+  const RowSchedule whole = schedule_rows(normalisation(longest), kDevice);
+  CHECK(whole.splits == 7);
+  CHECK(whole.resident == 1);
+  CHECK(whole.in_shared == 14);  // 116224 groups, by 7 blocks of 1024 threads
+  CHECK(whole.in_registers == 3);
+  // Without clusters they are read again.
+  const RowSchedule ampere = schedule_rows(normalisation(rows), device_named("a100"));
+  CHECK(!ampere.cluster);
+  CHECK(!ampere.holds());
+}
+
+TEST_CASE("rows of odd length are taken in whole groups where groups may begin anywhere") {
+  const auto of_length = [](std::uint64_t length) {
+    const RowLayout rows = rows_of(4096, length);
+    RowWork work = normalisation(rows);
+    work.shifts = true;
+    return schedule_rows(work, kDevice);
+  };
+  const RowSchedule schedule = of_length(4975);
+  CHECK(schedule.shifted);
+  CHECK(schedule.width == 8);
+  CHECK(schedule.team == 256);  // 621 groups, three a thread
+  CHECK(schedule.in_registers == 3);
+  // A thread for each of the 14 elements that may be left at a row's ends.
+  CHECK(of_length(131).team == 16);
+  // Of the shortest rows, many would be such elements.
+  CHECK(!of_length(127).shifted);
+  CHECK(!of_length(4976).shifted);
+  const RowLayout rows = rows_of(4096, 4975);
+  CHECK(schedule_rows(normalisation(rows), kDevice).width == 1);
 }
 
 TEST_CASE("computed values stay in registers if their rounded form fits") {

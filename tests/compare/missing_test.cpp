@@ -62,7 +62,7 @@ bool is_judged(const std::string& pattern) {
       "/name", "/savings_bytes", "/savings_pct", "/speedup_estimate", "/speedup_measured", "/notes",
       "/payback_runs",
       // What is predicted is no result: another version may predict better.
-      "/speedup_predicted", "/plans/*/predicted",
+      "/speedup_predicted", "/plans/*/predicted", "/plans/*/in_range",
       // What may differ is noted.
       "/device/",
       // The total is the sum of the two parts: one of both ways to say it is enough.

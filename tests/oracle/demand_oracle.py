@@ -28,6 +28,7 @@ import sys
 import view_parts
 
 ON_CHIP = 227 * 1024
+CLUSTER = 8  # blocks that hold a row together
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i32": 32, "u8": 8, "i4": 4, "u4": 4,
         "fp4_e2m1": 4}
 
@@ -377,9 +378,11 @@ class LooksList:
             self.shape = [ON_CHIP * 8 // (bits * self.block) + near, self.width]
             self.held = size_in_bytes(self.dtype, self.shape[0] * self.block)
         else:
-            self.shape = [rng.choice([1, 1, 1, 3]), ON_CHIP * 8 // bits + near]
+            self.shape = [rng.choice([1, 1, 1, 3]), CLUSTER * ON_CHIP * 8 // bits + near]
             self.held = size_in_bytes(self.dtype, self.shape[1])
-        self.fits = self.held <= ON_CHIP and self.kind != "batch_norm"
+        # A single column is a row that lies in memory as a whole.
+        capacity = ON_CHIP if columns and self.width > 1 else CLUSTER * ON_CHIP
+        self.fits = self.held <= capacity and self.kind != "batch_norm"
         self.before = rng.random() < 0.4 and not columns
         self.after = rng.random() < 0.4
         self.weights = {"layer_norm": rng.randint(0, 2), "rms_norm": rng.randint(0, 1),

@@ -163,10 +163,10 @@ TEST_CASE("groups of an explicit plan that form a cycle are refused, and the cyc
 }
 
 TEST_CASE("a split is offered only where it moves fewer bytes") {
-  // Rows of 200,000 elements do not fit: fused, the softmax reads all four inputs twice (8 and 1
+  // Rows of 500,000 elements do not fit: fused, the softmax reads all four inputs twice (8 and 1
   // write); split, only their sum (5, and 2 and 1).
-  const OpGraph graph = graph_of(R"({"tensors": {"a": {"shape": [4, 200000]},
-      "b": {"shape": [4, 200000]}, "c": {"shape": [4, 200000]}, "d": {"shape": [4, 200000]}},
+  const OpGraph graph = graph_of(R"({"tensors": {"a": {"shape": [4, 500000]},
+      "b": {"shape": [4, 500000]}, "c": {"shape": [4, 500000]}, "d": {"shape": [4, 500000]}},
     "ops": [{"name": "ab", "op": "add", "inputs": ["a", "b"], "output": "p"},
             {"name": "abc", "op": "add", "inputs": ["p", "c"], "output": "q"},
             {"name": "abcd", "op": "add", "inputs": ["q", "d"], "output": "r"},
@@ -174,11 +174,11 @@ TEST_CASE("a split is offered only where it moves fewer bytes") {
     "fuse": [["ab", "abc", "abcd", "softmax"]]})");
   TrafficCounter counter(graph, known_devices().front());
   const Kernel whole = explicit_plan(graph).kernels.front();
-  CHECK(counter.bytes(whole).total() == std::uint64_t{9} * 4 * 200000 * 4);
+  CHECK(counter.bytes(whole).total() == std::uint64_t{9} * 4 * 500000 * 4);
   const std::optional<Split> split = better_split(counter, whole);
   REQUIRE(split);
   CHECK(shown(graph, split->kernels) == "[ab abc abcd] [softmax]");
-  CHECK(split->bytes == std::uint64_t{8} * 4 * 200000 * 4);
+  CHECK(split->bytes == std::uint64_t{8} * 4 * 500000 * 4);
   // A group that cannot be generated moves x and the sums; its parts also write e, and read it.
   const OpGraph worse = graph_of(R"({"tensors": {"x": {"shape": [64, 128]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "e"},

@@ -54,21 +54,43 @@ TEST_CASE("x+1, *2, relu, square moves 8 unfused and 2 fused") {
 }
 
 TEST_CASE("x / x.sum(-1) reads x once where a row fits on chip, twice where not") {
-  // 227 KiB hold 58112 f32.
+  // 227 KiB hold 58112 f32, and a cluster of 8 blocks so much together.
   const auto graph = [](std::uint64_t columns) {
     return graph_of(R"({"dims": {"D": 1}, "tensors": {"x": {"shape": [10, "D"]}},
       "ops": [{"op": "sum", "inputs": ["x"], "output": "s", "axis": -1, "keepdim": true},
               {"op": "div", "inputs": ["x", "s"], "output": "y"}]})",
                     {{"D", columns}});
   };
-  const OpGraph fits = graph(58112);
-  const std::uint64_t x = 10 * 58112 * 4;
+  const OpGraph fits = graph(464896);
+  const std::uint64_t x = 10 * 464896 * 4;
   CHECK(unfused_bytes(fits) == Bytes{2 * x + 40, x + 40});
   CHECK(kernel_bytes(fits) == Bytes{x, x});
-  const OpGraph long_rows = graph(58113);
-  const std::uint64_t longer = 10 * 58113 * 4;
+  const OpGraph long_rows = graph(464897);
+  const std::uint64_t longer = 10 * 464897 * 4;
   CHECK(kernel_bytes(long_rows) == Bytes{2 * longer, longer});
   CHECK(limit_bytes(long_rows) == Bytes{longer, longer});
+}
+
+TEST_CASE("without clusters a row fits on chip where one block holds it") {
+  const OpGraph graph = graph_of(R"({"dims": {"D": 1}, "tensors": {"x": {"shape": [10, "D"]}},
+      "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})",
+                                 {{"D", 41728}});
+  // 163 KiB hold 41728 f32.
+  TrafficCounter ampere(graph, device_named("a100"));
+  CHECK(ampere.bytes({0}) == Bytes{10 * 41728 * 4, 10 * 41728 * 4});
+  const OpGraph longer = graph_of(R"({"tensors": {"x": {"shape": [10, 41729]}},
+      "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})");
+  TrafficCounter again(longer, device_named("a100"));
+  CHECK(again.bytes({0}) == Bytes{2 * 10 * 41729 * 4, 10 * 41729 * 4});
+}
+
+TEST_CASE("a cluster holds no rows that lie in memory in parts") {
+  // Sums over the first and the last axis: 2 parts of 40000 f32 each.
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [2, 10, 40000]}},
+      "ops": [{"op": "sum", "inputs": ["x"], "output": "s", "axes": [0, 2], "keepdim": true},
+              {"op": "div", "inputs": ["x", "s"], "output": "y"}]})");
+  const std::uint64_t x = 2 * 10 * 40000 * 4;
+  CHECK(kernel_bytes(graph) == Bytes{2 * x, x});
 }
 
 TEST_CASE("x - x.mean(0) reads x once where a block of columns fits on chip, twice where not") {
@@ -313,15 +335,15 @@ TEST_CASE("views of rows are held on chip one by one") {
                         ops + "]}",
                     {{"H", half}});
   };
-  // 227 KiB hold 58112 f32.
+  // 8 times 227 KiB hold 464896 f32.
   const char* const one = R"({"op": "softmax", "inputs": ["r"], "output": "y"})";
-  CHECK(kernel_bytes(graph(one, 58112)).read == 10 * 58112 * 4);
-  CHECK(kernel_bytes(graph(one, 58113)).read == 2 * 10 * 58113 * 4);
+  CHECK(kernel_bytes(graph(one, 464896)).read == 10 * 464896 * 4);
+  CHECK(kernel_bytes(graph(one, 464897)).read == 2 * 10 * 464897 * 4);
   const char* const both = R"({"op": "softmax", "inputs": ["l"], "output": "a"},
                               {"op": "softmax", "inputs": ["r"], "output": "b"},
                               {"op": "add", "inputs": ["a", "b"], "output": "y"})";
-  CHECK(kernel_bytes(graph(both, 29056)).read == 2 * 10 * 29056 * 4);
-  CHECK(kernel_bytes(graph(both, 29057)).read == 2 * 2 * 10 * 29057 * 4);
+  CHECK(kernel_bytes(graph(both, 232448)).read == 2 * 10 * 232448 * 4);
+  CHECK(kernel_bytes(graph(both, 232449)).read == 2 * 2 * 10 * 232449 * 4);
 }
 
 TEST_CASE("a view that nothing consumes makes its tensor a result") {
@@ -370,8 +392,8 @@ TEST_CASE("softmax, layer_norm and group_norm read twice only where their rows d
   for (const std::string_view op :
        {"softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm"}) {
     CAPTURE(op);
-    CHECK(kernel_bytes(norm(op, 58112)) == Bytes{4 * 58112 * 4, 4 * 58112 * 4});
-    CHECK(kernel_bytes(norm(op, 58113)) == Bytes{2 * 4 * 58113 * 4, 4 * 58113 * 4});
+    CHECK(kernel_bytes(norm(op, 464896)) == Bytes{4 * 464896 * 4, 4 * 464896 * 4});
+    CHECK(kernel_bytes(norm(op, 464897)) == Bytes{2 * 4 * 464897 * 4, 4 * 464897 * 4});
   }
 }
 

@@ -164,24 +164,24 @@ TEST_CASE("of one row that does not fit on chip only the input is read twice") {
   for (const char* const op :
        {R"("layer_norm")", R"("group_norm", "groups": 1)", R"("batch_norm", "mode": "training")"}) {
     CAPTURE(op);
-    CHECK(norm(op, 60000, R"(["x", "w", "b"])") == Bytes{(2 + 1 + 1) * 240'000, 240'000});
+    CHECK(norm(op, 600000, R"(["x", "w", "b"])") == Bytes{(2 + 1 + 1) * 2'400'000, 2'400'000});
   }
-  CHECK(norm(R"("rms_norm")", 60000, R"(["x", "w"])") == Bytes{(2 + 1) * 240'000, 240'000});
-  // 160 kB fit; the weight does not have to be held beside them.
-  CHECK(norm(R"("layer_norm")", 40000, R"(["x", "w", "b"])") == Bytes{3 * 160'000, 160'000});
-  CHECK(norm(R"("rms_norm")", 58112, R"(["x", "w"])") == Bytes{2 * 232'448, 232'448});
+  CHECK(norm(R"("rms_norm")", 600000, R"(["x", "w"])") == Bytes{(2 + 1) * 2'400'000, 2'400'000});
+  // 1.6 MB fit; the weight does not have to be held beside them.
+  CHECK(norm(R"("layer_norm")", 400000, R"(["x", "w", "b"])") == Bytes{3 * 1'600'000, 1'600'000});
+  CHECK(norm(R"("rms_norm")", 464896, R"(["x", "w"])") == Bytes{2 * 1'859'584, 1'859'584});
   // Unless the weight is the input.
-  CHECK(norm(R"("rms_norm")", 60000, R"(["x", "w"])").read -
-            norm(R"("rms_norm")", 60000, R"(["x"])").read ==
-        240'000);
+  CHECK(norm(R"("rms_norm")", 600000, R"(["x", "w"])").read -
+            norm(R"("rms_norm")", 600000, R"(["x"])").read ==
+        2'400'000);
 }
 
 TEST_CASE("a weight that the kernel makes is made once, after the row was reduced") {
-  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1, 60000]},
-      "w": {"shape": [60000]}},
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [1, 600000]},
+      "w": {"shape": [600000]}},
     "ops": [{"op": "add", "inputs": ["w", 1], "output": "v"},
             {"op": "rms_norm", "inputs": ["x", "v"], "output": "y"}]})");
-  CHECK(kernel_bytes(graph) == Bytes{(2 + 1) * 240'000, 240'000});
+  CHECK(kernel_bytes(graph) == Bytes{(2 + 1) * 2'400'000, 2'400'000});
 }
 
 TEST_CASE("column blocks of 4-bit types are a whole sector wide: 64 elements") {
