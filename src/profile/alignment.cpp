@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "core/error.hpp"
 #include "profile/launch_class.hpp"
 #include "profile/layouts.hpp"
+#include "profile/op_order.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -42,35 +42,6 @@ struct Group {
   Holds holds;
   Bytes fused;
 };
-
-bool is_heavy(const Op& op) {
-  return op.op_class == OpClass::kContract || op.row->family == OpFamily::kAttention;
-}
-
-using Order = std::vector<OpId>;
-
-Order written_order(const OpGraph& graph) {
-  Order order(graph.ops.size());
-  std::iota(order.begin(), order.end(), OpId{0});
-  return order;
-}
-
-// As compilers run ops: products as they are written, and others, such as a norm, a mask or a table
-// of angles, where they are first used.
-Order order_of_use(const OpGraph& graph) {
-  Order order = written_order(graph);
-  Order use = order;  // per op: the op that it runs right before, or itself
-  std::vector<bool> is_used(use.size());
-  for (auto op = static_cast<OpId>(use.size()); op-- > 0;) {
-    for (const OpId other : graph.before[op]) {
-      if (is_heavy(graph.ops[other])) continue;
-      use[other] = is_used[other] ? std::min(use[other], use[op]) : use[op];
-      is_used[other] = true;
-    }
-  }
-  std::ranges::stable_sort(order, {}, [&](OpId op) { return use[op]; });
-  return order;
-}
 
 Holds holds_of(const OpGraph& graph, const Kernel& ops) {
   Holds holds;
@@ -136,7 +107,7 @@ double confidence_of(double kind, double bytes) {
 double weight_of(std::uint64_t bytes) { return static_cast<double>(bytes) < kMebibyte ? 0.2 : 1; }
 
 // The launches of one run of the list.
-struct Run {
+struct ListRun {
   std::vector<Match> matches;  // in the order of launches
   double bytes = 0;            // of matched ops
   double score = 0;
@@ -145,7 +116,7 @@ struct Run {
 // Aligns launches with ops in one order. Places are those of the order.
 class Aligner {
  public:
-  Aligner(const GraphAnalysis& analysis, std::span<const ProfiledLaunch> launches, Order order)
+  Aligner(const GraphAnalysis& analysis, std::span<const ProfiledLaunch> launches, OpOrder order)
       : graph_(analysis.graph),
         launches_(launches),
         order_(std::move(order)),
@@ -170,7 +141,7 @@ class Aligner {
   }
 
   // The last one first.
-  std::vector<Run> find() {
+  std::vector<ListRun> find() {
     fill();
     return trace();
   }
@@ -272,8 +243,8 @@ class Aligner {
     }
   }
 
-  std::vector<Run> trace() {
-    std::vector<Run> runs(1);
+  std::vector<ListRun> trace() {
+    std::vector<ListRun> runs(1);
     std::size_t op = 0;
     for (std::size_t launch = launches_.size();;) {
       const std::uint16_t how = step(op, launch);
@@ -296,12 +267,12 @@ class Aligner {
             whole ? score(launch, whole_, 1) : score(launch, groups_[op][count - 1], count));
       }
     }
-    std::erase_if(runs, [](const Run& run) { return run.matches.empty(); });
-    for (Run& run : runs) std::ranges::reverse(run.matches);
+    std::erase_if(runs, [](const ListRun& run) { return run.matches.empty(); });
+    for (ListRun& run : runs) std::ranges::reverse(run.matches);
     return runs;
   }
 
-  static void add(Run& run, Match match, double score) {
+  static void add(ListRun& run, Match match, double score) {
     run.score += score;
     run.bytes += static_cast<double>(match.unfused.total());
     run.matches.push_back(std::move(match));
@@ -324,7 +295,7 @@ class Aligner {
 
   const OpGraph& graph_;
   std::span<const ProfiledLaunch> launches_;
-  Order order_;
+  OpOrder order_;
   std::size_t ops_;
   TrafficCounter counter_;
   std::vector<LaunchClass> classes_;
@@ -335,20 +306,23 @@ class Aligner {
 
 // The last run that leaves out little more than any other one does. Small ops do not decide: what
 // a program does before its first run may look like them.
-const Run& best_run(const std::vector<Run>& runs) {
+const ListRun& best_run(const std::vector<ListRun>& runs) {
   constexpr double kLittle = 0.01;
-  const double most = std::ranges::max_element(runs, {}, &Run::bytes)->bytes;
-  return *std::ranges::find_if(runs,
-                               [&](const Run& run) { return run.bytes >= (1 - kLittle) * most; });
+  const double most = std::ranges::max_element(runs, {}, &ListRun::bytes)->bytes;
+  return *std::ranges::find_if(
+      runs, [&](const ListRun& run) { return run.bytes >= (1 - kLittle) * most; });
 }
 
 // In the order of ops that fits the launches best.
-std::vector<Run> find_runs(const GraphAnalysis& analysis,
-                           std::span<const ProfiledLaunch> launches) {
-  std::vector<Run> written = Aligner(analysis, launches, written_order(analysis.graph)).find();
-  std::vector<Run> used = Aligner(analysis, launches, order_of_use(analysis.graph)).find();
-  if (written.empty() || used.empty()) return used.empty() ? written : used;
-  return best_run(used).score > best_run(written).score ? used : written;
+std::vector<ListRun> find_runs(const GraphAnalysis& analysis,
+                               std::span<const ProfiledLaunch> launches) {
+  const OpOrder written = written_order(analysis.graph);
+  const OpOrder used = order_of_use(analysis.graph);
+  std::vector<ListRun> runs = Aligner(analysis, launches, written).find();
+  if (used == written) return runs;
+  std::vector<ListRun> others = Aligner(analysis, launches, used).find();
+  if (others.empty()) return runs;
+  return runs.empty() || best_run(others).score > best_run(runs).score ? others : runs;
 }
 
 // Ops that a kernel of `auto` holds, and that the program runs in several launches.
@@ -397,7 +371,7 @@ Alignment align(const Analysis& analysis, std::span<const ProfiledLaunch> launch
   for (const PlanAnalysis& plan : graph.plans) {
     result.plans.emplace_back(plan.kind, plan.bytes.total());
   }
-  const std::vector<Run> runs = find_runs(graph, launches);
+  const std::vector<ListRun> runs = find_runs(graph, launches);
   result.runs = runs.size();
   if (!runs.empty()) result.matches = best_run(runs).matches;
   std::set<std::size_t> matched;
