@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <set>
+#include <utility>
 
 #include "core/error.hpp"
 #include "profile/launch_class.hpp"
 #include "profile/layouts.hpp"
+#include "profile/op_order.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -18,8 +19,9 @@ namespace {
 
 constexpr std::size_t kMostOps = 24;  // that one launch runs, but for graphs
 constexpr double kMebibyte = 1 << 20U;
-constexpr double kUnmatchedLaunch = -0.5;
-constexpr double kBetweenRuns = -0.02;  // a launch that belongs to no run of the list
+constexpr double kUnmatchedLaunch = -1.5;  // inside a run
+constexpr double kUnmatchedCopy = -0.5;    // programs copy more than their models say
+constexpr double kBetweenRuns = -0.02;     // a launch that belongs to no run of the list
 constexpr double kMissingOp = -1.5;
 constexpr double kNever = -1e18;
 
@@ -29,25 +31,29 @@ struct Holds {
   bool attention = false;
   bool rows = false;
   bool movement = false;
+  bool indexed = false;   // which a copy cannot do
+  bool prologue = false;  // pointwise ops ahead of a product
   bool pointwise = false;
   bool cast = false;
 };
 
-// Consecutive ops, and what they move together.
+// Ops that follow each other, and what they move together.
 struct Group {
   Holds holds;
   Bytes fused;
 };
 
-Holds holds_of(const OpGraph& graph, OpId first, std::size_t count) {
+Holds holds_of(const OpGraph& graph, const Kernel& ops) {
   Holds holds;
   std::size_t products = 0;
-  for (OpId id = first; id < first + count; ++id) {
+  for (const OpId id : ops) {
     const Op& op = graph.ops[id];
+    holds.prologue |= is_heavy(op) && holds.pointwise;
     holds.attention |= op.row->family == OpFamily::kAttention;
     products += op.op_class == OpClass::kContract && op.row->family != OpFamily::kAttention ? 1 : 0;
     holds.rows |= op.op_class == OpClass::kReduce || op.op_class == OpClass::kNormalise;
     holds.movement |= op.op_class == OpClass::kMovement;
+    holds.indexed |= op.row->access == Access::kGather || op.row->access == Access::kScatter;
     holds.pointwise |= op.op_class == OpClass::kPointwise;
     holds.cast |= op.row->family == OpFamily::kCast;
   }
@@ -63,20 +69,19 @@ double kind_score(LaunchClass launch, const Holds& holds) {
   switch (launch) {
     case LaunchClass::kUnknown: return heavy ? 0.2 : 0.5;
     case LaunchClass::kProduct:
-      // Libraries fuse pointwise ops with a product, not reductions.
-      return !holds.product ? -8 : holds.attention || holds.rows ? -4 : 3;
+      // Libraries fuse pointwise ops that follow a product, not reductions.
+      return !holds.product ? -8 : holds.attention || holds.rows ? -4 : holds.prologue ? 2 : 3;
     case LaunchClass::kAttention: return holds.attention ? 4 : -8;
     case LaunchClass::kRows: return heavy ? -8 : holds.rows ? 3 : -4;
     case LaunchClass::kScaleShift: return heavy ? -8 : holds.rows || holds.pointwise ? 2.5 : -4;
-    case LaunchClass::kReduce: return heavy ? -8 : holds.rows ? 2.5 : -3;
+    case LaunchClass::kReduce: return heavy ? -8 : holds.rows ? 2.5 : -6;
     case LaunchClass::kPointwise: return heavy ? -8 : holds.rows ? -4 : 2;
     case LaunchClass::kCopy:
       return heavy || holds.rows ? -8 : holds.movement ? 2.5 : holds.cast ? 2 : 0;
     case LaunchClass::kMovement: return heavy || holds.rows ? -8 : holds.movement ? 2.5 : 0;
     case LaunchClass::kLayout:
-      return heavy || holds.rows || holds.pointwise ? -8 : holds.movement ? 1 : -8;
     case LaunchClass::kTransfer:
-      return heavy || holds.rows || holds.pointwise ? -8 : holds.movement ? 1 : -8;
+      return heavy || holds.rows || holds.pointwise || holds.indexed ? -8 : holds.movement ? 1 : -8;
     case LaunchClass::kGraph: return 1;
   }
   return 0;
@@ -98,12 +103,24 @@ double confidence_of(double kind, double bytes) {
   return 0.5 * by_kind + 0.5 * std::clamp(bytes / 2, 0.0, 1.0);
 }
 
+// What is small decides little.
+double weight_of(std::uint64_t bytes) { return static_cast<double>(bytes) < kMebibyte ? 0.2 : 1; }
+
+// The launches of one run of the list.
+struct ListRun {
+  std::vector<Match> matches;  // in the order of launches
+  double bytes = 0;            // of matched ops
+  double score = 0;
+};
+
+// Aligns launches with ops in one order. Places are those of the order.
 class Aligner {
  public:
-  Aligner(const GraphAnalysis& analysis, std::span<const ProfiledLaunch> launches)
+  Aligner(const GraphAnalysis& analysis, std::span<const ProfiledLaunch> launches, OpOrder order)
       : graph_(analysis.graph),
         launches_(launches),
-        ops_(graph_.ops.size()),
+        order_(std::move(order)),
+        ops_(order_.size()),
         counter_(graph_, analysis.device) {
     constexpr std::size_t kMostCells = 20'000'000;
     if (ops_ == 0 || launches_.empty() || launches_.size() > kMostCells / (ops_ + 1)) {
@@ -114,7 +131,7 @@ class Aligner {
                       graph_.document, ops_, launches_.size(), kMostCells));
     }
     for (const ProfiledLaunch& launch : launches_) classes_.push_back(classify(launch));
-    for (OpId first = 0; first < ops_; ++first) {
+    for (std::size_t first = 0; first < ops_; ++first) {
       std::vector<Group>& groups = groups_.emplace_back();
       for (std::size_t count = 1; count <= std::min(kMostOps, ops_ - first); ++count) {
         groups.push_back(group_of(first, count));
@@ -123,18 +140,11 @@ class Aligner {
     whole_ = group_of(0, ops_);
   }
 
-  // Matches in order of launches, with the run of each.
-  struct Placed {
-    Match match;
-    std::uint64_t run;
-  };
-
-  std::vector<Placed> find() {
+  // The last one first.
+  std::vector<ListRun> find() {
     fill();
     return trace();
   }
-
-  Bytes unfused(OpId op) const { return groups_[op][0].fused; }
 
  private:
   // How a cell is reached: 0 from the left, skipping a launch; kSkipOp from above; kWrap from the
@@ -144,16 +154,39 @@ class Aligner {
   static constexpr std::uint16_t kWrap = 0xfffe;
   static constexpr std::uint16_t kWhole = 0xfffd;
 
-  Group group_of(OpId first, std::size_t count) {
-    Kernel kernel(count);
-    for (std::size_t i = 0; i < count; ++i) kernel[i] = first + static_cast<OpId>(i);
-    return {.holds = holds_of(graph_, first, count), .fused = counter_.bytes(kernel)};
+  Kernel ops_of(std::size_t first, std::size_t count) const {
+    const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first);
+    Kernel ops(begin, begin + static_cast<std::ptrdiff_t>(count));
+    std::ranges::sort(ops);
+    return ops;
+  }
+
+  Group group_of(std::size_t first, std::size_t count) {
+    const Kernel ops = ops_of(first, count);
+    return {.holds = holds_of(graph_, ops), .fused = counter_.bytes(ops)};
+  }
+
+  Bytes unfused(std::size_t place) const { return groups_[place][0].fused; }
+
+  std::uint64_t moved_by(std::size_t launch) const {
+    return launches_[launch].dram.value_or(Bytes{}).total();
+  }
+
+  double missing(std::size_t place) const { return kMissingOp * weight_of(unfused(place).total()); }
+
+  double unmatched(std::size_t launch) const {
+    const LaunchClass launch_class = classes_[launch];
+    const bool copies = launch_class == LaunchClass::kCopy ||
+                        launch_class == LaunchClass::kLayout ||
+                        launch_class == LaunchClass::kTransfer;
+    return (copies ? kUnmatchedCopy : kUnmatchedLaunch) * weight_of(moved_by(launch));
   }
 
   // Of matching a launch with `count` ops from `first`.
   double score(std::size_t launch, const Group& group, std::size_t count) const {
-    return kind_score(classes_[launch], group.holds) + bytes_score(launches_[launch].dram, group) -
-           0.15 * static_cast<double>(count - 1);
+    return weight_of(std::max(moved_by(launch), group.fused.total())) *
+           (kind_score(classes_[launch], group.holds) + bytes_score(launches_[launch].dram, group) -
+            0.15 * static_cast<double>(count - 1));
   }
 
   std::uint16_t& step(std::size_t op, std::size_t launch) {
@@ -167,15 +200,11 @@ class Aligner {
     step(op, launch) = how;
   }
 
-  double missing_op(OpId op) const {
-    return static_cast<double>(unfused(op).total()) < kMebibyte ? kMissingOp / 5 : kMissingOp;
-  }
-
   // Ops without a launch, and the step from the end of the list to its start.
   void relax(std::vector<double>& layer, std::size_t launch) {
     for (int round = 0; round < 2; ++round) {
       for (std::size_t op = 0; op < ops_; ++op) {
-        reach(layer, op + 1, launch, layer[op] + missing_op(static_cast<OpId>(op)), kSkipOp);
+        reach(layer, op + 1, launch, layer[op] + missing(op), kSkipOp);
       }
       if (round == 0) reach(layer, 0, launch, layer[ops_], kWrap);
     }
@@ -188,8 +217,9 @@ class Aligner {
     relax(layer, 0);
     for (std::size_t launch = 0; launch < launches_.size(); ++launch) {
       std::vector<double> next(ops_ + 1, kNever);
+      const double inside = unmatched(launch);
       for (std::size_t op = 0; op <= ops_; ++op) {
-        const double skip = op == 0 || op == ops_ ? kBetweenRuns : kUnmatchedLaunch;
+        const double skip = op == 0 || op == ops_ ? kBetweenRuns : inside;
         reach(next, op, launch + 1, layer[op] + skip, kSkipLaunch);
       }
       if (classes_[launch] == LaunchClass::kGraph) {
@@ -213,49 +243,59 @@ class Aligner {
     }
   }
 
-  std::vector<Placed> trace() {
-    std::vector<Placed> found;
+  std::vector<ListRun> trace() {
+    std::vector<ListRun> runs(1);
     std::size_t op = 0;
-    std::uint64_t run = 0;
     for (std::size_t launch = launches_.size();;) {
       const std::uint16_t how = step(op, launch);
       if (how == kWrap) {
         op = ops_;
-        ++run;
+        runs.emplace_back();
       } else if (how == kSkipOp) {
-        --op;
+        runs.back().score += missing(--op);
       } else if (launch == 0) {
         break;
+      } else if (how == kSkipLaunch) {
+        --launch;
+        if (op > 0 && op < ops_) runs.back().score += unmatched(launch);
       } else {
         --launch;
-        if (how == kSkipLaunch) continue;
-        const std::size_t count = how == kWhole ? ops_ : how;
+        const bool whole = how == kWhole;
+        const std::size_t count = whole ? ops_ : how;
         op -= count;
-        found.push_back({matched(launch, static_cast<OpId>(op), count, how == kWhole), run});
+        add(runs.back(), matched(launch, op, count, whole),
+            whole ? score(launch, whole_, 1) : score(launch, groups_[op][count - 1], count));
       }
     }
-    std::ranges::reverse(found);
-    return found;
+    std::erase_if(runs, [](const ListRun& run) { return run.matches.empty(); });
+    for (ListRun& run : runs) std::ranges::reverse(run.matches);
+    return runs;
   }
 
-  Match matched(std::size_t launch, OpId first, std::size_t count, bool whole) const {
+  static void add(ListRun& run, Match match, double score) {
+    run.score += score;
+    run.bytes += static_cast<double>(match.unfused.total());
+    run.matches.push_back(std::move(match));
+  }
+
+  Match matched(std::size_t launch, std::size_t first, std::size_t count, bool whole) const {
     const Group& group = whole ? whole_ : groups_[first][count - 1];
     Match match{.launch = launch,
-                .ops = {},
+                .ops = ops_of(first, count),
                 .confidence = confidence_of(kind_score(classes_[launch], group.holds),
                                             bytes_score(launches_[launch].dram, group)),
                 .unfused = {},
                 .fused = group.fused};
-    for (OpId id = first; id < first + count; ++id) {
-      match.ops.push_back(id);
-      match.unfused.read += unfused(id).read;
-      match.unfused.write += unfused(id).write;
+    for (std::size_t place = first; place < first + count; ++place) {
+      match.unfused.read += unfused(place).read;
+      match.unfused.write += unfused(place).write;
     }
     return match;
   }
 
   const OpGraph& graph_;
   std::span<const ProfiledLaunch> launches_;
+  OpOrder order_;
   std::size_t ops_;
   TrafficCounter counter_;
   std::vector<LaunchClass> classes_;
@@ -266,17 +306,23 @@ class Aligner {
 
 // The last run that leaves out little more than any other one does. Small ops do not decide: what
 // a program does before its first run may look like them.
-std::uint64_t best_run(const std::vector<Aligner::Placed>& placed) {
+const ListRun& best_run(const std::vector<ListRun>& runs) {
   constexpr double kLittle = 0.01;
-  std::map<std::uint64_t, double> bytes;  // of matched ops; runs are numbered from the last
-  for (const Aligner::Placed& one : placed) {
-    bytes[one.run] += static_cast<double>(one.match.unfused.total());
-  }
-  double most = 0;
-  for (const auto& [run, matched] : bytes) most = std::max(most, matched);
-  const auto best = std::ranges::find_if(
-      bytes, [&](const auto& row) { return row.second >= (1 - kLittle) * most; });
-  return best == bytes.end() ? 0 : best->first;
+  const double most = std::ranges::max_element(runs, {}, &ListRun::bytes)->bytes;
+  return *std::ranges::find_if(
+      runs, [&](const ListRun& run) { return run.bytes >= (1 - kLittle) * most; });
+}
+
+// In the order of ops that fits the launches best.
+std::vector<ListRun> find_runs(const GraphAnalysis& analysis,
+                               std::span<const ProfiledLaunch> launches) {
+  const OpOrder written = written_order(analysis.graph);
+  const OpOrder used = order_of_use(analysis.graph);
+  std::vector<ListRun> runs = Aligner(analysis, launches, written).find();
+  if (used == written) return runs;
+  std::vector<ListRun> others = Aligner(analysis, launches, used).find();
+  if (others.empty()) return runs;
+  return runs.empty() || best_run(others).score > best_run(runs).score ? others : runs;
 }
 
 // Ops that a kernel of `auto` holds, and that the program runs in several launches.
@@ -320,24 +366,19 @@ std::vector<MissedFusion> missed_fusions(const PlanAnalysis& plan,
 
 Alignment align(const Analysis& analysis, std::span<const ProfiledLaunch> launches) {
   const GraphAnalysis& graph = *analysis.graph;
-  Aligner aligner(graph, launches);
-  std::vector<Aligner::Placed> placed = aligner.find();
   Alignment result{.document = analysis.name};
   for (const Op& op : graph.graph.ops) result.ops.push_back(op.name);
   for (const PlanAnalysis& plan : graph.plans) {
     result.plans.emplace_back(plan.kind, plan.bytes.total());
   }
-  std::set<std::uint64_t> runs;
-  for (const Aligner::Placed& one : placed) runs.insert(one.run);
+  const std::vector<ListRun> runs = find_runs(graph, launches);
   result.runs = runs.size();
-  const std::uint64_t run = best_run(placed);
+  if (!runs.empty()) result.matches = best_run(runs).matches;
   std::set<std::size_t> matched;
   std::vector<bool> covered(graph.graph.ops.size());
-  for (Aligner::Placed& one : placed) {
-    if (one.run != run) continue;
-    matched.insert(one.match.launch);
-    for (const OpId op : one.match.ops) covered[op] = true;
-    result.matches.push_back(std::move(one.match));
+  for (const Match& match : result.matches) {
+    matched.insert(match.launch);
+    for (const OpId op : match.ops) covered[op] = true;
   }
   for (OpId op = 0; op < covered.size(); ++op) {
     if (!covered[op]) result.missing.push_back(op);

@@ -69,6 +69,7 @@ constexpr std::array kRows = {
     Row{"embedding", LaunchClass::kMovement},
     Row{"copy_kernel", LaunchClass::kCopy},
     Row{"at::native::dire...", LaunchClass::kCopy},  // direct_copy_kernel, cut off
+    Row{"fillfunctor", LaunchClass::kTransfer},
     Row{"elementwise", LaunchClass::kPointwise},
     Row{"pointwise", LaunchClass::kPointwise},
     Row{"dropout", LaunchClass::kPointwise},

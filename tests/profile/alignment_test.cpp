@@ -109,6 +109,70 @@ TEST_CASE("small ops do not decide which of several runs counts") {
   CHECK(alignment.missing == std::vector<OpId>{0});
 }
 
+TEST_CASE("ops that a compiler runs where they are first used are matched there") {
+  // `table` is written ahead of the product, and `act` ahead of another one.
+  const Analysis analysis =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [4096, 4096]},
+          "t": {"shape": [4096, 4096]}, "w": {"shape": [4096, 4096]}, "v": {"shape": [4096, 4096]}},
+        "ops": [{"name": "table", "op": "cos", "inputs": ["t"], "output": "c"},
+                {"name": "mm", "op": "matmul", "inputs": ["x", "w"], "output": "h"},
+                {"name": "act", "op": "silu", "inputs": ["h"], "output": "g"},
+                {"name": "up", "op": "matmul", "inputs": ["x", "v"], "output": "u"},
+                {"name": "mul", "op": "mul", "inputs": ["g", "u"], "output": "m"},
+                {"name": "turn", "op": "mul", "inputs": ["m", "c"], "output": "y"}]})"),
+                    "gated", device_named("h200"), std::nullopt);
+  const Alignment compiled = align(
+      analysis, std::vector{kProduct, kProduct, launch("triton_poi_fused_cos_mul_silu_0", 3, 1)});
+  CHECK(text_of(compiled) == "0: mm; 1: up; 2: table act mul turn; ");
+  CHECK(compiled.matches.back().fused.total() == 4 * kTensor);
+  const Alignment eager =
+      align(analysis, std::vector{launch("vectorized_elementwise_kernel<4, cos>", 1, 1), kProduct,
+                                  kGelu, kProduct, kAdd, kAdd});
+  CHECK(text_of(eager) == "0: table; 1: mm; 2: act; 3: up; 4: mul; 5: turn; ");
+}
+
+TEST_CASE("trials of a tuner before a run are no part of it") {
+  // x of 64 MiB are rows of an embedding.
+  const Analysis analysis =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"e": {"shape": [65536, 4096]},
+          "i": {"shape": [4096], "dtype": "i64"}, "w": {"shape": [4096, 4096]}},
+        "ops": [{"name": "rows", "op": "embedding", "inputs": ["e", "i"], "output": "x"},
+                {"name": "soft", "op": "softmax", "inputs": ["x"], "axis": -1, "output": "s"},
+                {"name": "mm", "op": "matmul", "inputs": ["s", "w"], "output": "y"}]})"),
+                    "tuned", device_named("h200"), std::nullopt);
+  ProfiledLaunch copy = launch("copy device to device", 1, 1);
+  copy.kind = LaunchKind::kCopy;
+  const ProfiledLaunch trial = launch("triton_red_fused__softmax_embedding_1", 3, 1);
+  const ProfiledLaunch flush = launch("vectorized_elementwise_kernel<4, FillFunctor<int>>", 0, 1);
+  std::vector<ProfiledLaunch> launches;
+  for (int i = 0; i < 9; ++i) launches.insert(launches.end(), {copy, trial, flush});
+  launches.push_back(launch("triton_red_fused__softmax_embedding_0", 1, 1));
+  launches.push_back(kProduct);
+  const Alignment alignment = align(analysis, launches);
+  CHECK(text_of(alignment) == "27: rows soft; 28: mm; ");
+  CHECK(alignment.moved.total() == 5 * kTensor);
+  CHECK(alignment.unmatched.empty());
+}
+
+TEST_CASE("small launches inside a run do not take the ops of large ones") {
+  const Analysis analysis =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [4096, 4096]},
+          "w": {"shape": [4096, 4096]}, "t": {"shape": [4096, 1]}},
+        "ops": [{"name": "scale", "op": "exp", "inputs": ["t"], "output": "s"},
+                {"name": "mm", "op": "matmul", "inputs": ["x", "w"], "output": "h"},
+                {"name": "mul", "op": "mul", "inputs": ["h", "s"], "output": "y"}]})"),
+                    "scaled", device_named("h200"), std::nullopt);
+  const std::vector<ProfiledLaunch> launches = {kProduct, launch("triton_poi_fused_arange_1", 0, 0),
+                                                launch("triton_poi_fused_cat_2", 0, 0),
+                                                launch("triton_poi_fused_exp_mul_3", 1, 1)};
+  const Alignment alignment = align(analysis, launches);
+  CHECK(alignment.matches.front().launch == 0);
+  CHECK(alignment.matches.back().launch == 3);
+  CHECK(alignment.moved.total() == 5 * kTensor);
+  CHECK(alignment.attributed == 5 * kTensor);
+  CHECK(alignment.missing.empty());
+}
+
 TEST_CASE("a graph launch runs the whole list") {
   ProfiledLaunch graph = launch("graph", 6, 4);
   graph.kind = LaunchKind::kGraph;
@@ -207,5 +271,7 @@ TEST_CASE("names tell what launches are") {
         LaunchClass::kCopy);
   CHECK(class_of("nchwToNhwcKernel<__half, __half, float>") == LaunchClass::kLayout);
   CHECK(class_of("CatArrayBatchedCopy<4>") == LaunchClass::kMovement);
+  CHECK(class_of("vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>") ==
+        LaunchClass::kTransfer);
   CHECK(class_of("my_kernel") == LaunchClass::kUnknown);
 }

@@ -75,6 +75,7 @@ class ContextCounter {
   };
   void measure_sweep();
   void begin_pass();
+  std::vector<Bytes> end_pass();
   bool pass_is_over() const;
 
   CUcontext context_;
@@ -87,9 +88,8 @@ class ContextCounter {
   std::unique_ptr<CounterSession> session_;
   Bytes sweep_bytes_{};
   std::vector<Counted> pass_;
-  std::size_t capacity_ = 1;      // ranges that a pass keeps here
-  std::size_t ranges_ = 0;        // closed ones of the pass
-  std::size_t whole_passes_ = 0;  // ranges of all passes before it
+  std::size_t capacity_ = 1;  // ranges that a pass keeps here
+  std::size_t ranges_ = 0;    // closed ones of the pass
   std::chrono::steady_clock::time_point pass_began_{};
   bool in_pass_ = false;
   bool range_open_ = false;
