@@ -165,17 +165,27 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
-// The N elements from number i on, which need not be a multiple of N: out of the two groups that they
-// lie in. The second may reach beyond the tensor, whose memory is a multiple of 16 bytes.
+// The N elements from number i on, which need not be a multiple of N, of a tensor of `count`: out of
+// the two groups that they lie in.
 template <int N, typename T>
-__device__ __forceinline__ Pack<T, N> load_across(const T* tensor, u32 i) {
+__device__ __forceinline__ Pack<T, N> load_across(const T* tensor, u32 i, u32 count) {
   constexpr int kWords = N * sizeof(T) / 4;
   static_assert(kWords > 0 && N * sizeof(T) % 4 == 0, "groups are whole words");
   const u32 past = i % N;  // elements of the first group that are left out
   const T* const first = tensor + (i - past);
-  alignas(16) u32 words[2 * kWords];
+  alignas(16) u32 words[2 * kWords] = {};
   *reinterpret_cast<Pack<T, N>*>(words) = load_pack<N>(first);
-  *reinterpret_cast<Pack<T, N>*>(words + kWords) = load_pack<N>(first + (past > 0 ? N : 0));
+  if (past > 0) {
+    Pack<T, N>& second = *reinterpret_cast<Pack<T, N>*>(words + kWords);
+    if (i - past + 2 * N <= count) {
+      second = load_pack<N>(first + N);
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        if (i - past + N + j < count) second.v[j] = first[N + j];
+      }
+    }
+  }
   const u32 bytes = past * sizeof(T);
 #pragma unroll
   for (int step = kWords / 2; step > 0; step /= 2) {

@@ -68,8 +68,8 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
   }
   if (is_across(scope, tensor, at)) {
     const std::string name = scope.fresh("x");
-    scope.block.before +=
-        fmt::format("const auto {} = load_across<{}>({}, r);\n", name, scope.block.width, memory);
+    scope.block.before += fmt::format("const auto {} = load_across<{}>({}, r, {});\n", name,
+                                      scope.block.width, memory, scope.loop.row_length);
     return scope.define(type, fmt::format("{}.get(j)", name), false);
   }
   if (at.pattern == LanePattern::kUnit && at.aligned) return load_group(scope, tensor, at, memory);

@@ -99,11 +99,17 @@ bool RowWriter::may_shift() const {
     return tensor.elements != space_ ||
            (tensor.window == tensor.value && !is_packed(tensor.type.dtype));
   };
+  // Groups of a weight that begin anywhere take more than two elements at a time.
+  const bool even = rows_.row_length() % 2 == 0;
+  const auto is_weight = [&](TensorId id) {
+    return kernel_.tensor(id).elements == rows_.row_length() && rows_.rows() > 1;
+  };
   return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
     const Op& op = kernel_.op(id);
     return op.op_class != OpClass::kMovement && std::ranges::all_of(op.outputs, follows) &&
            std::ranges::all_of(op.operands, [&](const Operand& operand) {
-             return operand.tensor == kNone || follows(operand.tensor);
+             return operand.tensor == kNone ||
+                    (follows(operand.tensor) && !(even && is_weight(operand.tensor)));
            });
   });
 }

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "core/ceil_div.hpp"
 #include "cuda/launch_arguments.hpp"
 
 namespace fusecalc::cuda {
@@ -152,10 +151,7 @@ unsigned CudaBackend::resident_clusters(const Launch& launch, unsigned blocks) {
 
 Buffer CudaBackend::allocate(std::uint64_t bytes) {
   CUdeviceptr address = 0;
-  // Kernels may load the last of a tensor's 16-byte groups as a whole.
-  constexpr std::uint64_t kGroup = 16;
-  check(driver().cuMemAlloc(&address, ceil_div(std::max<std::uint64_t>(bytes, 1), kGroup) * kGroup),
-        "cuMemAlloc");
+  check(driver().cuMemAlloc(&address, std::max<std::uint64_t>(bytes, 1)), "cuMemAlloc");
   return {.id = address, .bytes = bytes};
 }
 
