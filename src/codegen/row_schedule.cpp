@@ -83,7 +83,7 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
     const std::uint64_t rounds = ceil_div(groups, schedule.threads);
     if (held * most < rounds) return false;
     // More blocks than it takes where few rows leave multiprocessors idle.
-    const std::uint64_t spare = resident * device.multiprocessors / work.rows.rows();
+    const std::uint64_t spare = std::uint64_t{resident} * device.multiprocessors / work.rows.rows();
     schedule.splits = std::min(most, std::max(spare, ceil_div(rounds, held)));
     schedule.cluster = schedule.splits > 1;
     schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.splits * schedule.threads));
@@ -134,7 +134,7 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
   // A thread for each element at a row's ends.
-  if (shifted) wanted = std::max<std::uint64_t>(wanted, 2 * width);
+  if (shifted) wanted = std::max(wanted, std::uint64_t{2} * width);
   const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
     schedule.threads = schedule.team > kWarp ? schedule.team : kLoopThreads;

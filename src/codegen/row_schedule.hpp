@@ -12,7 +12,7 @@ namespace fusecalc {
 // along memory), or one group of neighbouring columns (rows that run across it).
 struct RowSchedule {
   bool columns = false;
-  unsigned width = 1;        // elements that a thread takes together, along memory
+  unsigned width = 1;  // elements that a thread takes together, along memory
   // Groups begin at multiples of the width in memory, wherever their row does: threads take what
   // the row has before its first and after its last whole group one by one.
   bool shifted = false;
