@@ -9,10 +9,6 @@
 namespace fusecalc::cuda {
 namespace {
 
-// Of a pass. To begin and end one takes as long as some 150 launches, and what the L2 writes
-// meanwhile is not counted; but room for a range takes 0.75 ms when counters are opened.
-constexpr std::size_t kMostRanges = 1024;
-
 using RecordEvent = CUresult (*)(CUcontext, CUevent);
 
 // CUDA 12.5 and newer.
@@ -21,13 +17,19 @@ RecordEvent record_event() {
   return function;
 }
 
-// Memory for the sweep is taken only where plenty is free: the program must not run out of it.
-bool has_memory_to_spare() {
-  constexpr std::size_t kPlenty = std::size_t{4} << 30U;
+// The program must not run out of memory.
+bool has_gibibytes_free(std::size_t gibibytes) {
   std::size_t free = 0;
   std::size_t total = 0;
-  return driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS && free >= kPlenty;
+  return driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS && free >= gibibytes << 30U;
 }
+
+bool has_memory_for_sweep() { return has_gibibytes_free(4); }
+
+// Of a pass. To begin and end one takes as long as some 130 launches, and what the L2 writes
+// meanwhile is not counted. But on an H200 room for a range takes 1.1 MB of its memory, 1.4 MB of
+// the host's, and 1 ms when counters are opened.
+std::size_t most_ranges() { return has_gibibytes_free(16) ? 1024 : 128; }
 
 }  // namespace
 
@@ -37,11 +39,12 @@ ContextCounter::ContextCounter(CUcontext context, CUdevice device,
   check(driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   prepare_profiler(device);
   metrics_ = dram_metrics_of(context, device);
-  if (isolated_ || has_memory_to_spare()) sweep_ = std::make_unique<L2Sweep>(device);
-  session_ = std::make_unique<CounterSession>(context, *metrics_, kMostRanges);
+  if (isolated_ || has_memory_for_sweep()) sweep_ = std::make_unique<L2Sweep>(device);
+  const std::size_t room = most_ranges();
+  session_ = std::make_unique<CounterSession>(context, *metrics_, room);
   // The first range of a session may include the profiler's own initialisation.
   session_->begin_pass();
-  for (std::size_t i = 0; i < kMostRanges; ++i) {
+  for (std::size_t i = 0; i < room; ++i) {
     session_->open_range();
     session_->close_range();
   }
