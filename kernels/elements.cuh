@@ -165,8 +165,8 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
-// The N elements from number i on, which need not be a multiple of N, of a tensor of `count`: out of
-// the two groups that they lie in.
+// The N elements from number i on, which need not be a multiple of N, of a tensor of `count`: out
+// of the two groups that they lie in.
 template <int N, typename T>
 __device__ __forceinline__ Pack<T, N> load_across(const T* tensor, u32 i, u32 count) {
   constexpr int kWords = N * sizeof(T) / 4;
