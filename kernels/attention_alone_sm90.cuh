@@ -142,12 +142,6 @@ struct AttentionAloneSm90 : AttentionTilesSm90<Element, 64, 64, kKeys> {
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       Tiles::pack(s, weights);
     }
-    const int last = (blocks - 1) % kStages;
-    barrier_wait(&barriers.values[last], (blocks - 1) / kStages & 1);
-    Tiles::weigh_values(o, weights, desc_v + (u32)last * (kBytesK >> 4), blocks > 1);
-    wgmma_commit();
-    softmax.finish(to_log2, inverse, logs);
-    wgmma_wait<0>();
-    pin(o);
+    Tiles::finish(o, weights, desc_v, barriers.values, blocks, softmax, to_log2, inverse, logs);
   }
 };

@@ -80,6 +80,24 @@ struct AttentionTilesSm90 {
       weights[i / 4][i % 4] = pack_pair(s[2 * i], s[2 * i + 1], Element{});
     }
   }
+
+  // Ends a loop over `blocks` tiles of keys, at least one: weighs the values of the last tile,
+  // whose arrival is values_full[(blocks - 1) % kStages], and completes the softmax during that
+  // product.
+  template <int kStages>
+  static __device__ __forceinline__ void finish(float (&o)[kHead / 2],
+                                                const u32 (&weights)[kTileKeys / 16][4], u64 desc_v,
+                                                u64 (&values_full)[kStages], int blocks,
+                                                OnlineSoftmax& softmax, float to_log2,
+                                                float (&inverse)[2], float (&logs)[2]) {
+    const int last = (blocks - 1) % kStages;
+    barrier_wait(&values_full[last], (blocks - 1) / kStages & 1);
+    weigh_values(o, weights, desc_v + (u32)last * (kBytesK >> 4), blocks > 1);
+    wgmma_commit();
+    softmax.finish(to_log2, inverse, logs);
+    wgmma_wait<0>();
+    pin(o);
+  }
 };
 
 // Limited by shared memory and by registers for the accumulators.
@@ -231,13 +249,8 @@ struct AttentionSm90 : AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kMos
       for (int j = 0; j < kHead / 2; ++j) o[j] *= factor[j / 2 % 2];
       Tiles::pack(s, weights);
     }
-    const int last = (blocks - 1) % kStages;
-    barrier_wait(&barriers.values_full[last], (blocks - 1) / kStages & 1);
-    Tiles::weigh_values(o, weights, desc_v + (u32)last * (kBytesK >> 4), blocks > 1);
-    wgmma_commit();
-    softmax.finish(to_log2, inverse, logs);
-    wgmma_wait<0>();
-    pin(o);
+    Tiles::finish(o, weights, desc_v, barriers.values_full, blocks, softmax, to_log2, inverse,
+                  logs);
   }
 
   // A warpgroup waits until all others have issued their products.
