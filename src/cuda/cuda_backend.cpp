@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/ceil_div.hpp"
 #include "cuda/launch_arguments.hpp"
 
 namespace fusecalc::cuda {
@@ -151,7 +152,10 @@ unsigned CudaBackend::resident_clusters(const Launch& launch, unsigned blocks) {
 
 Buffer CudaBackend::allocate(std::uint64_t bytes) {
   CUdeviceptr address = 0;
-  check(driver().cuMemAlloc(&address, std::max<std::uint64_t>(bytes, 1)), "cuMemAlloc");
+  // Narrow elements are combined by whole words, the last of a tensor's, too.
+  constexpr std::uint64_t kWord = 4;
+  const std::uint64_t words = std::max<std::uint64_t>(1, ceil_div(bytes, kWord));
+  check(driver().cuMemAlloc(&address, words * kWord), "cuMemAlloc");
   return {.id = address, .bytes = bytes};
 }
 
