@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
 #include "plan/halves.hpp"
+#include "plan/paged_rows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -44,7 +45,10 @@ class EpilogueCheck {
     return is_float(dtype) && dtype != DType::kF64;
   }
 
+  bool attends() const { return op(contraction_).row->family == OpFamily::kAttention; }
+
   Verdict check_prologue() const;
+  Verdict check_pages() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
 
@@ -77,6 +81,7 @@ void EpilogueCheck::find_prologue() {
 // The weights of a linear op of few rows, element by element; nothing else is made of them.
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
+  if (attends()) return check_pages();
   for (const OpId product : {contraction_, other_}) {
     if (other_ == kNone) break;
     for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
@@ -110,6 +115,30 @@ Verdict EpilogueCheck::check_prologue() const {
     for (const Edge& edge : resolved_.edges_of(i)) {
       const bool moved = edge.inside() && edge.input->view != Access::kSame;
       if (moved) return {Obstacle::kPrologue, id, contraction_};
+    }
+  }
+  return {};
+}
+
+// Gathers of keys and values, of which nothing else is made.
+Verdict EpilogueCheck::check_pages() const {
+  const Op& attention = op(contraction_);
+  for (std::size_t i = 0; i < attention.operands.size(); ++i) {
+    const TensorId tensor = attention.operands[i].tensor;
+    const OpId maker = tensor == kNone ? kNone : graph_.value_of(tensor).producer;
+    if (maker == kNone || !resolved_.contains(maker)) continue;
+    const bool keys = i == 1 || i == 2;
+    if (!keys || facts(maker).access != Access::kGather) {
+      return {Obstacle::kPrologue, maker, contraction_};
+    }
+    if (!takes_pages(graph_, attention)) return {Obstacle::kPageQueries, maker, contraction_};
+    if (!paged_rows(graph_, attention, i)) return {Obstacle::kPageRows, maker, contraction_};
+  }
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    if (kernel_[i] == contraction_) continue;
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      const bool shares = edge.inside() && precedes_[edge.maker];
+      if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
     }
   }
   return {};
@@ -195,6 +224,9 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
       return {Obstacle::kSpaces, contraction_, id};
     }
   }
+  if (attends() && precedes_.any() && !holds_pages(graph_, op(contraction_), on_chip_bytes)) {
+    return {Obstacle::kHeads, contraction_};
+  }
   return check_rows(on_chip_bytes);
 }
 
@@ -246,6 +278,7 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
 
 bool takes_prologue(const OpGraph& graph, OpId contraction) {
   const Op& product = graph.ops[contraction];
+  if (product.row->family == OpFamily::kAttention) return takes_pages(graph, product);
   if (product.row->family != OpFamily::kLinear) return false;
   constexpr std::uint64_t kMostRows = 32;
   const DType type = graph.tensors[product.operands[1].tensor].type.dtype;

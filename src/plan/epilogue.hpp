@@ -6,8 +6,9 @@
 
 namespace fusecalc {
 
-// Whether the weights of a product may be computed as they are read, its prologue: of a linear op
-// of so few rows that one block has them all, and makes each weight once.
+// Whether an operand of a contraction may be computed as it is read, its prologue: the weights of a
+// linear op of so few rows that one block has them all, and makes each weight once; keys and values
+// of an attention op that takes pages (paged_rows.hpp).
 bool takes_prologue(const OpGraph& graph, OpId contraction);
 
 // Whether the other ops of a kernel can run as the prologue of its only contraction, or as its

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/ceil_div.hpp"
@@ -149,6 +150,24 @@ KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
                    std::uint64_t running);
 // Blocks of attention_few that a multiprocessor runs, if it has shared memory for them.
 std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
+
+// What such a block holds.
+struct FewTiling {
+  std::uint64_t row_tiles = 1;
+  std::uint64_t running = 1;  // blocks that a multiprocessor runs
+  std::uint64_t stages = 2;   // of keys and values
+  std::uint64_t stage_bytes = 0;
+  std::uint64_t more_bytes = 0;  // beside the stages
+
+  std::uint64_t shared_bytes() const { return stages * stage_bytes + more_bytes; }
+};
+// Nothing if there are too many rows for it, or if its stages do not fit on chip.
+std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
+                                    std::uint64_t on_chip_bytes);
+
+// The head size that attention's kernels for tensor cores are compiled for, to hold queries and
+// values of these sizes: shorter lines are padded with zeros.
+std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size);
 
 // Queries of a block of attention_sm90: 64, 128 or 192. `plain`: scores are only scaled; `heads`:
 // of all batches; `bytes`: of all keys and values.

@@ -358,6 +358,14 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
     work.fixed_us += merge_us(key_heads, few_rows, std::min(keys, window + length - 1), head);
     work.time_doubt = 0.2;
+    constexpr double kLookUp = 0.8;  // until the first entries of a table have arrived
+    bool looks_up = false;
+    for (const OpId id : kernel) {
+      if (graph_.ops[id].row->access != Access::kGather) continue;
+      looks_up = true;
+      add_repeated_rows(graph_.ops[id], work);
+    }
+    if (looks_up) work.fixed_us += kLookUp;
     return work;  // reading keys and values takes the time
   }
   constexpr double kMask = 10;  // instructions to find and read an element of it

@@ -115,7 +115,37 @@ TEST_CASE("blocks of few queries share the keys of the window") {
                                            R"("output": "y", "causal": true, "window": 1000)");
   CHECK(contains(kernel, "{64, 32, 8, 1, 32768, 32767, 1000, "));
   CHECK(kernel.blocks == 1);
-  CHECK(contains(kernel, "kShape, kStrides, 16, "));
+  CHECK(contains(kernel, "}, kShape, 16, "));
+}
+
+// Keys and values in pages of [rows, 2 heads, 128], two batches of 63 pages. `keys`: of both.
+GeneratedKernel paged_attention(const std::string& pages, const std::string& keys) {
+  const auto gathered = [&](const std::string& name) {
+    return fmt::format(R"({{"op": "gather", "inputs": ["{0}", "t"], "output": "g{0}"}},
+        {{"op": "reshape", "inputs": ["g{0}"], "output": "r{0}", "shape": [2, {1}, 2, 128]}},
+        {{"op": "permute_view", "inputs": ["r{0}"], "output": "p{0}", "perm": [0, 2, 1, 3]}},)",
+                       name, keys);
+  };
+  const OpGraph graph = testing::graph_of(fmt::format(
+      R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [2, 8, 1, 128]}}, "k": {{"shape": [{0}]}},
+          "v": {{"shape": [{0}]}}, "t": {{"shape": [2, 63], "dtype": "i32"}}}},
+          "ops": [{1}{2}{{"op": "attention", "inputs": ["q", "pk", "pv"], "output": "y"}}]}})",
+      pages, gathered("k"), gathered("v")));
+  TrafficCounter counter(graph, known_devices().front());
+  Device device = testing::device_of(kHopper);
+  device.multiprocessors = 132;
+  return generate(counter, {0, 1, 2}, device);
+}
+
+TEST_CASE("few queries find keys and values in pages that a table lists") {
+  const GeneratedKernel kernel = paged_attention("200, 16, 2, 128", "1008");
+  // A page is 16 rows of 2 x 128 elements; each batch has 63 entries.
+  CHECK(contains(kernel, "PagedRows<bf16, i32, 16>{p"));
+  CHECK(contains(kernel, ", 4096, 256, 128, 63}, "));
+  CHECK(contains(kernel, "AttentionFew<bf16, 128, 1, "));
+  CHECK(kernel.gaps.more_reads.starts_with("rows that several indices name"));
+  CHECK(kernel.storages.size() == 5);  // the gathered copies are not among them
+  CHECK(contains(paged_attention("200, 64, 2, 128", "4032"), "PagedRows<bf16, i32, 64>{p"));
 }
 
 TEST_CASE("masks are loaded for as many keys at a time as their alignment allows") {

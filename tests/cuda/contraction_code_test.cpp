@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "contraction_sources.hpp"
@@ -190,17 +191,18 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads)
 )";
 }
 
-std::string attention_few(int head, int row_tiles, int parts, const std::string& scores) {
+// `rows`: the type of the rows of keys and values.
+std::string attention_few(int head, int row_tiles, int parts, const std::string& scores,
+                          const std::string& rows = "OperandRows<bf16>") {
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
          "typedef AttentionFew<bf16, kHead, " + std::to_string(row_tiles) + ", 3, " +
          std::to_string(parts) + ", true, " + scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
-    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
-      )" +
-         scores +
+    k(OperandRows<bf16> q, )" +
+         rows + " k, " + rows + " v, AttentionShape shape, " + scores +
          R"( scores, Tail tail, u8* work) {
-  Attention::run(q, k, v, shape, strides, 64, scores, tail, work);
+  Attention::run(q, k, v, shape, 64, scores, tail, work);
 }
 )";
 }
@@ -423,17 +425,25 @@ TEST_CASE("attention for sm_80 and later compiles") {
 }
 
 TEST_CASE("attention of few queries compiles") {
-  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
-    for (const int head : {32, 96, 128, 256}) {
-      for (const int row_tiles : {1, 2}) {
-        CAPTURE(head);
-        CAPTURE(row_tiles);
-        check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
-                                  "mma", "attention_sm80", "attention_few"},
-                                 attention_few(head, row_tiles, head == 96 ? 1 : 8,
-                                               head == 128 ? "Mask" : "PlainScores")),
-                       architecture, false);
-      }
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
+    for (const auto& [head, row_tiles, rows] : {std::tuple{32, 1, "OperandRows<bf16>"},
+                                                {32, 2, "PagedRows<bf16, i64, 1>"},
+                                                {96, 1, "PagedRows<bf16, i32, 24>"},
+                                                {96, 2, "OperandRows<bf16>"},
+                                                {128, 1, "PagedRows<bf16, i32, 16>"},
+                                                {128, 2, "PagedRows<bf16, i32, 64>"},
+                                                {128, 1, "OperandRows<bf16>"},
+                                                {128, 2, "OperandRows<bf16>"},
+                                                {256, 1, "OperandRows<bf16>"},
+                                                {256, 2, "PagedRows<bf16, i32, 128>"}}) {
+      CAPTURE(head);
+      CAPTURE(row_tiles);
+      CAPTURE(rows);
+      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention", "mma",
+                                "attention_sm80", "attention_few"},
+                               attention_few(head, row_tiles, head == 96 ? 1 : 8,
+                                             head == 128 ? "Mask" : "PlainScores", rows)),
+                     architecture, false);
     }
   }
 }
