@@ -118,8 +118,7 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 void AttentionWriter::write_sm90() {
   const auto rows = static_cast<std::uint32_t>(sm90_rows());
   const bool alone = attends_alone(head_, plain(), rows);
-  const std::uint32_t most = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
-  const auto keys = alone ? static_cast<std::uint32_t>(attention_tile_keys(parts_.keys)) : most;
+  const auto keys = static_cast<std::uint32_t>(tile_keys());
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
                   map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
@@ -149,6 +148,10 @@ std::uint64_t AttentionWriter::sm90_rows() const {
       parts_.batches * parts_.key_heads * parts_.keys * (parts_.size + parts_.value_size) * 2;
   return attention_rows(head_, plain(), parts_.queries, parts_.heads * parts_.batches, keys,
                         std::max(1U, device_.multiprocessors));
+}
+
+std::uint64_t AttentionWriter::tile_keys() const {
+  return attention_tile_keys(head_, plain(), parts_.keys);
 }
 
 std::string AttentionWriter::strides() const {
@@ -270,11 +273,12 @@ void AttentionWriter::write_tensor_cores() {
   if (few) blocks.emplace_back("attention_few");
   for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
   text += shape() + scores_struct() + epilogue_.text();
-  const std::string arguments = few ? fmt::format("{}, {}, {}, {}", head_, few->tiling.row_tiles,
-                                                  few->tiling.stages, few->keys.parts)
-                                : alone  ? std::to_string(attention_tile_keys(parts_.keys))
-                                : copies ? fmt::format("{}, {}", head_, sm90_rows() / 64)
-                                         : std::to_string(head_);
+  const std::string arguments =
+      few      ? fmt::format("{}, {}, {}, {}", head_, few->tiling.row_tiles, few->tiling.stages,
+                             few->keys.parts)
+      : alone  ? std::to_string(tile_keys())
+      : copies ? fmt::format("{}, {}, {}", head_, sm90_rows() / 64, tile_keys())
+               : std::to_string(head_);
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       few      ? "AttentionFew"
                       : alone  ? "AttentionAloneSm90"

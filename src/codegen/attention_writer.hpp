@@ -59,6 +59,7 @@ class AttentionWriter {
   bool fits_copy_engine() const;
   void write_tensor_cores();
   std::uint64_t sm90_rows() const;
+  std::uint64_t tile_keys() const;  // of sm_90
   void write_sm90();
   void write_sm80();
   std::optional<FewQueries> few_queries() const;

@@ -194,11 +194,13 @@ std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queri
   return ceil_div(queries, 64) * heads <= multiprocessors ? 64 : 128;
 }
 
-std::uint64_t attention_tile_keys(std::uint64_t keys) {
-  constexpr std::uint64_t kMost = 128;
-  constexpr std::uint64_t kStep = 16;  // of wgmma
-  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, kMost));
-  return std::max(kStep, ceil_div(ceil_div(keys, tiles), kStep) * kStep);
+// The largest fill the registers beside the sums of values. Masks whose rows are multiples of eight
+// keys are loaded eight at a time where a tile has a multiple of 32.
+std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t keys) {
+  const std::uint64_t most = head <= 128 ? 128 : head <= 192 ? 96 : 80;
+  const std::uint64_t step = plain || most % 32 != 0 || keys % 8 != 0 ? 16 : 32;
+  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, most));
+  return std::max(step, ceil_div(ceil_div(keys, tiles), step) * step);
 }
 
 // A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no

@@ -175,13 +175,14 @@ std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queri
                              std::uint64_t heads, std::uint64_t bytes,
                              std::uint64_t multiprocessors);
 // Blocks of 64 queries, of heads of 64 with plain scores, are those of attention_alone_sm90: a
-// multiprocessor runs three of them, and their tiles have as few keys as cover all in as many
-// tiles.
+// multiprocessor runs three of them.
 constexpr std::uint64_t kAloneBlocks = 3;
 constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows) {
   return head == 64 && plain && rows == 64;
 }
-std::uint64_t attention_tile_keys(std::uint64_t keys);
+// Keys of a tile of attention_sm90 and attention_alone_sm90, for heads padded to `head`: as few as
+// cover all in as many tiles as the largest would.
+std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t keys);
 
 // How many blocks hold a row together: a cluster of so many runs on every device that has clusters.
 // They share rows that lie in memory as a whole.

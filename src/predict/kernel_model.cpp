@@ -398,8 +398,10 @@ double KernelModel::tiles_us(const Attention& attention) const {
       whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
   const bool small = attends_alone(short_head ? 64 : 128, attention.plain, whole(rows));
   const bool alone = small && device_.capability == kHopper;
-  const auto tile_keys =
-      static_cast<double>(alone ? attention_tile_keys(whole(attention.keys)) : 128);
+  const auto tile_keys = static_cast<double>(
+      device_.capability == kHopper
+          ? attention_tile_keys(whole(attention.head), attention.plain, whole(attention.keys))
+          : 128);
   const double tiles = std::ceil(attention.keys / tile_keys);
   // To load its queries and store its result; several blocks do a part of it behind the others.
   const double begin_us = alone ? 1.5 : 2.5;

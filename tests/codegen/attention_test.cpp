@@ -81,18 +81,29 @@ TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds 
   CHECK(few.blocks == 10);
   CHECK(few.threads == 128);
   const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");  // 134 MB
-  CHECK(contains(many, "AttentionSm90<bf16, 64, 3, "));
+  CHECK(contains(many, "AttentionSm90<bf16, 64, 3, 128, "));
   CHECK(many.blocks == 22);
   // Longer heads: 8 x 8 blocks of 64 run at once, 8 x 64 do not.
-  CHECK(contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, "));
-  CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"), "AttentionSm90<bf16, 128, 2, "));
+  CHECK(
+      contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, 128, "));
+  CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"),
+                 "AttentionSm90<bf16, 128, 2, 128, "));
 }
 
-TEST_CASE("tiles of blocks of 64 queries cover all keys with as few as they can") {
-  CHECK(attention_tile_keys(512) == 128);
-  CHECK(attention_tile_keys(197) == 112);  // two tiles of 98.5
-  CHECK(attention_tile_keys(257) == 96);   // three of 85.7
-  CHECK(attention_tile_keys(1) == 16);
+TEST_CASE("tiles cover all keys with as few as they can") {
+  CHECK(attention_tile_keys(64, true, 512) == 128);
+  CHECK(attention_tile_keys(64, true, 197) == 112);  // two tiles of 98.5
+  CHECK(attention_tile_keys(64, true, 257) == 96);   // three of 85.7
+  CHECK(attention_tile_keys(64, true, 1) == 16);
+  CHECK(attention_tile_keys(96, true, 77) == 80);
+  CHECK(attention_tile_keys(128, true, 577) == 128);  // five of 115.4
+  CHECK(attention_tile_keys(192, true, 197) == 80);   // three of 65.7
+  CHECK(attention_tile_keys(256, true, 81) == 48);    // two of 40.5
+  // Aligned masks are loaded for 32 keys at a time.
+  CHECK(attention_tile_keys(96, false, 72) == 96);
+  CHECK(attention_tile_keys(96, false, 77) == 80);
+  CHECK(contains(attention("32, 8, 197, 80", "32, 8, 197, 80"),
+                 "AttentionSm90<bf16, 96, 2, 112, false, "));
   const GeneratedKernel kernel = attention("32, 12, 197, 64", "32, 12, 197, 64");
   CHECK(contains(kernel, "AttentionAloneSm90<bf16, 112, false, "));
   // Queries, and two stages of keys and of values, of 128 bytes a line; barriers.

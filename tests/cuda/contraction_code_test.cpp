@@ -159,13 +159,13 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
 }
 
-// By several warpgroups beside one that copies, or, with tiles of so many keys, by one alone.
+// By several warpgroups beside one that copies, or by one alone, of which there are none then.
 std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
                            const std::string& scores) {
-  const bool alone = keys > 0;
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult + "typedef " +
-         (alone ? "AttentionAloneSm90<bf16, " : "AttentionSm90<bf16, kHead, ") +
-         std::to_string(alone ? keys : warpgroups) + (causal ? ", true, " : ", false, ") + scores +
+         (warpgroups == 0 ? "AttentionAloneSm90<bf16, "
+                          : "AttentionSm90<bf16, kHead, " + std::to_string(warpgroups) + ", ") +
+         std::to_string(keys) + (causal ? ", true, " : ", false, ") + scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
@@ -403,11 +403,16 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
                                attention_sm90(head, warpgroups, keys, head != 96, scores)),
                      "sm_90", true);
     };
-    check(1, 0, "PlainScores");
-    check(head == 64 ? 3 : 2, 0, "PlainScores");
-    check(1, 0, "Mask");
-    check(2, 0, "Mask");
-    for (int keys = 16; head == 64 && keys <= 128; keys += 16) check(1, keys, "PlainScores");
+    const int most = head <= 128 ? 128 : head <= 192 ? 96 : 80;
+    check(1, most, "PlainScores");
+    check(head == 64 ? 3 : 2, most, "PlainScores");
+    check(1, most, "Mask");
+    check(2, most, "Mask");
+    // Narrower ones, where fewer keys fill as many tiles.
+    check(head == 64 ? 3 : 2, most - 16, "PlainScores");
+    check(1, 48, "PlainScores");
+    check(2, 64, "Mask");
+    for (int keys = 16; head == 64 && keys <= 128; keys += 16) check(0, keys, "PlainScores");
   }
 }
 
