@@ -55,14 +55,14 @@ FUSECALC_MMA(8, tf32, tf32)
 FUSECALC_MMA(32, e4m3, fp8_e4m3)
 FUSECALC_MMA(32, e5m2, fp8_e5m2)
 #endif
-__device__ __forceinline__ u32 to_tf32(u32 bits) {
-  u32 result;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
-  return result;
-}
-// What to_tf32 lost, as tf32.
-__device__ __forceinline__ u32 tf32_rest(u32 bits, u32 rounded) {
-  return to_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(rounded)));
+// To the nearest tf32, of whose bits the tensor cores leave out those behind its 10: as cvt.rna, at
+// four times the speed. The sum of a NaN would be negative.
+__device__ __forceinline__ u32 to_tf32(u32 bits) { return max((int)bits, (int)(bits + 0x1000)); }
+// An f32 but for what its tf32 misses of it.
+__device__ __forceinline__ u32 tf32_part(u32 bits) { return bits & 0xffffe000; }
+// What it misses, as tf32.
+__device__ __forceinline__ u32 tf32_rest(u32 bits, u32 part) {
+  return to_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(part)));
 }
 
 // f32 in full: each operand as two tf32, and the three products that matter.
@@ -80,10 +80,10 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
   u32 high[4], low[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    high[i] = to_tf32(a[i]);
+    high[i] = tf32_part(a[i]);
     low[i] = tf32_rest(a[i], high[i]);
   }
-  const u32 c0 = to_tf32(b0), c1 = to_tf32(b1);
+  const u32 c0 = tf32_part(b0), c1 = tf32_part(b1);
   // The tensor cores truncate when they add; the sum over k is therefore computed outside of them.
   float part[4] = {};
   multiply(part, low, c0, c1, tf32{});

@@ -12,6 +12,9 @@
 namespace fusecalc {
 namespace {
 
+// How much higher a clock is than a long product's, at which the device's constants were measured.
+constexpr double kCool = 1.15;
+
 // Cycles of a tile and its count decide how long a product takes.
 struct Tile {
   double n = 0;
@@ -104,13 +107,14 @@ KernelWork ProductModel::library_work(const ProductKernel& product) {
                           ? constants_.tensor_flops.value * share
                           : 2 * constants_.lanes.value * (product.type == DType::kF64 ? 0.5 : 0.85);
   auto [cycles, splits] = library_tiling(product, rate);
-  // Lines that do not start at multiples of 16 bytes rule out the copy engine.
-  constexpr double kUnaligned = 2.6;
-  const auto line_bytes = [&](std::uint64_t elements) {
-    return static_cast<std::uint64_t>(static_cast<double>(elements) * product.operand_bytes);
-  };
-  const bool aligned = line_bytes(shape.n) % 16 == 0 && line_bytes(shape.k) % 16 == 0;
-  if (!aligned && share > 0 && shape.n > 1) cycles *= kUnaligned;
+  // Lines that do not start at multiples of 16 bytes rule out the copy engine, and those of an odd
+  // number of elements all that moves several.
+  constexpr double kUnaligned = 3.7;
+  constexpr double kOdd = 5.6;
+  const auto in_whole = [&](std::uint64_t elements) { return product.bytes(elements) % 16 == 0; };
+  const bool aligned = in_whole(shape.n) && in_whole(shape.k);
+  const bool odd = shape.n % 2 == 1 || shape.k % 2 == 1;
+  if (!aligned && share > 0 && shape.n > 1) cycles *= odd ? kOdd : kUnaligned;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   double cool = cycles / clock;
   if (shape.m == 1 || shape.n == 1) {
@@ -179,6 +183,37 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   return work;
 }
 
+// Tiles of 128 x 128 whose threads copy the operands, as on sm_80: copies of few bytes take longer
+// than the products, and exact products of f32 are three. Cycles for each step of k.
+double ProductModel::mma_step(const ProductKernel& product) const {
+  constexpr double kExact = 137;
+  constexpr double kTf32 = 66;
+  constexpr double kInWhole = 22;                      // of 16 bytes
+  constexpr std::array kByCopy = {101.0, 56.0, 45.0};  // of 2, 4 and 8 bytes
+  if (product.type == DType::kF32) return kExact;
+  if (product.type == DType::kTf32) return kTf32;
+  const std::uint64_t lines = product.line_bytes();
+  if (lines % 16 == 0) return kInWhole;
+  return kByCopy[lines % 8 == 0 ? 2 : lines % 4 == 0 ? 1 : 0];
+}
+
+KernelWork ProductModel::mma_work(const ProductKernel& product) {
+  constexpr double kTile = 128;
+  constexpr double kStart = 2500;  // cycles
+  const ProductShape& shape = product.shape;
+  KernelWork work = library_work(product);
+  work.write_doubt = 0.05;
+  work.time_doubt = 0.3;
+  const double clock = constants_.tensor_clock_ghz.value * kGiga;
+  const double tiles = std::ceil(static_cast<double>(shape.m) / kTile) *
+                       std::ceil(static_cast<double>(shape.n) / kTile) *
+                       static_cast<double>(shape.batches);
+  const double rounds = std::ceil(tiles / device_.multiprocessors);
+  work.compute_us = rounds * (static_cast<double>(shape.k) * mma_step(product) + kStart) / clock +
+                    lane_us(device_, product.epilogue * static_cast<double>(product.results));
+  return work;
+}
+
 KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
@@ -190,19 +225,21 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     work.time_doubt = 0.15;
     return work;
   }
-  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
-  constexpr std::uint64_t kMostSkinnyRows = 64;
-  if ((!halves && !is_fp8(product.type)) || device_.capability != kHopper) {
-    // Tiles of 128 x 128 with the tensor cores of sm_80, or ordinary arithmetic.
+  if (product.type == DType::kF64 || !is_float(product.type)) {
+    constexpr double kSlower = 1.1;  // without tensor cores
     KernelWork other = library_work(product);
-    const double slower = tensor_share(product.type) > 0 ? 1.5 : 1.1;
-    other.compute_us = other.compute_us * slower +
+    other.compute_us = other.compute_us * kSlower +
                        lane_us(device_, product.epilogue * static_cast<double>(product.results));
     other.time_doubt = 0.4;
     return other;
   }
-  if (halves && shape.m <= kMostSkinnyRows && !shape.halves) return skinny_work(product);
-  return wgmma_work(product);
+  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
+  constexpr std::uint64_t kMostSkinnyRows = 64;
+  const bool hopper = device_.capability == kHopper;
+  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves) return skinny_work(product);
+  const bool copied = (halves || is_fp8(product.type)) && product.line_bytes() % 16 == 0 &&
+                      (!shape.halves || shape.n % 16 == 0);
+  return hopper && copied ? wgmma_work(product) : mma_work(product);
 }
 
 KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
@@ -239,9 +276,9 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double epilogue = epilogue_cycles(product, columns);
   const double tile = wide ? multiply + epilogue
                            : std::max(multiply, epilogue) + kShared * std::min(multiply, epilogue);
-  const double cool = rounds * (tile + kStart) / (clock * 1.15);
+  const double cool = rounds * (tile + kStart) / (clock * kCool);
   const double rate = constants_.tensor_flops.value * tensor_share(product.type);
-  const double load = product.flops() / (cool * clock * 1.15 * rate * device_.multiprocessors);
+  const double load = product.flops() / (cool * clock * kCool * rate * device_.multiprocessors);
   constexpr double kWarmUs = 187;
   work.fixed_us += kOverhead;
   work.compute_us =

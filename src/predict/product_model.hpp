@@ -21,6 +21,13 @@ struct ProductKernel {
   double epilogue = 0;       // instructions for an element of the result
   std::uint64_t results = 1;
 
+  std::uint64_t bytes(std::uint64_t count) const {
+    return static_cast<std::uint64_t>(static_cast<double>(count) * operand_bytes);
+  }
+  // All lines of both operands begin at multiples of what divides this.
+  std::uint64_t line_bytes() const {
+    return bytes(shape.k) | (shape.b_across ? bytes(shape.n) : 0);
+  }
   double flops() const {
     return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
            static_cast<double>(shape.k) * static_cast<double>(shape.batches);
@@ -47,6 +54,8 @@ class ProductModel {
   };
   Tiling library_tiling(const ProductKernel& product, double rate);
   KernelWork skinny_work(const ProductKernel& product) const;
+  double mma_step(const ProductKernel& product) const;
+  KernelWork mma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product);
   double epilogue_cycles(const ProductKernel& product, double columns) const;
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
