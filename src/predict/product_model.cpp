@@ -109,7 +109,7 @@ KernelWork ProductModel::library_work(const ProductKernel& product) {
   auto [cycles, splits] = library_tiling(product, rate);
   // Lines that do not start at multiples of 16 bytes rule out the copy engine, and those of an odd
   // number of elements all that moves several.
-  constexpr double kUnaligned = 3.7;
+  constexpr double kUnaligned = 2.8;
   constexpr double kOdd = 5.6;
   const auto in_whole = [&](std::uint64_t elements) { return product.bytes(elements) % 16 == 0; };
   const bool aligned = in_whole(shape.n) && in_whole(shape.k);
