@@ -216,7 +216,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
     return generate_contraction(view, contractions[0], device);
   }
   if (!contractions.empty()) return generate_attention(view, contractions, device);
-  const bool alone = graph.ops[kernel.front()].op_class == OpClass::kOpaque;
+  const Op& first = graph.ops[kernel.front()];
+  if (first.row->family == OpFamily::kRowNormBackward) return generate_norm_backward(view, device);
+  const bool alone = first.op_class == OpClass::kOpaque;
   GeneratedKernel result = alone ? generate_whole_rows(view)
                            : phases.rows.empty()
                                ? generate_map(view)
