@@ -104,8 +104,11 @@ std::optional<NormBackwardTiling> norm_backward_tiling(const OpGraph& graph, con
   constexpr std::uint64_t kMostStages = 8;
   if (on_chip_bytes <= kReservedBytes) return std::nullopt;
   const auto stage_bytes = [&] { return tiling.threads() * tiling.rounds * group_bytes; };
-  // Where the teams of a block leave no room for a row on the way, fewer do.
+  // Fewer teams where rows are few, and where more leave no room for a row on the way.
+  constexpr std::uint64_t kManyBlocks = 128;  // enough for all multiprocessors
   const unsigned least = std::max(1U, kWarpThreads / tiling.team);
+  const std::uint64_t enough = ceil_div(ceil_div(tiling.rows, kManyBlocks), least) * least;
+  tiling.teams = static_cast<unsigned>(std::min<std::uint64_t>(tiling.teams, enough));
   while (tiling.teams > least && 2 * stage_bytes() + kReservedBytes > on_chip_bytes) {
     tiling.teams -= least;
   }
