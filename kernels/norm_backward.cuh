@@ -110,7 +110,9 @@ __device__ __forceinline__ void finish_columns(const In& in, typename Tiling::Nu
   for (u32 first = blockIdx.x * Tiling::kSlices; first < kSlicesInAll;
        first += gridDim.x * Tiling::kSlices) {
     const u32 slice = first + warp / kEach;
-    const bool active = warp / kEach < Tiling::kSlices && slice < kSlicesInAll;
+    const u32 column = slice * 32 + lane;
+    const bool active = warp / kEach < Tiling::kSlices && slice < kSlicesInAll &&
+                        column % Tiling::kPitch < Tiling::kLength;
     const C* const from = partials + (u64)slice * 32 + lane;
     C sum = 0;
     if (active) {
@@ -128,13 +130,10 @@ __device__ __forceinline__ void finish_columns(const In& in, typename Tiling::Nu
     }
     if (active && warp % kEach == 0) {
       for (u32 w = 1; w < kEach; ++w) sum += of_warps[warp + w][lane];
-      const u32 column = slice * 32 + lane;
-      if (column % Tiling::kPitch < Tiling::kLength) {
-        if (Tiling::kDw && column < Tiling::kPitch) {
-          in.store_dw(column, sum);
-        } else {
-          in.store_db(column % Tiling::kPitch, sum);
-        }
+      if (Tiling::kDw && column < Tiling::kPitch) {
+        in.store_dw(column, sum);
+      } else {
+        in.store_db(column % Tiling::kPitch, sum);
       }
     }
     __syncthreads();
