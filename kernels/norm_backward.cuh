@@ -21,6 +21,7 @@ struct alignas(2 * sizeof(C)) RowSums {
   C gn;
 };
 
+// Adds the sums of so many neighbouring lanes.
 template <int kLanes, typename C>
 __device__ __forceinline__ void add_lanes(RowSums<C>& sums) {
 #pragma unroll
@@ -42,12 +43,14 @@ __device__ __forceinline__ void add_team(RowSums<C>& sums, RowSums<C>* places, u
     RowSums<C>* const mine = places + (turn * kTeams + team) * kWarps;
     if (threadIdx.x % 32 == 0) mine[threadIdx.x % kTeam / 32] = sums;
     asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kTeam) : "memory");
-    sums = mine[0];
-#pragma unroll
-    for (int w = 1; w < kWarps; ++w) {
-      sums.g += mine[w].g;
-      sums.gn += mine[w].gn;
-    }
+    constexpr int kGroup = kWarps <= 2    ? 2
+                           : kWarps <= 4  ? 4
+                           : kWarps <= 8  ? 8
+                           : kWarps <= 16 ? 16
+                                          : 32;
+    const u32 warp = threadIdx.x % kGroup;
+    sums = warp < kWarps ? mine[warp] : RowSums<C>{C(0), C(0)};
+    add_lanes<kGroup>(sums);
   }
 }
 
@@ -60,7 +63,7 @@ struct ColumnState {
   C db[Tiling::kRounds][Tiling::kWidth];
 };
 
-// Leaves the block's sums of one kind at `to`.
+// Leaves the block's sums of one kind at `to`, and zeros up to a multiple of four columns.
 template <typename Tiling>
 __device__ __forceinline__ void leave_sums(
     const typename Tiling::Number (&sums)[Tiling::kRounds][Tiling::kWidth],
@@ -75,11 +78,12 @@ __device__ __forceinline__ void leave_sums(
 #pragma unroll
   for (int k = 0; k < Tiling::kRounds; ++k) {
     const u32 c = (k * Tiling::kTeam + t) * Tiling::kWidth;
+    Pack<C, Tiling::kWidth> group;
 #pragma unroll
-    for (int j = 0; j < Tiling::kWidth; ++j) {
-      if (c < kLength) mine[c + j] = sums[k][j];
-    }
+    for (int j = 0; j < Tiling::kWidth; ++j) group.v[j] = sums[k][j];
+    if (c < kLength) store_pack(mine + c, group);
   }
+  if (threadIdx.x < (kLength + 3) / 4 * 4 - kLength) to[kLength + threadIdx.x] = C(0);
   if (Tiling::kTeams == 1) return;
   __syncthreads();
   for (u32 c = threadIdx.x; c < kLength; c += Tiling::kThreads) {
@@ -96,44 +100,58 @@ __device__ __forceinline__ void discard_line(const void* line) {
 #endif
 }
 
-// Adds up what all blocks have left in the workspace: slices of 32 columns, each by some warps,
+// Adds up what all blocks have left in the workspace: slices of 128 columns, each by some warps,
 // which take turns with the blocks' sums.
 template <typename Tiling, typename In>
-__device__ __forceinline__ void finish_columns(const In& in, typename Tiling::Number* partials) {
+__device__ __forceinline__ void finish_columns(const In& in, typename Tiling::Number* partials,
+                                               u8* shared) {
   typedef typename Tiling::Number C;
+  typedef Pack<C, 4> Four;
   constexpr u32 kWarps = Tiling::kThreads / 32;
   constexpr u32 kEach = kWarps / Tiling::kSlices;  // warps of a slice
-  constexpr u32 kSlicesInAll = Tiling::kSums * (Tiling::kPitch / 32);
-  __shared__ C of_warps[kWarps][32];
+  constexpr u32 kSlicesInAll = Tiling::kSums * (Tiling::kPitch / 128);
+  constexpr u64 kBlock = Tiling::kSums * Tiling::kPitch;  // numbers of a block
+  Four* const of_warps = reinterpret_cast<Four*>(shared);
   const u32 warp = threadIdx.x / 32;
   const u32 lane = threadIdx.x % 32;
   for (u32 first = blockIdx.x * Tiling::kSlices; first < kSlicesInAll;
        first += gridDim.x * Tiling::kSlices) {
     const u32 slice = first + warp / kEach;
-    const u32 column = slice * 32 + lane;
-    const bool active = warp / kEach < Tiling::kSlices && slice < kSlicesInAll &&
-                        column % Tiling::kPitch < Tiling::kLength;
-    const C* const from = partials + (u64)slice * 32 + lane;
-    C sum = 0;
+    const u32 place = slice * 128 + lane * 4;
+    const u32 column = place % Tiling::kPitch;
+    const bool active =
+        warp / kEach < Tiling::kSlices && slice < kSlicesInAll && column < Tiling::kLength;
+    const C* const from = partials + place;
+    Four sum = {};
     if (active) {
 #pragma unroll 8
       for (u32 block = warp % kEach; block < gridDim.x; block += kEach) {
-        sum += from[(u64)block * (Tiling::kSums * Tiling::kPitch)];
+        const Four more = load_pack<4>(from + block * kBlock);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum.v[j] += more.v[j];
       }
     }
-    of_warps[warp][lane] = sum;
+    of_warps[threadIdx.x] = sum;
     __syncthreads();
-    if (active && lane * sizeof(C) % 128 == 0) {
+    if (active && lane * sizeof(Four) % 128 == 0) {
       for (u32 block = warp % kEach; block < gridDim.x; block += kEach) {
-        discard_line(from + (u64)block * (Tiling::kSums * Tiling::kPitch));
+        discard_line(from + block * kBlock);
       }
     }
     if (active && warp % kEach == 0) {
-      for (u32 w = 1; w < kEach; ++w) sum += of_warps[warp + w][lane];
-      if (Tiling::kDw && column < Tiling::kPitch) {
-        in.store_dw(column, sum);
-      } else {
-        in.store_db(column % Tiling::kPitch, sum);
+      for (u32 w = 1; w < kEach; ++w) {
+        const Four more = of_warps[threadIdx.x + w * 32];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum.v[j] += more.v[j];
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (column + j >= Tiling::kLength) continue;
+        if (Tiling::kDw && place < Tiling::kPitch) {
+          in.store_dw(column + j, sum.v[j]);
+        } else {
+          in.store_db(column + j, sum.v[j]);
+        }
       }
     }
     __syncthreads();
@@ -245,6 +263,6 @@ __device__ __forceinline__ void norm_backward(const In& in, u32* gate,
     if (Tiling::kDb)
       leave_sums<Tiling>(state.db, mine + (Tiling::kDw ? Tiling::kPitch : 0), shared);
     wait_for_grid(gate);
-    finish_columns<Tiling>(in, partials);
+    finish_columns<Tiling>(in, partials, shared);
   }
 }

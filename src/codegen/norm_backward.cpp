@@ -16,7 +16,7 @@ namespace fusecalc {
 namespace {
 
 // Numbers between the blocks' sums of two columns of the same number; whole lines of the L2.
-constexpr std::uint64_t kSliceColumns = 32;
+constexpr std::uint64_t kSliceColumns = 128;
 constexpr std::uint64_t kGateBytes = 256;
 
 class NormBackward {

@@ -14,15 +14,15 @@ constexpr unsigned kAccessBytes = 16;
 // Barriers of a block that teams of several warps can have, beside the block's own.
 constexpr unsigned kMostBarriers = 15;
 // Elements that a thread should have of a row, so that adding up threads' sums stays cheap.
-constexpr unsigned kWantedElements = 8;
-constexpr std::uint64_t kReservedBytes = 10 << 10;  // static shared memory
+constexpr unsigned kWantedElements = 16;
+constexpr std::uint64_t kReservedBytes = 4 << 10;  // static shared memory
 
 // Threads of a block, and the 32-bit registers that each can spare for column sums and weights.
 struct BlockSize {
   unsigned threads;
   std::uint64_t registers;
 };
-constexpr std::array kBlockSizes = {BlockSize{1024, 24}, BlockSize{512, 84}};
+constexpr std::array kBlockSizes = {BlockSize{768, 44}, BlockSize{512, 84}};
 
 std::uint64_t held_bytes(const OpGraph& graph, const Op& op, const Operand& operand) {
   if (!copied_as_stored(graph, operand)) return computes_in_f64(graph, op) ? 8 : 4;
@@ -100,7 +100,7 @@ std::optional<NormBackwardTiling> norm_backward_tiling(const OpGraph& graph, con
   if (!spread(tiling, ceil_div(tiling.length, tiling.width), state)) return std::nullopt;
   const std::uint64_t group_bytes = tiling.width * (held_bytes(graph, op, op.operands[0]) +
                                                     held_bytes(graph, op, op.operands[1]));
-  constexpr std::uint64_t kWantedBytes = 128 << 10;  // on the way, and in work
+  constexpr std::uint64_t kWantedBytes = 160 << 10;  // on the way, and in work
   constexpr std::uint64_t kMostStages = 8;
   if (on_chip_bytes <= kReservedBytes) return std::nullopt;
   const auto stage_bytes = [&] { return tiling.threads() * tiling.rounds * group_bytes; };
@@ -120,7 +120,9 @@ std::optional<NormBackwardTiling> norm_backward_tiling(const OpGraph& graph, con
   const std::uint64_t merged = tiling.teams > 1 && tiling.column_sums() > 0
                                    ? std::uint64_t{tiling.teams} * tiling.length * number_bytes
                                    : 0;
-  tiling.shared_bytes = std::max(tiling.stages * stage_bytes(), merged);
+  // And four numbers a thread in the end.
+  const std::uint64_t finished = tiling.column_sums() > 0 ? tiling.threads() * 4 * number_bytes : 0;
+  tiling.shared_bytes = std::max({tiling.stages * stage_bytes(), merged, finished});
   if (tiling.shared_bytes + kReservedBytes > on_chip_bytes) return std::nullopt;
   return tiling;
 }
