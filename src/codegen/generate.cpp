@@ -215,7 +215,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   if (one && graph.ops[contractions[0]].row->family != OpFamily::kAttention) {
     return generate_contraction(view, contractions[0], device);
   }
-  const bool alone = graph.ops[kernel.front()].op_class == OpClass::kOpaque;
+  const Op& first = graph.ops[kernel.front()];
+  if (first.row->family == OpFamily::kRowNormBackward) return generate_norm_backward(view, device);
+  const bool alone = first.op_class == OpClass::kOpaque;
   GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
                            : alone               ? generate_whole_rows(view)
                            : phases.rows.empty()

@@ -54,6 +54,8 @@ GeneratedKernel generate_map(const KernelView& kernel);
 GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device);
 // The kernel is a single op that works on whole rows in an order of its own: a scan or a sort.
 GeneratedKernel generate_whole_rows(const KernelView& kernel);
+// The kernel is a single op: the gradients of a layer_norm or an rms_norm.
+GeneratedKernel generate_norm_backward(const KernelView& kernel, const Device& device);
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device);

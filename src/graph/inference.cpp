@@ -131,6 +131,7 @@ void infer_results(Inference& op) {
     case OpFamily::kLossBackward: return infer_loss_backward(op);
     case OpFamily::kConvolutionBackward:
     case OpFamily::kTransposedConvolutionBackward: return infer_convolution_backward(op);
+    case OpFamily::kRowNormBackward:
     case OpFamily::kNormBackward: return infer_norm_backward(op);
     case OpFamily::kAttentionBackward: return infer_attention_backward(op);
     case OpFamily::kEmbeddingBackward: return infer_embedding_backward(op);

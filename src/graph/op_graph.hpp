@@ -68,6 +68,12 @@ struct Op {
   std::optional<StridedMap> source;
 };
 
+// Which gradient an output of a backward op is: those that it lists, or the first ones.
+inline std::size_t gradient_of(const Op& op, std::size_t output) {
+  const std::vector<std::int64_t>& listed = op.attributes->gradients;
+  return listed.empty() ? output : static_cast<std::size_t>(listed[output]);
+}
+
 // A valid op graph: every name resolved, every shape and type known, no cycle, ops in a valid
 // execution order (the document's, if it is valid). Views are tensors, not ops.
 struct OpGraph {

@@ -70,6 +70,7 @@ enum class OpFamily : std::uint8_t {
   kLossBackward,
   kConvolutionBackward,
   kTransposedConvolutionBackward,
+  kRowNormBackward,
   kNormBackward,
   kAttentionBackward,
   kEmbeddingBackward,

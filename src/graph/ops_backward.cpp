@@ -63,9 +63,22 @@ constexpr OpRow opaque(std::string_view name, OpFamily family, std::uint8_t min_
           .summary = summary};
 }
 
-constexpr OpRow of_norm(OpRow row, Accumulator accumulator, bool per_channel) {
+// Of rows that are the last axes.
+constexpr OpRow row_norm(std::string_view name, std::uint8_t min_inputs, std::uint8_t max_inputs,
+                         std::uint8_t outputs, Accumulator accumulator, std::string_view summary) {
+  OpRow row = opaque(name, OpFamily::kRowNormBackward, min_inputs, max_inputs, outputs,
+                     only(kGradients), summary);
+  row.has_kernel = true;
+  row.flops = 14;
   row.accumulator = accumulator;
-  row.per_channel = per_channel;
+  return row;
+}
+
+constexpr OpRow channel_norm(std::string_view name, AttributeSet attributes) {
+  OpRow row = opaque(name, OpFamily::kNormBackward, 4, 5, 3, attributes,
+                     "(dy, x, mean, rstd, weight): the gradients of x (0), weight (1), bias (2)");
+  row.accumulator = Accumulator::kMoments;
+  row.per_channel = true;
   return row;
 }
 
@@ -135,18 +148,12 @@ constexpr std::array kBackwardOps = {
           .access = Access::kSelect,
           .attributes = only(kReduction),
           .summary = "(dy, log-probabilities, whose shape counts alone, class indices)"},
-    of_norm(opaque("layer_norm_backward", OpFamily::kNormBackward, 4, 5, 3, only(kGradients),
-                   "(dy, x, mean, rstd, weight): the gradients of x (0), weight (1), bias (2)"),
-            Accumulator::kMoments, false),
-    of_norm(opaque("rms_norm_backward", OpFamily::kNormBackward, 3, 4, 2, only(kGradients),
-                   "(dy, x, rstd, weight): the gradients of x (0) and weight (1)"),
-            Accumulator::kSquareSum, false),
-    of_norm(opaque("batch_norm_backward", OpFamily::kNormBackward, 4, 5, 3, only(kGradients),
-                   "(dy, x, mean, rstd, weight): the gradients of x (0), weight (1), bias (2)"),
-            Accumulator::kMoments, true),
-    of_norm(opaque("group_norm_backward", OpFamily::kNormBackward, 4, 5, 3, kGroups | kGradients,
-                   "(dy, x, mean, rstd, weight): the gradients of x (0), weight (1), bias (2)"),
-            Accumulator::kMoments, true),
+    row_norm("layer_norm_backward", 4, 5, 3, Accumulator::kMoments,
+             "(dy, x, mean, rstd, weight): the gradients of x (0), weight (1), bias (2)"),
+    row_norm("rms_norm_backward", 3, 4, 2, Accumulator::kSquareSum,
+             "(dy, x, rstd, weight): the gradients of x (0) and weight (1)"),
+    channel_norm("batch_norm_backward", only(kGradients)),
+    channel_norm("group_norm_backward", kGroups | kGradients),
     convolution("conv1d_backward", 1),
     convolution("conv2d_backward", 2),
     convolution("conv3d_backward", 3),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/norm_backward.hpp"
+
 namespace fusecalc {
 
 namespace {
@@ -42,7 +44,12 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
     return {Obstacle::kTooManyArguments, kernel.front()};
   }
   for (const OpId id : kernel) {
-    if (graph.ops[id].row->family != OpFamily::kAttention) continue;
+    const Op& op = graph.ops[id];
+    if (op.row->family == OpFamily::kRowNormBackward &&
+        !norm_backward_tiling(graph, op, on_chip_bytes)) {
+      return {Obstacle::kLongRows, id};
+    }
+    if (op.row->family != OpFamily::kAttention) continue;
     const Verdict heads = check_heads(graph, id, id, on_chip_bytes);
     if (!heads.legal()) return heads;
   }

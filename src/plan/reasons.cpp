@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
 // they loop over, {4} what more is true of these two.
-constexpr std::array<std::string_view, 46> kReasons = {
+constexpr std::array<std::string_view, 47> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -68,6 +68,7 @@ constexpr std::array<std::string_view, 46> kReasons = {
     "nothing uses the result of {0}",
     "{0} computes attention on integers; fusecalc generates it for floating point only",
     "the heads of {0} do not fit on chip",
+    "a row of {0} and the sums of its columns do not fit one block's shared memory and registers",
     "{0} reads and writes more than the 500 tensors whose addresses a launch passes",
     "{0} is larger than what one launch covers",
 };

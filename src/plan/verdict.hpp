@@ -53,6 +53,7 @@ enum class Obstacle : std::uint8_t {
   kUnneeded,
   kIntegerAttention,
   kHeads,
+  kLongRows,
   kTooManyArguments,
   kTooLarge,
 };

@@ -158,6 +158,24 @@ void KernelModel::add_repeated_rows(const Op& op, KernelWork& work) const {
   }
 }
 
+// Gradients of a norm: rows' means, and behind the last row the blocks' sums of columns, which each
+// block writes and all of them read (kernels/norm_backward.cuh).
+void KernelModel::add_column_sums(const Op& op, KernelWork& work) const {
+  constexpr double kRowsUs = 0.9;
+  constexpr double kGridUs = 3;  // blocks wait for each other, and for the first sums
+  const Tensor& x = graph_.tensors[op.operands[1].tensor];
+  const auto rows = static_cast<double>(graph_.tensors[op.operands[2].tensor].elements);
+  work.fixed_us += kRowsUs;
+  work.time_doubt = 0.15;
+  const double blocks = std::min<double>(std::max(1U, device_.multiprocessors), rows);
+  const double length = static_cast<double>(x.elements) / std::max(1.0, rows);
+  std::size_t sums = op.outputs.size();
+  if (sums > 0 && gradient_of(op, 0) == 0) --sums;
+  if (sums == 0) return;
+  work.fixed_us += kGridUs;
+  work.l2_bytes += 2 * blocks * length * static_cast<double>(sums * sizeof(float));
+}
+
 void KernelModel::add_row_latency(const Kernel& kernel, const Phases& phases, double space,
                                   KernelWork& work) const {
   constexpr double kRowsUs = 0.9;    // a row's passes wait for each other
@@ -203,6 +221,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     space = std::max(space, static_cast<double>(op.work));
     scattered = std::max(scattered, scattered_elements(op));
     if (op.row->access == Access::kGather) add_repeated_rows(op, work);
+    if (op.row->family == OpFamily::kRowNormBackward) add_column_sums(op, work);
   }
   work.dram_read = std::max(0.0, work.dram_read);
   // Lines that the L2 keeps until their other elements follow.

@@ -45,6 +45,7 @@ constexpr std::array kRows = {
     Row{OpFamily::kUpsample, window_step},
     Row{OpFamily::kLossBackward, loss_backward_step},
     Row{OpFamily::kSoftmaxBackward, softmax_backward_step},
+    Row{OpFamily::kRowNormBackward, norm_backward_step},
     Row{OpFamily::kTransposedConvolution, convolution_step},
     Row{OpFamily::kAttention, attention_step},
     Row{OpFamily::kRoll, relocation_step},

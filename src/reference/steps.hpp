@@ -29,6 +29,7 @@ std::unique_ptr<EvaluationStep> convolution_step(Evaluation& evaluation, const O
 std::unique_ptr<EvaluationStep> window_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> softmax_backward_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> loss_backward_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> norm_backward_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> attention_step(Evaluation& evaluation, const Op& op);
 
 }  // namespace fusecalc

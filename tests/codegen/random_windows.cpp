@@ -174,6 +174,7 @@ constexpr std::array kRules = {
     RandomRule{OpFamily::kLossBackward, loss_backward},
     RandomRule{OpFamily::kConvolutionBackward, convolution_backward},
     RandomRule{OpFamily::kTransposedConvolutionBackward, convolution_backward},
+    RandomRule{OpFamily::kRowNormBackward, norm_backward},
     RandomRule{OpFamily::kNormBackward, norm_backward},
     RandomRule{OpFamily::kAttentionBackward, attention_backward},
     RandomRule{OpFamily::kEmbeddingBackward, embedding_backward},

@@ -69,6 +69,61 @@ TEST_CASE("element by element, with broadcasts, constants and views") {
   CHECK(given.values("r") == Values{23, 29, 37, 51, 67, 0});
 }
 
+TEST_CASE("gradients of norms, worked out by hand") {
+  // n is (2, 0) and (4, 12), g = dy w is (1, 4) and (3, 8); means of g n: 1 and 54.
+  const Given layer(
+      R"({"format": "fusecalc.ops/1",
+    "tensors": {"dy": {"shape": [2, 2]}, "x": {"shape": [2, 2]}, "m": {"shape": [2, 1]},
+                "r": {"shape": [2, 1]}, "w": {"shape": [2]}},
+    "ops": [{"op": "layer_norm_backward", "inputs": ["dy", "x", "m", "r", "w"],
+             "outputs": ["dx", "dw", "db"]}]})",
+      {{"dy", {1, 2, 3, 4}}, {"x", {3, 1, 4, 8}}, {"m", {1, 2}}, {"r", {1, 2}}, {"w", {1, 2}}});
+  CHECK(layer.values("dx") == Values{-3.5, 1.5, -437, -1291});
+  CHECK(layer.values("dw") == Values{14, 48});
+  CHECK(layer.values("db") == Values{4, 6});
+  // Without a mean n is (3, 1) and (8, 16); without a weight means of dy n are 2.5 and 44.
+  const Given rms(R"({"format": "fusecalc.ops/1",
+    "tensors": {"dy": {"shape": [2, 2]}, "x": {"shape": [2, 2]}, "r": {"shape": [2, 1]}},
+    "ops": [{"op": "rms_norm_backward", "inputs": ["dy", "x", "r"], "output": "dx"},
+            {"op": "rms_norm_backward", "inputs": ["dy", "x", "r"], "output": "dw",
+             "gradients": [1]}]})",
+                  {{"dy", {1, 2, 3, 4}}, {"x", {3, 1, 4, 8}}, {"r", {1, 2}}});
+  CHECK(rms.values("dx") == Values{-6.5, -0.5, -698, -1400});
+  CHECK(rms.values("dw") == Values{27, 66});
+}
+
+TEST_CASE("gradients of a layer_norm are those of its written-out form") {
+  std::map<std::string, std::vector<std::int64_t>> values;
+  const auto draw = [&](const std::string& name, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) values[name].push_back(i * i * 7 % 23 - 11);
+  };
+  for (const char* large : {"dy", "x"}) draw(large, std::int64_t{3} * 4 * 5);
+  for (const char* of_rows : {"m", "r"}) draw(of_rows, std::int64_t{3} * 4);
+  draw("w", 5);
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"dy": {"shape": [3, 4, 5]}, "x": {"shape": [3, 4, 5]}, "m": {"shape": [3, 4, 1]},
+                "r": {"shape": [3, 4, 1]}, "w": {"shape": [5]}},
+    "ops": [{"op": "layer_norm_backward", "inputs": ["dy", "x", "m", "r", "w"],
+             "outputs": ["dx", "dw", "db"]},
+            {"op": "sub", "inputs": ["x", "m"], "output": "c"},
+            {"op": "mul", "inputs": ["c", "r"], "output": "n"},
+            {"op": "mul", "inputs": ["dy", "w"], "output": "g"},
+            {"op": "mul", "inputs": ["g", "n"], "output": "gn"},
+            {"op": "mean", "inputs": ["g"], "output": "s", "axes": [-1], "keepdim": true},
+            {"op": "mean", "inputs": ["gn"], "output": "t", "axes": [-1], "keepdim": true},
+            {"op": "mul", "inputs": ["n", "t"], "output": "nt"},
+            {"op": "sub", "inputs": ["g", "s"], "output": "gs"},
+            {"op": "sub", "inputs": ["gs", "nt"], "output": "d"},
+            {"op": "mul", "inputs": ["d", "r"], "output": "dx2"},
+            {"op": "mul", "inputs": ["dy", "n"], "output": "dyn"},
+            {"op": "sum", "inputs": ["dyn"], "output": "dw2", "axes": [0, 1]},
+            {"op": "sum", "inputs": ["dy"], "output": "db2", "axes": [0, 1]}]})",
+                    values);
+  for (const std::string result : {"dx", "dw", "db"}) {
+    check_close(given.values(result), given.values(result + "2"));
+  }
+}
+
 TEST_CASE("rows along any axis") {
   const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2, 4]}},
     "ops": [{"op": "sum", "inputs": ["x"], "axes": [1], "output": "rows"},
