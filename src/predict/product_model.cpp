@@ -219,7 +219,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
-                              ceil_div(shape.n, width.columns) * shape.batches;
+                              shape.column_tiles(width.columns) * shape.batches;
   const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;
