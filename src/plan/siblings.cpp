@@ -1,25 +1,35 @@
 #include "plan/siblings.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace fusecalc {
 namespace {
 
 // Numbers the kernel's ops, such that those of one number are connected by what they make for each
-// other.
+// other. They come in any order.
 std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kernel) {
-  std::vector<std::size_t> number(kernel.size());
-  std::iota(number.begin(), number.end(), std::size_t{0});
+  std::vector<std::pair<OpId, std::size_t>> places;
+  std::vector<std::size_t> root;
+  for (const OpId id : kernel) {
+    places.emplace_back(id, places.size());
+    root.push_back(root.size());
+  }
+  std::ranges::sort(places);
+  const auto find = [&](std::size_t i) {
+    while (root[i] != i) i = root[i] = root[root[i]];
+    return i;
+  };
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     for (const Outline::Input& input : graph.outline.inputs_of(kernel[i])) {
-      const auto maker = std::ranges::lower_bound(kernel, input.producer);
-      if (maker == kernel.end() || *maker != input.producer) continue;
-      const std::size_t joined = number[static_cast<std::size_t>(maker - kernel.begin())];
-      std::ranges::replace(number, number[i], joined);
+      const auto maker =
+          std::ranges::lower_bound(places, std::pair(input.producer, std::size_t{0}));
+      if (maker == places.end() || maker->first != input.producer) continue;
+      root[find(i)] = find(maker->second);
     }
   }
-  return number;
+  for (std::size_t i = 0; i < root.size(); ++i) root[i] = find(i);
+  return root;
 }
 
 }  // namespace
