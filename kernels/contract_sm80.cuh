@@ -186,9 +186,8 @@ struct ContractSm80 {
     if constexpr (kPairs) {
       finish_halves(shape, batch, unit, column, acc, shared, epilogue);
     } else {
-      Products::with(epilogue, at, [&](const auto& own, int columns) {
-        finish(shape, batch, unit, {0, at.column, columns}, acc, shared, own);
-      });
+      u8* const states = shared;
+      Products::template finish<ContractSm80>(epilogue, at, shape, batch, unit, acc, states);
     }
   }
 
@@ -222,9 +221,9 @@ struct ContractSm80 {
 
   // A warp computes 64 rows (a strip) by 32 columns, of the tile's product.
   template <class Own>
-  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int unit,
-                                                const TileColumn& at, const float (&acc)[4][4][4],
-                                                u8* shared, const Own& epilogue) {
+  static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
+                                                const ContractShape& shape, int batch, int unit,
+                                                const float (&acc)[4][4][4], u8* shared) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int strip = unit * (kTileRows / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;

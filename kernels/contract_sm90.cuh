@@ -295,10 +295,9 @@ struct ContractSm90 {
               reinterpret_cast<typename Made::Type*>(stages + kStages * kStageBytes +
                                                      (threadIdx.x / 32 - 4) * kMadePart));
         } else {
-          Products::with(epilogue, at_column, [&](const auto& own, int columns) {
-            finish(shape, batch, strip + i, {0, at_column.column, columns}, acc[i], operands,
-                   column_states + consumer * 4 * kTileN, own);
-          });
+          Products::template finish<ContractSm90>(epilogue, at_column, shape, batch, strip + i,
+                                                  acc[i], operands,
+                                                  column_states + consumer * 4 * kTileN);
         }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
@@ -337,11 +336,11 @@ struct ContractSm90 {
 
   // The epilogue of 64 rows, 16 per warp, of the tile's product.
   template <class Own>
-  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int strip,
-                                                const TileColumn& at,
+  static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
+                                                const ContractShape& shape, int batch, int strip,
                                                 const float (&acc)[kTileN / 2],
                                                 const Operands& operands,
-                                                ColumnState* column_states, const Own& epilogue) {
+                                                ColumnState* column_states) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
     const Piece piece = piece_of(shape, batch, strip, at);

@@ -87,11 +87,12 @@ struct ProductsOf {
   static __device__ __forceinline__ TileColumn locate(int column, int columns, int = 0) {
     return {0, column, columns};
   }
-  // Calls run(epilogue, columns) with those of the tile's product.
-  template <class Run>
-  static __device__ __forceinline__ void with(const Epilogue& epilogue, const TileColumn& tile,
-                                              const Run& run) {
-    run(epilogue, tile.columns);
+  // Calls Contract::finish() with the epilogue of the tile's product and the constant number of its
+  // columns.
+  template <class Contract, class... More>
+  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const TileColumn& tile,
+                                                const More&... more) {
+    Contract::finish(epilogue, tile, more...);
   }
 };
 template <class First, int kCount, class Others>
@@ -108,17 +109,17 @@ struct ProductsOf<SideBySide<First, kCount, Others>> {
     }
     return {product, column, kCount};
   }
-  template <class Run>
-  static __device__ __forceinline__ void with(const SideBySide<First, kCount, Others>& epilogue,
-                                              const TileColumn& tile, const Run& run,
-                                              int product = 0) {
+  template <class Contract, class... More>
+  static __device__ __forceinline__ void finish(const SideBySide<First, kCount, Others>& epilogue,
+                                                const TileColumn& tile, const More&... more) {
     if constexpr (kProducts > 1) {
-      if (tile.product != product) {
-        ProductsOf<Others>::with(epilogue.others, tile, run, product + 1);
+      if (tile.product > 0) {
+        const TileColumn next{tile.product - 1, tile.column, tile.columns};
+        ProductsOf<Others>::template finish<Contract>(epilogue.others, next, more...);
         return;
       }
     }
-    run(epilogue.first, kCount);
+    Contract::finish(epilogue.first, TileColumn{0, tile.column, kCount}, more...);
   }
 };
 
