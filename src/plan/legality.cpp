@@ -322,6 +322,11 @@ Verdict Check::check_siblings() const {
                           return are_siblings(graph_, contractions[0], id);
                         });
   if (!siblings) return {};
+  for (const OpId id : contractions) {
+    for (const Edge& edge : edges_of(id)) {
+      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, id};
+    }
+  }
   for (const OpId id : kernel_) {
     const bool alone = !feeds_inside(id) && std::ranges::none_of(contractions, [&](OpId first) {
       return first <= id && works_on(id, first);
