@@ -83,21 +83,19 @@ std::string ContractionWriter::mapped_entry(std::string_view contract, const Ker
                                             std::string_view resident,
                                             std::string_view more) const {
   std::string parameters = "const __grid_constant__ TensorMap a";
-  std::string sources;
-  for (std::size_t i = 1; i < result_.maps.size(); ++i) {
+  std::string maps;
+  const std::size_t sources = sources_of_b().size();
+  for (std::size_t i = 1; i <= sources; ++i) {
     const std::string name = i == 1 ? "b" : fmt::format("b{}", i);
     parameters += fmt::format(", const __grid_constant__ TensorMap {}", name);
-    sources += fmt::format("{}&{}", i == 1 ? "" : ", ", name);
+    maps += fmt::format("{}&{}", i == 1 ? "" : ", ", name);
   }
-  const bool several = result_.maps.size() > 2;
+  const std::string b = sources == 1 ? "b" : fmt::format("Contract::MapsOfB{{{{{}}}}}", maps);
   return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
                            resident, facts.blocks_per_cluster),
-               parameters,
-               fmt::format("Contract::run(a, {}, kShape, {});",
-                           several ? fmt::format("Contract::MapsOfB{{{{{}}}}}", sources) : "b",
-                           made_epilogue()));
+               parameters, fmt::format("Contract::run(a, {}, kShape, {});", b, made_epilogue()));
 }
 
 std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
