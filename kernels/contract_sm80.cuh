@@ -36,7 +36,10 @@ struct ContractSm80 {
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
-  static_assert(!kPairs || !kAlongN, "lines of B are columns");
+  typedef ProductsOf<Epilogue> Products;
+  static constexpr int kSources = kPairs ? 2 : Products::kProducts;
+  typedef SourcesOfB<Element, kSources> Sources;
+  static_assert(kSources == 1 || !kAlongN, "lines of B are columns");
 
   // A tile in shared memory: K-major, a line of 64 bytes for each m (n); or a line of 128 elements
   // for each k. Chunks of 16 bytes are permuted so that no two of a matrix's rows share banks.
@@ -125,10 +128,10 @@ struct ContractSm80 {
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
-    run(a, b, b, shape, strides, epilogue);
+    run(a, Sources{{b}}, shape, strides, epilogue);
   }
-  // With halves, of B's columns these are the second; B is one matrix then.
-  static __device__ __forceinline__ void run(const Element* a, const Element* b, const Element* b2,
+  // With halves, the second source has the second half of B's columns. All batches share several.
+  static __device__ __forceinline__ void run(const Element* a, const Sources& sources,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
@@ -137,16 +140,18 @@ struct ContractSm80 {
     int batch, unit, column;
     walk.locate(blockIdx.x, &batch, &unit, &column);
     const int outer = batch / shape.inner, inner = batch % shape.inner;
+    const TileColumn at = Products::template locate<kTileColumns>(column, shape.n);
     a += outer * strides.a_outer + inner * strides.a_inner;
-    b += outer * strides.b_outer + inner * strides.b_inner;
-    const int m = unit * kTileRows, n = column * kTileColumns;
+    const Element* const b =
+        sources.at(kPairs ? 0 : at.product) + outer * strides.b_outer + inner * strides.b_inner;
+    const int m = unit * kTileRows, n = at.column * kTileColumns;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const auto fetch_step = [&](int step) {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
         fetch<kAlignA, kAlongM>(tile, a, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
-        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, b2, strides.b_line, n, shape.n,
-                                        step * kTileDepth, shape.k);
+        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, sources.of[kSources - 1],
+                                        strides.b_line, n, at.columns, step * kTileDepth, shape.k);
       }
       copies_commit();
     };
@@ -178,10 +183,12 @@ struct ContractSm80 {
     }
     copies_wait<0>();
     __syncthreads();
-    if constexpr (kPairs)
+    if constexpr (kPairs) {
       finish_halves(shape, batch, unit, column, acc, shared, epilogue);
-    else
-      finish(shape, batch, unit, column, acc, shared, epilogue);
+    } else {
+      u8* const states = shared;
+      Products::template finish<ContractSm80>(epilogue, at, shape, batch, unit, acc, states);
+    }
   }
 
   // Every second warp has columns of the second half, and leaves them to the one before it.
@@ -212,10 +219,11 @@ struct ContractSm80 {
     }
   }
 
-  // A warp computes 64 rows (a strip) by 32 columns.
-  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int unit,
-                                                int column, const float (&acc)[4][4][4], u8* shared,
-                                                const Epilogue& epilogue) {
+  // A warp computes 64 rows (a strip) by 32 columns, of the tile's product.
+  template <class Own>
+  static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
+                                                const ContractShape& shape, int batch, int unit,
+                                                const float (&acc)[4][4][4], u8* shared) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int strip = unit * (kTileRows / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;
@@ -223,10 +231,10 @@ struct ContractSm80 {
     RowState* const row_states = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
-    const int n = column * kTileColumns + warp % 4 * 32;
+    const int n = at.column * kTileColumns + warp % 4 * 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Piece piece{batch, strip * ContractShape::kStripRows + i * 16, n, shape.m, shape.n};
+      const Piece piece{batch, strip * ContractShape::kStripRows + i * 16, n, shape.m, at.columns};
       float part[16];
 #pragma unroll
       for (int j = 0; j < 16; ++j) part[j] = acc[i][j / 4][j % 4];
@@ -248,7 +256,7 @@ struct ContractSm80 {
       ColumnState state = column_states[lane];
 #pragma unroll
       for (int i = 1; i < 4; ++i) state = Columns::merge(state, column_states[i * 32 + lane]);
-      if (strip * ContractShape::kStripRows < shape.m && n + lane < shape.n) {
+      if (strip * ContractShape::kStripRows < shape.m && n + lane < at.columns) {
         epilogue.column_done(batch, strip, n + lane, state);
       }
     }
@@ -261,7 +269,7 @@ struct ContractSm80 {
         for (int w = 1; w < 4; ++w) {
           state = Rows::merge(state, row_states[w * kTileRows + threadIdx.x]);
         }
-        epilogue.row_done(batch, row, column, state);
+        epilogue.row_done(batch, row, at.column, state);
       }
     }
   }

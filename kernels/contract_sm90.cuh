@@ -26,6 +26,8 @@
 //     multiple of 8, and all batches share B. Where the epilogue takes pairs, two maps follow A's,
 //     of n / 2 columns each, and run() takes both: of 64 columns of a tile, the first 32 are of the
 //     first and the others of the second
+// Where the epilogue is of several products (SideBySide in tile_walk.cuh), one map of B for each,
+// all of one form, of that product's columns; all batches share B.
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
@@ -84,6 +86,9 @@ struct ContractSm90 {
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
   static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
+  typedef ProductsOf<Epilogue> Products;
+  static constexpr int kMapsOfB = kPairs ? 2 : Products::kProducts;
+  typedef SourcesOfB<TensorMap, kMapsOfB> MapsOfB;
   static constexpr int kColumnParts = Epilogue::Columns::kParts;
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
@@ -110,12 +115,10 @@ struct ContractSm90 {
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
-    run(a, b, b, shape, epilogue);
+    run(a, MapsOfB{{&b}}, shape, epilogue);
   }
-  // With halves, of B's columns these are the second.
-  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
-                                             const TensorMap& b2, const ContractShape& shape,
-                                             const Epilogue& epilogue) {
+  static __device__ __forceinline__ void run(const TensorMap& a, const MapsOfB& b,
+                                             const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
@@ -125,8 +128,8 @@ struct ContractSm90 {
       ring.init((kAlternate ? 1 : kConsumers) * kCluster);
       barrier_init_done();
       prefetch_map(a);
-      prefetch_map(b);
-      if constexpr (kPairs) prefetch_map(b2);
+#pragma unroll
+      for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
     }
     if constexpr (kCluster > 1)
       cluster_sync();
@@ -138,8 +141,8 @@ struct ContractSm90 {
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce<true>(a, a, shape, walk, steps, rank, shared, ring);
-      if (threadIdx.x == 32) produce<false>(b, b2, shape, walk, steps, rank, shared, ring);
+      if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
+      if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
     } else {
       grow_registers<232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
@@ -154,18 +157,21 @@ struct ContractSm90 {
 
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
   template <bool kOfA>
-  static __device__ __forceinline__ void produce(const TensorMap& map, const TensorMap& second,
+  static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, u8* stages, Ring& ring) {
     auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
+      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const int n = at_column.column * kTileN;
+      const TensorMap& map = kOfA ? a : *b.at(kPairs ? 0 : at_column.product);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
-      typename SourceOfB::Windows windows(column * kTileN + (int)rank * kShare, inner);
+      typename SourceOfB::Windows windows(n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
@@ -180,7 +186,7 @@ struct ContractSm90 {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b(to + TileA::kBytes, map, second, full, column * kTileN, k, c2, c3, rank);
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
         }
       }
     }
@@ -238,6 +244,7 @@ struct ContractSm90 {
       int before = 0;
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
+      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
       const int strip =
           (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
       Operands operands;
@@ -267,7 +274,7 @@ struct ContractSm90 {
         retire(step);
       }
       if constexpr (kAhead) {
-        const Piece piece = piece_of(shape, batch, strip, column);
+        const Piece piece = piece_of(shape, batch, strip, at_column);
 #pragma unroll
         for (int group = 0; group < kTail; ++group) {
           if (step < steps) advance(step);
@@ -284,12 +291,13 @@ struct ContractSm90 {
         if constexpr (Made::kHere) {
           if ((strip + i) * ContractShape::kStripRows >= shape.m) continue;
           SourceOfB::template store_flat<kTileN>(
-              epilogue, piece_of(shape, batch, strip + i, column), acc[i],
+              epilogue, piece_of(shape, batch, strip + i, at_column), acc[i],
               reinterpret_cast<typename Made::Type*>(stages + kStages * kStageBytes +
                                                      (threadIdx.x / 32 - 4) * kMadePart));
         } else {
-          finish(shape, batch, strip + i, column, acc[i], operands,
-                 column_states + consumer * 4 * kTileN, epilogue);
+          Products::template finish<ContractSm90>(epilogue, at_column, shape, batch, strip + i,
+                                                  acc[i], operands,
+                                                  column_states + consumer * 4 * kTileN);
         }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
@@ -307,9 +315,9 @@ struct ContractSm90 {
 
   // This warp's 16 of a strip's 64 rows.
   static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int batch, int strip,
-                                                   int column) {
+                                                   const TileColumn& at) {
     return {batch, strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16,
-            column * kTileN, shape.m, shape.n};
+            at.column * kTileN, shape.m, at.columns};
   }
 
   // What the epilogue takes ahead, of 32 of the piece's columns.
@@ -326,15 +334,16 @@ struct ContractSm90 {
     }
   }
 
-  // The epilogue of 64 rows, 16 per warp.
-  static __device__ __forceinline__ void finish(const ContractShape& shape, int batch, int strip,
-                                                int column, const float (&acc)[kTileN / 2],
+  // The epilogue of 64 rows, 16 per warp, of the tile's product.
+  template <class Own>
+  static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
+                                                const ContractShape& shape, int batch, int strip,
+                                                const float (&acc)[kTileN / 2],
                                                 const Operands& operands,
-                                                ColumnState* column_states,
-                                                const Epilogue& epilogue) {
+                                                ColumnState* column_states) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
-    const Piece piece = piece_of(shape, batch, strip, column);
+    const Piece piece = piece_of(shape, batch, strip, at);
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
       return;
@@ -348,7 +357,7 @@ struct ContractSm90 {
         rows[half] = merge_with_lane<typename Epilogue::Rows>(rows[half], 1);
         rows[half] = merge_with_lane<typename Epilogue::Rows>(rows[half], 2);
         const int row = piece.row + lane / 4 + 8 * half;
-        if (lane % 4 == 0 && row < shape.m) epilogue.row_done(batch, row, column, rows[half]);
+        if (lane % 4 == 0 && row < shape.m) epilogue.row_done(batch, row, at.column, rows[half]);
       }
     }
     if constexpr (kColumnParts > 0) {
@@ -361,7 +370,8 @@ struct ContractSm90 {
         for (int w = 1; w < 4; ++w) {
           state = Epilogue::Columns::merge(state, column_states[w * kTileN + i]);
         }
-        if (piece.column + i < shape.n) epilogue.column_done(batch, strip, piece.column + i, state);
+        if (piece.column + i < at.columns)
+          epilogue.column_done(batch, strip, piece.column + i, state);
       }
       group_sync(group, 128);  // the next tile's states go to the same place
     }

@@ -1,4 +1,5 @@
 // The shape of a batched contraction C[m][n] = A B, and the order in which its tiles are taken.
+// Needs accumulators.cuh before it.
 
 struct ContractShape {
   static constexpr int kStripRows = 64;  // that one partial of a column covers
@@ -53,5 +54,85 @@ struct TileWalk {
     const int row = groups * group + at - *column * rows;
     *batch = own * (row_units / units) + row / units;
     *unit = row % units;
+  }
+};
+
+// Several products of one A in one launch, with an epilogue each: their columns lie one product
+// after the other, those of each rounded up to whole tiles (the shape's n counts them so). A tile
+// belongs to one product, which is the same for all threads of a block. This is the epilogue of the
+// first, of kCount columns, and Others those of the rest.
+struct NoProduct {
+  static constexpr int kProducts = 0;
+};
+template <class First, int kCount, class Others = NoProduct>
+struct SideBySide {
+  typedef NoReduction Rows;
+  typedef NoReduction Columns;
+  static constexpr int kProducts = 1 + Others::kProducts;
+  First first;
+  Others others;
+};
+
+// Where a column of tiles lies: its product, its place among that product's tiles, and how many
+// columns the product has.
+struct TileColumn {
+  int product, column, columns;
+};
+
+// How a contraction asks for the products of an epilogue: one, unless it is of several.
+template <class Epilogue>
+struct ProductsOf {
+  static constexpr int kProducts = 1;
+  template <int kTileColumns>
+  static __device__ __forceinline__ TileColumn locate(int column, int columns, int = 0) {
+    return {0, column, columns};
+  }
+  // Calls Contract::finish() with the epilogue of the tile's product and the constant number of its
+  // columns.
+  template <class Contract, class... More>
+  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const TileColumn& tile,
+                                                const More&... more) {
+    Contract::finish(epilogue, tile, more...);
+  }
+};
+template <class First, int kCount, class Others>
+struct ProductsOf<SideBySide<First, kCount, Others>> {
+  static constexpr int kProducts = 1 + Others::kProducts;
+  template <int kTileColumns>
+  static __device__ __forceinline__ TileColumn locate(int column, int columns, int product = 0) {
+    constexpr int kTiles = (kCount + kTileColumns - 1) / kTileColumns;
+    if constexpr (kProducts > 1) {
+      if (column >= kTiles) {
+        return ProductsOf<Others>::template locate<kTileColumns>(column - kTiles, columns,
+                                                                 product + 1);
+      }
+    }
+    return {product, column, kCount};
+  }
+  template <class Contract, class... More>
+  static __device__ __forceinline__ void finish(const SideBySide<First, kCount, Others>& epilogue,
+                                                const TileColumn& tile, const More&... more) {
+    if constexpr (kProducts > 1) {
+      if (tile.product > 0) {
+        const TileColumn next{tile.product - 1, tile.column, tile.columns};
+        ProductsOf<Others>::template finish<Contract>(epilogue.others, next, more...);
+        return;
+      }
+    }
+    Contract::finish(epilogue.first, TileColumn{0, tile.column, kCount}, more...);
+  }
+};
+
+// One B for each product, or for each half: which one is known in the code, or the same for all
+// threads of a block. Not indexed by a variable, which would move the list to local memory.
+template <class B, int kCount>
+struct SourcesOfB {
+  const B* of[kCount];
+
+  __device__ __forceinline__ const B* at(int product) const {
+    const B* found = of[0];
+#pragma unroll
+    for (int i = 1; i < kCount; ++i) found = product == i ? of[i] : found;
+    return found;
   }
 };

@@ -82,15 +82,20 @@ std::string ContractionWriter::entry(std::string_view bounds, std::string_view p
 std::string ContractionWriter::mapped_entry(std::string_view contract, const KernelFacts& facts,
                                             std::string_view resident,
                                             std::string_view more) const {
-  const bool two = epilogue_.halves().has_value();
-  const std::string_view parameter = "const __grid_constant__ TensorMap ";
+  std::string parameters = "const __grid_constant__ TensorMap a";
+  std::string maps;
+  const std::size_t sources = sources_of_b().size();
+  for (std::size_t i = 1; i <= sources; ++i) {
+    const std::string name = i == 1 ? "b" : fmt::format("b{}", i);
+    parameters += fmt::format(", const __grid_constant__ TensorMap {}", name);
+    maps += fmt::format("{}&{}", i == 1 ? "" : ", ", name);
+  }
+  const std::string b = sources == 1 ? "b" : fmt::format("Contract::MapsOfB{{{{{}}}}}", maps);
   return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
                            resident, facts.blocks_per_cluster),
-               fmt::format("{0}a, {0}b{1}", parameter, two ? fmt::format(", {}b2", parameter) : ""),
-               fmt::format("Contract::run(a, b{}, kShape, {});", two ? ", b2" : "",
-                           epilogue_.made()));
+               parameters, fmt::format("Contract::run(a, {}, kShape, {});", b, made_epilogue()));
 }
 
 std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
@@ -99,7 +104,7 @@ std::string ContractionWriter::strided_entry(std::string_view contract, const Ke
   return strides() + fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{})", resident), "",
-               fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, epilogue_.made(),
+               fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, made_epilogue(),
                            more));
 }
 
@@ -210,7 +215,7 @@ std::optional<MatrixProduct> ContractionWriter::in_strides() const {
   const std::uint64_t rows = epilogue_.rows_of_matrix();
   if (const auto product = joined(matrix_product(graph_, op_, rows))) return product;
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
-  if (kernel_.ops().size() > 1) {
+  if (kernel_.ops().size() > 1 || !siblings_.empty()) {
     if (const auto product = in_pieces()) return product;
   }
   return joined(matrix_product(graph_, op_, rows, true));
@@ -227,7 +232,7 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
   }
-  if (strided_) result_.library = library_product(kernel_, op_, product_);
+  if (strided_ && siblings_.empty()) result_.library = library_product(kernel_, op_, product_);
   result_.source.text = epilogue_.preamble();
   if (convolves() && !strided_) {
     write_convolution();
@@ -238,8 +243,8 @@ GeneratedKernel ContractionWriter::write() {
     write_rows();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
-  } else if (epilogue_.halves()) {
-    write_halves();
+  } else if (epilogue_.halves() || !siblings_.empty()) {
+    write_of_sources();
   } else if (!fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
@@ -270,6 +275,12 @@ GeneratedKernel ContractionWriter::write() {
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device) {
   return ContractionWriter(kernel, contraction, device).write();
+}
+
+GeneratedKernel generate_siblings(std::span<const KernelView> parts, const Device& device) {
+  const KernelView& first = parts.front();
+  const OpId contraction = contraction_of(first.graph(), first.ops());
+  return ContractionWriter(first, contraction, device, parts.subspan(1)).write();
 }
 
 }  // namespace fusecalc

@@ -3,29 +3,93 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/contraction_writer.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
 
-// Whether what follows the product reads a tensor from memory that is as large as the result.
-bool ContractionWriter::reads_elsewhere() const {
-  const std::uint64_t made = graph_.tensors[op_.outputs[0]].elements;
-  const std::optional<Halves>& halves = epilogue_.halves();
+namespace {
+
+// Whether what follows a product of a kernel reads a tensor from memory that is as large as the
+// result.
+bool reads_as_much(const KernelView& kernel, OpId product, const std::optional<Halves>& halves) {
+  const std::uint64_t made = kernel.tensor(kernel.op(product).outputs[0]).elements;
   const OpId other = halves ? halves->other : kNone;
   const std::uint64_t elements = halves && other == kNone ? made / 2 : made;
   const auto comes_from_memory = [&](const Operand& operand) {
-    if (operand.tensor == kNone || graph_.tensors[operand.tensor].elements != elements)
-      return false;
-    const OpId producer = graph_.value_of(operand.tensor).producer;
-    return producer == kNone || !kernel_.contains(producer);
+    return operand.tensor != kNone && kernel.tensor(operand.tensor).elements == elements &&
+           !kernel.makes(operand.tensor);
   };
-  return std::ranges::any_of(kernel_.ops(), [&](OpId id) {
-    return id != id_ && id != other &&
-           std::ranges::any_of(kernel_.op(id).operands, comes_from_memory);
+  return std::ranges::any_of(kernel.ops(), [&](OpId id) {
+    return id != product && id != other &&
+           std::ranges::any_of(kernel.op(id).operands, comes_from_memory);
   });
+}
+
+}  // namespace
+
+// Of siblings, all have to.
+bool ContractionWriter::reads_elsewhere() const {
+  return reads_as_much(kernel_, id_, epilogue_.halves()) &&
+         std::ranges::all_of(siblings_, [](const Sibling& sibling) {
+           return reads_as_much(sibling.code.view(), sibling.id, std::nullopt);
+         });
+}
+
+std::vector<MatrixOperand> ContractionWriter::sources_of_b() const {
+  std::vector<MatrixOperand> sources = {product_.b};
+  if (epilogue_.halves()) sources.push_back(second_half());
+  for (const Sibling& sibling : siblings_) {
+    sources.emplace_back(product_.b).tensor = graph_.tensors[sibling.op.operands[1].tensor].value;
+  }
+  return sources;
+}
+
+ProductShape ContractionWriter::tiled_shape() const {
+  ProductShape shape = product_.shape();
+  shape.halves = epilogue_.halves().has_value();
+  if (siblings_.empty()) return shape;
+  shape.parts = {product_.n};
+  for (const Sibling& sibling : siblings_) {
+    shape.parts.push_back(sibling.op.matrix.columns);
+    shape.n += sibling.op.matrix.columns;
+  }
+  return shape;
+}
+
+void ContractionWriter::write_epilogues(std::uint64_t tile_columns,
+                                        const Epilogue::Services& services) {
+  epilogue_.write(product_, tile_columns, siblings_.empty() ? services : Epilogue::Services{});
+  for (Sibling& sibling : siblings_) {
+    MatrixProduct product = product_;
+    product.n = sibling.op.matrix.columns;
+    sibling.epilogue.write(product, tile_columns);
+  }
+}
+
+std::string ContractionWriter::epilogue_text() const {
+  if (siblings_.empty()) return epilogue_.text();
+  std::string structs = epilogue_.text();
+  std::string type = fmt::format("SideBySide<Epilogue0, {}", op_.matrix.columns);
+  for (std::size_t i = 0; i < siblings_.size(); ++i) {
+    structs += siblings_[i].epilogue.text();
+    type += fmt::format(", SideBySide<Epilogue{}, {}", i + 1, siblings_[i].op.matrix.columns);
+  }
+  return structs +
+         fmt::format("typedef {}{} Epilogue;\n", type, std::string(siblings_.size() + 1, '>'));
+}
+
+std::string ContractionWriter::made_epilogue() const {
+  if (siblings_.empty()) return epilogue_.made();
+  std::string text = fmt::format("Epilogue{{{}", epilogue_.made());
+  for (const Sibling& sibling : siblings_) {
+    text += fmt::format(", {{{}", sibling.epilogue.made());
+  }
+  return text + ", {}" + std::string(siblings_.size() + 1, '}');
 }
 
 // B's lines, fetched in the order in which lanes hold columns (contract_sm90.cuh).
@@ -41,29 +105,30 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  ProductShape size = in_halves(product_.shape(), bytes_of(operand_type(), 1));
-  size.halves = epilogue_.halves().has_value();
+  const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
   const TileWidth& width =
       width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::uint64_t tile_n = width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
-  const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
+  const std::vector<MatrixOperand> sources = sources_of_b();
+  std::vector<std::uint64_t> lines = size.parts;  // of each source
+  if (lines.empty()) lines.assign(sources.size(), product_.n / sources.size());
+  const bool in_order =
+      !product_.b.across && one_b &&
+      std::ranges::all_of(lines, [](std::uint64_t count) { return count % 8 == 0; });
   pointer_of(product_.a);
-  pointer_of(product_.b);
-  if (size.halves) pointer_of(second_half());
+  for (const MatrixOperand& source : sources) pointer_of(source);
   // Other orders of lines leave too few registers.
-  epilogue_.write(product_, tile_n,
-                  {.loads_ahead = tile_n == 256 && in_order && !product_.a.across});
+  write_epilogues(tile_n, {.loads_ahead = tile_n == 256 && in_order && !product_.a.across});
   reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, kTileRows)};
-  if (size.halves) {
-    result_.maps.push_back(map_in_order(product_.b, product_.n / 2));
-    result_.maps.push_back(map_in_order(second_half(), product_.n / 2));
-  } else {
-    const auto lines = static_cast<std::uint32_t>(tile_n / cluster);
-    result_.maps.push_back(in_order ? map_in_order(product_.b, product_.n)
-                                    : map_of(product_.b, product_.n, lines));
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto box = static_cast<std::uint32_t>(tile_n / cluster);
+    result_.maps.push_back(in_order ? map_in_order(sources[i], lines[i])
+                                    : map_of(sources[i], lines[i], box));
   }
+  const std::uint64_t column_tiles = size.column_tiles(tile_n);
+  if (!siblings_.empty()) product_.n = column_tiles * tile_n;
   const std::uint64_t accumulators = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
   const KernelFacts facts{
       .threads = 384,
@@ -74,7 +139,7 @@ void ContractionWriter::write_sm90() {
       .blocks_per_cluster = cluster};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_.text() +
+      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, kTileRows * cluster, 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
                                cluster, product_.a.across,
@@ -84,15 +149,16 @@ void ContractionWriter::write_sm90() {
                    facts, ", 1");
   facts.launch(result_);
   const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
+      ceil_div(product_.m, kTileRows * cluster) * column_tiles * product_.batches();
   result_.blocks =
       cluster * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
 }
 
-void ContractionWriter::write_halves() {
+void ContractionWriter::write_of_sources() {
   const bool shares_b = product_.b.inner == 0 && product_.b.outer == 0;
-  if (fits_copy_engine(product_) && shares_b && product_.n % 16 == 0) {
+  const bool whole_groups = !epilogue_.halves() || product_.n % 16 == 0;
+  if (fits_copy_engine(product_) && shares_b && whole_groups) {
     write_sm90();
   } else {
     write_sm80();
@@ -102,25 +168,30 @@ void ContractionWriter::write_halves() {
 void ContractionWriter::write_sm80() {
   const DType type = operand_type();
   constexpr std::uint64_t kTile = 128;
-  std::string b = pointer_of(product_.b);
-  if (epilogue_.halves()) b += ", " + pointer_of(second_half());
-  epilogue_.write(product_, kTile);
+  std::string b;
+  const std::vector<MatrixOperand> sources = sources_of_b();
+  for (const MatrixOperand& source : sources) b += (b.empty() ? "" : ", ") + pointer_of(source);
+  if (sources.size() > 1) b = fmt::format("Contract::Sources{{{{{}}}}}", b);
+  write_epilogues(kTile, {});
   reserve_packed();
   const std::string a = pointer_of(product_.a);
   const std::string_view element = stored_type(type);
   const std::uint64_t most = is_fp8(type) ? 16 : 8;
   const KernelFacts facts{
       .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
+  const ProductShape size = tiled_shape();
+  const std::uint64_t column_tiles = size.column_tiles(kTile);
+  if (!siblings_.empty()) product_.n = column_tiles * kTile;
   result_.source.text +=
-      blocks({"mma", "contract_sm80"}) + epilogue_.text() +
-      shape(group_of(product_.shape(), kTile, bytes_of(type, 1))) +
+      blocks({"mma", "contract_sm80"}) + epilogue_text() +
+      shape(group_of(size, kTile, bytes_of(type, 1))) +
       strided_entry(
           fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
                       type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a, most),
                       alignment_of(product_.b, most), product_.a.across, product_.b.across),
           facts, ", Contract::kBlocksPerSm", a, b);
   facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = ceil_div(product_.m, kTile) * column_tiles * product_.batches();
   result_.schedule = "mma, tiles of 128 x 128";
 }
 

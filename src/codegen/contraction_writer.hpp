@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "codegen/convolution.hpp"
 #include "codegen/epilogue.hpp"
@@ -12,28 +16,48 @@
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "plan/grouped_weights.hpp"
+#include "plan/siblings.hpp"
 
 namespace fusecalc {
 
 // The largest power of two, up to `most`, that all lines of an operand begin at multiples of.
 std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most = 8);
 
-// Writes one kernel around a product.
+// Writes one kernel around a product, or around siblings (plan/siblings.hpp): the first of them is
+// the writer's own, and all others have the same operand A.
 class ContractionWriter {
  public:
-  ContractionWriter(const KernelView& kernel, OpId id, const Device& device)
+  ContractionWriter(const KernelView& kernel, OpId id, const Device& device,
+                    std::span<const KernelView> others = {})
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
         id_(id),
         op_(kernel.op(id)),
         device_(device),
-        epilogue_(code_, id) {}
+        epilogue_(code_, id, others.empty() ? "Epilogue" : "Epilogue0") {
+    for (const KernelView& other : others)
+      siblings_.emplace_back(other, code_, siblings_.size() + 1);
+  }
 
   GeneratedKernel write();
 
  private:
   static constexpr unsigned kPackThreads = 256;
+
+  // A part of the kernel with a product of its own.
+  struct Sibling {
+    Sibling(const KernelView& part, const KernelCode& first, std::size_t number)
+        : code(part, first),
+          id(contraction_of(part.graph(), part.ops())),
+          op(part.op(id)),
+          epilogue(code, id, "Epilogue" + std::to_string(number)) {}
+
+    KernelCode code;
+    OpId id;
+    const Op& op;
+    Epilogue epilogue;
+  };
 
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   // Elements of a line in a box that the copy engine brings.
@@ -50,11 +74,19 @@ class ContractionWriter {
   std::optional<MatrixProduct> joined(std::optional<MatrixProduct> product) const;
   // The second half of B's lines, as an operand of its own.
   MatrixOperand second_half() const;
+  // What tiles take their columns of B from: one matrix, two halves, or one of each sibling.
+  std::vector<MatrixOperand> sources_of_b() const;
+  // That of the tiles.
+  ProductShape tiled_shape() const;
   bool reads_elsewhere() const;
+  void write_epilogues(std::uint64_t tile_columns, const Epilogue::Services& services);
+  // The struct Epilogue, and an instance of it.
+  std::string epilogue_text() const;
+  std::string made_epilogue() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   void write_sm90();
-  // Where the epilogue takes two halves of the columns side by side.
-  void write_halves();
+  // Where the columns of B come from several sources.
+  void write_of_sources();
   bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
@@ -109,7 +141,7 @@ class ContractionWriter {
   // The same around `contract`, a block's struct with its arguments but for the epilogue: one that
   // takes its operands as tensor maps, or as pointers and strides. `resident`: what
   // __launch_bounds__ says after the threads, with its comma; `more`: arguments after the epilogue.
-  // Halves of B are two maps.
+  // Each source of B is a map.
   std::string mapped_entry(std::string_view contract, const KernelFacts& facts,
                            std::string_view resident, std::string_view more = {}) const;
   std::string strided_entry(std::string_view contract, const KernelFacts& facts,
@@ -125,6 +157,7 @@ class ContractionWriter {
   const Op& op_;
   const Device& device_;
   Epilogue epilogue_;
+  std::deque<Sibling> siblings_;  // these refer to each other's members: they stay where they are
   MatrixProduct product_;
   std::optional<MatrixProduct> strided_;
   GeneratedKernel result_;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/elements.hpp"
 #include "codegen/expressions.hpp"
@@ -33,13 +34,15 @@ Index row_index() { return {.name = "q", .path = std::nullopt}; }
 
 }  // namespace
 
-Epilogue::Epilogue(KernelCode& code, OpId contraction) : Epilogue(code, contraction, false) {}
+Epilogue::Epilogue(KernelCode& code, OpId contraction, std::string name)
+    : Epilogue(code, contraction, std::move(name), false) {}
 
-Epilogue::Epilogue(KernelCode& code, OpId contraction, bool attends)
+Epilogue::Epilogue(KernelCode& code, OpId contraction, std::string name, bool attends)
     : code_(code),
       kernel_(code.view()),
       graph_(kernel_.graph()),
       contraction_(contraction),
+      name_(std::move(name)),
       attends_(attends) {
   const Tensor& made = graph_.tensors[kernel_.op(contraction).outputs[0]];
   made_type_ = compute_type(made.type.dtype);

@@ -16,10 +16,10 @@ class Epilogue {
  public:
   // Throws Error for what the building blocks do not support: a second use of a row's reduction,
   // for example.
-  Epilogue(KernelCode& code, OpId contraction);
+  Epilogue(KernelCode& code, OpId contraction, std::string name = "Epilogue");
   // For attention: the building block itself computes the first product and the softmax.
   static Epilogue of_attention(KernelCode& code, OpId contraction) {
-    return {code, contraction, true};
+    return {code, contraction, "Epilogue", true};
   }
 
   // If columns are reduced, their length, which becomes the number of rows of a matrix; else 0.
@@ -65,7 +65,7 @@ class Epilogue {
   // Rows that one partial of a column covers: ContractShape::kStripRows.
   static constexpr std::uint64_t kStripRows = 64;
 
-  Epilogue(KernelCode& code, OpId contraction, bool attends);
+  Epilogue(KernelCode& code, OpId contraction, std::string name, bool attends);
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   bool is_same_in_columns() const;
@@ -89,6 +89,7 @@ class Epilogue {
   const KernelView& kernel_;
   const OpGraph& graph_;
   OpId contraction_;
+  std::string name_;  // of the struct
   bool attends_;
   TensorId sums_ = kNone;  // of an attention's rows, if they are needed
   std::string sums_function_;

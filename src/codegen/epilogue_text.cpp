@@ -38,7 +38,7 @@ std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
 }
 
 std::string Epilogue::made() const {
-  return fmt::format("Epilogue{{{}{}}}", code_.parameters().arguments(), merges() ? ", work" : "");
+  return fmt::format("{}{{{}{}}}", name_, code_.parameters().arguments(), merges() ? ", work" : "");
 }
 
 // Declares the variable with the accumulator's members that device expressions refer to.
@@ -72,10 +72,9 @@ std::string Epilogue::functions_of_rows() const {
 std::string Epilogue::text() const {
   if (holds_rows_) return functions_of_rows();
   const auto accumulator = [&](bool here) { return here ? accumulator_->name : "NoReduction"; };
-  std::string text =
-      fmt::format("struct Epilogue {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
-                  accumulator(reduces() && !columns_), accumulator(reduces() && columns_),
-                  code_.parameters().members());
+  std::string text = fmt::format("struct {} {{\n  typedef {} Rows;\n  typedef {} Columns;\n{}",
+                                 name_, accumulator(reduces() && !columns_),
+                                 accumulator(reduces() && columns_), code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
   if (halves_) text += "  static constexpr bool kPairs = true;\n";
   if (block_.ahead) {

@@ -17,6 +17,7 @@
 #include "plan/halves.hpp"
 #include "plan/legality.hpp"
 #include "plan/reordering.hpp"
+#include "plan/siblings.hpp"
 
 namespace fusecalc {
 
@@ -206,6 +207,11 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   const Phases& phases = view.phases();
   if (phases.mixed_rows) {
     cannot_generate(graph.ops[kernel.front()], "its reductions have different rows");
+  }
+  if (const std::vector<Kernel> parts = sibling_parts(graph, kernel); !parts.empty()) {
+    std::vector<KernelView> views;
+    for (const Kernel& part : parts) views.emplace_back(graph, counter.phases(), part);
+    return generate_siblings(views, device);
   }
   std::vector<OpId> contractions;
   std::ranges::copy_if(kernel, std::back_inserter(contractions),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ GeneratedKernel generate_norm_backward(const KernelView& kernel, const Device& d
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device);
+// The parts of a kernel whose contractions are siblings (plan/siblings.hpp).
+GeneratedKernel generate_siblings(std::span<const KernelView> parts, const Device& device);
 // Its contractions are an attention op, or the two products of the pattern that the planner fuses.
 GeneratedKernel generate_attention(const KernelView& kernel, const std::vector<OpId>& contractions,
                                    const Device& device);

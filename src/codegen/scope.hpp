@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,11 +16,15 @@ namespace fusecalc {
 // accumulators and of results of rows. It only grows.
 class KernelCode {
  public:
-  explicit KernelCode(const KernelView& view) : view_(view), parameters_(view.graph()) {}
+  explicit KernelCode(const KernelView& view)
+      : view_(view), parameters_(std::make_shared<KernelParameters>(view.graph())) {}
+  // For another part of the same kernel: it takes the same pointers.
+  KernelCode(const KernelView& view, const KernelCode& other)
+      : view_(view), parameters_(other.parameters_) {}
 
   const KernelView& view() const { return view_; }
-  KernelParameters& parameters() { return parameters_; }
-  const KernelParameters& parameters() const { return parameters_; }
+  KernelParameters& parameters() { return *parameters_; }
+  const KernelParameters& parameters() const { return *parameters_; }
   // A name that no other variable has.
   std::string fresh(std::string_view prefix);
   // The variable with the op's accumulators, one for each of the loop's group of rows.
@@ -29,7 +34,7 @@ class KernelCode {
 
  private:
   const KernelView& view_;
-  KernelParameters parameters_;
+  std::shared_ptr<KernelParameters> parameters_;
   unsigned names_ = 0;
   std::map<OpId, std::string> accumulators_;
   std::map<TensorId, Value> row_results_;

@@ -4,20 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "plan/siblings.hpp"
+
 namespace fusecalc {
 namespace {
-
-bool has_tiles(const OpGraph& graph, const Op& product) {
-  if (product.row->family != OpFamily::kLinear) return false;
-  const Tensor& rows = graph.tensors[product.operands[0].tensor];
-  const Tensor& weights = graph.tensors[product.operands[1].tensor];
-  const Tensor& made = graph.tensors[product.outputs[0]];
-  const DType type = rows.type.dtype;
-  const bool known =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  return known && weights.type.dtype == type && weights.maps.empty() && is_float(made.type.dtype) &&
-         made.type.dtype != DType::kF64 && made.elements > 0 && product.matrix.depth > 0;
-}
 
 // From an element of a half to that of the result.
 StridedMap half_map(const Tensor& made, std::uint64_t columns, bool second) {
@@ -37,8 +27,15 @@ std::optional<StridedMap> map_of(const Tensor& tensor) {
   return map;
 }
 
-std::optional<Halves> of_two_products(const OpGraph& graph, OpId first, OpId second) {
-  if (!share_tiles(graph, first, second)) return std::nullopt;
+// Where no op takes both results, each has tiles of its own (sibling_parts).
+std::optional<Halves> of_two_products(const OpGraph& graph, const Kernel& kernel, OpId first,
+                                      OpId second) {
+  const Op& a = graph.ops[first];
+  const Op& b = graph.ops[second];
+  const bool alike =
+      are_siblings(graph, first, second) && a.matrix.columns == b.matrix.columns &&
+      graph.tensors[a.outputs[0]].type.dtype == graph.tensors[b.outputs[0]].type.dtype;
+  if (!alike || !sibling_parts(graph, kernel).empty()) return std::nullopt;
   return Halves{.first = graph.ops[first].outputs[0],
                 .second = graph.ops[second].outputs[0],
                 .columns = graph.ops[first].matrix.columns,
@@ -47,23 +44,12 @@ std::optional<Halves> of_two_products(const OpGraph& graph, OpId first, OpId sec
 
 }  // namespace
 
-bool share_tiles(const OpGraph& graph, OpId first, OpId second) {
-  constexpr std::uint64_t kFewRows = 64;
-  const Op& a = graph.ops[first];
-  const Op& b = graph.ops[second];
-  if (!has_tiles(graph, a) || !has_tiles(graph, b)) return false;
-  const Tensor& made = graph.tensors[a.outputs[0]];
-  return a.operands[0].tensor == b.operands[0].tensor && a.matrix.columns == b.matrix.columns &&
-         made.type.dtype == graph.tensors[b.outputs[0]].type.dtype &&
-         made.elements > kFewRows * a.matrix.columns;
-}
-
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction) {
   const Op& product = graph.ops[contraction];
   if (!has_tiles(graph, product)) return std::nullopt;
   for (const OpId id : kernel) {
     const bool second = id != contraction && graph.ops[id].op_class == OpClass::kContract;
-    if (second) return of_two_products(graph, contraction, id);
+    if (second) return of_two_products(graph, kernel, contraction, id);
   }
   if (product.matrix.columns % 2 != 0) return std::nullopt;
   const Tensor& made = graph.tensors[product.outputs[0]];

@@ -9,9 +9,9 @@
 namespace fusecalc {
 
 // Two halves of the columns that a kernel multiplies, such as a gate and what it is multiplied
-// with, or keys and values. One linear layer makes both, of whose result the kernel reads these
-// halves and nothing else; or each is the result of one of two linear layers with the same input,
-// as if their weights were one matrix. The kernel's tiles have the same columns of both halves.
+// with. One linear layer makes both, of whose result the kernel reads these halves and nothing
+// else; or each is the result of one of two linear layers with the same input (siblings.hpp), as if
+// their weights were one matrix. The kernel's tiles have the same columns of both halves.
 struct Halves {
   TensorId first = kNone;  // what shows them (Tensor::window)
   TensorId second = kNone;
@@ -23,9 +23,5 @@ struct Halves {
 // they are for 16 and 32-bit floats and weights as they lie in memory. `contraction`: the kernel's
 // first.
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction);
-
-// Whether two products have the same tiles and read the same rows. For few rows each has a kernel
-// that reads its weights faster.
-bool share_tiles(const OpGraph& graph, OpId first, OpId second);
 
 }  // namespace fusecalc

@@ -15,6 +15,7 @@
 #include "plan/halves.hpp"
 #include "plan/overwrites.hpp"
 #include "plan/reordering.hpp"
+#include "plan/siblings.hpp"
 
 namespace fusecalc {
 namespace {
@@ -72,6 +73,7 @@ class Check {
   Verdict check_spaces() const;
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
+  Verdict check_siblings() const;
   Verdict check_contractions() const;
   OpId apart_from(OpId last) const;
   bool stores_reordered(OpId id) const { return ::fusecalc::stores_reordered(*resolved_, id); }
@@ -86,7 +88,8 @@ class Check {
   const Rules& rules_;
   const Phases* phases_ = nullptr;
   std::vector<OpId> contractions_;
-  bool halves_ = false;  // whether two of them make the halves that an epilogue takes
+  bool halves_ = false;        // whether two of them make the halves that an epilogue takes
+  std::vector<Kernel> parts_;  // where they are siblings, each with its own epilogue
 };
 
 // Lists the contractions on the way.
@@ -107,6 +110,11 @@ Verdict Check::check_ops() {
 
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+  if (rules_.epilogues) parts_ = sibling_parts(graph_, kernel_);
+  for (const Kernel& part : parts_) {
+    const Verdict own = Check(finder_, part, rules_).run();
+    if (!own.legal()) return own;
+  }
   resolved_ = finder_.resolve(kernel_);
   halves_ = contractions_.size() == 2 && halves_of(graph_, kernel_, contractions_[0]);
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
@@ -117,6 +125,11 @@ Verdict Check::check_fusion() {
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
+  if (!parts_.empty()) {
+    return phases_->rows.empty()
+               ? Verdict{}
+               : Verdict{Obstacle::kSideContraction, contractions_[0], contractions_[1]};
+  }
   if (contractions_.size() == 1 || halves_) {
     return check_epilogue_tiles(*resolved_, kernel_, contractions_[0], rules_.on_chip_bytes);
   }
@@ -301,6 +314,28 @@ bool Check::works_on(OpId id, OpId earlier) const {
   return needed[resolved_->index_of(earlier)];
 }
 
+// Why there are no parts, where all contractions are siblings.
+Verdict Check::check_siblings() const {
+  const std::vector<OpId>& contractions = contractions_;
+  const bool siblings = contractions.size() > 1 && rules_.epilogues &&
+                        std::ranges::all_of(contractions, [&](OpId id) {
+                          return are_siblings(graph_, contractions[0], id);
+                        });
+  if (!siblings) return {};
+  for (const OpId id : contractions) {
+    for (const Edge& edge : edges_of(id)) {
+      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, id};
+    }
+  }
+  for (const OpId id : kernel_) {
+    const bool alone = !feeds_inside(id) && std::ranges::none_of(contractions, [&](OpId first) {
+      return first <= id && works_on(id, first);
+    });
+    if (alone) return {Obstacle::kEpilogueSide, contractions[0], id};
+  }
+  return {Obstacle::kSideContraction, contractions.end()[-2], contractions.back()};
+}
+
 // What the main loops of contractions read and what is made of their results.
 Verdict Check::check_contractions() const {
   const std::vector<OpId>& contractions = contractions_;
@@ -311,15 +346,15 @@ Verdict Check::check_contractions() const {
       if (const Verdict ready = check_ready(id, *edge.input); !ready.legal()) return ready;
     }
   }
+  if (!parts_.empty()) return {};
   if (halves_ && rules_.epilogues) return check_epilogue(*resolved_, kernel_, contractions[0]);
+  if (const Verdict siblings = check_siblings(); !siblings.legal()) return siblings;
   for (std::size_t i = 1; i < contractions.size(); ++i) {
     if (works_on(contractions[i], contractions[i - 1])) continue;
-    // Two that a kernel may have side by side do not explain why a third is not in it.
-    const bool third = contractions.size() > 2 && rules_.epilogues &&
-                       share_tiles(graph_, contractions[i - 1], contractions[i]);
-    if (!third) {
-      return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
-    }
+    // Those that a kernel may have side by side do not explain why another one is not in it.
+    const bool may_be =
+        rules_.epilogues && are_siblings(graph_, contractions[i - 1], contractions[i]);
+    if (!may_be) return {Obstacle::kSideContraction, contractions[i - 1], contractions[i]};
   }
   if (contractions.size() > 2) {
     std::size_t last = softmax_between(contractions[0], contractions[1]) ? 2 : 1;

@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 47> kReasons = {
     "row lies in one piece in its page",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
-    "two contractions side by side, and a kernel runs one main loop, except for two linear layers "
-    "of one input (more than 64 rows, weights of one shape){4}",
+    "two contractions side by side, and a kernel runs one main loop, except for up to four linear "
+    "layers of one input (more than 64 rows){4}",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",

@@ -29,7 +29,7 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
     if ((product.b_across || product.halves) && width.columns % 64 != 0) {
       return std::numeric_limits<std::uint64_t>::max();
     }
-    const std::uint64_t rounds = ceil_div(rows * ceil_div(product.n, width.columns), clusters);
+    const std::uint64_t rounds = ceil_div(rows * product.column_tiles(width.columns), clusters);
     return rounds * (steps * step(width) + (reading ? width.beside_reading : width.beside));
   };
   return *std::ranges::min_element(kTileWidths, {}, cycles);

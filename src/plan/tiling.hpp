@@ -21,7 +21,15 @@ struct ProductShape {
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
   bool halves = false;    // a tile has as many columns of the second half as of the first
+  // Where n counts those of several products, that have no tile in common: each one's.
+  std::vector<std::uint64_t> parts{};
 
+  // Tiles of this width side by side.
+  std::uint64_t column_tiles(std::uint64_t width) const {
+    std::uint64_t tiles = parts.empty() ? ceil_div(n, width) : 0;
+    for (const std::uint64_t columns : parts) tiles += ceil_div(columns, width);
+    return tiles;
+  }
   // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
   // lies in two of those.
   constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
@@ -29,7 +37,7 @@ struct ProductShape {
 
 // The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an
 // element.
-constexpr ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
+inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
   shape.k = ceil_div(shape.k * bytes, 2);
   return shape;
 }

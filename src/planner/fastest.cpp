@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/threads.hpp"
+#include "plan/siblings.hpp"
 #include "planner/plans.hpp"
 #include "planner/search.hpp"
 #include "planner/two_plans.hpp"
@@ -23,6 +24,22 @@ namespace fusecalc {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// The ways to put so many things into groups: the group of each, counted from 0.
+std::vector<std::vector<std::uint32_t>> groupings(std::size_t count) {
+  std::vector<std::vector<std::uint32_t>> found = {{}};
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::vector<std::uint32_t>> longer;
+    for (const std::vector<std::uint32_t>& groups : found) {
+      const std::uint32_t used = groups.empty() ? 0 : 1 + *std::ranges::max_element(groups);
+      for (std::uint32_t next = 0; next <= used; ++next) {
+        longer.emplace_back(groups).push_back(next);
+      }
+    }
+    found = std::move(longer);
+  }
+  return found;
+}
 
 // The order does not depend on how the document orders independent ops.
 std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
@@ -105,7 +122,7 @@ class Contest {
   }
 
   // Into single ops, and by a number for every op: ops of one number are a part. Parts that would
-  // form a cycle are left out. In canonical order.
+  // form a cycle are left out. In canonical order. The kernel itself may be among them.
   std::vector<std::vector<Kernel>> partitions_of(const Kernel& kernel) {
     std::vector<Kernel> single;
     for (const OpId op : kernel) single.push_back({op});
@@ -123,6 +140,15 @@ class Contest {
       if (sort_canonically(graph_, kernels)) found.push_back(std::move(kernels));
     };
     add([&](OpId op) { return compiler_[op]; });
+    const std::vector<Kernel> siblings = sibling_parts(graph_, kernel);
+    for (const std::vector<std::uint32_t>& groups : groupings(siblings.size())) {
+      add([&](OpId op) {
+        for (std::size_t i = 0; i < siblings.size(); ++i) {
+          if (std::ranges::binary_search(siblings[i], op)) return groups[i];
+        }
+        return kNone;
+      });
+    }
     // Its contractions alone, what they do not need, and what they do.
     const std::vector<OpId> behind = behind_contractions(kernel);
     if (behind.empty()) return found;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plan/paths.hpp"
+#include "plan/siblings.hpp"
 #include "planner/fusion_candidates.hpp"
 #include "planner/region.hpp"
 #include "planner/search.hpp"
@@ -156,11 +157,12 @@ class GreedySearch {
 
   // Whether a kernel with this many contractions may be legal; saves checking those that never are.
   // A contraction reads its operands from memory, and all other ops of its kernel work on its
-  // result. Two of one input may be side by side.
+  // result. Some of one input may be side by side.
   bool may_be_one(const FusionCandidate& candidate, std::size_t contractions) const {
     if (contractions == 0) return true;
     if (contractions == 1) return rules_.epilogues && candidate.feeds && !candidate.contracts;
-    return contractions == 2 && (candidate.feeds || rules_.epilogues);
+    if (rules_.epilogues) return contractions <= kMostSiblings;
+    return contractions == 2 && candidate.feeds;
   }
 
   std::optional<std::uint64_t> bytes_if_legal(const Kernel& kernel) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/halves.hpp"
+#include "plan/siblings.hpp"
 
 namespace fusecalc {
 namespace {
@@ -23,8 +23,8 @@ bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict)
     case Obstacle::kMisaligned: return true;
     case Obstacle::kSideContraction: {
       const auto contracts = [&](OpId op) { return graph.ops[op].op_class == OpClass::kContract; };
-      return std::ranges::count_if(kernel, contracts) > 2 ||
-             !share_tiles(graph, verdict.first, verdict.second);
+      return std::ranges::count_if(kernel, contracts) > std::ptrdiff_t{kMostSiblings} ||
+             !are_siblings(graph, verdict.first, verdict.second);
     }
     case Obstacle::kRows: {
       // A loss may turn out to work on rows that were reduced before it.

@@ -7,6 +7,7 @@
 #include "core/ceil_div.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
+#include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/convolution_model.hpp"
@@ -54,6 +55,10 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   }
   if (products.empty()) return streaming_work(kernel, traffic);
   const Op& first = graph_.ops[products.front()];
+  if (products.size() > 1) {
+    const std::vector<Kernel> parts = sibling_parts(graph_, kernel);
+    if (!parts.empty()) return siblings_work(parts, products, traffic);
+  }
   const bool one =
       products.size() == 1 || (products.size() == 2 && halves_of(graph_, kernel, products[0]));
   if (one && is_matrix_product(first.row->family)) {
@@ -241,9 +246,9 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   return work;
 }
 
-// `second`: another product of the same rows and shape, if not kNone.
+// `others`: products of the same rows, whose columns come on top.
 ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic,
-                                      OpId second) const {
+                                      std::span<const OpId> others) const {
   const Tensor& a = graph_.tensors[op.operands[0].tensor];
   const Tensor& b = graph_.tensors[op.operands[1].tensor];
   ProductKernel product{
@@ -256,15 +261,16 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
       .type = a.type.dtype};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
-  TensorId second_weights = kNone;
-  if (second != kNone) {
-    product.shape.n *= 2;
-    product.results *= 2;
-    second_weights = graph_.value_of(graph_.ops[second].operands[1].tensor).value;
+  std::vector<TensorId> values = {a.value, b.value};
+  for (const OpId other : others) {
+    const Op& more = graph_.ops[other];
+    product.shape.n += more.matrix.columns;
+    product.results += graph_.tensors[more.outputs[0]].elements;
+    values.push_back(graph_.tensors[more.operands[1].tensor].value);
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     const TensorId value = graph_.tensors[entry.tensor].value;
-    const bool operand = value == a.value || value == b.value || value == second_weights;
+    const bool operand = std::ranges::find(values, value) != values.end();
     (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
   }
   return product;
@@ -283,10 +289,26 @@ KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic)
   return work;
 }
 
+// An element of the result takes the instructions of its own part.
+KernelWork KernelModel::siblings_work(const std::vector<Kernel>& parts,
+                                      const std::vector<OpId>& products,
+                                      const KernelTraffic& traffic) {
+  ProductKernel product =
+      product_of(graph_.ops[products[0]], traffic, std::span(products).subspan(1));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::uint64_t columns = graph_.ops[products[i]].matrix.columns;
+    product.shape.parts.push_back(columns);
+    product.epilogue += instructions_of(parts[i], products[i]) * static_cast<double>(columns) /
+                        static_cast<double>(product.shape.n);
+  }
+  return products_.tile_work(product);
+}
+
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
   const std::optional<Halves> halves = halves_of(graph_, kernel, id);
   const OpId second = halves ? halves->other : kNone;
-  ProductKernel product = product_of(graph_.ops[id], traffic, second);
+  ProductKernel product =
+      product_of(graph_.ops[id], traffic, std::span(&second, second != kNone ? std::size_t{1} : 0));
   product.epilogue = instructions_of(kernel, id);
   product.shape.halves = halves.has_value();
   if (second != kNone) product.epilogue -= instructions_of({second}, kNone);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "predict/kernel_work.hpp"
@@ -34,8 +35,11 @@ class KernelModel {
   void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
                        KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
-  ProductKernel product_of(const Op& op, const KernelTraffic& traffic, OpId second = kNone) const;
+  ProductKernel product_of(const Op& op, const KernelTraffic& traffic,
+                           std::span<const OpId> others = {}) const;
   KernelWork grouped_work(const Op& op, const KernelTraffic& traffic);
+  KernelWork siblings_work(const std::vector<Kernel>& parts, const std::vector<OpId>& products,
+                           const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
                             const KernelTraffic& traffic);

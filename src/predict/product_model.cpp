@@ -155,7 +155,9 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
   constexpr double kPerReadAhead = 4.6;       // those that wide tiles load ahead
   constexpr double kExchange = 0.13;          // cycles for each element
-  const bool in_order = !shape.b_across && shape.batches == 1 && shape.n % 8 == 0;
+  const bool in_order =
+      !shape.b_across && shape.batches == 1 && shape.n % 8 == 0 &&
+      std::ranges::all_of(shape.parts, [](std::uint64_t count) { return count % 8 == 0; });
   const double read = product.beside / std::max(1.0, result_bytes);
   const bool loads_ahead = columns > 160 && !shape.halves && in_order;
   const double ahead = loads_ahead ? std::min(1.0, read) : 0;
@@ -256,7 +258,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
-                              ceil_div(shape.n, width.columns) * shape.batches;
+                              shape.column_tiles(width.columns) * shape.batches;
   const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
   const bool wide = width.columns == 256;

@@ -223,7 +223,7 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const GeneratedKernel fused = made(few);
   CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(contains(fused, "kPairs = true;"));
-  CHECK(contains(fused, "Contract::run(a, b, b2, kShape,"));
+  CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2}}, kShape,"));
   CHECK(contains(fused, "kShape = {64, 512, 256,"));
   REQUIRE(fused.maps.size() == 3);
   for (const std::size_t half : {1U, 2U}) {
@@ -265,7 +265,7 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   const OpGraph few = graph("65", "256", "128");
   const GeneratedKernel fused = made(few);
   CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
-  CHECK(contains(fused, "Contract::run(a, b, b2, kShape,"));
+  CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2}}, kShape,"));
   CHECK(contains(fused, "kShape = {65, 512, 128,"));
   CHECK(contains(fused, "u[j] + "));
   CHECK(!contains(fused, "v[j] + "));
@@ -281,6 +281,55 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
   // 20 lines are no whole groups of eight.
   CHECK(contains(made(graph("65", "20", "128")), "ContractSm80<"));
+}
+
+// Of 304, 40 and 136 columns.
+TEST_CASE("tiles of linear layers of one input follow each other, with an epilogue each") {
+  const auto graph = [](const std::string& last) {
+    return graph_of(list(R"("x": {"shape": [65, 128]}, "q": {"shape": [304, 128]},
+        "k": {"shape": [40, 128]}, "v": {"shape": [)" +
+                             last + R"(, 128]}, "b": {"shape": [40]})",
+                         R"({"name": "q", "op": "linear", "inputs": ["x", "q"], "output": "y"},
+           {"name": "k", "op": "linear", "inputs": ["x", "k", "b"], "output": "z"},
+           {"name": "relu", "op": "relu", "inputs": ["z"], "output": "r"},
+           {"name": "v", "op": "linear", "inputs": ["x", "v"], "output": "w"})"));
+  };
+  const auto made = [&](const OpGraph& of, ComputeCapability capability = kHopper) {
+    return generated(
+        of, {op_called(of, "q"), op_called(of, "k"), op_called(of, "relu"), op_called(of, "v")},
+        capability);
+  };
+  const OpGraph even = graph("136");
+  const GeneratedKernel fused = made(even);
+  CHECK(contains(fused, "ContractSm90<bf16, 160, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused,
+                 "typedef SideBySide<Epilogue0, 304, SideBySide<Epilogue1, 40, "
+                 "SideBySide<Epilogue2, 136>>> Epilogue;"));
+  CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2, &b3}}, kShape,"));
+  // Two, one and one tile of 160.
+  CHECK(contains(fused, "kShape = {65, 640, 128,"));
+  CHECK(fused.blocks == 4);
+  REQUIRE(fused.maps.size() == 4);
+  constexpr std::array<std::uint64_t, 3> kColumns = {304, 40, 136};
+  constexpr std::array<std::string_view, 3> kNames = {"q", "k", "v"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(fused.maps[i + 1].storage == weights_of(even, kNames[i]));
+    CHECK(fused.maps[i + 1].extents == std::array<std::uint64_t, 4>{128, 2, kColumns[i] / 8, 4});
+  }
+  CHECK(!fused.library);
+  // x, three weights, a bias and three results, each once.
+  CHECK(fused.storages.size() == 8);
+  const GeneratedKernel older = made(even, {8, 0});
+  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(contains(older, "Contract::Sources{{"));
+  // Three, one and two tiles of 128.
+  CHECK(contains(older, "kShape = {65, 768, 128,"));
+  CHECK(older.blocks == 6);
+  // 131 lines are no whole groups of eight: all of B's come in another order.
+  const GeneratedKernel odd = made(graph("131"));
+  CHECK(contains(odd, "LinesOfB::kAlong, Epilogue>"));
+  CHECK(odd.maps[1].extents == std::array<std::uint64_t, 4>{128, 304, 1, 1});
+  CHECK(odd.maps[3].extents == std::array<std::uint64_t, 4>{128, 131, 1, 1});
 }
 
 // c lies as [2][3][100][64]: batch, head, row, column; its heads go side by side into lines of 192.

@@ -94,10 +94,13 @@ TEST_CASE("two linear layers of one input share a kernel") {
   const OpGraph both =
       graph(gate + R"({"name": "up", "op": "linear", "inputs": ["x", "u"], "output": "b"})");
   CHECK(kernel_bytes(both) == Bytes{2 * 256 * (65 + 1024), 2 * 2 * 65 * 512});
-  // Of three, those that read the same weights.
   const std::string third =
       R"({"name": "more", "op": "linear", "inputs": ["x", "g"], "output": "c"})";
-  CHECK(auto_of(graph(gate + up + third)) == "[gate silu more] [up]");
+  CHECK(auto_of(graph(gate + up + third)) == "[gate silu up more]");
+  // An op that takes two results needs both in a tile, which then has no place for a third.
+  const std::string narrow =
+      R"(, {"name": "more", "op": "linear", "inputs": ["x", "z"], "output": "c"})";
+  CHECK(auto_of(graph(gate + up + mul + narrow)) == "[gate silu up mul] [more]");
   // Another input, or one that the kernel would have to make.
   const std::string other =
       R"({"name": "up", "op": "linear", "inputs": ["z", "u"], "output": "b"},)";
@@ -106,6 +109,61 @@ TEST_CASE("two linear layers of one input share a kernel") {
   const std::string sum =
       R"(, {"name": "sum", "op": "sum", "inputs": ["y"], "output": "t", "axis": 1})";
   CHECK(auto_of(graph(gate + up + mul + sum)) == "[gate silu up mul] [sum]");
+}
+
+TEST_CASE("up to four linear layers of one input share a kernel, of any numbers of columns") {
+  const auto graph = [](const std::string& ops, int rows = 65) {
+    return graph_of(fmt::format(
+        R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": [{}, 256]}}, "wq": {{"shape": [512, 256]}},
+         "wk": {{"shape": [72, 256]}}, "wv": {{"shape": [9, 256]}}, "b": {{"shape": [72]}},
+         "e": {{"shape": [{}, 9]}}}},
+    "ops": [{}]}})",
+        rows, rows, ops));
+  };
+  const std::string q = R"({"name": "q", "op": "linear", "inputs": ["x", "wq"], "output": "q"})";
+  const std::string k =
+      R"(, {"name": "k", "op": "linear", "inputs": ["x", "wk", "b"], "output": "k"})";
+  const std::string v = R"(, {"name": "v", "op": "linear", "inputs": ["x", "wv"], "output": "v"})";
+  CHECK(auto_of(graph(q + k + v)) == "[q k v]");
+  CHECK(auto_of(graph(q + v)) == "[q v]");
+  CHECK(auto_of(graph(q + k + v, 64)) == "[q] [k] [v]");
+  CHECK(compiler_of(graph(q + k + v)) == "[q] [k] [v]");
+  // x once, all weights and the bias; three results.
+  CHECK(kernel_bytes(graph(q + k + v)) ==
+        Bytes{2 * (65 * 256 + (512 + 72 + 9) * 256 + 72), 2 * 65 * (512 + 72 + 9)});
+  // Each has an epilogue of its own.
+  const std::string own = R"(, {"name": "silu", "op": "silu", "inputs": ["k"], "output": "s"},
+      {"name": "add", "op": "add", "inputs": ["v", "e"], "output": "t"})";
+  CHECK(auto_of(graph(q + k + v + own)) == "[q k v silu add]");
+  // The same rows, shown by views in the same order; in another order they are other rows.
+  const auto viewed = [&](const char* view) {
+    return graph(std::string(view) + R"(, {"name": "q", "op": "linear", "inputs": ["x", "wq"],
+        "output": "q"}, {"name": "k", "op": "linear", "inputs": ["y", "wk"], "output": "k"})",
+                 130);
+  };
+  CHECK(
+      auto_of(viewed(R"({"op": "view", "inputs": ["x"], "output": "y", "shape": [2, 65, 256]})")) ==
+      "[q k]");
+  CHECK(auto_of(viewed(R"({"op": "view", "inputs": ["x"], "output": "z", "shape": [2, 65, 256]},
+      {"op": "permute_view", "inputs": ["z"], "output": "y", "perm": [1, 0, 2]})")) == "[q] [k]");
+  // Rows of one that are reduced lie in several tiles, and other parts have other rows.
+  const std::string sum =
+      R"(, {"name": "sum", "op": "sum", "inputs": ["q"], "output": "t", "axis": 1})";
+  CHECK(
+      obstacle(graph(q + k + sum), {"q", "k", "sum"}).starts_with("two contractions side by side"));
+  // Of five, four.
+  const std::string more = R"(, {"name": "r", "op": "linear", "inputs": ["x", "wq"], "output": "r"},
+      {"name": "s", "op": "linear", "inputs": ["x", "wk"], "output": "s"})";
+  const OpGraph five = graph(q + k + v + more);
+  CHECK(obstacle(five, {"q", "k", "v", "r", "s"}) ==
+        "two contractions side by side, and a kernel runs one main loop, except for up to four "
+        "linear layers of one input (more than 64 rows); one contraction with their weights "
+        "concatenated would read their common input once");
+  CHECK(obstacle(five, {"q", "k", "v", "r"}).empty());
+  // What works on none of them has no tile.
+  const std::string side = R"(, {"name": "relu", "op": "relu", "inputs": ["x"], "output": "u"})";
+  CHECK(obstacle(graph(q + k + side), {"q", "k", "relu"})
+            .starts_with("relu does not use the result of linear"));
 }
 
 TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and its factor") {
@@ -174,8 +232,8 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
     return obstacle(graph, {"a", "b"});
   };
   const std::string bare =
-      "two contractions side by side, and a kernel runs one main loop, except for two linear "
-      "layers of one input (more than 64 rows, weights of one shape)";
+      "two contractions side by side, and a kernel runs one main loop, except for up to four "
+      "linear layers of one input (more than 64 rows)";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";

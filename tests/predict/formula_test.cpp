@@ -189,6 +189,22 @@ TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
   CHECK(2 + 3.5 + cycles / 1150 == time_of(operands(64, 16896, 64), halves, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: products of the same rows whose tiles follow each other") {
+  // 60, 70, 2 and 1 tiles of 160 columns take two rounds, where all columns together would fill
+  // 132. One of the products is negated, with two instructions for each element of all.
+  const char* four = R"({"op": "linear", "inputs": ["x", "w"], "output": "a"},
+      {"op": "neg", "inputs": ["a"], "output": "n"},
+      {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
+      {"op": "linear", "inputs": ["x", "w3"], "output": "c"},
+      {"op": "linear", "inputs": ["x", "w4"], "output": "d"})";
+  const std::string weights = R"(, "w2": {"shape": [11200, 64]}, "w3": {"shape": [168, 64]},
+      "w4": {"shape": [8, 64]})";
+  const double instructions = 2 + 9600.0 / (9600 + 11200 + 168 + 8);
+  const double cycles = 2 * (640 * 1.11 + 730 + 0.29 * 128 * 160 * instructions * 0.0067);
+  CHECK(2 + 3.5 + cycles / 1150 ==
+        time_of(operands(65, 9600, 64) + weights, four, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: two products of the same rows that an epilogue combines") {
   // The same of 65 rows: 132 tiles of 64 columns of each.
   const char* pair = R"({"op": "linear", "inputs": ["x", "w"], "output": "a"},

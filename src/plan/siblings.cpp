@@ -1,0 +1,89 @@
+#include "plan/siblings.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace fusecalc {
+namespace {
+
+// Numbers the kernel's ops, such that those of one number are connected by what they make for each
+// other. They come in any order.
+std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kernel) {
+  std::vector<std::pair<OpId, std::size_t>> places;
+  std::vector<std::size_t> root;
+  for (const OpId id : kernel) {
+    places.emplace_back(id, places.size());
+    root.push_back(root.size());
+  }
+  std::ranges::sort(places);
+  const auto find = [&](std::size_t i) {
+    while (root[i] != i) i = root[i] = root[root[i]];
+    return i;
+  };
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    for (const Outline::Input& input : graph.outline.inputs_of(kernel[i])) {
+      const auto maker =
+          std::ranges::lower_bound(places, std::pair(input.producer, std::size_t{0}));
+      if (maker == places.end() || maker->first != input.producer) continue;
+      root[find(i)] = find(maker->second);
+    }
+  }
+  for (std::size_t i = 0; i < root.size(); ++i) root[i] = find(i);
+  return root;
+}
+
+}  // namespace
+
+bool has_tiles(const OpGraph& graph, const Op& product) {
+  if (product.row->family != OpFamily::kLinear) return false;
+  const Tensor& rows = graph.tensors[product.operands[0].tensor];
+  const Tensor& weights = graph.tensors[product.operands[1].tensor];
+  const Tensor& made = graph.tensors[product.outputs[0]];
+  const DType type = rows.type.dtype;
+  const bool known =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+  return known && weights.type.dtype == type && weights.maps.empty() && is_float(made.type.dtype) &&
+         made.type.dtype != DType::kF64 && made.elements > 0 && product.matrix.depth > 0;
+}
+
+bool are_siblings(const OpGraph& graph, OpId first, OpId second) {
+  constexpr std::uint64_t kFewRows = 64;
+  const Op& a = graph.ops[first];
+  const Op& b = graph.ops[second];
+  if (!has_tiles(graph, a) || !has_tiles(graph, b)) return false;
+  return graph.tensors[a.operands[0].tensor].window == graph.tensors[b.operands[0].tensor].window &&
+         a.matrix.depth == b.matrix.depth &&
+         graph.tensors[a.outputs[0]].elements > kFewRows * a.matrix.columns;
+}
+
+std::vector<Kernel> sibling_parts(const OpGraph& graph, const Kernel& kernel) {
+  std::vector<std::size_t> contractions;  // their places
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    if (!graph.outline[kernel[i]].contracts()) continue;
+    const bool fits =
+        contractions.size() < kMostSiblings &&
+        (contractions.empty() || are_siblings(graph, kernel[contractions.front()], kernel[i]));
+    if (!fits) return {};
+    contractions.push_back(i);
+  }
+  if (contractions.size() < 2) return {};
+  const std::vector<std::size_t> number = connected_ops(graph, kernel);
+  std::vector<Kernel> parts;
+  std::size_t ops = 0;
+  for (const std::size_t contraction : contractions) {
+    Kernel& part = parts.emplace_back();
+    for (std::size_t i = 0; i < kernel.size(); ++i) {
+      if (number[i] != number[contraction]) continue;
+      if (i != contraction && graph.outline[kernel[i]].contracts()) return {};
+      part.push_back(kernel[i]);
+    }
+    ops += part.size();
+  }
+  return ops == kernel.size() ? parts : std::vector<Kernel>{};
+}
+
+OpId contraction_of(const OpGraph& graph, const Kernel& part) {
+  return *std::ranges::find_if(part, [&](OpId id) { return graph.outline[id].contracts(); });
+}
+
+}  // namespace fusecalc
