@@ -8,6 +8,13 @@ namespace fusecalc {
 
 // Whether the weights of a product may be computed as they are read, its prologue: of a linear op
 // of so few rows that one block has them all, and makes each weight once.
+bool computes_weights(const OpGraph& graph, OpId contraction);
+
+// Whether the rows of a product's first operand may be computed as they are read: where they are
+// many, each tile of columns makes its own. Never both operands.
+bool computes_rows(const OpGraph& graph, OpId contraction);
+
+// Either of them.
 bool takes_prologue(const OpGraph& graph, OpId contraction);
 
 // Whether the other ops of a kernel can run as the prologue of its only contraction, or as its
