@@ -34,6 +34,7 @@ class KernelModel {
                        KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
   ProductKernel product_of(const Op& op, const KernelTraffic& traffic, OpId second = kNone) const;
+  void add_prologue(const Kernel& kernel, OpId id, ProductKernel& product) const;
   KernelWork grouped_work(const Op& op, const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
   KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,

@@ -18,6 +18,8 @@ struct Tile {
   double m = 0;
 };
 
+constexpr double kUnpack = 3;  // instructions, to load a row's element and to store what is made
+
 }  // namespace
 
 double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t tile_m,
@@ -162,6 +164,16 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
           (in_order ? 0 : kExchange));
 }
 
+// Cycles in which a warpgroup makes 128 rows of the first operand for 64 of k: what it waits for,
+// or its instructions.
+double ProductModel::made_cycles(const ProductKernel& product) const {
+  constexpr double kStep = 450;
+  constexpr double kBytesPerCycle = 32;
+  constexpr double kElements = static_cast<double>(kTileRows) * 64;
+  return kStep + std::max(kElements * product.row_bytes / kBytesPerCycle,
+                          kElements / 128 * (product.row_prologue + kUnpack));
+}
+
 // Few rows: moving the larger operand takes the time.
 KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
@@ -198,10 +210,17 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     const double slower = tensor_share(product.type) > 0 ? 1.5 : 1.1;
     other.compute_us = other.compute_us * slower +
                        lane_us(device_, product.epilogue * static_cast<double>(product.results));
+    if (product.makes_rows) {
+      constexpr std::uint64_t kColumns = 128;  // of a tile
+      const double made = static_cast<double>(shape.m * shape.k * shape.batches) *
+                          static_cast<double>(ceil_div(shape.n, kColumns));
+      other.compute_us += lane_us(device_, (product.row_prologue + kUnpack) * made);
+    }
     other.time_doubt = 0.4;
     return other;
   }
-  if (halves && shape.m <= kMostSkinnyRows && !shape.halves) return skinny_work(product);
+  if (halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows)
+    return skinny_work(product);
   return wgmma_work(product);
 }
 
@@ -215,7 +234,9 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
   const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const TileWidth& width =
-      width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
+      product.makes_rows
+          ? width_of_made_tiles(shape.n)
+          : width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
@@ -230,9 +251,10 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
                            ? static_cast<double>(kBoxBytes) *
                                  (kRows + columns / static_cast<double>(cluster)) / kStraddling
                            : 0;
+  const double made = product.makes_rows ? made_cycles(product) : 0;
   const double multiply =
-      steps *
-      std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11), fetch);
+      steps * std::max({kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
+                        fetch, made});
   constexpr double kStart = 730;     // cycles
   constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
   constexpr double kOverhead = 3.5;  // us, on top of a launch
