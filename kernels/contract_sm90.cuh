@@ -144,7 +144,7 @@ struct ContractSm90 {
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
-        shrink_registers<120>();
+        shrink_registers<152>();
         make(a, b, b2, shape, walk, steps, rank, shared, ring);
       } else {
         shrink_registers<40>();
@@ -152,7 +152,7 @@ struct ContractSm90 {
         if (threadIdx.x == 32) produce<false>(b, b2, shape, walk, steps, rank, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 192 : 232>();
+      grow_registers<kMakes ? 176 : 232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }

@@ -31,7 +31,7 @@ struct Loaded {
 };
 
 // Of a thread's chunks, those it loads ahead: as many as leave registers for the rest.
-constexpr int loads_ahead(int chunks, int bytes) {
+__device__ constexpr int loads_ahead(int chunks, int bytes) {
   return chunks == 1 || chunks * bytes <= 288 ? chunks : loads_ahead(chunks / 2, bytes);
 }
 

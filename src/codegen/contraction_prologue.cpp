@@ -101,8 +101,8 @@ void ContractionWriter::write_prologue_sm90() {
       .blocks_per_cluster = cluster};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"prologue", "hopper", "stages", "contract_sm90"}) + prologue_struct(body) +
-      epilogue_.text() + shape(group_of(product_.shape(), kTileRows * cluster, 2)) +
+      blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body) + epilogue_.text() +
+      shape(group_of(product_.shape(), kTileRows * cluster, 2)) +
       fmt::format(
           "typedef ContractSm90<{}, {}, {}, false, {}, Epilogue, MatrixB, Prologue> "
           "Contract;\n",
@@ -133,7 +133,7 @@ void ContractionWriter::write_prologue_sm80() {
   const KernelFacts facts{
       .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
   result_.source.text +=
-      blocks({"prologue", "mma", "contract_sm80"}) + prologue_struct(body) + epilogue_.text() +
+      blocks({"mma", "contract_sm80"}) + prologue_struct(body) + epilogue_.text() +
       shape(group_of(product_.shape(), kTile, 2)) + strides() +
       fmt::format(
           "typedef ContractSm80<{0}, {0}, 8, {1}, false, {2}, Epilogue, Prologue> "
