@@ -27,10 +27,12 @@ struct ContractSm80 {
   static constexpr int kSize = sizeof(Element);
   static constexpr int kTileDepth = kLineBytes / kSize;
   static constexpr int kThreads = 256;
-  // Narrow copies need many addresses, and exact products many split operands: one block per
-  // multiprocessor leaves the registers for them.
-  static constexpr int kBlocksPerSm =
-      kAlignA * kSize < 8 || kAlignB * kSize < 8 || sizeof(Product) > kSize ? 1 : 2;
+  // Narrow copies need many addresses, exact products many split operands, and prologues what they
+  // load ahead: one block per multiprocessor leaves the registers for them.
+  static constexpr int kBlocksPerSm = kLoadedBytes<Prologue> > 32 || kAlignA* kSize < 8 ||
+                                              kAlignB* kSize<8 || sizeof(Product)> kSize
+                                          ? 1
+                                          : 2;
   static constexpr int kStages = 4;
   static constexpr int kTileBytes = kTileRows * kLineBytes;
   static constexpr int kSharedBytes = kStages * 2 * kTileBytes;

@@ -232,13 +232,8 @@ struct ContractSm90 {
         next_q = first_line<Prologue>(shape, batch);
         next_m = (unit * kCluster + (int)rank) * kTileRows + line;
       }
-#pragma unroll 1
-      for (int step = 0; step < steps; ++step, at.next()) {
+      const auto fill = [&](int step, i64 q_ahead, int m_ahead, int k_ahead) {
         const int k = step * kTileDepth + in_step;
-        const bool last = step + 1 == steps;
-        const i64 q_ahead = last ? next_q : q;
-        const int m_ahead = last ? next_m : m;
-        const int k_ahead = last ? in_step : k + kTileDepth;
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
         if (threadIdx.x == 0) {
@@ -260,7 +255,14 @@ struct ContractSm90 {
         stores_fence();
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(full);
+        at.next();
+      };
+      // The last step apart, so that the addresses of a tile's lines are worked out once.
+#pragma unroll 1
+      for (int step = 0; step + 1 < steps; ++step) {
+        fill(step, q, m, (step + 1) * kTileDepth + in_step);
       }
+      fill(steps - 1, next_q, next_m, in_step);
       q = next_q, m = next_m;
     }
   }

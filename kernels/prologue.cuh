@@ -18,22 +18,33 @@ struct NoPrologue {
   static constexpr bool kHere = false;
 };
 
-// A loaded function that can be replaced by another one.
+// A loaded function that can be replaced by another one. The compiler may not move loads down from
+// where they are written.
 template <class Function>
 struct Loaded {
-  alignas(Function) u8 bytes[sizeof(Function)];
+  static constexpr int kWords = ((int)sizeof(Function) + 3) / 4;
+  alignas(16) u32 words[kWords];
   __device__ __forceinline__ void operator=(const Function& function) {
-    memcpy(bytes, &function, sizeof(Function));
+    memcpy(words, &function, sizeof(Function));
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(Function) / 4; ++i) asm volatile("" : "+r"(words[i]));
   }
-  __device__ __forceinline__ void operator()(u32 (&words)[4]) const {
-    (*reinterpret_cast<const Function*>(bytes))(words);
+  __device__ __forceinline__ void operator()(u32 (&made)[4]) const {
+    (*reinterpret_cast<const Function*>(words))(made);
   }
 };
 
 // Of a thread's chunks, those it loads ahead: as many as leave registers for the rest.
 __device__ constexpr int loads_ahead(int chunks, int bytes) {
-  return chunks == 1 || chunks * bytes <= 288 ? chunks : loads_ahead(chunks / 2, bytes);
+  return chunks == 1 || chunks * bytes <= 320 ? chunks : loads_ahead(chunks / 2, bytes);
 }
+
+// Bytes that a thread keeps for a chunk.
+template <class Prologue, class = void>
+constexpr int kLoadedBytes = 0;
+template <class Prologue>
+constexpr int kLoadedBytes<Prologue, decltype((void)sizeof(typename Prologue::Valid))> =
+    sizeof(static_cast<const Prologue*>(nullptr)->load(0, 0, typename Prologue::Valid{}));
 
 // A tile of kLines by kDepth that kThreads threads make in chunks of eight elements: neighbouring
 // threads those of one line.
