@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 44> kReasons = {
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",
     "{1} aligns the result of {0} with an axis other than the reduced one",
-    "{1} loads its operands directly from memory; {0} would have to run inside its main loop{4}",
+    "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
     "two contractions side by side, and a kernel runs one main loop, except for two linear layers "
@@ -94,12 +94,6 @@ std::string_view more_of(const OpGraph& graph, const Verdict& verdict) {
   if (verdict.obstacle == Obstacle::kSideContraction &&
       concatenate(graph, first, graph.ops[verdict.second])) {
     return "; one contraction with their weights concatenated would read their common input once";
-  }
-  const bool by_element = first.op_class == OpClass::kPointwise &&
-                          is_matrix_product(graph.ops[verdict.second].row->family);
-  if (verdict.obstacle == Obstacle::kPrologue && by_element) {
-    return ", which can compute bf16 and f16 in order: more than 64 rows, or the weights of 32 "
-           "rows at most, that nothing else reads";
   }
   const bool halves =
       verdict.obstacle == Obstacle::kEpiloguePart && first.row->family == OpFamily::kLinear;

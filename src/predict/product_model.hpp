@@ -51,7 +51,7 @@ class ProductModel {
   Tiling library_tiling(const ProductKernel& product, double rate);
   KernelWork skinny_work(const ProductKernel& product) const;
   KernelWork wgmma_work(const ProductKernel& product);
-  double made_cycles(const ProductKernel& product) const;
+  static double made_cycles(const ProductKernel& product);
   double epilogue_cycles(const ProductKernel& product, double columns) const;
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
                      bool rows_first, std::uint64_t group, std::uint64_t at_once);
