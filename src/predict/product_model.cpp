@@ -168,11 +168,12 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
 // computes. Fitted to casts, a silu with a factor and a normalisation's scales, over 64 and 32 such
 // steps and one, two, four and sixteen rounds of tiles.
 double ProductModel::made_cycles(const ProductKernel& product) {
-  constexpr double kStep = 1255;
-  constexpr double kBytesPerCycle = 60;
+  constexpr double kStep = 1340;
+  constexpr double kBytesPerCycle = 68;
+  constexpr double kPerInstruction = 44;
   constexpr double kElements = static_cast<double>(kTileRows) * 64;
   return kStep + kElements * product.row_bytes / kBytesPerCycle +
-         kElements / 128 * product.row_prologue;
+         kPerInstruction * product.row_prologue;
 }
 
 // Few rows: moving the larger operand takes the time.
