@@ -110,6 +110,17 @@ TEST_CASE("many rows of a product's first operand are computed as it reads them"
                       product)) == "[norm cast] [mm]");
 }
 
+TEST_CASE("what an epilogue can compute at the same bytes is no prologue") {
+  const OpGraph graph = graph_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [256, 256]}, "w": {"shape": [512, 256]},
+          "b": {"shape": [512]}, "v": {"shape": [256, 512]}},
+    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "bias", "op": "add", "inputs": ["h", "b"], "output": "a"},
+            {"name": "gelu", "op": "gelu", "inputs": ["a"], "output": "g"},
+            {"name": "down", "op": "linear", "inputs": ["g", "v"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[up bias gelu] [down]");
+}
+
 TEST_CASE("what a product's rows are computed from is not overwritten by its kernel") {
   const OpGraph graph = graph_of(
       R"({"dtype": "bf16", "tensors": {"x": {"shape": [256, 256]}, "w": {"shape": [256, 256]}},
