@@ -7,8 +7,10 @@
 //       __launch_bounds__(AttentionFew<...>::kThreads, AttentionFew<...>::kBlocksPerSm)
 //       name(const Element* q, const Element* k, const Element* v, ..., u8* work) {
 //     AttentionFew<Element, kHead, kRowTiles, kStages, kParts, kCausal, Scores, Epilogue>::run(
-//         q, k, v, shape, strides, tiles, Scores{...}, Epilogue{...}, work);
+//         OperandRows<Element>{q, ...}, keys, values, shape, tiles, Scores{...}, Epilogue{...},
+//         work);
 //   }
+// `keys` and `values` are OperandRows<Element>, or PagedRows where a table tells where they lie.
 // Element: bf16 or f16. kHead: as for sm_80. A key head's rows, queries * heads / key_heads of
 // them, are at most kTileRows. Launch: kThreads threads, kSharedBytes of dynamic shared memory,
 // grid {kParts, key_heads, batches}: each block has `tiles` tiles of the visible keys. If kParts is
@@ -19,7 +21,34 @@
 // takes the time: kStages - 1 tiles of both are always on their way. All warps that have the same
 // rows have other keys of a tile, and a softmax of their own; they merge at the end. So do blocks
 // that share a key head, through memory that the L2 holds: the last of them to finish reads what
-// all have left.
+// all have left. Entries of a table are read once for each key that a thread copies, mostly from
+// the L1, or once a tile where that lies in one page.
+
+// Rows in pages: a page is kRows rows, `row` apart, and an entry of the table counts pages, `page`
+// apart, from `first` on. `batch`: entries of one batch.
+template <typename Element, typename Entry, int kRows>
+struct PagedRows {
+  const Element* first;
+  const Entry* table;
+  i64 page, row, head, batch;
+
+  __device__ __forceinline__ PagedRows of(int in_batch, int in_head) const {
+    return {first + in_head * head, table + in_batch * batch, page, row, head, batch};
+  }
+  template <int kTile>
+  __device__ __forceinline__ auto tile(int from) const {
+    if constexpr (kRows % kTile == 0) {
+      // From where row 0 would be.
+      return OperandRows<Element>{at(from) - from * row, row, head, 0};
+    } else {
+      return *this;
+    }
+  }
+  __device__ __forceinline__ const Element* at(int line) const {
+    const i64 entry = (i64)__ldg(table + (u32)line / kRows);
+    return first + entry * page + (i64)((u32)line % kRows) * row;
+  }
+};
 
 template <typename Element, int kHead, int kRowTiles, int kStages, int kParts, bool kCausal,
           class Scores, class Epilogue>
@@ -79,16 +108,16 @@ struct AttentionFew {
     }
   };
 
-  static __device__ __forceinline__ void run(const Element* q, const Element* k, const Element* v,
-                                             const AttentionShape& shape,
-                                             const AttentionStrides& strides, int tiles,
-                                             const Scores& scores, const Epilogue& epilogue,
-                                             u8* work = nullptr) {
+  template <class Keys, class Values>
+  static __device__ __forceinline__ void run(const OperandRows<Element>& q, const Keys& all_keys,
+                                             const Values& all_values, const AttentionShape& shape,
+                                             int tiles, const Scores& scores,
+                                             const Epilogue& epilogue, u8* work = nullptr) {
     extern __shared__ __align__(128) u8 shared[];
     const int part = blockIdx.x;
     const Place place{shape, (int)blockIdx.z, (int)blockIdx.y};
-    k += place.batch * strides.k_batch + place.key_head * strides.k_head;
-    v += place.batch * strides.v_batch + place.key_head * strides.v_head;
+    const Keys k = all_keys.of(place.batch, place.key_head);
+    const Values v = all_values.of(place.batch, place.key_head);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int key_warp = warp / kRowTiles, row = warp % kRowTiles * 16 + lane / 4;
     const int first = hidden_blocks<kCausal, kTileKeys>(shape, 0) + part * tiles;
@@ -98,10 +127,11 @@ struct AttentionFew {
       if (i < count) {
         u8* const stage = shared + i % kStages * kStageBytes;
         const int key = (first + i) * kTileKeys;
-        Tile::template fetch<kTileKeys, kThreads>(stage, k, strides.k_row, key, shape.keys,
-                                                  shape.size);
-        Tile::template fetch<kTileKeys, kThreads>(stage + kOperandBytes, v, strides.v_row, key,
-                                                  shape.keys, shape.value_size);
+        Tile::template fetch<kTileKeys, kThreads>(stage, k.template tile<kTileKeys>(key), key,
+                                                  shape.keys, shape.size);
+        Tile::template fetch<kTileKeys, kThreads>(stage + kOperandBytes,
+                                                  v.template tile<kTileKeys>(key), key, shape.keys,
+                                                  shape.value_size);
       }
       copies_commit();  // none is a group, too: groups are counted
     };
@@ -112,7 +142,7 @@ struct AttentionFew {
     uint4* const queries = reinterpret_cast<uint4*>(shared + kStages * kStageBytes + kStateBytes) +
                            warp % kRowTiles * (kHead / 16) * 32 + lane;  // 32 apart
     if (kHoldsQueries || key_warp == 0) {
-      load_queries(q, place, strides, row, held);
+      load_queries(q, place, row, held);
       if constexpr (!kHoldsQueries) {
 #pragma unroll
         for (int d = 0; d < kHead / 16; ++d) memcpy(queries + d * 32, held[d], 16);
@@ -162,16 +192,15 @@ struct AttentionFew {
   }
 
   // As operands of mma: rows `row` and the eighth after it.
-  static __device__ __forceinline__ void load_queries(const Element* q, const Place& place,
-                                                      const AttentionStrides& strides, int row,
+  static __device__ __forceinline__ void load_queries(const OperandRows<Element>& q,
+                                                      const Place& place, int row,
                                                       u32 (&a)[kHead / 16][4]) {
-    q += place.batch * strides.q_batch;
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
       const int r = row + x % 2 * 8;
       const bool inside = r < place.rows();
       const Element* const line =
-          inside ? q + place.head_of(r) * strides.q_head + place.query_of(r) * strides.q_row : q;
+          inside ? q.of(place.batch, place.head_of(r)).at(place.query_of(r)) : q.first;
 #pragma unroll
       for (int d = 0; d < kHead / 16; ++d) {
         const int column = d * 16 + x / 2 * 8 + threadIdx.x % 4 * 2;

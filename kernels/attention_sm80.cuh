@@ -22,6 +22,24 @@ struct AttentionStrides {
   i64 v_row, v_head, v_batch;
 };
 
+// Where the rows of an operand lie: from `first` on, at constant distances, in elements.
+template <typename Element>
+struct OperandRows {
+  const Element* first;
+  i64 row, head, batch;
+
+  // Those of one head.
+  __device__ __forceinline__ OperandRows of(int in_batch, int in_head) const {
+    return {first + in_batch * batch + in_head * head, row, head, batch};
+  }
+  // The same rows, for a tile of kRows from `from` on.
+  template <int kRows>
+  __device__ __forceinline__ OperandRows tile(int from) const {
+    return *this;
+  }
+  __device__ __forceinline__ const Element* at(int line) const { return first + line * row; }
+};
+
 // A tile of a kernel's operand in shared memory, kHead elements a line, and its products.
 template <typename Element, int kHead>
 struct AttentionTile {
@@ -33,9 +51,11 @@ struct AttentionTile {
     return line * kLineBytes + ((chunk ^ swap) << 4);
   }
 
-  template <int kLines, int kThreads>
-  static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
-                                               int lines, int size) {
+  // Lines from line0 on, of so many lines of `size` elements: the rest is 0. No line beyond the
+  // last is looked up.
+  template <int kLines, int kThreads, class Rows>
+  static __device__ __forceinline__ void fetch(u8* to, const Rows& rows, int line0, int lines,
+                                               int size) {
     constexpr int kChunks = kHead / 8;
 #pragma unroll 8
     for (int i = 0; i < kLines * kChunks / kThreads; ++i) {
@@ -43,7 +63,7 @@ struct AttentionTile {
       const int line = piece / kChunks, chunk = piece % kChunks;
       const bool inside = line0 + line < lines && chunk * 8 < size;
       copy_async<16>(to + place(line, chunk),
-                     inside ? from + (line0 + line) * stride + chunk * 8 : from, inside ? 16 : 0);
+                     inside ? rows.at(line0 + line) + chunk * 8 : rows.first, inside ? 16 : 0);
     }
   }
 
@@ -117,7 +137,8 @@ struct AttentionSm80 {
   template <int kLines>
   static __device__ __forceinline__ void fetch(u8* to, const Element* from, i64 stride, int line0,
                                                int lines, int size) {
-    Tile::template fetch<kLines, kThreads>(to, from, stride, line0, lines, size);
+    Tile::template fetch<kLines, kThreads>(to, OperandRows<Element>{from, stride, 0, 0}, line0,
+                                           lines, size);
     copies_commit();
   }
 

@@ -6,14 +6,14 @@
 //       __launch_bounds__(AttentionSm90<...>::kThreads, AttentionSm90<...>::kBlocksPerSm)
 //       name(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
 //            const __grid_constant__ TensorMap v, ...) {
-//     AttentionSm90<Element, kHead, kConsumers, kCausal, Scores, Epilogue>::run(
+//     AttentionSm90<Element, kHead, kConsumers, kKeys, kCausal, Scores, Epilogue>::run(
 //         q, k, v, shape, Scores{...}, Epilogue{...});
 //   }
 // Element: bf16 or f16. kConsumers: warpgroups with 64 queries each: 1, 2, or 3, for which heads of
-// 64 alone, without Scores, leave registers. (With tiles of fewer keys the compiler serialises
-// wgmma.) Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {tiles, heads,
-// batches}, or {heads, batches, tiles} where it is causal, of ceil(queries / kTileRows) tiles.
-// Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
+// 64 alone, without Scores, leave registers. kKeys: of a tile, a multiple of 16, at most
+// kMostTileKeys. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {tiles,
+// heads, batches}, or {heads, batches, tiles} where it is causal, of ceil(queries / kTileRows)
+// tiles. Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   q: extents {size, queries, heads, batches}, box {64, kTileRows, 1, 1}
 //   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kTileKeys, 1, 1}
 // Strides are those of the tensors, multiples of 16 bytes.
@@ -106,9 +106,11 @@ constexpr int kMostTileKeys = kHead <= 128   ? 128
                               : kHead <= 192 ? 96
                                              : 80;
 
-template <typename Element, int kHead, int kWarpgroups, bool kCausal, class Scores, class Epilogue>
-struct AttentionSm90 : AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kMostTileKeys<kHead>> {
-  typedef AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kMostTileKeys<kHead>> Tiles;
+template <typename Element, int kHead, int kWarpgroups, int kKeys, bool kCausal, class Scores,
+          class Epilogue>
+struct AttentionSm90 : AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kKeys> {
+  typedef AttentionTilesSm90<Element, kHead, 64 * kWarpgroups, kKeys> Tiles;
+  static_assert(kKeys <= kMostTileKeys<kHead>, "registers and shared memory have no room for more");
   using Tiles::kTileRows, Tiles::kTileKeys, Tiles::kBoxQ, Tiles::kBoxK, Tiles::kBytesQ,
       Tiles::kBytesK;
   static constexpr int kConsumers = kWarpgroups;

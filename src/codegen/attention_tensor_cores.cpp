@@ -9,6 +9,7 @@
 
 #include "codegen/attention_writer.hpp"
 #include "codegen/kernel_facts.hpp"
+#include "codegen/text.hpp"
 #include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
 #include "plan/tiling.hpp"
@@ -23,8 +24,10 @@ constexpr std::string_view kResidentBounds =
 
 // Nothing if views or broadcasts leave no contiguous rows at a constant stride. Heads that a view
 // repeats, each for some of the queries' heads, count once.
-std::optional<OperandStrides> AttentionWriter::strides_of_operand(const Matrices& operand) const {
+std::optional<OperandStrides> AttentionWriter::strides_of_operand(std::size_t which) const {
+  const Matrices& operand = parts_.operands[which];
   const TensorId tensor = operand.tensor;
+  if (kernel_.makes(tensor)) return strides_in_pages(which);
   const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
   const auto along = distance(graph_, tensor, operand.columns, operand.order.depth);
   const auto offset = offset_of(graph_, tensor);
@@ -55,10 +58,22 @@ std::optional<OperandStrides> AttentionWriter::strides_of_operand(const Matrices
   return strides;
 }
 
+// Of keys or values that the kernel itself gathers.
+OperandStrides AttentionWriter::strides_in_pages(std::size_t which) const {
+  const std::optional<PagedRows> pages = paged_rows(graph_, op_, which);
+  if (!pages) cannot_generate(op_, "an operand that the kernel makes does not lie in pages");
+  return {.tensor = pages->pool,
+          .heads = parts_.operands[which].batch.back(),
+          .offset = pages->offset,
+          .row = pages->row,
+          .head = pages->head,
+          .pages = pages};
+}
+
 bool AttentionWriter::find_strides() {
   const std::array to = {&q_, &k_, &v_};
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::optional<OperandStrides> strides = strides_of_operand(parts_.operands[i]);
+    const std::optional<OperandStrides> strides = strides_of_operand(i);
     if (!strides) return false;
     *to[i] = *strides;
   }
@@ -103,8 +118,7 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 void AttentionWriter::write_sm90() {
   const auto rows = static_cast<std::uint32_t>(sm90_rows());
   const bool alone = attends_alone(head_, plain(), rows);
-  const std::uint32_t most = head_ <= 128 ? 128 : head_ <= 192 ? 96 : 80;
-  const auto keys = alone ? static_cast<std::uint32_t>(attention_tile_keys(parts_.keys)) : most;
+  const auto keys = static_cast<std::uint32_t>(tile_keys());
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
                   map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
@@ -136,6 +150,10 @@ std::uint64_t AttentionWriter::sm90_rows() const {
                         std::max(1U, device_.multiprocessors));
 }
 
+std::uint64_t AttentionWriter::tile_keys() const {
+  return attention_tile_keys(head_, plain(), parts_.keys);
+}
+
 std::string AttentionWriter::strides() const {
   return fmt::format(
       "constexpr AttentionStrides kStrides = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};\n", q_.row,
@@ -158,42 +176,42 @@ void AttentionWriter::write_sm80() {
   result_.schedule = fmt::format("attention with mma, {} queries per block", rows);
 }
 
-// Nothing if there are too many queries for it, or if its stages do not fit on chip.
 std::optional<FewQueries> AttentionWriter::few_queries() const {
   const std::uint64_t rows = parts_.queries * (parts_.heads / parts_.key_heads);
-  if (rows > kMostFewRows) return std::nullopt;
-  FewQueries few{.row_tiles = ceil_div(rows, kFewTileRows)};
-  constexpr std::uint64_t kReserved = 1024;  // of a block's shared memory, by the system
-  constexpr std::uint64_t kMostStages = 8;
-  const std::uint64_t stage = 2 * kFewTileKeys * head_ * 2;
-  constexpr std::uint64_t kStates = 32;     // bytes of a row, of its four warps
-  constexpr std::uint64_t kHeldHead = 128;  // longer queries are in shared memory
-  const std::uint64_t beside =
-      few.row_tiles * kFewTileRows * (kStates + (head_ > kHeldHead ? head_ * 2 : 0));
-  const auto stages_of = [&](std::uint64_t bytes) {
-    return std::min(kMostStages, bytes > beside ? (bytes - beside) / stage : 0);
-  };
-  std::uint64_t running = few_blocks(rows, head_);
-  if (running == 2 && stages_of((device_.on_chip_bytes - kReserved) / 2) < 2) running = 1;
-  few.stages = stages_of((device_.on_chip_bytes - (running - 1) * kReserved) / running);
-  if (few.stages < 2) return std::nullopt;
+  const std::optional<FewTiling> tiling = few_tiling(rows, head_, device_.on_chip_bytes);
+  if (!tiling) return std::nullopt;
+  FewQueries few{.tiling = *tiling};
   const std::uint64_t seen = parts_.causal ? parts_.window + parts_.queries - 1 : parts_.keys;
   const std::uint64_t hidden = parts_.keys - std::min(parts_.keys, seen);
   const std::uint64_t tiles = ceil_div(parts_.keys, kFewTileKeys) - hidden / kFewTileKeys;
   few.keys = key_split(parts_.batches * parts_.key_heads, rows, tiles,
-                       std::max(1U, device_.multiprocessors) * running);
+                       std::max(1U, device_.multiprocessors) * tiling->running);
   if (few.keys.parts == 1) {
-    few.stages = std::clamp<std::uint64_t>(few.keys.tiles + 1, 2, few.stages);
+    few.tiling.stages = std::clamp<std::uint64_t>(few.keys.tiles + 1, 2, tiling->stages);
   }
-  few.shared_bytes = few.stages * stage + beside;
   return few;
+}
+
+// An operand's rows, as attention_few takes them.
+std::string AttentionWriter::rows_of(const OperandStrides& strides) {
+  const std::string_view element = stored_type(graph_.tensors[strides.tensor].type.dtype);
+  const std::string first = pointer_of(strides);
+  if (!strides.pages) {
+    return fmt::format("OperandRows<{}>{{{}, {}, {}, {}}}", element, first, strides.row,
+                       strides.head, strides.batch);
+  }
+  const PagedRows& pages = *strides.pages;
+  return fmt::format("PagedRows<{}, {}, {}>{{{}, {} + {}, {}, {}, {}, {}}}", element,
+                     stored_type(graph_.tensors[pages.table].type.dtype), pages.rows, first,
+                     code_.parameters().input(pages.table), pages.entry, pages.page, pages.row,
+                     pages.head, pages.batch);
 }
 
 void AttentionWriter::write_few(const FewQueries& few) {
   const KernelFacts facts{
-      .threads = few.row_tiles * 128,
-      .shared_bytes = few.shared_bytes,
-      .tile_rows = few.row_tiles * kFewTileRows,
+      .threads = few.tiling.row_tiles * 128,
+      .shared_bytes = few.tiling.shared_bytes(),
+      .tile_rows = few.tiling.row_tiles * kFewTileRows,
       .tile_keys = kFewTileKeys,
       .row_workspace_bytes = few.keys.parts > 1 ? few.keys.parts * (head_ * 4 + 8) : 0};
   if (few.keys.parts > 1) {
@@ -202,10 +220,10 @@ void AttentionWriter::write_few(const FewQueries& few) {
         (parts_.heads * parts_.queries * facts.row_workspace_bytes + parts_.key_heads * 4);
     result_.gaps.more_writes = "blocks exchange partial results through memory";
   }
-  result_.source.text += facts.asserted_of("Attention") + strides() +
-                         entry(kResidentBounds, "",
-                               fmt::format("{}, {}, {}, kShape, kStrides, {}", pointer_of(q_),
-                                           pointer_of(k_), pointer_of(v_), few.keys.tiles));
+  result_.source.text +=
+      facts.asserted_of("Attention") + entry(kResidentBounds, "",
+                                             fmt::format("{}, {}, {}, kShape, {}", rows_of(q_),
+                                                         rows_of(k_), rows_of(v_), few.keys.tiles));
   facts.launch(result_);
   result_.blocks = few.keys.parts;
   result_.blocks_y = static_cast<unsigned>(parts_.key_heads);
@@ -214,6 +232,7 @@ void AttentionWriter::write_few(const FewQueries& few) {
   if (few.keys.parts > 1) {
     result_.schedule += fmt::format(", keys in {} parts", few.keys.parts);
   }
+  if (k_.pages || v_.pages) result_.schedule += ", pages by a table";
 }
 
 bool AttentionWriter::fits_tensor_cores() {
@@ -223,11 +242,8 @@ bool AttentionWriter::fits_tensor_cores() {
     const bool aligned = (strides.offset | strides.row | strides.head | strides.batch) % 8 == 0;
     if (!aligned || graph_.tensors[strides.tensor].type.dtype != type) return false;
   }
-  // Shorter lines are padded with zeros.
-  constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
-  const auto* head = std::ranges::find_if(
-      kHeads, [&](std::uint64_t size) { return size >= std::max(parts_.size, parts_.value_size); });
-  if (head == kHeads.end() || (parts_.size | parts_.value_size) % 8 != 0) return false;
+  const auto head = tensor_core_head(parts_.size, parts_.value_size);
+  if (!head) return false;
   head_ = *head;
   constexpr std::uint64_t kMostBlocks = 65535;
   const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks &&
@@ -240,7 +256,10 @@ bool AttentionWriter::fits_tensor_cores() {
 }
 
 void AttentionWriter::write_tensor_cores() {
-  for (const OperandStrides& strides : {q_, k_, v_}) code_.parameters().input(strides.tensor);
+  for (const OperandStrides& strides : {q_, k_, v_}) {
+    code_.parameters().input(strides.tensor);
+    if (strides.pages) code_.parameters().input(strides.pages->table);
+  }
   epilogue_.write_attention(parts_.heads, parts_.queries,
                             parts_.batches * parts_.heads * parts_.queries, parts_.value_size);
   const std::optional<FewQueries> few = few_queries();
@@ -255,9 +274,10 @@ void AttentionWriter::write_tensor_cores() {
   for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
   text += shape() + scores_struct() + epilogue_.text();
   const std::string arguments =
-      few      ? fmt::format("{}, {}, {}, {}", head_, few->row_tiles, few->stages, few->keys.parts)
-      : alone  ? std::to_string(attention_tile_keys(parts_.keys))
-      : copies ? fmt::format("{}, {}", head_, sm90_rows() / 64)
+      few      ? fmt::format("{}, {}, {}, {}", head_, few->tiling.row_tiles, few->tiling.stages,
+                             few->keys.parts)
+      : alone  ? std::to_string(tile_keys())
+      : copies ? fmt::format("{}, {}, {}", head_, sm90_rows() / 64, tile_keys())
                : std::to_string(head_);
   text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
                       few      ? "AttentionFew"

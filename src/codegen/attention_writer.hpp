@@ -9,6 +9,7 @@
 #include "codegen/attention_parts.hpp"
 #include "codegen/epilogue.hpp"
 #include "codegen/schedule.hpp"
+#include "plan/paged_rows.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -21,13 +22,12 @@ struct OperandStrides {
   std::uint64_t row = 0;
   std::uint64_t head = 0;
   std::uint64_t batch = 0;
+  std::optional<PagedRows> pages = std::nullopt;  // whose table has the batches, where it has one
 };
 
 // How a kernel of kernels/attention_few.cuh distributes its work.
 struct FewQueries {
-  std::uint64_t row_tiles = 1;
-  std::uint64_t stages = 2;
-  std::uint64_t shared_bytes = 0;
+  FewTiling tiling{};
   KeySplit keys{};
 };
 
@@ -50,7 +50,8 @@ class AttentionWriter {
 
  private:
   // attention_tensor_cores.cpp:
-  std::optional<OperandStrides> strides_of_operand(const Matrices& operand) const;
+  std::optional<OperandStrides> strides_of_operand(std::size_t which) const;
+  OperandStrides strides_in_pages(std::size_t which) const;
   bool find_strides();
   std::string pointer_of(const OperandStrides& strides);
   // Whether a building block for tensor cores takes the operands.
@@ -58,11 +59,13 @@ class AttentionWriter {
   bool fits_copy_engine() const;
   void write_tensor_cores();
   std::uint64_t sm90_rows() const;
+  std::uint64_t tile_keys() const;  // of sm_90
   void write_sm90();
   void write_sm80();
   std::optional<FewQueries> few_queries() const;
   void write_few(const FewQueries& few);
   std::string strides() const;
+  std::string rows_of(const OperandStrides& strides);
   MappedTensor map_of(const OperandStrides& strides, const Matrices& operand, std::uint64_t heads,
                       std::uint32_t box) const;
   std::string entry(std::string_view bounds, std::string_view parameters,

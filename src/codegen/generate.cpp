@@ -215,16 +215,20 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   if (one && graph.ops[contractions[0]].row->family != OpFamily::kAttention) {
     return generate_contraction(view, contractions[0], device);
   }
-  if (!contractions.empty()) return generate_attention(view, contractions, device);
   const bool alone = graph.ops[kernel.front()].op_class == OpClass::kOpaque;
-  GeneratedKernel result = alone ? generate_whole_rows(view)
+  GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
+                           : alone               ? generate_whole_rows(view)
                            : phases.rows.empty()
                                ? generate_map(view)
                                : generate_rows(view, counter.rows_fit(phases), device);
   if (result.blocks > 0x7fffffffU) {
     cannot_generate(graph.ops[kernel.front()], "it has more blocks than a launch");
   }
-  if (result.gaps.more_reads.empty()) result.gaps.more_reads = more_reads(view);
+  const bool gathers = std::ranges::any_of(
+      kernel, [&](OpId id) { return graph.ops[id].row->access == Access::kGather; });
+  if (result.gaps.more_reads.empty() && (contractions.empty() || gathers)) {
+    result.gaps.more_reads = more_reads(view);
+  }
   return result;
 }
 

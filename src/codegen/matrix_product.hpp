@@ -7,6 +7,7 @@
 #include "codegen/index_map.hpp"
 #include "graph/op_graph.hpp"
 #include "plan/tiling.hpp"
+#include "plan/view_steps.hpp"
 
 namespace fusecalc {
 
@@ -48,20 +49,6 @@ std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op,
 // heads side by side that were apart. All batches are in `outer`.
 std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& op,
                                                std::uint64_t unit);
-
-// The distance between neighbours along one axis of a tensor, in its value's memory; `stride` is
-// what it is in the tensor's own order. Nothing where a view breaks the axis up.
-std::optional<std::uint64_t> distance(const OpGraph& graph, TensorId tensor, std::uint64_t extent,
-                                      std::uint64_t stride);
-
-// Where its first element is in its value's memory. Nothing where views leave no single distance.
-std::optional<std::uint64_t> offset_of(const OpGraph& graph, TensorId tensor);
-
-// Counting along one axis of a tensor, as counting through its value's memory: along several axes,
-// outermost first, where views divide it.
-std::optional<std::vector<IndexTransform::Axis>> digits_of(const OpGraph& graph, TensorId tensor,
-                                                           std::uint64_t extent,
-                                                           std::uint64_t stride);
 
 // The axes of a contraction's operand in its own order, as if it lay there.
 struct OperandOrder {

@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
 #include "plan/halves.hpp"
+#include "plan/paged_rows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -44,9 +45,12 @@ class EpilogueCheck {
     return is_float(dtype) && dtype != DType::kF64;
   }
 
+  bool attends() const { return op(contraction_).row->family == OpFamily::kAttention; }
+
   Verdict check_prologue() const;
   bool computes_elements(std::size_t place) const;
   bool gathers_rows(std::size_t place) const;
+  Verdict check_pages() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
 
@@ -79,6 +83,7 @@ void EpilogueCheck::find_prologue() {
 // Weights of few rows, or many rows; element by element, or rows of a table.
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
+  if (attends()) return check_pages();
   for (const OpId product : {contraction_, other_}) {
     if (other_ == kNone) break;
     for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
@@ -147,6 +152,30 @@ bool EpilogueCheck::gathers_rows(std::size_t place) const {
            return edge.input->view == Access::kSame &&
                   (edge.input->tensor != table || !edge.inside());
          });
+}
+
+// Gathers of keys and values, of which nothing else is made.
+Verdict EpilogueCheck::check_pages() const {
+  const Op& attention = op(contraction_);
+  for (std::size_t i = 0; i < attention.operands.size(); ++i) {
+    const TensorId tensor = attention.operands[i].tensor;
+    const OpId maker = tensor == kNone ? kNone : graph_.value_of(tensor).producer;
+    if (maker == kNone || !resolved_.contains(maker)) continue;
+    const bool keys = i == 1 || i == 2;
+    if (!keys || facts(maker).access != Access::kGather) {
+      return {Obstacle::kPrologue, maker, contraction_};
+    }
+    if (!takes_pages(graph_, attention)) return {Obstacle::kPageQueries, maker, contraction_};
+    if (!paged_rows(graph_, attention, i)) return {Obstacle::kPageRows, maker, contraction_};
+  }
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    if (kernel_[i] == contraction_) continue;
+    for (const Edge& edge : resolved_.edges_of(i)) {
+      const bool shares = edge.inside() && precedes_[edge.maker];
+      if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
+    }
+  }
+  return {};
 }
 
 void EpilogueCheck::find_epilogue() {
@@ -229,6 +258,9 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
       return {Obstacle::kSpaces, contraction_, id};
     }
   }
+  if (attends() && precedes_.any() && !holds_pages(graph_, op(contraction_), on_chip_bytes)) {
+    return {Obstacle::kHeads, contraction_};
+  }
   return check_rows(on_chip_bytes);
 }
 
@@ -297,15 +329,16 @@ bool computes_weights(const OpGraph& graph, OpId contraction) {
 
 bool computes_rows(const OpGraph& graph, OpId contraction) {
   const Op& product = graph.ops[contraction];
-  const bool lines_along_k = is_matrix_product(product.row->family) &&
-                             product.row->family != OpFamily::kAttention &&
-                             !product.attributes->transpose_a;
+  const bool lines_along_k =
+      is_matrix_product(product.row->family) && !product.attributes->transpose_a;
   constexpr std::uint64_t kFewRows = 64;
   return lines_along_k && has_prologue_types(graph, product) && product.matrix.depth > 0 &&
          product.matrix.rows > kFewRows && product.operands[0].tensor != product.operands[1].tensor;
 }
 
 bool takes_prologue(const OpGraph& graph, OpId contraction) {
+  const Op& product = graph.ops[contraction];
+  if (product.row->family == OpFamily::kAttention) return takes_pages(graph, product);
   return computes_rows(graph, contraction) || computes_weights(graph, contraction);
 }
 

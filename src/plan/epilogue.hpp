@@ -14,7 +14,7 @@ bool computes_weights(const OpGraph& graph, OpId contraction);
 // many, each tile of columns makes its own. Never both operands.
 bool computes_rows(const OpGraph& graph, OpId contraction);
 
-// Either of them.
+// Either of them; or the keys and values of an attention op that takes pages (paged_rows.hpp).
 bool takes_prologue(const OpGraph& graph, OpId contraction);
 
 // Whether the other ops of a kernel can run as the prologue of its only contraction, or as its

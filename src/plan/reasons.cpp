@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
 // they loop over, {4} what more is true of these two.
-constexpr std::array<std::string_view, 44> kReasons = {
+constexpr std::array<std::string_view, 46> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -34,6 +34,10 @@ constexpr std::array<std::string_view, 44> kReasons = {
     "{1} reads each element several times, and {0} would be recomputed for every read",
     "{1} aligns the result of {0} with an axis other than the reduced one",
     "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
+    "{1} gathers keys and values itself in bf16 or f16, for at most 32 queries of the heads that "
+    "share a key head; for others {0} stays a separate kernel",
+    "{1} gathers keys and values itself where {0} takes whole pages along the first axis, and each "
+    "row lies in one piece in its page",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
     "two contractions side by side, and a kernel runs one main loop, except for two linear layers "

@@ -158,6 +158,34 @@ std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head) {
   return rows <= kFewTileRows && head <= 128 ? 2 : 1;
 }
 
+std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
+                                    std::uint64_t on_chip_bytes) {
+  constexpr std::uint64_t kReserved = 1024;  // of a block's shared memory, by the system
+  constexpr std::uint64_t kMostStages = 8;
+  constexpr std::uint64_t kStates = 32;     // bytes of a row, of its four warps
+  constexpr std::uint64_t kHeldHead = 128;  // longer queries are in shared memory
+  if (rows > kMostFewRows) return std::nullopt;
+  FewTiling few{.row_tiles = ceil_div(rows, kFewTileRows),
+                .running = few_blocks(rows, head),
+                .stage_bytes = 2 * kFewTileKeys * head * 2};
+  few.more_bytes = few.row_tiles * kFewTileRows * (kStates + (head > kHeldHead ? head * 2 : 0));
+  const auto stages_of = [&](std::uint64_t bytes) {
+    return std::min(kMostStages,
+                    bytes > few.more_bytes ? (bytes - few.more_bytes) / few.stage_bytes : 0);
+  };
+  if (few.running == 2 && stages_of((on_chip_bytes - kReserved) / 2) < 2) few.running = 1;
+  few.stages = stages_of((on_chip_bytes - (few.running - 1) * kReserved) / few.running);
+  return few.stages < 2 ? std::nullopt : std::optional(few);
+}
+
+std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size) {
+  constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
+  const auto* head = std::ranges::find_if(
+      kHeads, [&](std::uint64_t each) { return each >= std::max(size, value_size); });
+  if (head == kHeads.end() || (size | value_size) % 8 != 0) return std::nullopt;
+  return *head;
+}
+
 // Three blocks of 64 rows fill a multiprocessor as well as one of 192, and more evenly; but they
 // read keys three times as often, which is slower where the L2 does not hold them. Of longer heads,
 // or beside masks, a multiprocessor runs one block, which is better off with two warpgroups unless
@@ -170,11 +198,13 @@ std::uint64_t attention_rows(std::uint64_t head, bool plain, std::uint64_t queri
   return ceil_div(queries, 64) * heads <= multiprocessors ? 64 : 128;
 }
 
-std::uint64_t attention_tile_keys(std::uint64_t keys) {
-  constexpr std::uint64_t kMost = 128;
-  constexpr std::uint64_t kStep = 16;  // of wgmma
-  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, kMost));
-  return std::max(kStep, ceil_div(ceil_div(keys, tiles), kStep) * kStep);
+// The largest fill the registers beside the sums of values. Masks whose rows are multiples of eight
+// keys are loaded eight at a time where a tile has a multiple of 32.
+std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t keys) {
+  const std::uint64_t most = head <= 128 ? 128 : head <= 192 ? 96 : 80;
+  const std::uint64_t step = plain || most % 32 != 0 || keys % 8 != 0 ? 16 : 32;
+  const std::uint64_t tiles = std::max<std::uint64_t>(1, ceil_div(keys, most));
+  return std::max(step, ceil_div(ceil_div(keys, tiles), step) * step);
 }
 
 // A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no

@@ -25,6 +25,8 @@ enum class Obstacle : std::uint8_t {
   kBeforeWindow,
   kMisaligned,
   kPrologue,
+  kPageQueries,
+  kPageRows,
   kSecondContraction,
   kSideContraction,
   kScoresNeeded,

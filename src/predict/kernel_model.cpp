@@ -391,6 +391,14 @@ KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<O
   if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
     work.fixed_us += merge_us(key_heads, few_rows, std::min(keys, window + length - 1), head);
     work.time_doubt = 0.2;
+    constexpr double kLookUp = 0.8;  // until the first entries of a table have arrived
+    bool looks_up = false;
+    for (const OpId id : kernel) {
+      if (graph_.ops[id].row->access != Access::kGather) continue;
+      looks_up = true;
+      add_repeated_rows(graph_.ops[id], work);
+    }
+    if (looks_up) work.fixed_us += kLookUp;
     return work;  // reading keys and values takes the time
   }
   constexpr double kMask = 10;  // instructions to find and read an element of it
@@ -423,8 +431,10 @@ double KernelModel::tiles_us(const Attention& attention) const {
       whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
   const bool small = attends_alone(short_head ? 64 : 128, attention.plain, whole(rows));
   const bool alone = small && device_.capability == kHopper;
-  const auto tile_keys =
-      static_cast<double>(alone ? attention_tile_keys(whole(attention.keys)) : 128);
+  const auto tile_keys = static_cast<double>(
+      device_.capability == kHopper
+          ? attention_tile_keys(whole(attention.head), attention.plain, whole(attention.keys))
+          : 128);
   const double tiles = std::ceil(attention.keys / tile_keys);
   // To load its queries and store its result; several blocks do a part of it behind the others.
   const double begin_us = alone ? 1.5 : 2.5;

@@ -81,18 +81,29 @@ TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds 
   CHECK(few.blocks == 10);
   CHECK(few.threads == 128);
   const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");  // 134 MB
-  CHECK(contains(many, "AttentionSm90<bf16, 64, 3, "));
+  CHECK(contains(many, "AttentionSm90<bf16, 64, 3, 128, "));
   CHECK(many.blocks == 22);
   // Longer heads: 8 x 8 blocks of 64 run at once, 8 x 64 do not.
-  CHECK(contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, "));
-  CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"), "AttentionSm90<bf16, 128, 2, "));
+  CHECK(
+      contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, 128, "));
+  CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"),
+                 "AttentionSm90<bf16, 128, 2, 128, "));
 }
 
-TEST_CASE("tiles of blocks of 64 queries cover all keys with as few as they can") {
-  CHECK(attention_tile_keys(512) == 128);
-  CHECK(attention_tile_keys(197) == 112);  // two tiles of 98.5
-  CHECK(attention_tile_keys(257) == 96);   // three of 85.7
-  CHECK(attention_tile_keys(1) == 16);
+TEST_CASE("tiles cover all keys with as few as they can") {
+  CHECK(attention_tile_keys(64, true, 512) == 128);
+  CHECK(attention_tile_keys(64, true, 197) == 112);  // two tiles of 98.5
+  CHECK(attention_tile_keys(64, true, 257) == 96);   // three of 85.7
+  CHECK(attention_tile_keys(64, true, 1) == 16);
+  CHECK(attention_tile_keys(96, true, 77) == 80);
+  CHECK(attention_tile_keys(128, true, 577) == 128);  // five of 115.4
+  CHECK(attention_tile_keys(192, true, 197) == 80);   // three of 65.7
+  CHECK(attention_tile_keys(256, true, 81) == 48);    // two of 40.5
+  // Aligned masks are loaded for 32 keys at a time.
+  CHECK(attention_tile_keys(96, false, 72) == 96);
+  CHECK(attention_tile_keys(96, false, 77) == 80);
+  CHECK(contains(attention("32, 8, 197, 80", "32, 8, 197, 80"),
+                 "AttentionSm90<bf16, 96, 2, 112, false, "));
   const GeneratedKernel kernel = attention("32, 12, 197, 64", "32, 12, 197, 64");
   CHECK(contains(kernel, "AttentionAloneSm90<bf16, 112, false, "));
   // Queries, and two stages of keys and of values, of 128 bytes a line; barriers.
@@ -115,7 +126,37 @@ TEST_CASE("blocks of few queries share the keys of the window") {
                                            R"("output": "y", "causal": true, "window": 1000)");
   CHECK(contains(kernel, "{64, 32, 8, 1, 32768, 32767, 1000, "));
   CHECK(kernel.blocks == 1);
-  CHECK(contains(kernel, "kShape, kStrides, 16, "));
+  CHECK(contains(kernel, "}, kShape, 16, "));
+}
+
+// Keys and values in pages of [rows, 2 heads, 128], two batches of 63 pages. `keys`: of both.
+GeneratedKernel paged_attention(const std::string& pages, const std::string& keys) {
+  const auto gathered = [&](const std::string& name) {
+    return fmt::format(R"({{"op": "gather", "inputs": ["{0}", "t"], "output": "g{0}"}},
+        {{"op": "reshape", "inputs": ["g{0}"], "output": "r{0}", "shape": [2, {1}, 2, 128]}},
+        {{"op": "permute_view", "inputs": ["r{0}"], "output": "p{0}", "perm": [0, 2, 1, 3]}},)",
+                       name, keys);
+  };
+  const OpGraph graph = testing::graph_of(fmt::format(
+      R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [2, 8, 1, 128]}}, "k": {{"shape": [{0}]}},
+          "v": {{"shape": [{0}]}}, "t": {{"shape": [2, 63], "dtype": "i32"}}}},
+          "ops": [{1}{2}{{"op": "attention", "inputs": ["q", "pk", "pv"], "output": "y"}}]}})",
+      pages, gathered("k"), gathered("v")));
+  TrafficCounter counter(graph, known_devices().front());
+  Device device = testing::device_of(kHopper);
+  device.multiprocessors = 132;
+  return generate(counter, {0, 1, 2}, device);
+}
+
+TEST_CASE("few queries find keys and values in pages that a table lists") {
+  const GeneratedKernel kernel = paged_attention("200, 16, 2, 128", "1008");
+  // A page is 16 rows of 2 x 128 elements; each batch has 63 entries.
+  CHECK(contains(kernel, "PagedRows<bf16, i32, 16>{p"));
+  CHECK(contains(kernel, ", 4096, 256, 128, 63}, "));
+  CHECK(contains(kernel, "AttentionFew<bf16, 128, 1, "));
+  CHECK(kernel.gaps.more_reads.starts_with("rows that several indices name"));
+  CHECK(kernel.storages.size() == 5);  // the gathered copies are not among them
+  CHECK(contains(paged_attention("200, 64, 2, 128", "4032"), "PagedRows<bf16, i32, 64>{p"));
 }
 
 TEST_CASE("masks are loaded for as many keys at a time as their alignment allows") {

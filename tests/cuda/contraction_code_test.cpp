@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "contraction_sources.hpp"
@@ -158,13 +159,13 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
 }
 
-// By several warpgroups beside one that copies, or, with tiles of so many keys, by one alone.
+// By several warpgroups beside one that copies, or by one alone, of which there are none then.
 std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
                            const std::string& scores) {
-  const bool alone = keys > 0;
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult + "typedef " +
-         (alone ? "AttentionAloneSm90<bf16, " : "AttentionSm90<bf16, kHead, ") +
-         std::to_string(alone ? keys : warpgroups) + (causal ? ", true, " : ", false, ") + scores +
+         (warpgroups == 0 ? "AttentionAloneSm90<bf16, "
+                          : "AttentionSm90<bf16, kHead, " + std::to_string(warpgroups) + ", ") +
+         std::to_string(keys) + (causal ? ", true, " : ", false, ") + scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
@@ -190,17 +191,18 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads)
 )";
 }
 
-std::string attention_few(int head, int row_tiles, int parts, const std::string& scores) {
+// `rows`: the type of the rows of keys and values.
+std::string attention_few(int head, int row_tiles, int parts, const std::string& scores,
+                          const std::string& rows = "OperandRows<bf16>") {
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
          "typedef AttentionFew<bf16, kHead, " + std::to_string(row_tiles) + ", 3, " +
          std::to_string(parts) + ", true, " + scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
-    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
-      )" +
-         scores +
+    k(OperandRows<bf16> q, )" +
+         rows + " k, " + rows + " v, AttentionShape shape, " + scores +
          R"( scores, Tail tail, u8* work) {
-  Attention::run(q, k, v, shape, strides, 64, scores, tail, work);
+  Attention::run(q, k, v, shape, 64, scores, tail, work);
 }
 )";
 }
@@ -401,11 +403,16 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
                                attention_sm90(head, warpgroups, keys, head != 96, scores)),
                      "sm_90", true);
     };
-    check(1, 0, "PlainScores");
-    check(head == 64 ? 3 : 2, 0, "PlainScores");
-    check(1, 0, "Mask");
-    check(2, 0, "Mask");
-    for (int keys = 16; head == 64 && keys <= 128; keys += 16) check(1, keys, "PlainScores");
+    const int most = head <= 128 ? 128 : head <= 192 ? 96 : 80;
+    check(1, most, "PlainScores");
+    check(head == 64 ? 3 : 2, most, "PlainScores");
+    check(1, most, "Mask");
+    check(2, most, "Mask");
+    // Narrower ones, where fewer keys fill as many tiles.
+    check(head == 64 ? 3 : 2, most - 16, "PlainScores");
+    check(1, 48, "PlainScores");
+    check(2, 64, "Mask");
+    for (int keys = 16; head == 64 && keys <= 128; keys += 16) check(0, keys, "PlainScores");
   }
 }
 
@@ -423,17 +430,25 @@ TEST_CASE("attention for sm_80 and later compiles") {
 }
 
 TEST_CASE("attention of few queries compiles") {
-  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
-    for (const int head : {32, 96, 128, 256}) {
-      for (const int row_tiles : {1, 2}) {
-        CAPTURE(head);
-        CAPTURE(row_tiles);
-        check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
-                                  "mma", "attention_sm80", "attention_few"},
-                                 attention_few(head, row_tiles, head == 96 ? 1 : 8,
-                                               head == 128 ? "Mask" : "PlainScores")),
-                       architecture, false);
-      }
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100", "sm_120"}) {
+    for (const auto& [head, row_tiles, rows] : {std::tuple{32, 1, "OperandRows<bf16>"},
+                                                {32, 2, "PagedRows<bf16, i64, 1>"},
+                                                {96, 1, "PagedRows<bf16, i32, 24>"},
+                                                {96, 2, "OperandRows<bf16>"},
+                                                {128, 1, "PagedRows<bf16, i32, 16>"},
+                                                {128, 2, "PagedRows<bf16, i32, 64>"},
+                                                {128, 1, "OperandRows<bf16>"},
+                                                {128, 2, "OperandRows<bf16>"},
+                                                {256, 1, "OperandRows<bf16>"},
+                                                {256, 2, "PagedRows<bf16, i32, 128>"}}) {
+      CAPTURE(head);
+      CAPTURE(row_tiles);
+      CAPTURE(rows);
+      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention", "mma",
+                                "attention_sm80", "attention_few"},
+                               attention_few(head, row_tiles, head == 96 ? 1 : 8,
+                                             head == 128 ? "Mask" : "PlainScores", rows)),
+                     architecture, false);
     }
   }
 }

@@ -146,3 +146,63 @@ TEST_CASE("attention is one kernel only where its heads fit on chip") {
   CHECK(obstacle(graph, {"qk", "scale", "max", "sub", "exp", "sum", "div", "pv"}) ==
         "the heads of matmul do not fit on chip");
 }
+
+namespace {
+
+// Keys and values gathered from pages of `page`, then seen as `rows`; `queries` of each of 8 heads.
+OpGraph paged(std::string_view queries, std::string_view page, std::string_view rows,
+              std::string_view more = "", std::string_view outputs = "") {
+  std::string ops;
+  for (const std::string name : {"k", "v"}) {
+    ops += R"({"name": "gather_)" + name + R"(", "op": "gather", "inputs": [")" + name +
+           R"(", "t"], "output": "g)" + name + R"("}, {"op": "reshape", "inputs": ["g)" + name +
+           R"("], "output": "r)" + name + R"(", "shape": )" + std::string(rows) +
+           R"(}, {"op": "permute_view", "inputs": ["r)" + name + R"("], "output": "p)" + name +
+           R"(", "perm": [0, 2, 1, 3]},)";
+  }
+  return graph_of(R"({"dtype": "bf16", "tensors": {"q": {"shape": [4, 8, )" + std::string(queries) +
+                  R"(, 64]}, "k": {"shape": )" + std::string(page) + R"(}, "v": {"shape": )" +
+                  std::string(page) + R"(}, "t": {"shape": [4, 30], "dtype": "i32"}}, "ops": [)" +
+                  ops +
+                  R"({"name": "attend", "op": "attention", "inputs": ["q", "pk", "pv"],
+                      "output": "y"})" +
+                  std::string(more) + "]" + std::string(outputs) + "}");
+}
+
+constexpr std::string_view kPages = "[500, 16, 2, 64]";
+constexpr std::string_view kRows = "[4, 480, 2, 64]";
+constexpr std::string_view kOwnGathers =
+    "attention gathers keys and values itself in bf16 or f16, for at most 32 queries of the heads "
+    "that share a key head; for others gather stays a separate kernel";
+
+}  // namespace
+
+TEST_CASE("attention of few queries gathers its keys and values, all of them or some") {
+  const OpGraph graph = paged("1", kPages, kRows);
+  CHECK(auto_of(graph) == "[gather_k gather_v attend]");
+  CHECK(compiler_of(graph) == "[gather_k gather_v] [attend]");
+  CHECK(obstacle(graph, {"gather_k", "attend"}).empty());
+  CHECK(obstacle(graph, {"gather_v", "attend"}).empty());
+  CHECK(obstacle(paged("8", kPages, kRows), {"gather_k", "gather_v", "attend"}).empty());
+  CHECK(obstacle(paged("9", kPages, kRows), {"gather_k", "gather_v", "attend"}) == kOwnGathers);
+}
+
+TEST_CASE("attention gathers only rows that lie in pages as wholes") {
+  const std::string apart =
+      "attention gathers keys and values itself where gather takes whole pages along the first "
+      "axis, and each row lies in one piece in its page";
+  // Two pages hold the halves of a row's heads.
+  CHECK(obstacle(paged("1", "[500, 1, 64]", "[4, 15, 2, 64]"), {"gather_k", "attend"}) == apart);
+  // The pages of a batch are not whole rows of the table.
+  CHECK(obstacle(paged("1", "[500, 16, 64]", "[4, 240, 2, 64]"), {"gather_k", "attend"}).empty());
+}
+
+TEST_CASE("what else reads gathered keys needs them in memory") {
+  const OpGraph stored = paged("1", kPages, kRows, "", R"(, "outputs": ["y", "gk"])");
+  CHECK(auto_of(stored) == "[gather_k] [gather_v attend]");
+  const OpGraph read = paged("1", kPages, kRows,
+                             R"(, {"name": "neg", "op": "neg", "inputs": ["gk"], "output": "n"})");
+  CHECK(obstacle(read, {"gather_k", "attend"}) ==
+        "attention loads its operands directly from memory; gather would have to run inside its "
+        "main loop");
+}

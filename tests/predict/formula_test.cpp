@@ -298,6 +298,18 @@ TEST_CASE("prediction, by hand: attention of few queries") {
                 attention, device_of_bytes()));
 }
 
+TEST_CASE("prediction, by hand: attention of few queries that looks up its pages") {
+  // 264 draws of 264 pages name all but 1 / e of them: 2,162,688 bytes in all, read once for keys
+  // and values. Beside them 1,056 of the table, whose first entries take 0.8 us, and 2 x 135,168.
+  CHECK(2 + 1.5 + 0.8 + 271.392 + 2162.688 * (1 - std::exp(-1)) ==
+        time_of(R"("q": {"shape": [264, 4, 1, 64]}, "p": {"shape": [264, 64, 64]},
+                   "t": {"shape": [264], "dtype": "i32"})",
+                R"({"op": "gather", "inputs": ["p", "t"], "output": "g"},
+                   {"op": "reshape", "inputs": ["g"], "output": "r", "shape": [264, 1, 64, 64]},
+                   {"op": "attention", "inputs": ["q", "r", "r"], "output": "y"})",
+                device_of_bytes()));
+}
+
 TEST_CASE("prediction, by hand: kernels back to back") {
   // The second of two begins 1.6 us before the first ends; it finds h in the L2.
   Device device = device_of_bytes();

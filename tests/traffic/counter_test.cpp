@@ -196,6 +196,21 @@ TEST_CASE("a gather reads the rows that it names, at most the whole table, and t
   CHECK(kernel_bytes(columns) == Bytes{50 * 4 * 4 + 4 * 4, 50 * 4 * 4});
 }
 
+TEST_CASE("attention that gathers reads the rows that it takes, once, and the table") {
+  // 3 pages of 16 rows for each of 2 batches, of which 40 rows are used; a page is 1,024 elements.
+  const std::string tensors = R"("q": {"shape": [2, 4, 1, 32]}, "k": {"shape": [99, 16, 2, 32]},
+      "t": {"shape": [2, 3], "dtype": "i32"})";
+  const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {)" + tensors + R"(},
+    "ops": [{"op": "gather", "inputs": ["k", "t"], "output": "g"},
+            {"op": "reshape", "inputs": ["g"], "output": "r", "shape": [2, 48, 2, 32]},
+            {"op": "slice_view", "inputs": ["r"], "output": "s", "axes": [1], "starts": [0],
+             "ends": [40]},
+            {"op": "permute_view", "inputs": ["s"], "output": "c", "perm": [0, 2, 1, 3]},
+            {"op": "attention", "inputs": ["q", "c", "c"], "output": "y"}]})");
+  TrafficCounter counter(graph, known_devices().front());
+  CHECK(counter.bytes({0, 1}) == Bytes{.read = (256 + 2 * 40 * 64) * 2 + 6 * 4, .write = 256 * 2});
+}
+
 TEST_CASE("a scatter reads updates and indices, and writes the touched rows") {
   const OpGraph graph = graph_of(R"({"tensors": {"t": {"shape": [50, 16]},
       "i": {"shape": [4], "dtype": "i32"}, "rows": {"shape": [4, 16]}},

@@ -71,7 +71,7 @@ def source(name, head, causal=False, masked=False, element="bf16", sm=90, consum
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores",
                 kernel=("AttentionAloneSm90<T, 128" if alone else
-                        f"AttentionSm90<T, HEAD, {consumers}")))
+                        f"AttentionSm90<T, HEAD, {consumers}, kMostTileKeys<HEAD>")))
 
 
 class Problem:
