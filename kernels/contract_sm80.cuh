@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
-// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh and mma.cuh before it.
+// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)
@@ -12,6 +12,7 @@
 // Product: what they are multiplied as: the same (f32 means tf32), or exact_f32. kAlign: 8, 4, 2 or
 // 1: every row (the lines below) begins at a multiple of that many elements, and of as many bytes
 // in memory. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as [k][n], else [n][k].
+// With a Prologue (prologue.cuh) run() takes it in place of a: elements are of 16 bits.
 // Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
 // kTileRows x kTileColumns of each batch. A row's partials count tiles of kTileColumns.
 //
@@ -19,17 +20,19 @@
 // Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
 
 template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
-          class Epilogue>
+          class Epilogue, class Prologue = NoPrologue>
 struct ContractSm80 {
   static constexpr int kTileRows = 128, kTileColumns = 128;
   static constexpr int kLineBytes = 64;  // of K in a tile
   static constexpr int kSize = sizeof(Element);
   static constexpr int kTileDepth = kLineBytes / kSize;
   static constexpr int kThreads = 256;
-  // Narrow copies need many addresses, and exact products many split operands: one block per
-  // multiprocessor leaves the registers for them.
-  static constexpr int kBlocksPerSm =
-      kAlignA * kSize < 8 || kAlignB * kSize < 8 || sizeof(Product) > kSize ? 1 : 2;
+  // Narrow copies need many addresses, exact products many split operands, and prologues what they
+  // load ahead: one block per multiprocessor leaves the registers for them.
+  static constexpr int kBlocksPerSm = kLoadedBytes<Prologue> > 32 || kAlignA* kSize < 8 ||
+                                              kAlignB* kSize<8 || sizeof(Product)> kSize
+                                          ? 1
+                                          : 2;
   static constexpr int kStages = 4;
   static constexpr int kTileBytes = kTileRows * kLineBytes;
   static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
@@ -124,34 +127,104 @@ struct ContractSm80 {
     }
   }
 
-  static __device__ __forceinline__ void run(const Element* a, const Element* b,
+  // A's tiles, made or fetched as steps are asked for in order.
+  struct MadeA {
+    typedef PrologueTile<Prologue, kTileRows, kTileDepth, kThreads> Tile;
+    static constexpr int kChunks = Tile::kChunks;
+    const Prologue& prologue;
+    const ContractShape& shape;
+    i64 q;
+    int m, k;
+    Loaded<typename Tile::Function> loaded[kChunks];
+
+    __device__ __forceinline__ MadeA(const Prologue& source, const ContractShape& of, int batch,
+                                     int first)
+        : prologue(source), shape(of), q(first_line<Prologue>(of, batch)), m(first), k(0) {
+      load();
+    }
+    __device__ __forceinline__ void load() {
+#pragma unroll
+      for (int i = 0; i < kChunks; ++i) {
+        loaded[i] = Tile::load(prologue, shape, q, m + Tile::line(threadIdx.x) + i * Tile::kStep,
+                               k + Tile::column(threadIdx.x));
+      }
+    }
+    __device__ __forceinline__ void operator()(u8* tile, int) {
+      const int column = Tile::column(threadIdx.x);
+#pragma unroll
+      for (int i = 0; i < kChunks; ++i) {
+        *reinterpret_cast<uint4*>(
+            tile + place<false>(Tile::line(threadIdx.x) + i * Tile::kStep, column * kSize)) =
+            Tile::make(loaded[i], shape, k + column);
+      }
+      k += kTileDepth;
+      load();
+    }
+  };
+  struct FetchedA {
+    const Element* a;
+    const ContractShape& shape;
+    i64 line;
+    int m;
+
+    __device__ __forceinline__ FetchedA(const Element* from, const ContractShape& of,
+                                        const ContractStrides& strides, int batch, int first)
+        : a(from + batch / of.inner * strides.a_outer + batch % of.inner * strides.a_inner),
+          shape(of),
+          line(strides.a_line),
+          m(first) {}
+    __device__ __forceinline__ void operator()(u8* tile, int step) {
+      fetch<kAlignA, kAlongM>(tile, a, a, line, m, shape.m, step * kTileDepth, shape.k);
+    }
+  };
+
+  template <class A>
+  static __device__ __forceinline__ void run(const A& a, const Element* b,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
     run(a, Sources{{b}}, shape, strides, epilogue);
   }
   // With halves, the second source has the second half of B's columns. All batches share several.
-  static __device__ __forceinline__ void run(const Element* a, const Sources& sources,
+  template <class A>
+  static __device__ __forceinline__ void run(const A& a, const Sources& sources,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
                                              const Epilogue& epilogue) {
-    extern __shared__ __align__(128) u8 shared[];
     const TileWalk walk(shape, kTileRows, kTileColumns);
     int batch, unit, column;
     walk.locate(blockIdx.x, &batch, &unit, &column);
-    const int outer = batch / shape.inner, inner = batch % shape.inner;
+    const int m = unit * kTileRows;
     const TileColumn at = Products::template locate<kTileColumns>(column, shape.n);
-    a += outer * strides.a_outer + inner * strides.a_inner;
-    const Element* const b =
-        sources.at(kPairs ? 0 : at.product) + outer * strides.b_outer + inner * strides.b_inner;
-    const int m = unit * kTileRows, n = at.column * kTileColumns;
+    const Element* const b = sources.at(kPairs ? 0 : at.product) +
+                             batch / shape.inner * strides.b_outer +
+                             batch % shape.inner * strides.b_inner;
+    const Element* const b2 = sources.of[kSources - 1];
+    if constexpr (Prologue::kHere) {
+      MadeA source(a, shape, batch, m);
+      multiply_tile(source, b, b2, shape, strides, epilogue, batch, unit, column, at);
+    } else {
+      FetchedA source(a, shape, strides, batch, m);
+      multiply_tile(source, b, b2, shape, strides, epilogue, batch, unit, column, at);
+    }
+  }
+
+  template <class Source>
+  static __device__ __forceinline__ void multiply_tile(Source& source, const Element* b,
+                                                       const Element* b2,
+                                                       const ContractShape& shape,
+                                                       const ContractStrides& strides,
+                                                       const Epilogue& epilogue, int batch,
+                                                       int unit, int column, const TileColumn& at) {
+    extern __shared__ __align__(128) u8 shared[];
+    const int n = at.column * kTileColumns;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const auto fetch_step = [&](int step) {
       u8* const tile = shared + step % kStages * 2 * kTileBytes;
       if (step < steps) {
-        fetch<kAlignA, kAlongM>(tile, a, a, strides.a_line, m, shape.m, step * kTileDepth, shape.k);
-        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, sources.of[kSources - 1],
-                                        strides.b_line, n, at.columns, step * kTileDepth, shape.k);
+        source(tile, step);
+        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, b2, strides.b_line, n, at.columns,
+                                        step * kTileDepth, shape.k);
       }
       copies_commit();
     };

@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
 // plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh,
-// hopper.cuh and stages.cuh before it.
+// prologue.cuh, hopper.cuh and stages.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -30,6 +30,9 @@
 // all of one form, of that product's columns; all batches share B.
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
+//
+// With a Prologue (prologue.cuh), run() takes it in place of A's map: a warpgroup makes A's tiles
+// out of memory and stores them as the copy engine would have.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
 // multiply, accumulators in registers. They share tiles of 128 x 256, 64 rows each, the second some
@@ -64,7 +67,7 @@ struct MatrixB {
 };
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
-          class Epilogue, class SourceOfB = MatrixB>
+          class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -84,6 +87,8 @@ struct ContractSm90 {
   static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr bool kMakes = Prologue::kHere;
+  static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
   static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
   typedef ProductsOf<Epilogue> Products;
@@ -113,11 +118,13 @@ struct ContractSm90 {
   static constexpr int kTurnBarrier = 4;  // and 5
   static constexpr int kStaggerBarrier = 8;
 
-  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
+  template <class A>
+  static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     run(a, MapsOfB{{&b}}, shape, epilogue);
   }
-  static __device__ __forceinline__ void run(const TensorMap& a, const MapsOfB& b,
+  template <class A>
+  static __device__ __forceinline__ void run(const A& a, const MapsOfB& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
@@ -125,9 +132,9 @@ struct ContractSm90 {
     Ring& ring =
         *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
-      ring.init((kAlternate ? 1 : kConsumers) * kCluster);
+      ring.init((kAlternate ? 1 : kConsumers) * kCluster, kMakes ? 1 + 4 : 1);
       barrier_init_done();
-      prefetch_map(a);
+      if constexpr (!kMakes) prefetch_map(a);
 #pragma unroll
       for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
     }
@@ -140,11 +147,16 @@ struct ContractSm90 {
     const TileWalk walk(shape, kTileRows * kCluster, kTileN);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
-      shrink_registers<40>();
-      if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
-      if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
+      if constexpr (kMakes) {
+        shrink_registers<152>();
+        make(a, b, shape, walk, steps, rank, shared, ring);
+      } else {
+        shrink_registers<40>();
+        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
+        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
+      }
     } else {
-      grow_registers<232>();
+      grow_registers<kMakes ? 176 : 232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -189,6 +201,78 @@ struct ContractSm90 {
           fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
         }
       }
+    }
+  }
+
+  // All of a prologue's tiles, by a warpgroup: what is made next is loaded before that. Its first
+  // thread fetches B.
+  static __device__ __forceinline__ void make(const Prologue& prologue, const MapsOfB& b,
+                                              const ContractShape& shape, const TileWalk& walk,
+                                              int steps, u32 rank, u8* stages, Ring& ring) {
+    typedef PrologueTile<Prologue, kTileRows, kTileDepth, 128> Tile;
+    constexpr int kAheadOf = Tile::kAhead, kChunks = Tile::kChunks;
+    const int stride = gridDim.x / kCluster;
+    const int line = Tile::line(threadIdx.x), in_step = Tile::column(threadIdx.x);
+    int tile = blockIdx.x / kCluster;
+    if (tile >= walk.total) return;
+    Loaded<typename Tile::Function> loaded[kAheadOf];
+    int batch, unit, column;
+    walk.locate(tile, &batch, &unit, &column);
+    i64 q = first_line<Prologue>(shape, batch);
+    int m = (unit * kCluster + (int)rank) * kTileRows + line;
+#pragma unroll
+    for (int i = 0; i < kAheadOf; ++i) {
+      loaded[i] = Tile::load(prologue, shape, q, m + i * Tile::kStep, in_step);
+    }
+    auto at = Ring::to_fill();
+    while (tile < walk.total) {
+      const int outer = batch / shape.inner, inner = batch % shape.inner;
+      const int c2 = inner * shape.b_inner, c3 = outer * shape.b_outer;
+      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const int n = at_column.column * kTileN;
+      const TensorMap& map = *b.at(kPairs ? 0 : at_column.product);
+      // The next tile; the last one is loaded again, for nobody.
+      i64 next_q = q;
+      int next_m = m;
+      tile += stride;
+      if (tile < walk.total) {
+        walk.locate(tile, &batch, &unit, &column);
+        next_q = first_line<Prologue>(shape, batch);
+        next_m = (unit * kCluster + (int)rank) * kTileRows + line;
+      }
+      const auto fill = [&](int step, i64 q_ahead, int m_ahead, int k_ahead) {
+        const int k = step * kTileDepth + in_step;
+        u8* const to = stages + at.stage * kStageBytes;
+        u64* const full = ring.wait_empty(at);
+        if (threadIdx.x == 0) {
+          barrier_expect(full, TileB::kBytes);
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, step * kTileDepth, c2, c3,
+                  rank);
+        }
+#pragma unroll
+        for (int i = 0; i < kChunks; ++i) {
+          const int row = line + i * Tile::kStep;
+          const uint4 words = Tile::make(loaded[i % kAheadOf], shape, k);
+          const int next = (i + kAheadOf) % kChunks;
+          const bool same = i + kAheadOf < kChunks;
+          loaded[i % kAheadOf] =
+              Tile::load(prologue, shape, same ? q : q_ahead,
+                         (same ? m : m_ahead) + next * Tile::kStep, same ? k : k_ahead);
+          // As the copy engine's 128-byte swizzle has it.
+          *reinterpret_cast<uint4*>(to + row * 128 + ((in_step / 8 ^ (row & 7)) << 4)) = words;
+        }
+        stores_fence();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(full);
+        at.next();
+      };
+      // The last step apart, so that the addresses of a tile's lines are worked out once.
+#pragma unroll 1
+      for (int step = 0; step + 1 < steps; ++step) {
+        fill(step, q, m, (step + 1) * kTileDepth + in_step);
+      }
+      fill(steps - 1, next_q, next_m, in_step);
+      q = next_q, m = next_m;
     }
   }
 

@@ -2,7 +2,8 @@
 // contract_skinny_sm90 have in common. Needs elements.cuh and hopper.cuh before it.
 
 // The ring of stages through which operands go from the copy engine to wgmma. A stage is full when
-// all bytes announced for it have arrived, and empty when its readers have arrived.
+// all bytes announced for it, and what else writes to it, have arrived, and empty when its readers
+// have arrived.
 template <int kCount>
 struct Stages {
   u64 full[kCount], empty[kCount];
@@ -24,9 +25,9 @@ struct Stages {
   // The first round finds every stage empty.
   static __device__ __forceinline__ Place to_fill() { return {0, 1}; }
 
-  __device__ __forceinline__ void init(u32 readers) {
+  __device__ __forceinline__ void init(u32 readers, u32 writers = 1) {
     for (int s = 0; s < kCount; ++s) {
-      barrier_init(&full[s], 1);
+      barrier_init(&full[s], writers);
       barrier_init(&empty[s], readers);
     }
   }

@@ -53,7 +53,8 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
     return false;
   }
   const std::uint64_t whole = 16 / bytes_of(type, 1);
-  return alignment_of(product.a, whole) == whole && alignment_of(product.b, whole) == whole;
+  return (computes_rows() || alignment_of(product.a, whole) == whole) &&
+         alignment_of(product.b, whole) == whole;
 }
 
 std::string ContractionWriter::blocks(std::initializer_list<std::string_view> names) {
@@ -212,6 +213,7 @@ MatrixOperand ContractionWriter::second_half() const {
 // The product that the op is, where its operands lie in memory, or could once one is copied.
 std::optional<MatrixProduct> ContractionWriter::in_strides() const {
   if (convolves()) return multiplies_on_tensor_cores() ? pixels_in_tiles() : std::nullopt;
+  if (computes_rows()) return in_lines();
   const std::uint64_t rows = epilogue_.rows_of_matrix();
   if (const auto product = joined(matrix_product(graph_, op_, rows))) return product;
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
@@ -232,10 +234,14 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
   }
-  if (strided_ && siblings_.empty()) result_.library = library_product(kernel_, op_, product_);
+  if (strided_ && siblings_.empty() && !computes_rows()) {
+    result_.library = library_product(kernel_, op_, product_);
+  }
   result_.source.text = epilogue_.preamble();
   if (convolves() && !strided_) {
     write_convolution();
+  } else if (computes_rows()) {
+    write_prologue();
   } else if (computes_weights()) {
     const std::optional<GroupedWeights> packed = packed_weights();
     if (!packed || !write_nibbles(*packed)) write_skinny_sm80();

@@ -106,6 +106,15 @@ class ContractionWriter {
   std::optional<GroupedWeights> packed_weights() const;
   std::string packed_struct(const GroupedWeights& weights);
   bool write_nibbles(const GroupedWeights& weights);
+  // Whether a prologue computes the first operand.
+  bool computes_rows() const;
+  std::optional<MatrixProduct> in_lines() const;
+  std::string prologue_body();
+  std::string prologue_struct(const std::string& body) const;
+  std::string prologue_made() const;
+  void write_prologue();
+  void write_prologue_sm90();
+  void write_prologue_sm80();
   void take_whole();
   void write_any();
   void write_rows_any();

@@ -48,7 +48,8 @@ Epilogue::Epilogue(KernelCode& code, OpId contraction, std::string name, bool at
   made_type_ = compute_type(made.type.dtype);
   const std::vector<Operand>& operands = kernel_.op(contraction).operands;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (i == 1 && takes_prologue(graph_, contraction)) continue;
+    if (i == 0 && computes_rows(graph_, contraction)) continue;
+    if (i == 1 && computes_weights(graph_, contraction)) continue;
     const OpId producer = graph_.value_of(operands[i].tensor).producer;
     if (!attends && producer != kNone && kernel_.contains(producer)) {
       cannot_generate(kernel_.op(contraction),

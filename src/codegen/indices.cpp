@@ -46,10 +46,13 @@ Index looked_up(const Scope& scope, const Index& rows, const Value& id, std::uin
   const bool uniform = id.uniform && rows.pattern == LanePattern::kUniform;
   const LanePattern pattern = uniform ? rest.pattern : LanePattern::kScattered;
   const bool per_lane = pattern == LanePattern::kScattered;
-  return scope.define_index(
-      fmt::format("{} + (idx){} * {} + {}", per_lane ? rows.lane() : rows.name, id.text, stride,
-                  per_lane ? rest.lane() : rest.name),
-      pattern, rest.aligned && stride % scope.block.width == 0);
+  Index result =
+      scope.define_index(fmt::format("{} + (idx){} * {} + {}", per_lane ? rows.lane() : rows.name,
+                                     id.text, stride, per_lane ? rest.lane() : rest.name),
+                         pattern, rest.aligned && stride % scope.block.width == 0);
+  // The other rows lie at multiples of the stride, too.
+  while (result.align < rest.align && stride % (2 * result.align) == 0) result.align *= 2;
+  return result;
 }
 
 }  // namespace fusecalc

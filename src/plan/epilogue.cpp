@@ -48,6 +48,8 @@ class EpilogueCheck {
   bool attends() const { return op(contraction_).row->family == OpFamily::kAttention; }
 
   Verdict check_prologue() const;
+  bool computes_elements(std::size_t place) const;
+  bool gathers_rows(std::size_t place) const;
   Verdict check_pages() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
@@ -78,7 +80,7 @@ void EpilogueCheck::find_prologue() {
   if (other_ == kNone && precedes_.any()) halves_.reset();
 }
 
-// The weights of a linear op of few rows, element by element; nothing else is made of them.
+// Weights of few rows, or many rows; element by element, or rows of a table.
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
   if (attends()) return check_pages();
@@ -88,36 +90,68 @@ Verdict EpilogueCheck::check_prologue() const {
       if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, product};
     }
   }
-  const TensorId weights = op(contraction_).operands[1].tensor;
-  const bool fits = takes_prologue(graph_, contraction_);
+  const bool of_rows = computes_rows(graph_, contraction_);
+  const bool of_weights = computes_weights(graph_, contraction_);
+  const TensorId computed = op(contraction_).operands[of_rows ? 0 : 1].tensor;
   const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));
-  const bool in_order = std::ranges::all_of(
-      edges, [](const Edge& edge) { return edge.input->view == Access::kSame; });
+  const bool in_order = std::ranges::all_of(edges, [&](const Edge& edge) {
+    return edge.input->view == Access::kSame || (of_rows && !edge.inside());
+  });
+  const bool fits = (of_rows || of_weights) && in_order;
   for (const Edge& edge : edges) {
-    const bool of_weights = edge.input->tensor == weights;
-    if (edge.inside() && !(fits && in_order && of_weights)) {
+    if (edge.inside() && !(fits && edge.input->tensor == computed)) {
       return {Obstacle::kPrologue, edge.input->producer, contraction_};
     }
   }
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const OpId id = kernel_[i];
     if (id == contraction_) continue;
-    if (!precedes_[i]) {
-      for (const Edge& edge : resolved_.edges_of(i)) {
-        const bool shares = edge.inside() && precedes_[edge.maker];
-        if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
-      }
+    if (precedes_[i]) {
+      const bool fit = computes_elements(i) || (of_rows && gathers_rows(i));
+      if (!fit) return {Obstacle::kPrologue, id, contraction_};
       continue;
     }
-    const bool by_element =
-        facts(id).op_class == OpClass::kPointwise && facts(id).access == Access::kSame;
-    if (!by_element) return {Obstacle::kPrologue, id, contraction_};
     for (const Edge& edge : resolved_.edges_of(i)) {
-      const bool moved = edge.inside() && edge.input->view != Access::kSame;
-      if (moved) return {Obstacle::kPrologue, id, contraction_};
+      const bool shares = edge.inside() && precedes_[edge.maker];
+      if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
     }
   }
   return {};
+}
+
+// Out of elements that lie in the same order.
+bool EpilogueCheck::computes_elements(std::size_t place) const {
+  const Outline::OpFacts& maker = facts(kernel_[place]);
+  if (maker.op_class != OpClass::kPointwise || maker.access != Access::kSame) return false;
+  return std::ranges::all_of(resolved_.edges_of(place), [&](const Edge& edge) {
+    const bool whole = computes_rows(graph_, contraction_) && edge.input->size == maker.work;
+    return edge.input->view == Access::kSame ||
+           (!edge.inside() && !(whole && edge.input->view == Access::kPermute));
+  });
+}
+
+// Whole lines of the operand, each out of one row of a table in memory.
+bool EpilogueCheck::gathers_rows(std::size_t place) const {
+  const Op& gather = op(kernel_[place]);
+  const bool known =
+      gather.row->family == OpFamily::kGather || gather.row->family == OpFamily::kEmbedding;
+  if (!known || facts(kernel_[place]).access != Access::kGather) return false;
+  const auto type_of = [&](std::size_t i) {
+    return graph_.tensors[gather.operands[i].tensor].type.dtype;
+  };
+  const std::size_t which = table_input(gather.row->family, type_of(0), type_of(1));
+  const TensorId table = gather.operands[which].tensor;
+  const Shape& shape = graph_.tensors[table].type.shape;
+  const std::int64_t named = gather.attributes->axes ? gather.attributes->axes->front() : 0;
+  const auto axis =
+      static_cast<std::size_t>(named < 0 ? named + static_cast<std::int64_t>(shape.size()) : named);
+  const bool embeds = gather.row->family == OpFamily::kEmbedding;
+  const std::uint64_t row = elements_between(shape, (embeds ? 0 : axis) + 1, shape.size());
+  return row % op(contraction_).matrix.depth == 0 &&
+         std::ranges::all_of(resolved_.edges_of(place), [&](const Edge& edge) {
+           return edge.input->view == Access::kSame &&
+                  (edge.input->tensor != table || !edge.inside());
+         });
 }
 
 // Gathers of keys and values, of which nothing else is made.
@@ -274,20 +308,38 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
   return {};
 }
 
+// Of 16 bits, with a result that has columns.
+bool has_prologue_types(const OpGraph& graph, const Op& product) {
+  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
+  const DType made = graph.tensors[product.outputs[0]].type.dtype;
+  return (type == DType::kBf16 || type == DType::kF16) &&
+         graph.tensors[product.operands[0].tensor].type.dtype == type && is_float(made) &&
+         made != DType::kF64 && product.matrix.columns > 1;
+}
+
 }  // namespace
+
+bool computes_weights(const OpGraph& graph, OpId contraction) {
+  const Op& product = graph.ops[contraction];
+  if (product.row->family != OpFamily::kLinear) return false;
+  constexpr std::uint64_t kMostRows = 32;
+  return has_prologue_types(graph, product) && product.matrix.depth % 8 == 0 &&
+         graph.tensors[product.outputs[0]].elements <= kMostRows * product.matrix.columns;
+}
+
+bool computes_rows(const OpGraph& graph, OpId contraction) {
+  const Op& product = graph.ops[contraction];
+  const bool lines_along_k =
+      is_matrix_product(product.row->family) && !product.attributes->transpose_a;
+  constexpr std::uint64_t kFewRows = 64;
+  return lines_along_k && has_prologue_types(graph, product) && product.matrix.depth > 0 &&
+         product.matrix.rows > kFewRows && product.operands[0].tensor != product.operands[1].tensor;
+}
 
 bool takes_prologue(const OpGraph& graph, OpId contraction) {
   const Op& product = graph.ops[contraction];
   if (product.row->family == OpFamily::kAttention) return takes_pages(graph, product);
-  if (product.row->family != OpFamily::kLinear) return false;
-  constexpr std::uint64_t kMostRows = 32;
-  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
-  const Tensor& made = graph.tensors[product.outputs[0]];
-  return (type == DType::kBf16 || type == DType::kF16) &&
-         graph.tensors[product.operands[0].tensor].type.dtype == type &&
-         is_float(made.type.dtype) && made.type.dtype != DType::kF64 &&
-         product.matrix.depth % 8 == 0 && product.matrix.columns > 1 &&
-         made.elements <= kMostRows * product.matrix.columns;
+  return computes_rows(graph, contraction) || computes_weights(graph, contraction);
 }
 
 Verdict check_epilogue(const ResolvedKernel& resolved, const Kernel& kernel, OpId contraction) {

@@ -6,9 +6,15 @@
 
 namespace fusecalc {
 
-// Whether an operand of a contraction may be computed as it is read, its prologue: the weights of a
-// linear op of so few rows that one block has them all, and makes each weight once; keys and values
-// of an attention op that takes pages (paged_rows.hpp).
+// Whether the weights of a product may be computed as they are read, its prologue: of a linear op
+// of so few rows that one block has them all, and makes each weight once.
+bool computes_weights(const OpGraph& graph, OpId contraction);
+
+// Whether the rows of a product's first operand may be computed as they are read: where they are
+// many, each tile of columns makes its own. Never both operands.
+bool computes_rows(const OpGraph& graph, OpId contraction);
+
+// Either of them; or the keys and values of an attention op that takes pages (paged_rows.hpp).
 bool takes_prologue(const OpGraph& graph, OpId contraction);
 
 // Whether the other ops of a kernel can run as the prologue of its only contraction, or as its

@@ -25,7 +25,8 @@ inline constexpr std::array kPlanWords = {
     PlanWords{
         PlanKind::kAuto, "auto",
         "the plan with the fewest bytes that fusecalc can launch: as compiler, with epilogues "
-        "on contractions, and weights that a product of few rows computes as it reads them"},
+        "on contractions, and prologues: weights that a product of few rows computes as it reads "
+        "them, or the rows of one with many"},
     PlanWords{PlanKind::kFastest, "fastest",
               "the plan with the least predicted time that fusecalc can launch; never predicted "
               "slower than unfused"},

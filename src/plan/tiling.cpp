@@ -35,6 +35,10 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
 
+const TileWidth& width_of_made_tiles(std::uint64_t columns) {
+  return columns <= kTileWidths.front().columns ? kTileWidths.front() : kTileWidths.back();
+}
+
 ProductShape ConvolutionSize::product() const {
   return {.m = filters,
           .n = images * out,

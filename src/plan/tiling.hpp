@@ -71,6 +71,9 @@ constexpr std::uint64_t straddling_cycles(std::uint64_t columns, std::uint64_t c
 const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
                                 std::uint64_t multiprocessors, bool reading);
 
+// The same where tiles make their rows of A (prologue.cuh): as few as possible side by side.
+const TileWidth& width_of_made_tiles(std::uint64_t columns);
+
 // A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
 struct ConvolutionSize {
   std::uint64_t images = 1;

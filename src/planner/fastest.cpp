@@ -157,6 +157,8 @@ class Contest {
     const auto is_behind = [&](OpId op) { return std::ranges::binary_search(behind, op); };
     const auto contracts = [&](OpId op) { return graph_.ops[op].op_class == OpClass::kContract; };
     add([&](OpId op) { return contracts(op) ? op : is_behind(op) ? kAfter : kBefore; });
+    // What they need apart from the rest.
+    add([&](OpId op) { return is_behind(op) ? kAfter : kBefore; });
     // The first op behind a contraction stays with it: a bias, an activation.
     add([&](OpId op) {
       if (contracts(op)) return op;

@@ -34,6 +34,7 @@ std::vector<FusionCandidate> CandidateFinder::of(KernelId k) {
     if (next) found.push_back({.kernel = shared.kernel});
     found.back().feeds |= shared.feeds;
     found.back().contracts |= shared.contracts;
+    found.back().prologue |= shared.prologue;
     if (!next && shared_[i - 1].value == shared.value) continue;
     std::uint64_t& saving = found.back().saving;
     if (!checked_add(saving, shared.bytes)) saving = kMaxCount;
@@ -55,7 +56,11 @@ std::span<const OpId> CandidateFinder::readers_of(TensorId value) {
 }
 
 bool CandidateFinder::contracts(OpId op) const {
-  return outline_[op].contracts() && !takes_prologue(graph_, op);
+  return outline_[op].contracts() && !::fusecalc::takes_prologue(graph_, op);
+}
+
+bool CandidateFinder::takes_prologue(OpId op) const {
+  return outline_[op].contracts() && ::fusecalc::takes_prologue(graph_, op);
 }
 
 void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op) {
@@ -70,7 +75,8 @@ void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op
                      .value = input.value,
                      .bytes = vanishes ? twice(input.bytes) : input.bytes,
                      .feeds = true,
-                     .contracts = contracts(op)});
+                     .contracts = contracts(op),
+                     .prologue = takes_prologue(op)});
 }
 
 void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
@@ -101,7 +107,8 @@ void CandidateFinder::add_readers(KernelId k, const Outline::Result& result) {
                        .value = result.tensor,
                        .bytes = vanishes ? twice(result.bytes) : result.bytes,
                        .feeds = true,
-                       .contracts = contracts(readers[i])});
+                       .contracts = contracts(readers[i]),
+                       .prologue = takes_prologue(readers[i])});
   }
 }
 

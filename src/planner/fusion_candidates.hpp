@@ -14,6 +14,7 @@ struct FusionCandidate {
   std::uint64_t saving = 0;  // estimated bytes that fusing the two saves
   bool feeds = false;        // one of the two reads what the other produces
   bool contracts = false;    // as an operand of a contraction that takes no prologue
+  bool prologue = false;     // of one that takes one
 };
 
 // Finds kernels that share tensors. The kernels may change between calls.
@@ -40,6 +41,7 @@ class CandidateFinder {
     std::uint64_t bytes = 0;
     bool feeds = false;
     bool contracts = false;
+    bool prologue = false;
 
     auto operator<=>(const Shared&) const = default;
   };
@@ -49,6 +51,7 @@ class CandidateFinder {
   void add_siblings(KernelId k, const Outline::Input& input, OpId op);
   void add_readers(KernelId k, const Outline::Result& result);
   bool contracts(OpId op) const;
+  bool takes_prologue(OpId op) const;
   bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
 
   const OpGraph& graph_;

@@ -18,8 +18,9 @@ namespace {
 constexpr std::size_t kMostCutOps = 24;
 constexpr std::size_t kMostCutWork = 2'000'000;
 
-// Two kernels that might be fused. The larger saving goes first, then the smaller kernel (so that
-// long chains grow evenly), then the earlier ops.
+// Two kernels that might be fused. The larger saving goes first, then what is no prologue of a
+// contraction (an epilogue computes each element once), then the smaller kernel (so that long
+// chains grow evenly), then the earlier ops.
 struct Candidate {
   std::uint64_t saving = 0;  // estimated from the bytes of shared values, until it is counted
   KernelId by = 0;           // the kernel that made the offer
@@ -28,9 +29,11 @@ struct Candidate {
   std::uint32_t version_to = 0;
   std::uint16_t size = 0;
   bool counted = false;
+  bool prologue = false;
 
   bool operator<(const Candidate& other) const {
     if (saving != other.saving) return saving < other.saving;
+    if (prologue != other.prologue) return prologue;
     if (size != other.size) return size > other.size;
     return std::minmax(by, to) > std::minmax(other.by, other.to);
   }
@@ -99,6 +102,7 @@ class GreedySearch {
     std::uint64_t saving = 0;
     KernelId to = 0;
     std::uint32_t version_to = 0;
+    bool prologue = false;
   };
 
   struct Facts {
@@ -122,13 +126,14 @@ class GreedySearch {
                         .to = candidate.kernel,
                         .version_by = facts_[k].version,
                         .version_to = other.version,
-                        .size = size});
+                        .size = size,
+                        .prologue = candidate.prologue});
     }
     std::sort(pairs_.begin(), pairs_.end());
     offers_[k].clear();
     offers_[k].reserve(pairs_.size());
     for (const Candidate& pair : pairs_) {
-      offers_[k].push_back({pair.saving, pair.to, pair.version_to});
+      offers_[k].push_back({pair.saving, pair.to, pair.version_to, pair.prologue});
     }
     offer_next(k);
   }
@@ -146,7 +151,8 @@ class GreedySearch {
                  .to = offer.to,
                  .version_by = facts_[k].version,
                  .version_to = offer.version_to,
-                 .size = static_cast<std::uint16_t>(facts_[k].size + facts_[offer.to].size)});
+                 .size = static_cast<std::uint16_t>(facts_[k].size + facts_[offer.to].size),
+                 .prologue = offer.prologue});
     offers.pop_back();
   }
 

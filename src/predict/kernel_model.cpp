@@ -304,6 +304,59 @@ KernelWork KernelModel::siblings_work(const std::vector<Kernel>& parts,
   return products_.tile_work(product);
 }
 
+// What computes an operand: instructions, and for rows what is read.
+void KernelModel::add_prologue(const Kernel& kernel, OpId id, ProductKernel& product) const {
+  const auto is_inside = [&](TensorId tensor) {
+    const OpId maker = tensor == kNone ? kNone : graph_.value_of(tensor).producer;
+    return maker != kNone && std::ranges::binary_search(kernel, maker);
+  };
+  const std::vector<Operand>& operands = graph_.ops[id].operands;
+  const bool rows = is_inside(operands[0].tensor);
+  if (!rows && !is_inside(operands[1].tensor)) return;
+  Kernel prologue;
+  std::vector<TensorId> waiting = {operands[rows ? 0 : 1].tensor};
+  std::vector<TensorId> read;
+  while (!waiting.empty()) {
+    const TensorId tensor = waiting.back();
+    waiting.pop_back();
+    if (!is_inside(tensor)) {
+      if (tensor != kNone) read.push_back(graph_.value_of(tensor).value);
+      continue;
+    }
+    const OpId maker = graph_.value_of(tensor).producer;
+    if (std::ranges::find(prologue, maker) != prologue.end()) continue;
+    prologue.push_back(maker);
+    for (const Operand& operand : graph_.ops[maker].operands) waiting.push_back(operand.tensor);
+  }
+  std::ranges::sort(prologue);
+  const double each = instructions_of(prologue, kNone);
+  product.epilogue -= each;
+  const auto elements = static_cast<double>(graph_.tensors[operands[rows ? 0 : 1].tensor].elements);
+  if (rows) {
+    product.makes_rows = true;
+    product.row_prologue = each;
+    for (const KernelTraffic::Entry& entry : product.traffic.reads) {
+      const TensorId value = graph_.tensors[entry.tensor].value;
+      if (std::ranges::find(read, value) == read.end()) continue;
+      const auto bytes = static_cast<double>(entry.bytes);
+      product.row_bytes += bytes / elements;
+      product.operands += bytes;
+      product.beside -= bytes;
+    }
+    return;
+  }
+  constexpr double kUnpack = 10;  // instructions, to load a weight and to pack it
+  // The same where a group's scale is applied to its sum, and with more than eight rows.
+  constexpr double kPacked = 5;
+  constexpr double kPackedMore = 8;
+  constexpr std::uint64_t kFewRows = 8;
+  const bool packed = grouped_weights(graph_, kernel, id).has_value();
+  const double instructions = !packed                       ? each + kUnpack
+                              : product.shape.m <= kFewRows ? kPacked
+                                                            : kPackedMore;
+  product.prologue = instructions * elements;
+}
+
 KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic) {
   const std::optional<Halves> halves = halves_of(graph_, kernel, id);
   const OpId second = halves ? halves->other : kNone;
@@ -313,33 +366,13 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   product.shape.halves = halves.has_value();
   if (second != kNone) product.epilogue -= instructions_of({second}, kNone);
   if (halves) product.epilogue /= 2;
-  const Tensor& weights = graph_.tensors[graph_.ops[id].operands[1].tensor];
-  const OpId maker = graph_.value_of(graph_.ops[id].operands[1].tensor).producer;
-  if (maker != kNone && std::ranges::binary_search(kernel, maker)) {
-    Kernel prologue;
-    std::ranges::copy_if(kernel, std::back_inserter(prologue), [&](OpId other) {
-      return other < id &&
-             graph_.tensors[graph_.ops[other].outputs[0]].elements == weights.elements;
-    });
-    constexpr double kUnpack = 10;  // instructions, to load a weight and to pack it
-    // The same where a group's scale is applied to its sum, and with more than eight rows.
-    constexpr double kPacked = 5;
-    constexpr double kPackedMore = 8;
-    constexpr std::uint64_t kFewRows = 8;
-    const double each = instructions_of(prologue, kNone);
-    product.epilogue -= each;
-    const bool packed = grouped_weights(graph_, kernel, id).has_value();
-    const double instructions = !packed                       ? each + kUnpack
-                                : product.shape.m <= kFewRows ? kPacked
-                                                              : kPackedMore;
-    product.prologue = instructions * static_cast<double>(weights.elements);
-  }
+  add_prologue(kernel, id, product);
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
   if (row_held) return products_.whole_rows_work(product);
   if (kernel.size() == 1) return products_.library_work(product);
   const KernelWork own = products_.tile_work(product);
-  if (product.shape.halves) return own;
+  if (product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
   const Op& other = graph_.ops[kernel[0] == id ? kernel[1] : kernel[0]];
   const LibraryStep step = other.row->library;

@@ -21,6 +21,8 @@ struct Tile {
   double m = 0;
 };
 
+constexpr double kUnpack = 3;  // instructions, to load a row's element and to store what is made
+
 }  // namespace
 
 double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t tile_m,
@@ -168,6 +170,18 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
           (in_order ? 0 : kExchange));
 }
 
+// Cycles in which a warpgroup makes 128 rows of the first operand for 64 of k: it waits, loads and
+// computes. Fitted to casts, a silu with a factor and a normalisation's scales, over 64 and 32 such
+// steps and one, two, four and sixteen rounds of tiles.
+double ProductModel::made_cycles(const ProductKernel& product) {
+  constexpr double kStep = 1340;
+  constexpr double kBytesPerCycle = 68;
+  constexpr double kPerInstruction = 44;
+  constexpr double kElements = static_cast<double>(kTileRows) * 64;
+  return kStep + kElements * product.row_bytes / kBytesPerCycle +
+         kPerInstruction * product.row_prologue;
+}
+
 // Few rows: moving the larger operand takes the time.
 KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
@@ -190,7 +204,7 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
 double ProductModel::mma_step(const ProductKernel& product) const {
   constexpr double kExact = 137;
   constexpr double kTf32 = 66;
-  constexpr double kInWhole = 22;                      // of 16 bytes
+  constexpr double kInWhole = 32;                      // of 16 bytes
   constexpr std::array kByCopy = {101.0, 56.0, 45.0};  // of 2, 4 and 8 bytes
   if (product.type == DType::kF32) return kExact;
   if (product.type == DType::kTf32) return kTf32;
@@ -200,19 +214,25 @@ double ProductModel::mma_step(const ProductKernel& product) const {
 }
 
 KernelWork ProductModel::mma_work(const ProductKernel& product) {
-  constexpr double kTile = 128;
+  constexpr std::uint64_t kTile = 128;
   constexpr double kStart = 2500;  // cycles
   const ProductShape& shape = product.shape;
   KernelWork work = library_work(product);
   work.write_doubt = 0.05;
   work.time_doubt = 0.3;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
-  const double tiles = std::ceil(static_cast<double>(shape.m) / kTile) *
-                       std::ceil(static_cast<double>(shape.n) / kTile) *
-                       static_cast<double>(shape.batches);
-  const double rounds = std::ceil(tiles / device_.multiprocessors);
-  work.compute_us = rounds * (static_cast<double>(shape.k) * mma_step(product) + kStart) / clock +
-                    lane_us(device_, product.epilogue * static_cast<double>(product.results));
+  const auto columns = static_cast<double>(shape.column_tiles(kTile));
+  const double strips =
+      std::ceil(static_cast<double>(shape.m) / kTile) * static_cast<double>(shape.batches);
+  const double rounds = std::ceil(strips * columns / device_.multiprocessors);
+  double instructions = product.epilogue * static_cast<double>(product.results);
+  if (product.makes_rows) {
+    instructions += (product.row_prologue + kUnpack) * columns *
+                    static_cast<double>(shape.m * shape.k * shape.batches);
+  }
+  work.compute_us =
+      rounds * (static_cast<double>(shape.k) * mma_step(product) + kStart) / (clock * kCool) +
+      lane_us(device_, instructions);
   return work;
 }
 
@@ -238,7 +258,8 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool hopper = device_.capability == kHopper;
-  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves) return skinny_work(product);
+  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows)
+    return skinny_work(product);
   const bool copied = (halves || is_fp8(product.type)) && product.line_bytes() % 16 == 0 &&
                       (!shape.halves || shape.n % 16 == 0);
   return hopper && copied ? wgmma_work(product) : mma_work(product);
@@ -254,7 +275,9 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
   const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const TileWidth& width =
-      width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
+      product.makes_rows
+          ? width_of_made_tiles(shape.n)
+          : width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
@@ -269,9 +292,10 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
                            ? static_cast<double>(kBoxBytes) *
                                  (kRows + columns / static_cast<double>(cluster)) / kStraddling
                            : 0;
+  const double made = product.makes_rows ? made_cycles(product) : 0;
   const double multiply =
-      steps *
-      std::max(kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11), fetch);
+      steps * std::max({kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
+                        fetch, made});
   constexpr double kStart = 730;     // cycles
   constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
   constexpr double kOverhead = 3.5;  // us, on top of a launch

@@ -17,7 +17,10 @@ struct ProductKernel {
   double operand_bytes = 2;  // of an element
   double operands = 0;       // bytes of both, each once
   double beside = 0;         // bytes that the epilogue reads
-  double prologue = 0;       // instructions that compute the operands
+  double prologue = 0;       // instructions that compute the weights
+  bool makes_rows = false;   // the first operand is computed as it is read
+  double row_prologue = 0;   // instructions for an element of it
+  double row_bytes = 0;      // that are read for an element of it
   double epilogue = 0;       // instructions for an element of the result
   std::uint64_t results = 1;
 
@@ -57,6 +60,7 @@ class ProductModel {
   double mma_step(const ProductKernel& product) const;
   KernelWork mma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product);
+  static double made_cycles(const ProductKernel& product);
   double epilogue_cycles(const ProductKernel& product, double columns) const;
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
                      bool rows_first, std::uint64_t group, std::uint64_t at_once);

@@ -39,6 +39,30 @@ bool contains(const GeneratedKernel& kernel, std::string_view text) {
   return kernel.source.text.find(text) != std::string::npos;
 }
 
+TEST_CASE("rows that a kernel computes are loaded apart from what is computed of them") {
+  const auto graph = [](int depth) {
+    return graph_of(list(
+        fmt::format(
+            R"("x": {{"shape": [4, 80, {0}], "dtype": "f32"}}, "w": {{"shape": [4, {0}, 64]}})",
+            depth),
+        R"({"op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},
+           {"op": "matmul", "inputs": ["c", "w"], "output": "y"})"));
+  };
+  // Each matrix has 80 lines.
+  const GeneratedKernel wide = generated(graph(72), {0, 1});
+  CHECK(wide.schedule == "wgmma, tiles of 128 x 128, rows computed as they are read");
+  CHECK(contains(wide, "kInner = 80, kOuter = 0;\n  typedef Eight Valid;"));
+  CHECK(contains(wide, "load_neighbours<8, 8>(p0 + i);\n    return [=](u32 (&words)[4]) {"));
+  CHECK(wide.maps.size() == 1);  // of B
+  CHECK(wide.packing.has_value() == false);
+  const GeneratedKernel older = generated(graph(72), {0, 1}, {8, 0});
+  CHECK(older.schedule == "mma, tiles of 128 x 128, rows computed as they are read");
+  // Lines that end within a group of eight are filled up with zeros.
+  const GeneratedKernel odd = generated(graph(71), {0, 1}, {8, 0});
+  CHECK(contains(odd, "typedef int Valid;"));
+  CHECK(contains(odd, "y[j] = j < valid ? "));
+}
+
 TEST_CASE("a linear layer's rows are one matrix, or a batch of matrices of the requested rows") {
   const OpGraph graph = graph_of(kLinear);
   const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);

@@ -56,6 +56,82 @@ TEST_CASE("weights are computed as a product of few rows reads them") {
   CHECK(auto_of(rows) == "[relu] [product]");
 }
 
+TEST_CASE("many rows of a product's first operand are computed as it reads them") {
+  const auto graph = [](const std::string& ops, int rows = 65, const char* more = "",
+                        const char* dtype = "bf16") {
+    return graph_of(fmt::format(
+        R"({{"dtype": "{0}", "tensors": {{"x": {{"shape": [{1}, 256], "dtype": "f32"}},
+             "scale": {{"shape": [{1}, 1], "dtype": "f32"}}, "gain": {{"shape": [256]}},
+             "r": {{"shape": [{1}, 64]}}, "w": {{"shape": [64, 256]}},
+             "t": {{"shape": [99, 256]}}, "ids": {{"shape": [{1}], "dtype": "i64"}},
+             "z": {{"shape": [256, {1}]}}}},
+    "ops": [{2}]{3}}})",
+        dtype, rows, ops, more));
+  };
+  const std::string cast =
+      R"({"name": "cast", "op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},)";
+  const std::string product =
+      R"({"name": "mm", "op": "linear", "inputs": ["c", "w"], "output": "h"})";
+  CHECK(auto_of(graph(cast + product)) == "[cast mm]");
+  CHECK(compiler_of(graph(cast + product)) == "[cast] [mm]");
+  // The rows of f32 and the weights once, and the result.
+  CHECK(kernel_bytes(graph(cast + product)) == Bytes{65 * 256 * 4 + 64 * 256 * 2, 65 * 64 * 2});
+  // An epilogue goes with it.
+  CHECK(auto_of(graph(cast + product +
+                      R"(,{"name": "res", "op": "add", "inputs": ["h", "r"], "output": "y"})")) ==
+        "[cast mm res]");
+  // A normalisation's scaling, by row and by column.
+  CHECK(auto_of(graph(
+            R"({"name": "row", "op": "mul", "inputs": ["x", "scale"], "output": "s"},
+               {"name": "col", "op": "mul", "inputs": ["s", "gain"], "output": "g"},
+               {"name": "cast", "op": "cast", "inputs": ["g"], "output": "c", "dtype": "bf16"},)" +
+            product)) == "[row col cast mm]");
+  // Rows of a table: as many as are named, and their numbers.
+  const OpGraph gathers = graph(
+      R"({"name": "look", "op": "embedding", "inputs": ["t", "ids"], "output": "c"},)" + product);
+  CHECK(auto_of(gathers) == "[look mm]");
+  CHECK(kernel_bytes(gathers) == Bytes{65 * 256 * 2 + 65 * 8 + 64 * 256 * 2, 65 * 64 * 2});
+  // Few rows have kernels that load them as they are.
+  CHECK(auto_of(graph(cast + product, 64)) == "[cast] [mm]");
+  CHECK(obstacle(graph(cast + product, 64), {"cast", "mm"})
+            .starts_with("linear loads its operands directly from memory; cast would have to run"));
+  // Rows that memory needs all the same, that are in another order, or of another type.
+  CHECK(auto_of(graph(cast + product, 65, R"(, "outputs": ["c", "h"])")) == "[cast] [mm]");
+  const std::string turned =
+      R"({"name": "relu", "op": "relu", "inputs": ["z"], "output": "p"},
+         {"op": "permute_view", "inputs": ["p"], "output": "c", "perm": [1, 0]},)";
+  CHECK(auto_of(graph(turned + product)) == "[relu] [mm]");
+  const std::string f32 = R"({"name": "relu", "op": "relu", "inputs": ["x"], "output": "c"},)";
+  CHECK(auto_of(graph(f32 + product, 65, "", "f32")) == "[relu] [mm]");
+  // Nor those that are reduced on the way.
+  CHECK(auto_of(graph(R"({"name": "norm", "op": "softmax", "inputs": ["x"], "output": "s"},
+                         {"name": "cast", "op": "cast", "inputs": ["s"], "output": "c",
+                          "dtype": "bf16"},)" +
+                      product)) == "[norm cast] [mm]");
+}
+
+TEST_CASE("what an epilogue can compute at the same bytes is no prologue") {
+  const OpGraph graph = graph_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [256, 256]}, "w": {"shape": [512, 256]},
+          "b": {"shape": [512]}, "v": {"shape": [256, 512]}},
+    "ops": [{"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "bias", "op": "add", "inputs": ["h", "b"], "output": "a"},
+            {"name": "gelu", "op": "gelu", "inputs": ["a"], "output": "g"},
+            {"name": "down", "op": "linear", "inputs": ["g", "v"], "output": "y"}]})");
+  CHECK(auto_of(graph) == "[up bias gelu] [down]");
+}
+
+TEST_CASE("what a product's rows are computed from is not overwritten by its kernel") {
+  const OpGraph graph = graph_of(
+      R"({"dtype": "bf16", "tensors": {"x": {"shape": [256, 256]}, "w": {"shape": [256, 256]}},
+    "ops": [{"name": "relu", "op": "relu", "inputs": ["x"], "output": "r"},
+            {"name": "mm", "op": "linear", "inputs": ["r", "w"], "output": "h"},
+            {"name": "add", "op": "add", "inputs": ["x", "h"], "output": "y",
+             "inplace": {"y": "x"}}]})");
+  CHECK(obstacle(graph, {"relu", "mm", "add"}).find("overwrites memory in place") !=
+        std::string::npos);
+}
+
 TEST_CASE("an op that reads the result and the input of a matmul joins the matmul's kernel") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [64, 256]}, "w": {"shape": [256, 256]}},

@@ -233,6 +233,16 @@ TEST_CASE("prediction, by hand: a prologue computes the weights of few rows") {
         time_of(operands(8, 1024, 1024), ops, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: a warpgroup makes the rows of a product") {
+  // One tile of 128 rows and 256 columns, as narrow ones would make the rows twice, for 64 of k: a
+  // negation of each element, of two bytes, and an epilogue of two instructions to store.
+  const char* ops = R"({"op": "neg", "inputs": ["x"], "output": "v"},
+                       {"op": "linear", "inputs": ["v", "w"], "output": "h"})";
+  const double made = 1340 + 128 * 64 * 2 / 68.0 + 44;
+  CHECK(2 + 3.5 + (made + 730 + 128 * 256 * 2 * 0.0067) / 1150 ==
+        time_of(operands(128, 256, 64), ops, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: packed weights are scaled group by group") {
   // Five instructions for each of 1024 x 1024 weights, and eight with more than eight rows.
   const auto shapes = [](int rows) {

@@ -6,8 +6,8 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "hopper", "stages", "contract_sm90")
-BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "mma", "contract_sm80")
+BLOCKS_90 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "hopper", "stages", "contract_sm90")
+BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "mma", "contract_sm80")
 ENTRY = """
 typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
