@@ -1,7 +1,6 @@
 #include "plan/norm_backward.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "core/ceil_div.hpp"
@@ -14,15 +13,13 @@ constexpr unsigned kAccessBytes = 16;
 // Barriers of a block that teams of several warps can have, beside the block's own.
 constexpr unsigned kMostBarriers = 15;
 // Elements that a thread should have of a row, so that adding up threads' sums stays cheap.
-constexpr unsigned kWantedElements = 16;
+constexpr std::uint64_t kWantedElements = 16;
 constexpr std::uint64_t kReservedBytes = 4 << 10;  // static shared memory
 
-// Threads of a block, and the 32-bit registers that each can spare for column sums and weights.
-struct BlockSize {
-  unsigned threads;
-  std::uint64_t registers;
-};
-constexpr std::array kBlockSizes = {BlockSize{768, 44}, BlockSize{512, 84}};
+// The most threads of a block, and the 32-bit registers that each can spare for column sums and
+// weights. More threads with fewer registers spend more instructions on adding up threads' sums.
+constexpr std::uint64_t kMostThreads = 512;
+constexpr std::uint64_t kMostRegisters = 84;
 
 std::uint64_t held_bytes(const OpGraph& graph, const Op& op, const Operand& operand) {
   if (!copied_as_stored(graph, operand)) return computes_in_f64(graph, op) ? 8 : 4;
@@ -48,23 +45,20 @@ unsigned width_of(const OpGraph& graph, const Op& op, std::uint64_t length) {
 
 // Distributes a row of so many groups; `state`: registers for a group's columns.
 bool spread(NormBackwardTiling& tiling, std::uint64_t groups, std::uint64_t state) {
-  for (const BlockSize& size : kBlockSizes) {
-    const std::uint64_t most = std::max<std::uint64_t>(state, size.registers) / state;
-    const std::uint64_t least = ceil_div(groups, size.threads);
-    if (least * state > size.registers) continue;
-    const std::uint64_t rounds =
-        std::max(least, std::min({most, std::uint64_t{kWantedElements} / tiling.width, groups}));
-    const std::uint64_t threads = ceil_div(groups, rounds);
-    const std::uint64_t team = threads < kWarpThreads
-                                   ? std::bit_ceil(threads)
-                                   : ceil_div(threads, kWarpThreads) * kWarpThreads;
-    tiling.rounds = static_cast<unsigned>(rounds);
-    tiling.team = static_cast<unsigned>(team);
-    tiling.teams = size.threads / tiling.team;
-    if (tiling.team > kWarpThreads) tiling.teams = std::min(tiling.teams, kMostBarriers);
-    return true;
-  }
-  return false;
+  const std::uint64_t most = kMostRegisters / state;
+  const std::uint64_t least = ceil_div(groups, kMostThreads);
+  if (least > most) return false;
+  const std::uint64_t wanted = std::min({most, kWantedElements / tiling.width, groups});
+  const std::uint64_t rounds = std::max(least, wanted);
+  const std::uint64_t threads = ceil_div(groups, rounds);
+  const std::uint64_t team = threads < kWarpThreads
+                                 ? std::bit_ceil(threads)
+                                 : ceil_div(threads, kWarpThreads) * kWarpThreads;
+  tiling.rounds = static_cast<unsigned>(rounds);
+  tiling.team = static_cast<unsigned>(team);
+  tiling.teams = static_cast<unsigned>(kMostThreads / team);
+  if (tiling.team > kWarpThreads) tiling.teams = std::min(tiling.teams, kMostBarriers);
+  return true;
 }
 
 }  // namespace
