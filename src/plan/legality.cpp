@@ -110,7 +110,7 @@ Verdict Check::check_ops() {
 
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
-  if (rules_.epilogues) parts_ = sibling_parts(graph_, kernel_);
+  if (rules_.epilogues && contractions_.size() > 1) parts_ = sibling_parts(graph_, kernel_);
   for (const Kernel& part : parts_) {
     const Verdict own = Check(finder_, part, rules_).run();
     if (!own.legal()) return own;
