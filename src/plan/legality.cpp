@@ -110,7 +110,7 @@ Verdict Check::check_ops() {
 
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
-  if (rules_.epilogues) parts_ = sibling_parts(graph_, kernel_);
+  if (rules_.epilogues && contractions_.size() > 1) parts_ = sibling_parts(graph_, kernel_);
   for (const Kernel& part : parts_) {
     const Verdict own = Check(finder_, part, rules_).run();
     if (!own.legal()) return own;
@@ -127,7 +127,7 @@ Verdict Check::check_fusion() {
   if (contractions_.empty()) return check_spaces();
   if (!parts_.empty()) {
     return phases_->rows.empty()
-               ? Verdict{}
+               ? check_overwrites_between(graph_, parts_)
                : Verdict{Obstacle::kSideContraction, contractions_[0], contractions_[1]};
   }
   if (contractions_.size() == 1 || halves_) {
@@ -329,7 +329,7 @@ Verdict Check::check_siblings() const {
   }
   for (const OpId id : kernel_) {
     const bool alone = !feeds_inside(id) && std::ranges::none_of(contractions, [&](OpId first) {
-      return first <= id && works_on(id, first);
+      return works_on(id, first);
     });
     if (alone) return {Obstacle::kEpilogueSide, contractions[0], id};
   }

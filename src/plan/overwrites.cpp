@@ -95,7 +95,38 @@ class OverwriteCheck {
   const Outline::Result& result_;
 };
 
+// The first op of a part that reads or writes this memory, or kNone.
+OpId user_of(const Outline& outline, const Kernel& part, TensorId storage) {
+  const auto uses = [&](OpId id) {
+    return std::ranges::any_of(outline.inputs_of(id),
+                               [&](const Outline::Input& input) {
+                                 return input.storage == storage && input.touched > 0;
+                               }) ||
+           std::ranges::any_of(outline.results_of(id), [&](const Outline::Result& result) {
+             return result.storage == storage;
+           });
+  };
+  const auto found = std::ranges::find_if(part, uses);
+  return found == part.end() ? kNone : *found;
+}
+
 }  // namespace
+
+Verdict check_overwrites_between(const OpGraph& graph, const std::vector<Kernel>& parts) {
+  const Outline& outline = graph.outline;
+  for (const Kernel& writing : parts) {
+    for (const OpId id : writing) {
+      for (const Outline::Result& result : outline.results_of(id)) {
+        if (result.storage == result.tensor) continue;
+        for (const Kernel& part : parts) {
+          const OpId user = &part == &writing ? kNone : user_of(outline, part, result.storage);
+          if (user != kNone) return {Obstacle::kOverwritten, user, id};
+        }
+      }
+    }
+  }
+  return {};
+}
 
 Verdict check_overwrites(const ResolvedKernel& resolved, const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.size(); ++i) {

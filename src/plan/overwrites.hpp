@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "plan/legality.hpp"
 
 namespace fusecalc {
@@ -9,5 +11,9 @@ namespace fusecalc {
 // overwritten before it is read; and rows that a scatter writes could be lost to the op that fills
 // the tensor. What the same thread reads before it writes the same element is fine.
 Verdict check_overwrites(const ResolvedKernel& resolved, const Kernel& kernel);
+
+// Whether a part of a kernel (siblings.hpp) overwrites memory that another one uses: the tiles of
+// parts are computed in any order, so that not even the same element is safe.
+Verdict check_overwrites_between(const OpGraph& graph, const std::vector<Kernel>& parts);
 
 }  // namespace fusecalc

@@ -51,7 +51,9 @@ bool are_siblings(const OpGraph& graph, OpId first, OpId second) {
   const Op& a = graph.ops[first];
   const Op& b = graph.ops[second];
   if (!has_tiles(graph, a) || !has_tiles(graph, b)) return false;
-  return graph.tensors[a.operands[0].tensor].window == graph.tensors[b.operands[0].tensor].window &&
+  const Tensor& rows = graph.tensors[a.operands[0].tensor];
+  const Tensor& others = graph.tensors[b.operands[0].tensor];
+  return rows.window == others.window && rows.type.dtype == others.type.dtype &&
          a.matrix.depth == b.matrix.depth &&
          graph.tensors[a.outputs[0]].elements > kFewRows * a.matrix.columns;
 }

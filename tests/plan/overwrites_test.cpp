@@ -48,6 +48,25 @@ std::string obstacle(const std::string& ops) {
                            ops + "]}"));
 }
 
+// Tiles of two linear layers of one input are computed in any order, so neither may read what the
+// other overwrites, not even the same element.
+TEST_CASE("linear layers of one input do not share a kernel if one overwrites what another reads") {
+  const auto obstacle_of = [](const std::string& ops) {
+    return obstacle(graph_of(
+        R"({"dtype": "bf16", "tensors": {"x": {"shape": [65, 64]}, "w": {"shape": [64, 64]},
+        "u": {"shape": [64, 64]}, "r": {"shape": [65, 64]}, "s": {"shape": [65, 64]}},
+        "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "a"},
+                {"op": "linear", "inputs": ["x", "u"], "output": "b"}, )" +
+        ops + "]}"));
+  };
+  const std::string in_place =
+      R"({"op": "add", "inputs": ["r", "a"], "output": "y", "inplace": {"y": "r"}})";
+  CHECK(obstacle_of(R"({"op": "mul", "inputs": ["b", "r"], "output": "z"}, )" + in_place) ==
+        "add overwrites memory in place that other threads of mul may not have read yet");
+  // What only its own tiles read.
+  CHECK(obstacle_of(R"({"op": "mul", "inputs": ["b", "s"], "output": "z"}, )" + in_place).empty());
+}
+
 TEST_CASE("a scatter is not fused with what writes or reads its table") {
   const std::string put = R"({"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "y"})";
   CHECK(obstacle(R"({"op": "relu", "inputs": ["x"], "output": "h"},
