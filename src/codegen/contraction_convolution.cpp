@@ -143,6 +143,8 @@ void ContractionWriter::write_convolution() {
     write_convolution_sm90(convolution);
   } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);
+  } else if (const auto planes = planes_of(convolution)) {
+    write_convolution_planes(convolution, *planes);
   } else {
     write_convolution_any(convolution);
   }
