@@ -6,15 +6,19 @@
 // first at a multiple of 16 bytes; planes have two axes. Operands is a struct that the generator
 // writes:
 //   __device__ float weight(i64 element) const;  // numbered in its own order
-// Geometry: kShape. A block holds kPlanes planes at a time, which begin at multiples of 16 bytes,
-// and fetches the next ones meanwhile. A thread computes kLines lines of kColumns neighbouring
-// pixels of one filter. kAlign: lines of the input, and what threads load of them, begin at
-// multiples of so many elements (1, 2 or 4).
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory, any number of blocks.
+// Geometry: kShape. An epilogue may have a Made (epilogue.cuh): its operator is then called for
+// column 0 with any eight pixels of a plane, perhaps fewer, and reads only what is the same for all
+// of them. A block has kPlanes planes; so many of the input begin at multiples of 16 bytes, and
+// so do their results where there is a Made. A thread computes kLines lines of kColumns
+// neighbouring pixels of one filter. kAlign: lines of the input, and what threads load of them,
+// begin at multiples of so many elements (1, 2 or 4).
+// Launch: kThreads threads for each kPlanes planes, kSharedBytes of dynamic shared memory.
 //
 // Traffic: planes come as one stream of 16 bytes a thread, each once, and windows overlap in shared
-// memory alone. Sums go through it, too: the epilogue takes eight neighbours of a plane, which are
-// no multiple of a thread's pixels, and neighbouring threads store neighbours.
+// memory alone. Results leave through it, too: as a stream of 16 bytes a thread where the epilogue
+// is the same for all pixels, which then takes its operands once for all that a thread computes;
+// else as sums, of which the epilogue takes eight neighbours. A multiprocessor runs many blocks:
+// while one waits for its planes, others compute.
 
 template <class Geometry, typename Element, int kPlanes, int kLines, int kColumns, int kAlign,
           class Operands, class Epilogue>
@@ -24,53 +28,49 @@ struct ConvolvePlanes {
   static constexpr int kTileRows = kPlanes, kTileColumns = kLines * kColumns;
   static constexpr int kIn = kShape.in[1] * kShape.in[2], kOut = kShape.pixels();
   static constexpr int kAll = kShape.images * kShape.groups;  // planes
-  static constexpr int kChunks = (kAll + kPlanes - 1) / kPlanes;
-  static constexpr int kPiece = 16 / (int)sizeof(Element);
-  static constexpr int kBufferBytes = kPlanes * kIn * (int)sizeof(Element);
-  static constexpr int kPitch = (kOut + 3) / 4 * 4;  // of a plane's sums
-  static constexpr int kSums = kPlanes * kShape.filters * kPitch;
-  static constexpr int kSharedBytes = 2 * kBufferBytes + kSums * 4;
+  typedef MadeIn<Epilogue> Made;
+  static constexpr int kInBytes = kPlanes * kIn * (int)sizeof(Element);
+  // A plane's results follow the one before as in memory; sums begin at multiples of 16 bytes.
+  static constexpr int kPitch = Made::kHere ? kOut : (kOut + 3) / 4 * 4;
+  static constexpr int kResultBytes = Made::kHere ? (int)sizeof(typename Made::Type) : 4;
+  static constexpr int kSharedBytes =
+      kInBytes + (kPlanes * kShape.filters * kPitch * kResultBytes + 15) / 16 * 16;
   // Strips of a plane.
   static constexpr int kAcross = (kShape.out[2] + kColumns - 1) / kColumns;
   static constexpr int kStrips = (kShape.out[1] + kLines - 1) / kLines * kAcross;
   static_assert(kShape.channels == 1 && kShape.in[0] == 1 && kShape.taps[0] == 1, "planes");
-  static_assert(kBufferBytes % 16 == 0, "chunks begin at multiples of 16 bytes");
+  static_assert(kInBytes % 16 == 0, "planes of a block begin at multiples of 16 bytes");
 
   static __device__ __forceinline__ void run(const Element* x, const Operands& operands,
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(16) u8 shared[];
-    float* const sums = reinterpret_cast<float*>(shared + 2 * kBufferBytes);
-    fetch(x, blockIdx.x, shared);
-    int buffer = 0;
-    for (int chunk = blockIdx.x; chunk < kChunks; chunk += gridDim.x, buffer ^= 1) {
-      copies_wait<0>();
-      __syncthreads();
-      if (chunk + (int)gridDim.x < kChunks) {
-        fetch(x, chunk + gridDim.x, shared + (buffer ^ 1) * kBufferBytes);
-      }
-      const int planes = min(kPlanes, kAll - chunk * kPlanes);
-      const Element* const in = reinterpret_cast<const Element*>(shared + buffer * kBufferBytes);
-      for (int i = threadIdx.x; i < planes * kShape.filters * kStrips; i += kThreads) {
-        convolve(operands, in, chunk * kPlanes, i, sums);
-      }
-      __syncthreads();
-      store(epilogue, chunk * kPlanes, planes, sums);
+    const int first = (int)blockIdx.x * kPlanes, planes = min(kPlanes, kAll - first);
+    fetch(x + (i64)first * kIn, planes * kIn, reinterpret_cast<Element*>(shared));
+    copies_commit();
+    copies_wait<0>();
+    __syncthreads();
+    for (int i = threadIdx.x; i < planes * kShape.filters * kStrips; i += kThreads) {
+      convolve(operands, epilogue, reinterpret_cast<const Element*>(shared), first, i,
+               shared + kInBytes);
+    }
+    __syncthreads();
+    if constexpr (Made::kHere) {
+      store_stream(epilogue, first, planes, shared + kInBytes);
+    } else {
+      store_sums(epilogue, first, planes, reinterpret_cast<const float*>(shared + kInBytes));
     }
   }
 
-  // The planes of a chunk. What remains after whole pieces, at the very end, comes by elements.
-  static __device__ __forceinline__ void fetch(const Element* x, int chunk, u8* to) {
-    if (chunk >= kChunks) return;
-    const int count = min(kPlanes, kAll - chunk * kPlanes) * kIn;
-    x += (i64)chunk * (kPlanes * kIn);
+  // So many elements; what remains after whole pieces, at the very end, comes one by one.
+  static __device__ __forceinline__ void fetch(const Element* x, int count, Element* to) {
+    constexpr int kPiece = 16 / (int)sizeof(Element);
     for (int i = threadIdx.x * kPiece; i < count; i += kThreads * kPiece) {
-      if (kAll * (i64)kIn % kPiece == 0 || i + kPiece <= count) {
-        copy_async<16>(to + i * sizeof(Element), x + i, 16);
+      if ((i64)kAll * kIn % kPiece == 0 || i + kPiece <= count) {
+        copy_async<16>(to + i, x + i, 16);
       } else {
-        for (int j = i; j < count; ++j) reinterpret_cast<Element*>(to)[j] = x[j];
+        for (int j = i; j < count; ++j) to[j] = x[j];
       }
     }
-    copies_commit();
   }
 
   // What the windows of a strip cover of a line, from kBefore on.
@@ -92,8 +92,9 @@ struct ConvolvePlanes {
     }
   }
 
-  static __device__ __forceinline__ void convolve(const Operands& operands, const Element* in,
-                                                  int first, int item, float* sums) {
+  static __device__ __forceinline__ void convolve(const Operands& operands,
+                                                  const Epilogue& epilogue, const Element* in,
+                                                  int first, int item, u8* results) {
     constexpr ConvolutionShape shape = Geometry::kShape;
     constexpr int kTaps1 = shape.taps[1], kTaps2 = shape.taps[2];
     const int filter = item / kStrips, strip = item % kStrips;
@@ -130,26 +131,72 @@ struct ConvolvePlanes {
         }
       }
     }
-    // Two sums at a time, where all pixels of two lie at even places.
+    const int to = filter * kPitch + line * shape.out[2] + column;
+    if constexpr (Made::kHere) {
+      typedef typename Made::Type Result;
+      constexpr int kSums = kLines * kColumns;
+      Result made[kLines][kColumns];
+#pragma unroll
+      for (int s = 0; s < kSums; s += 8) {
+        float v[8];
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          v[e] = s + e < kSums ? acc[(s + e) / kColumns][(s + e) % kColumns] : 0;
+        }
+        Pack<Result, 8> pack;
+        const int row = first * shape.filters + filter;
+        epilogue(row / shape.filters, (i64)(row % shape.filters), (i64)0, v, Eight{}, pack);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          if (s + e < kSums) made[(s + e) / kColumns][(s + e) % kColumns] = pack.v[e];
+        }
+      }
+      leave(made, line, column, reinterpret_cast<Result*>(results) + to);
+    } else {
+      leave(acc, line, column, reinterpret_cast<float*>(results) + to);
+    }
+  }
+
+  // The strip's results, two at a time where all pairs of them lie at even places.
+  template <typename T>
+  static __device__ __forceinline__ void leave(const T (&results)[kLines][kColumns], int line,
+                                               int column, T* to) {
+    constexpr ConvolutionShape shape = Geometry::kShape;
     constexpr int kPair = kColumns % 2 == 0 && shape.out[2] % 2 == 0 ? 2 : 1;
-    float* const to = sums + filter * kPitch + line * shape.out[2] + column;
 #pragma unroll
     for (int l = 0; l < kLines; ++l) {
       if (shape.out[1] % kLines != 0 && line + l >= shape.out[1]) continue;
 #pragma unroll
       for (int j = 0; j < kColumns; j += kPair) {
         if (shape.out[2] % kColumns != 0 && column + j >= shape.out[2]) continue;
-        Pack<float, kPair> pack;
+        Pack<T, kPair> pack;
 #pragma unroll
-        for (int e = 0; e < kPair; ++e) pack.v[e] = acc[l][j + e];
+        for (int e = 0; e < kPair; ++e) pack.v[e] = results[l][j + e];
         store_pack(to + l * shape.out[2] + j, pack);
       }
     }
   }
 
+  static __device__ __forceinline__ void store_stream(const Epilogue& epilogue, int first,
+                                                      int planes, const u8* results) {
+    typedef typename Made::Type Result;
+    constexpr int kPiece = 16 / (int)sizeof(Result);
+    static_assert((i64)kPlanes * kShape.filters * kOut % kPiece == 0, "whole pieces");
+    const Result* const from = reinterpret_cast<const Result*>(results);
+    Result* const to = epilogue.result() + (i64)first * kShape.filters * kOut;
+    const int count = planes * kShape.filters * kOut;
+    for (int i = threadIdx.x * kPiece; i < count; i += kThreads * kPiece) {
+      if ((i64)kAll * kShape.filters * kOut % kPiece == 0 || i + kPiece <= count) {
+        store_pack(to + i, load_pack<kPiece>(from + i));
+      } else {
+        for (int j = i; j < count; ++j) to[j] = from[j];
+      }
+    }
+  }
+
   // Eight neighbours a thread; those at the end of a plane come last, so that few warps have any.
-  static __device__ __forceinline__ void store(const Epilogue& epilogue, int first, int planes,
-                                               const float* sums) {
+  static __device__ __forceinline__ void store_sums(const Epilogue& epilogue, int first, int planes,
+                                                    const float* sums) {
     constexpr int kEights = kOut / 8, kRest = kOut % 8;
     const int rows = planes * kShape.filters, row0 = first * kShape.filters;
     if constexpr (kEights > 0) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
@@ -34,32 +33,34 @@ bool streams_planes(const Convolution& convolution, std::uint64_t element_bytes)
 
 }  // namespace
 
-std::optional<PlaneTiles> ContractionWriter::planes_of(const Convolution& convolution) const {
+bool ContractionWriter::streams(const Convolution& convolution) const {
   constexpr std::uint64_t kMostTaps = 64;  // whose code is written out
-  const DType type = operand_type();
-  const std::uint64_t bytes = bytes_of(type, 1);
-  if (convolution.channels != 1 || !convolution.strides || device_.capability < kFirstWithCopies ||
-      !multiplies_on_tensor_cores() || convolution.taps() > kMostTaps ||
-      epilogue_.made_type() != ComputeType::kF32 || !streams_planes(convolution, bytes)) {
-    return std::nullopt;
-  }
-  const auto& [outer, lines, line] = convolution.axes;
-  return plane_tiles({.planes = convolution.images * convolution.groups,
-                      .filters = convolution.filters,
-                      .in = {number(lines.in), number(line.in)},
-                      .out = {number(lines.out), number(line.out)},
-                      .stride = number(line.stride)},
-                     bytes, std::max(1U, device_.multiprocessors));
+  return convolution.channels == 1 && convolution.strides &&
+         device_.capability >= kFirstWithCopies && multiplies_on_tensor_cores() &&
+         convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32 &&
+         streams_planes(convolution, bytes_of(operand_type(), 1));
 }
 
-void ContractionWriter::write_convolution_planes(const Convolution& convolution,
-                                                 const PlaneTiles& tiles) {
-  const TensorId input = op_.operands[0].tensor;
-  const std::string_view element = stored_type(operand_type());
+bool ContractionWriter::write_convolution_planes(const Convolution& convolution) {
+  if (!streams(convolution)) return false;
+  const auto& [outer, lines, line] = convolution.axes;
+  const PlaneShape shape{.planes = convolution.images * convolution.groups,
+                         .filters = convolution.filters,
+                         .in = {number(lines.in), number(line.in)},
+                         .out = {number(lines.out), number(line.out)},
+                         .stride = number(line.stride)};
+  const DType type = operand_type();
+  const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
+  const auto tiles_for = [&](std::uint64_t result_bytes) {
+    return plane_tiles(shape, bytes_of(type, 1), result_bytes, multiprocessors);
+  };
+  if (!tiles_for(0)) return false;
   const std::string functions = weights_of_convolution();
-  const std::string x =
-      fmt::format("{} + {}", code_.parameters().input(input), convolution.strides->offset);
-  epilogue_.write(product_, 8);
+  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                                    convolution.strides->offset);
+  epilogue_.write(product_, 8,
+                  {.stores = true, .period = convolution.groups * convolution.filters});
+  const PlaneTiles tiles = *tiles_for(epilogue_.stored_outside() ? 2 : 0);
   const KernelFacts facts{.threads = PlaneTiles::kThreads,
                           .shared_bytes = tiles.shared_bytes,
                           .tile_rows = tiles.planes,
@@ -68,16 +69,16 @@ void ContractionWriter::write_convolution_planes(const Convolution& convolution,
       blocks({"mma", "convolve_planes"}) + epilogue_.text() + operands_struct(functions) +
       fmt::format(
           "typedef ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
-          element, tiles.planes, tiles.lines, tiles.columns, tiles.align) +
+          stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align) +
       facts.asserted_of("Convolve") +
-      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", tiles.blocks_per_sm), "",
+      entry("__launch_bounds__(Convolve::kThreads)", "",
             fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
                         epilogue_.made()));
   facts.launch(result_);
-  const std::uint64_t chunks = ceil_div(convolution.images * convolution.groups, tiles.planes);
-  result_.blocks = std::min(chunks, tiles.blocks_per_sm * std::max(1U, device_.multiprocessors));
-  result_.schedule = fmt::format("{} plane{} at a time, strips of {} x {} per thread", tiles.planes,
+  result_.blocks = ceil_div(shape.planes, tiles.planes);
+  result_.schedule = fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles.planes,
                                  tiles.planes > 1 ? "s" : "", tiles.lines, tiles.columns);
+  return true;
 }
 
 }  // namespace fusecalc

@@ -85,13 +85,11 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
 // As many sums as stay in registers, of strips of the same size, and about a strip for each thread;
 // but not so many planes that some multiprocessors have none, or run few blocks.
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
-                                      std::uint64_t multiprocessors) {
+                                      std::uint64_t result_bytes, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostColumns = 16;
   constexpr std::uint64_t kMostSums = 32;
-  constexpr std::uint64_t kAllShared = std::uint64_t{224} << 10U;  // of a multiprocessor
-  constexpr std::uint64_t kLeastBlocks = 4;
-  constexpr std::uint64_t kMostBlocks = 6;
-  constexpr std::uint64_t kReserved = 1024;  // bytes of shared memory, beside what a block asks for
+  constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;  // bytes: of eight blocks
+  constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;    // of four
   const auto balanced = [](std::uint64_t all, std::uint64_t most) {
     return ceil_div(all, ceil_div(all, most));
   };
@@ -103,19 +101,18 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   tiles.align = std::gcd(std::uint64_t{4}, std::gcd(shape.in[1], starts));
 
   const std::uint64_t plane = shape.in[0] * shape.in[1] * bytes;
-  const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, plane);  // planes in whole 16 bytes
-  const std::uint64_t sums =
-      shape.filters * ceil_div(shape.out[0] * shape.out[1], 4) * 4 * sizeof(float);
+  const std::uint64_t pixels = shape.out[0] * shape.out[1];
+  const std::uint64_t results =
+      shape.filters *
+      (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
+  // Planes of whole 16 bytes.
+  const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
   const std::uint64_t strips = shape.filters * across * ceil_div(shape.out[0], tiles.lines);
-  const auto fitting = [&](std::uint64_t blocks) {
-    return (kAllShared / blocks - kReserved) / (2 * plane + sums);
-  };
-  if (fitting(kLeastBlocks) < unit) return std::nullopt;
-  const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, fitting(kMostBlocks));
+  if (unit * (plane + results) > kMost) return std::nullopt;
+  const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, kWanted / (plane + results));
   const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
   tiles.planes = std::max(unit, std::min(most / unit * unit, share));
-  tiles.shared_bytes = tiles.planes * (2 * plane + sums);
-  tiles.blocks_per_sm = std::min(kMostBlocks, kAllShared / (tiles.shared_bytes + kReserved));
+  tiles.shared_bytes = tiles.planes * (plane + results);
   return tiles;
 }
 
