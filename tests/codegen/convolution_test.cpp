@@ -104,7 +104,7 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // A channel for each filter: planes that a block holds, or lines of large ones. 128 planes of 14
   // x 14 results leave a multiprocessor one.
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
-        "1 plane at a time, strips of 2 x 14 per thread");
+        "2 planes per block, strips of 2 x 14 per thread");
   CHECK(schedule(list("[2, 64, 128, 128]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
         "windows without tensor cores, 1 filter x 8 pixels per thread");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 64, 3, 3]", "", "", "conv2d", "f64")) ==
@@ -214,17 +214,31 @@ TEST_CASE("planes of one channel come as a stream, whatever the length of a line
   // bytes begins at multiples of 16.
   const GeneratedKernel many = kernel("[256, 512, 14, 14]", R"(, "padding": 1, "groups": 512)");
   CHECK(contains(many, "ConvolvePlanes<Geometry, bf16, 18, 2, 14, 2,"));
-  // The planes, the next ones, and their sums.
-  CHECK(many.shared_bytes == 18 * (2 * 392 + 196 * 4));
+  CHECK(contains(many, "Made* result() const {"));
+  CHECK(many.shared_bytes == 18 * (392 + 392));
   CHECK(many.threads == 128);
-  CHECK(many.blocks == 6 * 132);
-  // 98 bytes: eight at a time. Sums take 52 words.
+  CHECK(many.blocks == 7282);  // of 131072 planes
+  // 98 bytes: eight at a time.
   const GeneratedKernel odd = kernel("[256, 512, 7, 7]", R"(, "padding": 1, "groups": 512)");
   CHECK(contains(odd, "ConvolvePlanes<Geometry, bf16, 64, 4, 7, 1,"));
-  CHECK(odd.shared_bytes == 64 * (2 * 98 + 52 * 4));
-  // Every fourth element of a line lies at a multiple of four, but strips of 14 begin between.
+  CHECK(odd.shared_bytes == 64 * (98 + 98));
+  // 450 bytes and 128 of results, eight planes at a time: 40 leave room for eight blocks.
+  CHECK(contains(kernel("[256, 512, 15, 15]", R"(, "padding": 1, "stride": 2, "groups": 512)"),
+                 "ConvolvePlanes<Geometry, bf16, 40, 4, 8, 1,"));
+  // Lines begin at multiples of four elements, strips of 14 do not.
   CHECK(contains(kernel("[8, 512, 28, 28]", R"(, "padding": 1, "groups": 512)"),
                  "ConvolvePlanes<Geometry, bf16, 4, 2, 14, 2,"));
+}
+
+TEST_CASE("sums of planes are left for an epilogue that differs between pixels") {
+  std::string text = list("[64, 32, 14, 14]", "[32, 1, 3, 3]", R"(, "padding": 1, "groups": 32)",
+                          R"(, {"op": "add", "inputs": ["h", "r"], "output": "y"})");
+  text.insert(text.find("\"w\""), R"("r": {"shape": [64, 32, 14, 14]}, )");
+  const GeneratedKernel kernel = generated(graph_of(text), {0, 1});
+  CHECK(!contains(kernel, "Made* result() const {"));
+  // 2048 planes leave a multiprocessor 16, of 392 bytes, and 196 sums each.
+  CHECK(contains(kernel, "ConvolvePlanes<Geometry, bf16, 16, 2, 14, 2,"));
+  CHECK(kernel.shared_bytes == 16 * (392 + 784));
 }
 
 TEST_CASE(
