@@ -84,9 +84,13 @@ struct ConvolvePlanes {
     constexpr ConvolutionShape shape = Geometry::kShape;
 #pragma unroll
     for (int i = 0; i < kCount; i += kAlign) {
+      // Only the first strip's first elements may lie before the line, and the last one's after it.
+      constexpr int kLast = (kAcross - 1) * kColumns * kStep;
+      const int least = i - shape.padding[2] - kBefore;
+      const bool crosses = least < 0 || kLast + least >= shape.in[2];
       const int place = start - kBefore + i;
       Pack<Element, kAlign> pack{};
-      if ((u32)place < (u32)shape.in[2]) pack = load_pack<kAlign>(line + place);
+      if (!crosses || (u32)place < (u32)shape.in[2]) pack = load_pack<kAlign>(line + place);
 #pragma unroll
       for (int j = 0; j < kAlign; ++j) at[i + j] = pack.get(j);
     }
