@@ -143,7 +143,7 @@ void ContractionWriter::write_convolution() {
     write_convolution_sm90(convolution);
   } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);
-  } else {
+  } else if (!write_convolution_planes(convolution)) {
     write_convolution_any(convolution);
   }
   result_.gaps.more_reads =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 namespace fusecalc {
 namespace {
@@ -83,6 +84,40 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
   const bool many =
       size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
+}
+
+// As many sums as stay in registers, of strips of the same size, and about a strip for each thread;
+// but not so many planes that some multiprocessors have none, or run few blocks.
+std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
+                                      std::uint64_t result_bytes, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMostColumns = 16;
+  constexpr std::uint64_t kMostSums = 32;
+  constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;  // bytes: of eight blocks
+  constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;    // of four
+  const auto balanced = [](std::uint64_t all, std::uint64_t most) {
+    return ceil_div(all, ceil_div(all, most));
+  };
+  PlaneTiles tiles{.columns = balanced(shape.out[1], kMostColumns)};
+  if (tiles.columns < shape.out[1]) tiles.columns += tiles.columns % 2;
+  const std::uint64_t across = ceil_div(shape.out[1], tiles.columns);
+  tiles.lines = balanced(shape.out[0], std::max<std::uint64_t>(1, kMostSums / tiles.columns));
+  const std::uint64_t starts = across > 1 ? tiles.columns * shape.stride : 0;
+  tiles.align = std::gcd(std::uint64_t{4}, std::gcd(shape.in[1], starts));
+
+  const std::uint64_t plane = shape.in[0] * shape.in[1] * bytes;
+  const std::uint64_t pixels = shape.out[0] * shape.out[1];
+  const std::uint64_t results =
+      shape.filters *
+      (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
+  // Planes of whole 16 bytes.
+  const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
+  const std::uint64_t strips = shape.filters * across * ceil_div(shape.out[0], tiles.lines);
+  if (unit * (plane + results) > kMost) return std::nullopt;
+  const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, kWanted / (plane + results));
+  const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
+  tiles.planes = std::max(unit, std::min(most / unit * unit, share));
+  tiles.shared_bytes = tiles.planes * (plane + results);
+  return tiles;
 }
 
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -110,6 +111,30 @@ struct WindowTiles {
 // `through_shared`: results leave through shared memory.
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);
+
+// A convolution of one channel in a group, of two axes.
+struct PlaneShape {
+  std::uint64_t planes = 1;   // of all images
+  std::uint64_t filters = 1;  // of a plane
+  std::array<std::uint64_t, 2> in{1, 1};
+  std::array<std::uint64_t, 2> out{1, 1};
+  std::uint64_t stride = 1;  // along a line
+};
+// How blocks of convolve_planes share it: planes of a block, and what a thread computes of one
+// filter's.
+struct PlaneTiles {
+  static constexpr std::uint64_t kThreads = 128;
+  std::uint64_t planes = 1;
+  std::uint64_t lines = 1;
+  std::uint64_t columns = 1;
+  std::uint64_t align = 1;  // of lines of the input, in elements
+  std::uint64_t shared_bytes = 0;
+};
+// Nothing where a few blocks of them would fill a multiprocessor's shared memory. `bytes`: of an
+// element of the input; `result_bytes`: of one that is stored as a stream, or 0 where sums are left
+// for the epilogue.
+std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
+                                      std::uint64_t result_bytes, std::uint64_t multiprocessors);
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);

@@ -101,8 +101,11 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // Three channels share no tap.
   CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
         "mma over windows, tiles of 64 x 256");
-  // A channel for each filter.
+  // A channel for each filter: planes that a block holds, or lines of large ones. 128 planes of 14
+  // x 14 results leave a multiprocessor one.
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+        "2 planes per block, strips of 2 x 14 per thread");
+  CHECK(schedule(list("[2, 64, 128, 128]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
         "windows without tensor cores, 1 filter x 8 pixels per thread");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 64, 3, 3]", "", "", "conv2d", "f64")) ==
         "windows without tensor cores, 4 filters x 8 pixels per thread");
@@ -201,6 +204,66 @@ TEST_CASE("lines of pixels that are no whole words leave through shared memory")
   CHECK(contains(of_pixels, "load8<1>("));
   CHECK(!leaves(kernel("160", "[4, 160, 7, 7]")));
   CHECK(!leaves(kernel("168", "[168, 1, 1]")));  // warps have 16 filters each
+}
+
+TEST_CASE("planes of one channel come as a stream, whatever the length of a line") {
+  const auto kernel = [](const std::string& x, const std::string& attributes) {
+    return generated(graph_of(list(x, "[512, 1, 3, 3]", attributes)), {0});
+  };
+  // Seven strips of two lines a plane: 18 of them are 126 strips. An even number of planes of 392
+  // bytes begins at multiples of 16.
+  const GeneratedKernel many = kernel("[256, 512, 14, 14]", R"(, "padding": 1, "groups": 512)");
+  CHECK(contains(many, "ConvolvePlanes<Geometry, bf16, 18, 2, 14, 2,"));
+  CHECK(contains(many, "Made* result() const {"));
+  CHECK(many.shared_bytes == 18 * (392 + 392));
+  CHECK(many.threads == 128);
+  CHECK(many.blocks == 7282);  // of 131072 planes
+  // 98 bytes: eight at a time.
+  const GeneratedKernel odd = kernel("[256, 512, 7, 7]", R"(, "padding": 1, "groups": 512)");
+  CHECK(contains(odd, "ConvolvePlanes<Geometry, bf16, 64, 4, 7, 1,"));
+  CHECK(odd.shared_bytes == 64 * (98 + 98));
+  // 450 bytes and 128 of results, eight planes at a time: 40 leave room for eight blocks.
+  CHECK(contains(kernel("[256, 512, 15, 15]", R"(, "padding": 1, "stride": 2, "groups": 512)"),
+                 "ConvolvePlanes<Geometry, bf16, 40, 4, 8, 1,"));
+  // Lines begin at multiples of four elements, strips of 14 do not.
+  CHECK(contains(kernel("[8, 512, 28, 28]", R"(, "padding": 1, "groups": 512)"),
+                 "ConvolvePlanes<Geometry, bf16, 4, 2, 14, 2,"));
+}
+
+TEST_CASE("sums of planes are left for an epilogue that differs between pixels") {
+  std::string text = list("[64, 32, 14, 14]", "[32, 1, 3, 3]", R"(, "padding": 1, "groups": 32)",
+                          R"(, {"op": "add", "inputs": ["h", "r"], "output": "y"})");
+  text.insert(text.find("\"w\""), R"("r": {"shape": [64, 32, 14, 14]}, )");
+  const GeneratedKernel kernel = generated(graph_of(text), {0, 1});
+  CHECK(!contains(kernel, "Made* result() const {"));
+  // 2048 planes leave a multiprocessor 16, of 392 bytes, and 196 sums each.
+  CHECK(contains(kernel, "ConvolvePlanes<Geometry, bf16, 16, 2, 14, 2,"));
+  CHECK(kernel.shared_bytes == 16 * (392 + 784));
+}
+
+TEST_CASE(
+    "planes with gaps, of several channels or without copies to shared memory are no stream") {
+  const auto streams = [](const std::string& text, ComputeCapability capability = kHopper) {
+    const OpGraph graph = graph_of(text);
+    TrafficCounter counter(graph, known_devices().front());
+    const Kernel kernel = {op_called(graph, "c")};
+    return contains(generate(counter, kernel, testing::device_of(capability)), "ConvolvePlanes<");
+  };
+  const std::string plain = list("[2, 64, 14, 14]", "[64, 1, 3, 3]", R"(, "groups": 64)");
+  CHECK(streams(plain));
+  CHECK(streams(plain, {8, 0}));
+  CHECK(!streams(plain, {7, 5}));
+  CHECK(!streams(list("[2, 64, 14, 14]", "[64, 2, 3, 3]", R"(, "groups": 32)")));
+  CHECK(
+      !streams(list("[2, 64, 14, 14]", "[64, 1, 3, 3]", R"(, "groups": 64)", "", "conv2d", "f64")));
+  const auto of_view = [](const std::string& shape, const std::string& view) {
+    return R"({"dtype": "bf16", "tensors": {"x": {"shape": )" + shape +
+           R"(}, "w": {"shape": [64, 1, 3, 3]}}, "ops": [{"op": )" + view +
+           R"(, "inputs": ["x"], "output": "t"},
+           {"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "y", "groups": 64}]})";
+  };
+  CHECK(!streams(of_view("[2, 14, 14, 64]", R"("permute_view", "perm": [0, 3, 1, 2])")));
+  CHECK(!streams(of_view("[2, 65, 14, 14]", R"("slice_view", "axis": 1, "end": 64)")));
 }
 
 // 66 clusters, 72 steps. 1024 filters: three rounds of 256 pixels where six of 128 take longer; 512
