@@ -31,6 +31,12 @@ bool streams_planes(const Convolution& convolution, std::uint64_t element_bytes)
          strides.offset * element_bytes % 16 == 0;
 }
 
+// Lines of whole 16 bytes are loaded so from memory, which is faster than to hold planes.
+bool has_whole_lines(const Convolution& convolution, std::uint64_t element_bytes) {
+  return convolution.axes[2].out % 8 == 0 &&
+         convolution.alignment(16 / element_bytes) * element_bytes == 16;
+}
+
 }  // namespace
 
 bool ContractionWriter::streams(const Convolution& convolution) const {
@@ -38,7 +44,8 @@ bool ContractionWriter::streams(const Convolution& convolution) const {
   return convolution.channels == 1 && convolution.strides &&
          device_.capability >= kFirstWithCopies && multiplies_on_tensor_cores() &&
          convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32 &&
-         streams_planes(convolution, bytes_of(operand_type(), 1));
+         streams_planes(convolution, bytes_of(operand_type(), 1)) &&
+         !has_whole_lines(convolution, bytes_of(operand_type(), 1));
 }
 
 bool ContractionWriter::write_convolution_planes(const Convolution& convolution) {

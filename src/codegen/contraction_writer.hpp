@@ -129,7 +129,7 @@ class ContractionWriter {
                             std::uint64_t input_at);
   MappedTensor map_of_windows(const Convolution& convolution, std::uint64_t at,
                               std::uint64_t pixels) const;
-  // Whether planes of the input are a stream, of which a block may hold some.
+  // Whether planes of the input are a stream, of which a block should hold some.
   bool streams(const Convolution& convolution) const;
   bool write_convolution_planes(const Convolution& convolution);  // if some fit
   void write_convolution_any(const Convolution& convolution);

@@ -101,11 +101,13 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // Three channels share no tap.
   CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
         "mma over windows, tiles of 64 x 256");
-  // A channel for each filter: planes that a block holds, or lines of large ones. 128 planes of 14
-  // x 14 results leave a multiprocessor one.
+  // A channel for each filter: planes that a block holds (two of 14 x 14 results are whole 16
+  // bytes), or lines of large ones and of whole 16 bytes.
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
         "2 planes per block, strips of 2 x 14 per thread");
-  CHECK(schedule(list("[2, 64, 128, 128]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+  CHECK(schedule(list("[2, 64, 130, 130]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+        "windows without tensor cores, 1 filter x 8 pixels per thread");
+  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "padding": 1, "groups": 64)")) ==
         "windows without tensor cores, 1 filter x 8 pixels per thread");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 64, 3, 3]", "", "", "conv2d", "f64")) ==
         "windows without tensor cores, 4 filters x 8 pixels per thread");
