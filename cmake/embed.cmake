@@ -14,12 +14,15 @@ foreach(file IN LISTS FILES)
     string(APPEND literals "\n     R\"~~~(${piece})~~~\"")
     math(EXPR start "${start} + 8000")
   endwhile()
-  string(APPEND pieces "    {\"${name}\", ${literals}},\n")
+  # With its length, which compilers would count else, as a constant, and up to a limit.
+  string(APPEND pieces "    {\"${name}\", ${literals}sv},\n")
 endforeach()
 file(WRITE "${OUTPUT}.new"
 "#include \"core/embedded.hpp\"
 
 namespace fusecalc {
+
+using namespace std::string_view_literals;
 
 std::span<const EmbeddedFile> ${FUNCTION}() {
   static constexpr EmbeddedFile kFiles[] = {
