@@ -51,7 +51,8 @@ Index looked_up(const Scope& scope, const Index& rows, const Value& id, std::uin
                                      id.text, stride, per_lane ? rest.lane() : rest.name),
                          pattern, rest.aligned && stride % scope.block.width == 0);
   // The other rows lie at multiples of the stride, too.
-  while (result.align < rest.align && stride % (2 * result.align) == 0) result.align *= 2;
+  while (result.align < rest.align && stride % (std::uint64_t{2} * result.align) == 0)
+    result.align *= 2;
   return result;
 }
 

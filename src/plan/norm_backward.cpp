@@ -97,7 +97,7 @@ std::optional<NormBackwardTiling> norm_backward_tiling(const OpGraph& graph, con
   constexpr std::uint64_t kWantedBytes = 160 << 10;  // on the way, and in work
   constexpr std::uint64_t kMostStages = 8;
   if (on_chip_bytes <= kReservedBytes) return std::nullopt;
-  const auto stage_bytes = [&] { return tiling.threads() * tiling.rounds * group_bytes; };
+  const auto stage_bytes = [&] { return group_bytes * tiling.threads() * tiling.rounds; };
   // Fewer teams where rows are few, and where more leave no room for a row on the way.
   constexpr std::uint64_t kManyBlocks = 128;  // enough for all multiprocessors
   const unsigned least = std::max(1U, kWarpThreads / tiling.team);
@@ -115,7 +115,7 @@ std::optional<NormBackwardTiling> norm_backward_tiling(const OpGraph& graph, con
                                    ? std::uint64_t{tiling.teams} * tiling.length * number_bytes
                                    : 0;
   // And four numbers a thread in the end.
-  const std::uint64_t finished = tiling.column_sums() > 0 ? tiling.threads() * 4 * number_bytes : 0;
+  const std::uint64_t finished = tiling.column_sums() > 0 ? number_bytes * tiling.threads() * 4 : 0;
   tiling.shared_bytes = std::max({tiling.stages * stage_bytes(), merged, finished});
   if (tiling.shared_bytes + kReservedBytes > on_chip_bytes) return std::nullopt;
   return tiling;

@@ -118,10 +118,10 @@ class PageTest(unittest.TestCase):
         """)
         self.assertEqual(found["plans"], ["unfused", "compiler", "auto", "fastest"])
         self.assertEqual(found["chosen"], "auto")
-        self.assertEqual((found["boxes"], found["rows"]), (8, 8))
-        # norm1 to q and k, and to v; these to attention; attention to its projection; that to norm2 and to the
-        # last kernel, which norm2 reaches through up.
-        self.assertEqual(found["edges"], 9)
+        self.assertEqual((found["boxes"], found["rows"]), (7, 7))
+        # norm1 to q, k and v; these to attention; attention to its projection; that to norm2 and to the last
+        # kernel, which norm2 reaches through up.
+        self.assertEqual(found["edges"], 7)
         self.assertEqual(found["unfused"], [12, 12, "Kernels of unfused"])
 
     def test_a_title_ends_before_the_bytes_beside_it(self):
@@ -172,7 +172,7 @@ class PageTest(unittest.TestCase):
             self.assertIn(words, found["kernel"])
 
     def test_keyboard(self):
-        found = self.browse(self.report("analyze", "@transformer_block"), """
+        found = self.browse(self.report("analyze", "@transformer_block", "--plan", "compiler"), """
           const current = () => one(".box.current .title").textContent;
           press("ArrowDown");
           found.way = [current()];
@@ -192,8 +192,7 @@ class PageTest(unittest.TestCase):
           press("ArrowRight", one("[role=tab]"));
           found.next = one("[aria-selected=true]").textContent;
         """)
-        self.assertEqual(found["way"], ["norm1", "project_q+project_k", "project_v", "attention",
-                                        "project_q+project_k"])
+        self.assertEqual(found["way"], ["norm1", "project_q", "project_k", "attention", "project_q"])
         self.assertAlmostEqual(found["larger"], 1.25)
         self.assertTrue(found["search"])
         self.assertEqual((found["tab"], found["next"]), ("Kernels", "Details"))
@@ -219,13 +218,13 @@ class PageTest(unittest.TestCase):
           button("Roofline").click();
           found.dots = all(".dot").length;
         """)
-        self.assertEqual(found["count"], "5 kernels")
-        self.assertEqual((found["rows"], found["marked"]), (5, 5))
-        self.assertEqual(found["place"], "1 of 5")
+        self.assertEqual(found["count"], "4 kernels")
+        self.assertEqual((found["rows"], found["marked"]), (4, 4))
+        self.assertEqual(found["place"], "1 of 4")
         self.assertEqual(found["nothing"], ["nothing found", 0])
         self.assertEqual(found["largest"], "down+residual2")
         self.assertEqual(found["sorted"], ["attention", ["kernel"]])
-        self.assertEqual(found["dots"], 8)
+        self.assertEqual(found["dots"], 7)
         self.assertGreater(found["tensors"], 20)
 
     def layers(self, count, scope):
@@ -437,7 +436,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(found["heads"], ["kernel", "bytes", "limit", "measured", "predicted", "time",
                                           "bound", "of plan"])
         self.assertEqual(found["roof"], "memory, 4200 GB/s")
-        self.assertEqual(found["static"], 8)
+        self.assertEqual(found["static"], 7)
         found = self.browse(self.root / "suite.html", """
           found.before = all(".viewport").length;
           all("details.report")[1].open = true;
