@@ -91,14 +91,7 @@ void ContractionWriter::write_prologue_sm90() {
   result_.maps = {
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
-  const std::uint64_t accumulators = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
-  const KernelFacts facts{
-      .threads = 384,
-      .shared_bytes = width.stages * ((kTileRows + tile_n) * 128 + 16) + accumulators,
-      .tile_rows = kTileRows,
-      .tile_columns = tile_n,
-      .tile_depth = box_elements(),
-      .blocks_per_cluster = cluster};
+  const KernelFacts facts = sm90_facts(width, cluster);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body) + epilogue_.text() +
@@ -106,20 +99,14 @@ void ContractionWriter::write_prologue_sm90() {
       fmt::format(
           "typedef ContractSm90<{}, {}, {}, false, {}, Epilogue, MatrixB, Prologue> "
           "Contract;\n",
-          name_of(operand_type()), tile_n, cluster,
-          product_.b.across ? "LinesOfB::kAcross"
-          : in_order        ? "LinesOfB::kInOrder"
-                            : "LinesOfB::kAlong") +
+          name_of(operand_type()), tile_n, cluster, lines_of_b(in_order)) +
       facts.asserted_of("Contract") +
       entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
                         cluster),
             "const __grid_constant__ TensorMap b",
             fmt::format("Contract::run({}, b, kShape, {});", prologue_made(), epilogue_.made()));
   facts.launch(result_);
-  const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * ceil_div(product_.n, tile_n) * product_.batches();
-  result_.blocks =
-      cluster * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
+  result_.blocks = sm90_blocks(cluster, ceil_div(product_.n, tile_n));
   result_.schedule =
       fmt::format("wgmma, tiles of 128 x {}, rows computed as they are read", tile_n);
 }

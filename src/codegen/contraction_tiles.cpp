@@ -103,6 +103,30 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
   return map;
 }
 
+KernelFacts ContractionWriter::sm90_facts(const TileWidth& width, std::uint64_t cluster) const {
+  const std::uint64_t accumulators = width.columns * 4 * 4 * 2 * epilogue_.column_parts();
+  return {.threads = 384,
+          .shared_bytes = width.stages * ((kTileRows + width.columns) * 128 + 16) + accumulators,
+          .tile_rows = kTileRows,
+          .tile_columns = width.columns,
+          .tile_depth = box_elements(),
+          .blocks_per_cluster = cluster};
+}
+
+std::string_view ContractionWriter::lines_of_b(bool in_order) const {
+  if (product_.b.across) return "LinesOfB::kAcross";
+  return in_order ? "LinesOfB::kInOrder" : "LinesOfB::kAlong";
+}
+
+// At most one for each multiprocessor: they go from tile to tile.
+std::uint64_t ContractionWriter::sm90_blocks(std::uint64_t cluster,
+                                             std::uint64_t column_tiles) const {
+  const std::uint64_t clusters =
+      ceil_div(product_.m, kTileRows * cluster) * column_tiles * product_.batches();
+  return cluster *
+         std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
+}
+
 void ContractionWriter::write_sm90() {
   const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
   const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
@@ -129,29 +153,16 @@ void ContractionWriter::write_sm90() {
   }
   const std::uint64_t column_tiles = size.column_tiles(tile_n);
   if (!siblings_.empty()) product_.n = column_tiles * tile_n;
-  const std::uint64_t accumulators = tile_n * 4 * 4 * 2 * epilogue_.column_parts();
-  const KernelFacts facts{
-      .threads = 384,
-      .shared_bytes = width.stages * ((kTileRows + tile_n) * 128 + 16) + accumulators,
-      .tile_rows = kTileRows,
-      .tile_columns = tile_n,
-      .tile_depth = box_elements(),
-      .blocks_per_cluster = cluster};
+  const KernelFacts facts = sm90_facts(width, cluster);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, kTileRows * cluster, 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
-                               cluster, product_.a.across,
-                               product_.b.across ? "LinesOfB::kAcross"
-                               : in_order        ? "LinesOfB::kInOrder"
-                                                 : "LinesOfB::kAlong"),
+                               cluster, product_.a.across, lines_of_b(in_order)),
                    facts, ", 1");
   facts.launch(result_);
-  const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * column_tiles * product_.batches();
-  result_.blocks =
-      cluster * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
+  result_.blocks = sm90_blocks(cluster, column_tiles);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
 }
 

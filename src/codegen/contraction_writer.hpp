@@ -17,6 +17,7 @@
 #include "codegen/schedule.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/siblings.hpp"
+#include "plan/tiling.hpp"
 
 namespace fusecalc {
 
@@ -84,6 +85,10 @@ class ContractionWriter {
   std::string epilogue_text() const;
   std::string made_epilogue() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
+  // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
+  KernelFacts sm90_facts(const TileWidth& width, std::uint64_t cluster) const;
+  std::string_view lines_of_b(bool in_order) const;
+  std::uint64_t sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles) const;
   void write_sm90();
   // Where the columns of B come from several sources.
   void write_of_sources();

@@ -19,7 +19,7 @@ struct NormBackwardTiling {
   unsigned teams = 1;        // of a block
   unsigned stages = 1;  // rows that a team has on chip: one that it works on, others on the way
   std::uint64_t shared_bytes = 0;
-  // Results that somebody may need.
+  // The gradients that the op lists as its outputs.
   bool rows_wanted = false;  // dx
   bool dw_wanted = false;
   bool db_wanted = false;

@@ -21,7 +21,7 @@ struct Tile {
   double m = 0;
 };
 
-constexpr double kUnpack = 3;  // instructions, to load a row's element and to store what is made
+constexpr double kMove = 3;  // instructions, to load a row's element and to store what is made
 
 }  // namespace
 
@@ -227,7 +227,7 @@ KernelWork ProductModel::mma_work(const ProductKernel& product) {
   const double rounds = std::ceil(strips * columns / device_.multiprocessors);
   double instructions = product.epilogue * static_cast<double>(product.results);
   if (product.makes_rows) {
-    instructions += (product.row_prologue + kUnpack) * columns *
+    instructions += (product.row_prologue + kMove) * columns *
                     static_cast<double>(shape.m * shape.k * shape.batches);
   }
   work.compute_us =
@@ -258,8 +258,9 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   constexpr std::uint64_t kMostSkinnyRows = 64;
   const bool hopper = device_.capability == kHopper;
-  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows)
+  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows) {
     return skinny_work(product);
+  }
   const bool copied = (halves || is_fp8(product.type)) && product.line_bytes() % 16 == 0 &&
                       (!shape.halves || shape.n % 16 == 0);
   return hopper && copied ? wgmma_work(product) : mma_work(product);

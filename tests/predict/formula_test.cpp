@@ -179,6 +179,21 @@ TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2")
         time_of(operands(256, 16896, 72), kLinearNeg, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") {
+  // 256 tiles of 128 x 128 in two rounds: 2500 cycles, and for each step of k what the copies take,
+  // which are the narrower the less the lengths of lines are multiples of. An instruction for each
+  // element, of which 128 run at a time on each of 132 multiprocessors.
+  const auto mma = [](int depth, double step) {
+    return 2 + 1.4 + (2 * (depth * step + 2500)) / 1150 + 256.0 * 128 * 128 / (132 * 128) / 1000;
+  };
+  const auto time = [](int depth) {
+    return time_of(operands(2048, 2048, depth), kLinearNeg, device_of_cycles());
+  };
+  CHECK(mma(1004, 45) == time(1004));
+  CHECK(mma(1002, 56) == time(1002));
+  CHECK(mma(1001, 101) == time(1001));
+}
+
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
   // 132 tiles of 128 columns, 64 of each half, in one round: a step of 512 cycles. For each of the
   // product's elements two instructions and half of the one that makes an element of two.
