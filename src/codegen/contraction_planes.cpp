@@ -13,8 +13,6 @@
 namespace fusecalc {
 namespace {
 
-std::uint64_t number(std::int64_t count) { return static_cast<std::uint64_t>(count); }
-
 // Whether the planes of the input follow each other without gaps, from a multiple of 16 bytes on.
 bool streams_planes(const Convolution& convolution, std::uint64_t element_bytes) {
   const auto& [outer, lines, line] = convolution.axes;

@@ -16,8 +16,6 @@ namespace {
 // Shared memory of contract_sm90 for what is on its way to memory.
 constexpr std::uint64_t kStoredBytes = 32768;
 
-std::uint64_t number(std::int64_t count) { return static_cast<std::uint64_t>(count); }
-
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
 std::uint64_t copied_line(const Convolution& convolution) {
   return ceil_div(convolution.groups * convolution.channels, 8) * 8;

@@ -11,6 +11,9 @@
 
 namespace fusecalc {
 
+// An attribute of a window's axis, which is not negative.
+constexpr std::uint64_t number(std::int64_t count) { return static_cast<std::uint64_t>(count); }
+
 // A convolution as kernels/convolve.cuh takes it. Its result lies as [image][group][filter][pixel].
 struct Convolution {
   // How far apart neighbours of the input are in its value's memory, in elements; 0 along an axis
