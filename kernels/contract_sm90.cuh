@@ -10,17 +10,20 @@
 //         a, b, shape, Epilogue{...});
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
-// along it. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has more
-// than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads threads,
-// kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and kCluster
-// * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
+// along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160 or 224, too. kCluster:
+// 1 or 2. kAlongM: A lies as [k][m], its lines along m. The last argument, kSharesA: the tiles of a
+// cluster lie side by side and share rows of A; else they lie above each other and share columns of
+// B. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
+// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
+// persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
-//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, box {64, 128, 1, 1}; a_piece is a
+//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}, or 64 lines where it is shared
+//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, the same box; a_piece is a
 //     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
-//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
+//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN, 1, 1}, or half as many lines where it
+//     is shared
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
 //     multiple of 8, and all batches share B. Where the epilogue takes pairs, two maps follow A's,
@@ -35,22 +38,25 @@
 // out of memory and stores them as the copy engine would have.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
-// multiply, accumulators in registers. They share tiles of 128 x 256, 64 rows each, the second some
-// steps behind the first; with narrower tiles they alternate, so that one's epilogue runs while the
-// other multiplies: better if k is small or the epilogue long. Even then the epilogue is not free:
-// each instruction on the FMA pipe costs the tensor cores about a cycle, those on the ALU's and the
-// special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
-// cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
-// leaves a lane two of eight columns, and shuffling eight neighbours together takes five
-// instructions per element; instead the copy engine permutes the lines of B. Of 32 lines, it puts
-// line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and e.
+// multiply, accumulators in registers. They share tiles of 192 columns and more, 64 rows each, the
+// second some steps behind the first; with narrower tiles they alternate, so that one's epilogue
+// runs while the other multiplies: better if k is small or the epilogue long. Even then the
+// epilogue is not free: each instruction on the FMA pipe costs the tensor cores about a cycle,
+// those on the ALU's and the special functions' none (measured: 1280 additions more in a tile's
+// epilogue make its turn 1350 cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in
+// epilogue.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
+// neighbours together takes five instructions per element; instead the copy engine permutes the
+// lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
+// e.
 //
-// Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
-// fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
-// columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
-// 160: about what the L2 gives, so that what an epilogue reads beside comes on top. A large product
-// runs at the power limit, and these bytes take their part of it: plain products of 8192^3, with
-// pauses between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
+// Traffic: of what a cluster's two blocks share, each fetches half and multicasts it. Tiles above
+// each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256 columns,
+// for 1024 cycles of multiplying; 24 for 512 where it has 128; 26 for 640 where it has 160. If all
+// multiprocessors work, the L2 gives each 36 bytes a cycle: it bounds narrow tiles, and what an
+// epilogue reads beside comes on top. Tiles side by side share A, and read more; but their rows are
+// no pairs of 128, of which a product of 1072 rows would leave a sixth empty. A large product runs
+// at the power limit, and these bytes take their part of it: plain products of 8192^3, with pauses
+// between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
 // The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
 // the accumulators of a lane are adjacent columns.
@@ -67,7 +73,8 @@ struct MatrixB {
 };
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
-          class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue>
+          class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
+          bool kSharesA = false>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -79,15 +86,23 @@ struct ContractSm90 {
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN < 256 || kTileRows < 128;
+  static constexpr bool kAlternate = kTileN < 192 || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
+  static constexpr int kStages = kTileRows < 128 ? 5
+                                 : kTileN <= 96  ? 7
+                                 : kAlternate    ? 6
+                                 : kTileN <= 192 ? 5
+                                                 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kMakes = Prologue::kHere;
+  // A cluster's tiles lie above each other, or side by side.
+  static constexpr int kSharersOfA = kSharesA ? kCluster : 1;
+  static constexpr int kSharersOfB = kSharesA ? 1 : kCluster;
+  static_assert(!kSharesA || (!kMakes && !SourceOfB::kWindows && kTileRows == 128), "matrices");
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
   static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
@@ -111,8 +126,7 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
-                "boxes of 64 columns");
+  static_assert(kTileN % 64 == 0 || (kTileN % 32 == 0 && !kAlongN), "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
@@ -144,7 +158,7 @@ struct ContractSm90 {
       __syncthreads();
 
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-    const TileWalk walk(shape, kTileRows * kCluster, kTileN);
+    const TileWalk walk(shape, kTileRows * kSharersOfB, kTileN * kSharersOfA);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
@@ -167,6 +181,14 @@ struct ContractSm90 {
     }
   }
 
+  // Where a block's tile of a cluster's is: in tiles.
+  static __device__ __forceinline__ void locate(const TileWalk& walk, int tile, u32 rank,
+                                                int* batch, int* unit, int* column) {
+    walk.locate(tile, batch, unit, column);
+    *unit = *unit * kSharersOfB + (kSharesA ? 0 : (int)rank);
+    *column = *column * kSharersOfA + (kSharesA ? (int)rank : 0);
+  }
+
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
@@ -175,7 +197,7 @@ struct ContractSm90 {
     auto at = Ring::to_fill();
     for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
       int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
+      locate(walk, tile, rank, &batch, &unit, &column);
       const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = kOfA ? a : *b.at(kPairs ? 0 : at_column.product);
@@ -192,8 +214,11 @@ struct ContractSm90 {
           barrier_expect(full, kStageBytes);
           int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
-          TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
-                                   piece, c3);
+          typedef OperandTile<Element, kTileRows / kSharersOfA, kAlongM> Share;
+          const int share = kSharesA ? (int)rank : 0;
+          Share::template fetch<kSharersOfA>(to + share * Share::kBytes, map, full,
+                                             unit * kTileRows + share * (kTileRows / kSharersOfA),
+                                             k, piece, c3);
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
@@ -217,9 +242,9 @@ struct ContractSm90 {
     if (tile >= walk.total) return;
     Loaded<typename Tile::Function> loaded[kAheadOf];
     int batch, unit, column;
-    walk.locate(tile, &batch, &unit, &column);
+    locate(walk, tile, rank, &batch, &unit, &column);
     i64 q = first_line<Prologue>(shape, batch);
-    int m = (unit * kCluster + (int)rank) * kTileRows + line;
+    int m = unit * kTileRows + line;
 #pragma unroll
     for (int i = 0; i < kAheadOf; ++i) {
       loaded[i] = Tile::load(prologue, shape, q, m + i * Tile::kStep, in_step);
@@ -236,9 +261,9 @@ struct ContractSm90 {
       int next_m = m;
       tile += stride;
       if (tile < walk.total) {
-        walk.locate(tile, &batch, &unit, &column);
+        locate(walk, tile, rank, &batch, &unit, &column);
         next_q = first_line<Prologue>(shape, batch);
-        next_m = (unit * kCluster + (int)rank) * kTileRows + line;
+        next_m = unit * kTileRows + line;
       }
       const auto fill = [&](int step, i64 q_ahead, int m_ahead, int k_ahead) {
         const int k = step * kTileDepth + in_step;
@@ -281,24 +306,27 @@ struct ContractSm90 {
                                                  u64* barrier, int n, int k, int c2, int c3,
                                                  u32 rank) {
     constexpr u32 kBox = TileB::kBox;
+    // Of an odd number of boxes, the blocks take the larger part in turns.
+    const u32 share = kSharesA ? 0 : (rank + (u32)(k / kTileDepth)) % kSharersOfB;
     if constexpr (kAlongN) {
 #pragma unroll
       for (int i = 0; i < kTileN / 64; ++i) {
-        if (i % kCluster != rank) continue;
-        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal);
+        if (i % kSharersOfB != share) continue;
+        copy_box_to_all<kSharersOfB>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3,
+                                     kEvictNormal);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
       for (int i = 0; i < kTileN / 32; ++i) {
-        if (i % kCluster != rank) continue;
+        if (i % kSharersOfB != share) continue;
         const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
-        copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
-                                  line / 8, 0, kEvictNormal);
+        copy_box_to_all<kSharersOfB>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k,
+                                     0, line / 8, 0, kEvictNormal);
       }
     } else {
-      typedef OperandTile<Element, kTileN / kCluster, false> Share;
-      Share::template fetch<kCluster>(to + rank * Share::kBytes, b, barrier,
-                                      n + (int)rank * (kTileN / kCluster), k, c2, c3);
+      typedef OperandTile<Element, kTileN / kSharersOfB, false> Share;
+      Share::template fetch<kSharersOfB>(to + share * Share::kBytes, b, barrier,
+                                         n + (int)share * (kTileN / kSharersOfB), k, c2, c3);
     }
   }
 
@@ -327,10 +355,9 @@ struct ContractSm90 {
       float acc[kStrips][kTileN / 2];
       int before = 0;
       int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
+      locate(walk, tile, rank, &batch, &unit, &column);
       const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
-      const int strip =
-          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
+      const int strip = unit * (kTileRows / 64) + (kAlternate ? 0 : consumer);
       Operands operands;
       const auto advance = [&](int step) {
         ring.wait_full(at);
@@ -428,6 +455,7 @@ struct ContractSm90 {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
     const Piece piece = piece_of(shape, batch, strip, at);
+    if (kSharesA && piece.column >= piece.columns) return;  // beyond an odd number of tiles
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
       return;

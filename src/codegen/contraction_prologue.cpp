@@ -80,9 +80,9 @@ void ContractionWriter::write_prologue() {
 }
 
 void ContractionWriter::write_prologue_sm90() {
-  const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
-  const TileWidth& width = width_of_made_tiles(product_.n);
-  const std::uint64_t tile_n = width.columns;
+  const ProductTiling tiling = made_tiling(product_.shape());
+  const std::uint64_t cluster = tiling.cluster;
+  const std::uint64_t tile_n = tiling.width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   const std::string body = prologue_body();
@@ -91,11 +91,11 @@ void ContractionWriter::write_prologue_sm90() {
   result_.maps = {
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
-  const KernelFacts facts = sm90_facts(width, cluster);
+  const KernelFacts facts = sm90_facts(tiling);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body) + epilogue_.text() +
-      shape(group_of(product_.shape(), kTileRows * cluster, 2)) +
+      shape(group_of(product_.shape(), tiling.rows(), 2)) +
       fmt::format(
           "typedef ContractSm90<{}, {}, {}, false, {}, Epilogue, MatrixB, Prologue> "
           "Contract;\n",
@@ -106,7 +106,7 @@ void ContractionWriter::write_prologue_sm90() {
             "const __grid_constant__ TensorMap b",
             fmt::format("Contract::run({}, b, kShape, {});", prologue_made(), epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = sm90_blocks(cluster, ceil_div(product_.n, tile_n));
+  result_.blocks = sm90_blocks(tiling, product_.shape());
   result_.schedule =
       fmt::format("wgmma, tiles of 128 x {}, rows computed as they are read", tile_n);
 }
