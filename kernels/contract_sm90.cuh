@@ -32,7 +32,8 @@
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
 // With a Prologue (prologue.cuh), run() takes it in place of A's map: a warpgroup makes A's tiles
-// out of memory and stores them as the copy engine would have.
+// out of memory and stores them as the copy engine would have. A cluster then is Prologue::kBeside
+// times as wide: each of the blocks beside each other makes a share of their lines for them all.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
 // multiply, accumulators in registers. They share tiles of 128 x 256, 64 rows each, the second some
@@ -75,7 +76,8 @@ struct ContractSm90 {
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
-  static constexpr int kBlocksPerCluster = kCluster;
+  static constexpr int kBeside = Prologue::kBeside;
+  static constexpr int kBlocksPerCluster = kCluster * kBeside;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
@@ -117,6 +119,7 @@ struct ContractSm90 {
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
   static constexpr int kStaggerBarrier = 8;
+  static constexpr int kMadeBarrier = 9;
 
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
@@ -132,24 +135,27 @@ struct ContractSm90 {
     Ring& ring =
         *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
-      ring.init((kAlternate ? 1 : kConsumers) * kCluster, kMakes ? 1 + 4 : 1);
+      ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes ? 2 : 1);
       barrier_init_done();
       if constexpr (!kMakes) prefetch_map(a);
 #pragma unroll
       for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
     }
-    if constexpr (kCluster > 1)
+    if constexpr (kBlocksPerCluster > 1)
       cluster_sync();
     else
       __syncthreads();
 
-    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-    const TileWalk walk(shape, kTileRows * kCluster, kTileN);
+    // Blocks above each other come one after the other.
+    const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
+    const u32 rank = block % kCluster;
+    const int beside = block / kCluster;
+    const TileWalk walk(shape, kTileRows * kCluster, kTileN * kBeside);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
         shrink_registers<152>();
-        make(a, b, shape, walk, steps, rank, shared, ring);
+        make(a, b, shape, walk, steps, rank, beside, shared, ring);
       } else {
         shrink_registers<40>();
         if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
@@ -157,11 +163,11 @@ struct ContractSm90 {
       }
     } else {
       grow_registers<kMakes ? 176 : 232>();
-      consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
+      consume(shape, walk, steps, rank, beside, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
     // No block may exit while another's copies and arrivals are still addressed to it.
-    if constexpr (kCluster > 1) {
+    if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
       cluster_sync();
     }
@@ -204,31 +210,44 @@ struct ContractSm90 {
     }
   }
 
-  // All of a prologue's tiles, by a warpgroup: what is made next is loaded before that. Its first
-  // thread fetches B.
+  // All of a prologue's tiles, by a warpgroup: of kBeside blocks, each makes its share of a tile's
+  // lines. A thread makes what it has loaded, of some steps or of a part of one, loads as much
+  // again, and only then waits for room: loads are in flight all the time.
   static __device__ __forceinline__ void make(const Prologue& prologue, const MapsOfB& b,
                                               const ContractShape& shape, const TileWalk& walk,
-                                              int steps, u32 rank, u8* stages, Ring& ring) {
-    typedef PrologueTile<Prologue, kTileRows, kTileDepth, 128> Tile;
-    constexpr int kAheadOf = Tile::kAhead, kChunks = Tile::kChunks;
-    const int stride = gridDim.x / kCluster;
-    const int line = Tile::line(threadIdx.x), in_step = Tile::column(threadIdx.x);
-    int tile = blockIdx.x / kCluster;
+                                              int steps, u32 rank, int beside, u8* stages,
+                                              Ring& ring) {
+    constexpr int kLines = kTileRows / kBeside;
+    typedef PrologueTile<Prologue, kLines, kTileDepth, 128> Tile;
+    constexpr int kAheadOf = Tile::kAhead;
+    constexpr int kSteps = kAheadOf > Tile::kChunks ? kAheadOf / Tile::kChunks : 1;
+    constexpr int kParts = Tile::kChunks > kAheadOf ? Tile::kChunks / kAheadOf : 1;
+    constexpr int kChunks = Tile::kChunks / kParts;  // of a step, made at once
+    const int stride = gridDim.x / kBlocksPerCluster;
+    const int line = beside * kLines + Tile::line(threadIdx.x);
+    const int in_step = Tile::column(threadIdx.x);
+    const int rounds = (steps + kSteps - 1) / kSteps;
+    int tile = blockIdx.x / kBlocksPerCluster;
     if (tile >= walk.total) return;
     Loaded<typename Tile::Function> loaded[kAheadOf];
+    const auto load = [&](i64 q, int m, int first_step, int part) {
+#pragma unroll
+      for (int i = 0; i < kAheadOf; ++i) {
+        loaded[i] = Tile::load(prologue, shape, q, m + (part * kChunks + i % kChunks) * Tile::kStep,
+                               (first_step + i / kChunks) * kTileDepth + in_step);
+      }
+    };
     int batch, unit, column;
     walk.locate(tile, &batch, &unit, &column);
     i64 q = first_line<Prologue>(shape, batch);
     int m = (unit * kCluster + (int)rank) * kTileRows + line;
-#pragma unroll
-    for (int i = 0; i < kAheadOf; ++i) {
-      loaded[i] = Tile::load(prologue, shape, q, m + i * Tile::kStep, in_step);
-    }
+    load(q, m, 0, 0);
     auto at = Ring::to_fill();
     while (tile < walk.total) {
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * shape.b_inner, c3 = outer * shape.b_outer;
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = *b.at(kPairs ? 0 : at_column.product);
       // The next tile; the last one is loaded again, for nobody.
@@ -240,79 +259,127 @@ struct ContractSm90 {
         next_q = first_line<Prologue>(shape, batch);
         next_m = (unit * kCluster + (int)rank) * kTileRows + line;
       }
-      const auto fill = [&](int step, i64 q_ahead, int m_ahead, int k_ahead) {
-        const int k = step * kTileDepth + in_step;
-        u8* const to = stages + at.stage * kStageBytes;
-        u64* const full = ring.wait_empty(at);
-        if (threadIdx.x == 0) {
-          barrier_expect(full, TileB::kBytes);
-          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, step * kTileDepth, c2, c3,
-                  rank);
-        }
+      // Steps behind the last one are made for nobody, too.
+      const auto fill = [&](int first, i64 q_ahead, int m_ahead, int first_ahead) {
 #pragma unroll
-        for (int i = 0; i < kChunks; ++i) {
-          const int row = line + i * Tile::kStep;
-          const uint4 words = Tile::make(loaded[i % kAheadOf], shape, k);
-          const int next = (i + kAheadOf) % kChunks;
-          const bool same = i + kAheadOf < kChunks;
-          loaded[i % kAheadOf] =
-              Tile::load(prologue, shape, same ? q : q_ahead,
-                         (same ? m : m_ahead) + next * Tile::kStep, same ? k : k_ahead);
-          // As the copy engine's 128-byte swizzle has it.
-          *reinterpret_cast<uint4*>(to + row * 128 + ((in_step / 8 ^ (row & 7)) << 4)) = words;
+        for (int part = 0; part < kParts; ++part) {
+          uint4 words[kAheadOf];
+#pragma unroll
+          for (int i = 0; i < kAheadOf; ++i) {
+            words[i] = Tile::make(loaded[i], shape, (first + i / kChunks) * kTileDepth + in_step);
+          }
+          if (part + 1 < kParts) {
+            load(q, m, first, part + 1);
+          } else {
+            load(q_ahead, m_ahead, first_ahead, 0);
+          }
+#pragma unroll
+          for (int i = 0; i < kSteps; ++i) {
+            if (kSteps > 1 && first + i >= steps) break;
+            u8* const to = stages + at.stage * kStageBytes;
+            u64* const full = &ring.full[at.stage];
+            if (part == 0) {
+              ring.wait_empty(at);
+              begin_stage(to, map, *b.of[kMapsOfB - 1], full, n, (first + i) * kTileDepth, c2, c3,
+                          rank, beside);
+            }
+#pragma unroll
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+              const int row = line + (part * kChunks + chunk) * Tile::kStep;
+              // As the copy engine's 128-byte swizzle has it.
+              *reinterpret_cast<uint4*>(to + row * 128 + ((in_step / 8 ^ (row & 7)) << 4)) =
+                  words[i * kChunks + chunk];
+            }
+            if (part + 1 == kParts) {
+              hand_over(to, full, rank, beside);
+              at.next();
+            }
+          }
         }
-        stores_fence();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(full);
-        at.next();
       };
-      // The last step apart, so that the addresses of a tile's lines are worked out once.
+      // The last steps apart, so that the addresses of a tile's lines are worked out once.
 #pragma unroll 1
-      for (int step = 0; step + 1 < steps; ++step) {
-        fill(step, q, m, (step + 1) * kTileDepth + in_step);
+      for (int round = 0; round + 1 < rounds; ++round) {
+        fill(round * kSteps, q, m, (round + 1) * kSteps);
       }
-      fill(steps - 1, next_q, next_m, in_step);
+      fill((rounds - 1) * kSteps, next_q, next_m, 0);
       q = next_q, m = next_m;
     }
   }
 
-  // This block's share of the tile, to all blocks of the cluster.
+  // Announces what other blocks and the copy engine bring to a stage, and fetches B: a thread of
+  // each of the warps that make A issues some of its boxes.
+  static __device__ __forceinline__ void begin_stage(u8* stage, const TensorMap& b,
+                                                     const TensorMap& b2, u64* full, int n, int k,
+                                                     int c2, int c3, u32 rank, int beside) {
+    if (threadIdx.x % 32 != 0) return;
+    if (threadIdx.x == 0) {
+      barrier_expect(full, TileB::kBytes + TileA::kBytes / kBeside * (kBeside - 1));
+    }
+    fetch_b<4>(stage + TileA::kBytes, b, b2, full, n, k, c2, c3, rank, threadIdx.x / 32,
+               beside * kCluster);
+  }
+
+  // What the warpgroup has made of a stage, to this block and those beside it: a warp for each.
+  static __device__ __forceinline__ void hand_over(u8* stage, u64* full, u32 rank, int beside) {
+    constexpr u32 kBytes = TileA::kBytes / kBeside;
+    static_assert(kBeside <= 4, "warps");
+    stores_fence();
+    group_sync(kMadeBarrier, 128);
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 != 0 || warp >= kBeside) return;
+    if (warp == beside) {
+      barrier_arrive(full);
+    } else {
+      copy_to_block(stage + beside * kBytes, full, warp * kCluster + rank, kBytes);
+    }
+  }
+
+  // This block's share of the tile, to all blocks above each other, the first of which is `top`.
+  // kIssuers threads issue its boxes, where it is more than one.
+  template <int kIssuers = 1>
   static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, const TensorMap& b2,
                                                  u64* barrier, int n, int k, int c2, int c3,
-                                                 u32 rank) {
+                                                 u32 rank, int issuer = 0, u32 top = 0) {
     constexpr u32 kBox = TileB::kBox;
+    constexpr int kTurns = kIssuers * kCluster;
+    const int turn = issuer * kCluster + (int)rank;
     if constexpr (kAlongN) {
 #pragma unroll
-      for (int i = 0; i < kTileN / 64; ++i) {
-        if (i % kCluster != rank) continue;
-        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal);
+      for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {
+        const int i = j * kTurns + turn;
+        if ((j + 1) * kTurns > kTileN / 64 && i >= kTileN / 64) break;
+        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal,
+                                  top);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
-      for (int i = 0; i < kTileN / 32; ++i) {
-        if (i % kCluster != rank) continue;
+      for (int j = 0; j < (kTileN / 32 + kTurns - 1) / kTurns; ++j) {
+        const int i = j * kTurns + turn;
+        if ((j + 1) * kTurns > kTileN / 32 && i >= kTileN / 32) break;
         const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
         copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
-                                  line / 8, 0, kEvictNormal);
+                                  line / 8, 0, kEvictNormal, top);
       }
-    } else {
+    } else if (issuer == 0) {
       typedef OperandTile<Element, kTileN / kCluster, false> Share;
       Share::template fetch<kCluster>(to + rank * Share::kBytes, b, barrier,
-                                      n + (int)rank * (kTileN / kCluster), k, c2, c3);
+                                      n + (int)rank * (kTileN / kCluster), k, c2, c3, kEvictNormal,
+                                      top);
     }
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* stages, Ring& ring,
-                                                 ColumnState* column_states,
+                                                 int steps, u32 rank, int beside, u8* stages,
+                                                 Ring& ring, ColumnState* column_states,
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     auto at = Ring::to_read();
-    const int stride = gridDim.x / kCluster;
-    int tile = blockIdx.x / kCluster;
+    const int stride = gridDim.x / kBlocksPerCluster;
+    int tile = blockIdx.x / kBlocksPerCluster;
     bool first = !kAlternate;
     const int lead = min(kLead, steps) - 1;
     if constexpr (kAlternate) {
@@ -328,7 +395,8 @@ struct ContractSm90 {
       int before = 0;
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int strip =
           (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
       Operands operands;
@@ -390,8 +458,8 @@ struct ContractSm90 {
 
   // One thread for each block that copies into this stage.
   static __device__ __forceinline__ void release(u64* barrier, int thread) {
-    if constexpr (kCluster > 1) {
-      if (thread < kCluster) barrier_arrive_at(barrier, thread);
+    if constexpr (kBlocksPerCluster > 1) {
+      if (thread < kBlocksPerCluster) barrier_arrive_at(barrier, thread);
     } else {
       if (thread == 0) barrier_arrive(barrier);
     }
@@ -427,6 +495,7 @@ struct ContractSm90 {
                                                 ColumnState* column_states) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
+    if (kBeside > 1 && at.column * kTileN >= at.columns) return;
     const Piece piece = piece_of(shape, batch, strip, at);
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);

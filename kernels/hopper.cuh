@@ -110,18 +110,32 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap& map, u64* ba
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint)
       : "memory");
 }
-// To the same place of each of a cluster's kBlocks, counted on each one's own barrier: one read of
-// the L2 serves them all.
+// To the same place of each of kBlocks of a cluster, from `first` on, counted on each one's own
+// barrier: one read of the L2 serves them all.
 template <int kBlocks>
 __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, u64* barrier,
-                                                int c0, int c1, int c2, int c3, u64 hint) {
+                                                int c0, int c1, int c2, int c3, u64 hint,
+                                                u32 first = 0) {
   if constexpr (kBlocks == 1) return copy_box(to, map, barrier, c0, c1, c2, c3, hint);
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;" ::"r"(
           shared_address(to)),
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-      "h"((unsigned short)((1u << kBlocks) - 1)), "l"(hint)
+      "h"((unsigned short)(((1u << kBlocks) - 1) << first)), "l"(hint)
+      : "memory");
+}
+
+// So many bytes, a multiple of 16, to the same place in block `rank` of the cluster, counted on
+// that block's `barrier`. What plain stores wrote needs stores_fence() first.
+__device__ __forceinline__ void copy_to_block(void* place, u64* barrier, u32 rank, u32 bytes) {
+  asm volatile(
+      "{\n.reg .b32 remote, counted;\n"
+      "mapa.shared::cluster.u32 remote, %0, %2;\n"
+      "mapa.shared::cluster.u32 counted, %1, %2;\n"
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[remote], [%0], %3, [counted];\n}" ::"r"(shared_address(place)),
+      "r"(shared_address(barrier)), "r"(rank), "r"(bytes)
       : "memory");
 }
 

@@ -118,13 +118,14 @@ std::string_view ContractionWriter::lines_of_b(bool in_order) const {
   return in_order ? "LinesOfB::kInOrder" : "LinesOfB::kAlong";
 }
 
-// At most one for each multiprocessor: they go from tile to tile.
-std::uint64_t ContractionWriter::sm90_blocks(std::uint64_t cluster,
-                                             std::uint64_t column_tiles) const {
-  const std::uint64_t clusters =
-      ceil_div(product_.m, kTileRows * cluster) * column_tiles * product_.batches();
-  return cluster *
-         std::min(std::max<std::uint64_t>(1, device_.multiprocessors / cluster), clusters);
+// At most one for each multiprocessor: they go from tile to tile. Clusters are so many blocks high,
+// and `beside` wide.
+std::uint64_t ContractionWriter::sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles,
+                                             std::uint64_t beside) const {
+  const std::uint64_t blocks = cluster * beside;
+  const std::uint64_t clusters = ceil_div(product_.m, kTileRows * cluster) *
+                                 ceil_div(column_tiles, beside) * product_.batches();
+  return blocks * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / blocks), clusters);
 }
 
 void ContractionWriter::write_sm90() {

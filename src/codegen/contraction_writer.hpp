@@ -88,7 +88,8 @@ class ContractionWriter {
   // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
   KernelFacts sm90_facts(const TileWidth& width, std::uint64_t cluster) const;
   std::string_view lines_of_b(bool in_order) const;
-  std::uint64_t sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles) const;
+  std::uint64_t sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles,
+                            std::uint64_t beside = 1) const;
   void write_sm90();
   // Where the columns of B come from several sources.
   void write_of_sources();
@@ -115,7 +116,7 @@ class ContractionWriter {
   bool computes_rows() const;
   std::optional<MatrixProduct> in_lines() const;
   std::string prologue_body();
-  std::string prologue_struct(const std::string& body) const;
+  std::string prologue_struct(const std::string& body, std::uint64_t beside) const;
   std::string prologue_made() const;
   void write_prologue();
   void write_prologue_sm90();

@@ -36,8 +36,14 @@ const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t clust
   return *std::ranges::min_element(kTileWidths, {}, cycles);
 }
 
-const TileWidth& width_of_made_tiles(std::uint64_t columns) {
-  return columns <= kTileWidths.front().columns ? kTileWidths.front() : kTileWidths.back();
+MadeTiles made_tiles(std::uint64_t rows, std::uint64_t columns) {
+  const TileWidth& width =
+      columns <= kTileWidths.front().columns ? kTileWidths.front() : kTileWidths.back();
+  const std::uint64_t tiles = ceil_div(columns, width.columns);
+  const std::uint64_t above = rows > kTileRows ? 2 : 1;
+  if (tiles % 4 == 0) return {.width = width, .above = above, .beside = 4};
+  if (tiles % 2 == 0) return {.width = width, .above = 1, .beside = 2};
+  return {.width = width, .above = above};
 }
 
 ProductShape ConvolutionSize::product() const {

@@ -72,8 +72,15 @@ constexpr std::uint64_t straddling_cycles(std::uint64_t columns, std::uint64_t c
 const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
                                 std::uint64_t multiprocessors, bool reading);
 
-// The same where tiles make their rows of A (prologue.cuh): as few as possible side by side.
-const TileWidth& width_of_made_tiles(std::uint64_t columns);
+// How blocks share a product whose rows of A they make (prologue.cuh): tiles as wide as they get,
+// in clusters of so many above each other, which share columns of B, and side by side, which share
+// what they make.
+struct MadeTiles {
+  const TileWidth& width;
+  std::uint64_t above = 1;
+  std::uint64_t beside = 1;
+};
+MadeTiles made_tiles(std::uint64_t rows, std::uint64_t columns);
 
 // A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
 struct ConvolutionSize {

@@ -170,16 +170,22 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
           (in_order ? 0 : kExchange));
 }
 
-// Cycles in which a warpgroup makes 128 rows of the first operand for 64 of k: it waits, loads and
-// computes. Fitted to casts, a silu with a factor and a normalisation's scales, over 64 and 32 such
-// steps and one, two, four and sixteen rounds of tiles.
+// Cycles in which 128 rows of the first operand are made for 64 of k: blocks beside each other load
+// and compute a share each, and all of them wait, longer where the L2 does not have it yet. Fitted
+// to casts, a silu with a factor, a normalisation's scales and rows of a table, over 32 such steps
+// and one to sixteen rounds of tiles.
 double ProductModel::made_cycles(const ProductKernel& product) {
-  constexpr double kStep = 1340;
+  constexpr double kStep = 1150;
+  constexpr double kFromMemory = 300;
   constexpr double kBytesPerCycle = 68;
   constexpr double kPerInstruction = 44;
   constexpr double kElements = static_cast<double>(kTileRows) * 64;
-  return kStep + kElements * product.row_bytes / kBytesPerCycle +
-         kPerInstruction * product.row_prologue;
+  const MadeTiles tiles = made_tiles(product.shape.m, product.shape.n);
+  const auto beside = static_cast<double>(tiles.beside);
+  const auto columns = static_cast<double>(product.shape.column_tiles(tiles.width.columns));
+  return kStep + kFromMemory * beside / columns +
+         (kElements * product.row_bytes / kBytesPerCycle + kPerInstruction * product.row_prologue) /
+             beside;
 }
 
 // Few rows: moving the larger operand takes the time.
@@ -277,7 +283,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const TileWidth& width =
       product.makes_rows
-          ? width_of_made_tiles(shape.n)
+          ? made_tiles(shape.m, shape.n).width
           : width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
   const auto columns = static_cast<double>(width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);

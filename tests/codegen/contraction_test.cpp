@@ -63,6 +63,35 @@ TEST_CASE("rows that a kernel computes are loaded apart from what is computed of
   CHECK(contains(odd, "y[j] = j < valid ? "));
 }
 
+TEST_CASE("blocks whose tiles lie side by side share the rows they make") {
+  struct Case {
+    int columns;
+    std::string_view shared, cluster;
+    std::uint64_t blocks;  // of 20 tiles above each other
+  };
+  const auto code = [](int columns) {
+    return generated(
+        graph_of(
+            list(fmt::format(
+                     R"("x": {{"shape": [2560, 64], "dtype": "f32"}}, "w": {{"shape": [{}, 64]}})",
+                     columns),
+                 R"({"op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},
+               {"op": "linear", "inputs": ["c", "w"], "output": "y"})")),
+        {0, 1});
+  };
+  for (const Case& one : {Case{256, "kBeside = 1;", "__cluster_dims__(2, 1, 1)", 20},
+                          Case{512, "kBeside = 2;", "__cluster_dims__(2, 1, 1)", 40},
+                          Case{768, "kBeside = 1;", "__cluster_dims__(2, 1, 1)", 60},
+                          Case{1000, "kBeside = 4;", "__cluster_dims__(8, 1, 1)", 80}}) {
+    CAPTURE(one.columns);
+    const GeneratedKernel kernel = code(one.columns);
+    CHECK(contains(kernel, one.shared));
+    CHECK(contains(kernel, one.cluster));
+    CHECK(kernel.blocks == one.blocks);
+  }
+  CHECK(code(1000).persistent_cluster == 8);
+}
+
 TEST_CASE("a linear layer's rows are one matrix, or a batch of matrices of the requested rows") {
   const OpGraph graph = graph_of(kLinear);
   const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);

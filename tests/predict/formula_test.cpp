@@ -253,9 +253,15 @@ TEST_CASE("prediction, by hand: a warpgroup makes the rows of a product") {
   // negation of each element, of two bytes, and an epilogue of two instructions to store.
   const char* ops = R"({"op": "neg", "inputs": ["x"], "output": "v"},
                        {"op": "linear", "inputs": ["v", "w"], "output": "h"})";
-  const double made = 1340 + 128 * 64 * 2 / 68.0 + 44;
-  CHECK(2 + 3.5 + (made + 730 + 128 * 256 * 2 * 0.0067) / 1150 ==
+  const double share = 128 * 64 * 2 / 68.0 + 44;
+  const double rest = 730 + 128 * 256 * 2 * 0.0067;
+  CHECK(2 + 3.5 + (1150 + 300 + share + rest) / 1150 ==
         time_of(operands(128, 256, 64), ops, device_of_cycles()));
+  // Two and four blocks beside each other share that; half of eight find the L2 has it.
+  CHECK(2 + 3.5 + (1150 + 300 + share / 2 + rest) / 1150 ==
+        time_of(operands(128, 512, 64), ops, device_of_cycles()));
+  CHECK(2 + 3.5 + (1150 + 300 / 2.0 + share / 4 + rest) / 1150 ==
+        time_of(operands(128, 2048, 64), ops, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: packed weights are scaled group by group") {
