@@ -30,7 +30,7 @@ GeneratedKernel generated(const OpGraph& graph) {
   return generate(counter, {0}, counter.device());
 }
 
-NormBackwardTiling tiling_of(const OpGraph& graph) {
+ColumnTiling tiling_of(const OpGraph& graph) {
   const auto tiling =
       norm_backward_tiling(graph, graph.ops[0], known_devices().front().on_chip_bytes);
   REQUIRE(tiling);
@@ -63,14 +63,14 @@ TEST_CASE("a thread takes 16 bytes of a row, or what divides its length") {
   CHECK(tiling_of(layer_norm(1024, 4100, "bf16", kAll)).width == 4);
   CHECK(tiling_of(layer_norm(1024, 777, "f32", kAll)).width == 1);
   // The 8 groups of a row are two for each of 4 threads; a warp has 8 rows.
-  const NormBackwardTiling narrow = tiling_of(layer_norm(100000, 64, "bf16", kAll));
+  const ColumnTiling narrow = tiling_of(layer_norm(100000, 64, "bf16", kAll));
   CHECK(narrow.rounds == 2);
   CHECK(narrow.team == 4);
 }
 
 TEST_CASE("rows are long enough for a block's registers and shared memory, or refused") {
   for (const std::uint64_t length : {1U, 31U, 4096U, 12288U, 16384U}) {
-    const NormBackwardTiling tiling = tiling_of(layer_norm(4096, length, "bf16", kAll));
+    const ColumnTiling tiling = tiling_of(layer_norm(4096, length, "bf16", kAll));
     CHECK(std::uint64_t{tiling.width} * tiling.rounds * tiling.team >= length);
     CHECK(tiling.shared_bytes <= known_devices().front().on_chip_bytes);
     CHECK(tiling.threads() % 32 == 0);
