@@ -25,11 +25,14 @@ class NormBackward {
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       if (kernel.needed_outside(op_.outputs[i])) results_[gradient_of(op_, i)] = op_.outputs[i];
     }
-    around_ = {.tiling = *tiling,
-               .number = computes_in_f64(kernel.graph(), op_) ? ComputeType::kF64 : ComputeType::kF32,
-               .row_sums = results_[0] == kNone ? 0U : centers_ ? 2U : 1U,
-               .sums = (results_[1] != kNone ? 1U : 0U) + (results_[2] != kNone ? 1U : 0U),
-               .blocks = tiling->blocks(device.multiprocessors)};
+    around_ = {
+        .tiling = *tiling,
+        .number = computes_in_f64(kernel.graph(), op_) ? ComputeType::kF64 : ComputeType::kF32,
+        .row_sums = results_[0] == kNone ? 0U
+                    : centers_           ? 2U
+                                         : 1U,
+        .sums = (results_[1] != kNone ? 1U : 0U) + (results_[2] != kNone ? 1U : 0U),
+        .blocks = tiling->blocks(device.multiprocessors)};
   }
 
   GeneratedKernel write() {
@@ -72,9 +75,10 @@ class NormBackward {
 
   // Brings a group of an operand as large as the rows to its place on chip.
   std::string start_function(std::string_view name, std::size_t i) {
-    const std::string group = fmt::format("  __device__ __forceinline__ void start_{}(Pack<{}, {}>& "
-                                          "to, idx i) const {{\n",
-                                          name, held_type(i), width());
+    const std::string group = fmt::format(
+        "  __device__ __forceinline__ void start_{}(Pack<{}, {}>& "
+        "to, idx i) const {{\n",
+        name, held_type(i), width());
     if (copied(i)) {
       return fmt::format("{}    start_group<Tiling>(to, {}, i);\n  }}\n", group,
                          code_.parameters().input(op_.operands[i].tensor));
@@ -104,8 +108,7 @@ class NormBackward {
   std::string readers() {
     std::string text = start_function("x", 1) + start_function("dy", 0) + weight_function();
     text +=
-        element_function(code_, "rstd(idx i)", op_.operands[weight_at() - 1].tensor, "i",
-                         number());
+        element_function(code_, "rstd(idx i)", op_.operands[weight_at() - 1].tensor, "i", number());
     text += centers_ ? element_function(code_, "mean(idx i)", op_.operands[2].tensor, "i", number())
                      : fmt::format("  __device__ {} mean(idx) const {{ return 0; }}\n",
                                    name_of(number()));
@@ -144,7 +147,7 @@ class NormBackward {
   const KernelView& kernel_;
   const Op& op_;
   KernelCode code_;
-  bool centers_;  // a layer_norm
+  bool centers_;                                             // a layer_norm
   std::array<TensorId, 3> results_ = {kNone, kNone, kNone};  // by gradient; kNone: not needed
   ColumnKernel around_;
 };

@@ -33,11 +33,10 @@ class RowColumnWriter {
     for (const std::vector<TensorId>* stored : {&roots_.full, &roots_.rows, &roots_.small}) {
       for (const TensorId id : *stored) code_.parameters().output(id);
     }
-    const std::string functions = structs() + readers() + add() + finish() + store_row() +
-                                  store_column();
-    const std::string in =
-        fmt::format("\n{}\nstruct In {{\n{}{}}};\n", around_.constants(""),
-                    code_.parameters().members(), functions);
+    const std::string functions =
+        structs() + readers() + add() + finish() + store_row() + store_column();
+    const std::string in = fmt::format("\n{}\nstruct In {{\n{}{}}};\n", around_.constants(""),
+                                       code_.parameters().members(), functions);
     return around_.write(code_, in, "const In& body = in;");
   }
 
@@ -115,7 +114,8 @@ std::string RowColumnWriter::readers() {
   }
   return fmt::format(
       "  static constexpr u32 kPlaces = Tiling::kThreads * Tiling::kRounds * Tiling::kStages;\n{}"
-      "  __device__ __forceinline__ Row row(idx r) const {{\n    Row row;\n{}    return row;\n  }}\n"
+      "  __device__ __forceinline__ Row row(idx r) const {{\n    Row row;\n{}    return row;\n  "
+      "}}\n"
       "  __device__ __forceinline__ void take_columns(Columns& columns, int c, const Part<Tiling>& "
       "part) const {{\n{}  }}\n"
       "  __device__ __forceinline__ void start(u8* shared, u32 place, idx i) const {{\n{}  }}\n"
@@ -126,7 +126,8 @@ std::string RowColumnWriter::readers() {
 
 // Over the elements of a group, all of which are on chip.
 Loop RowColumnWriter::loop() const {
-  Loop loop{.element = {.name = "i", .pattern = LanePattern::kUnit}, .row = {.index = {.name = "q"}}};
+  Loop loop{.element = {.name = "i", .pattern = LanePattern::kUnit},
+            .row = {.index = {.name = "q"}}};
   const auto add = [&](TensorId id, const std::string& text, bool uniform) {
     loop.ready[id] = {.text = text, .type = compute_type(type_of(id)), .uniform = uniform};
   };
@@ -215,10 +216,9 @@ std::string RowColumnWriter::store_column() {
     Loop loop{.element = {.name = "c"}};
     CodeBlock block;
     for (const TensorId column : found_.of_columns) {
-      loop.ready[column] = {
-          .text = fmt::format("fetch({}, c)", code_.parameters().input(column)),
-          .type = compute_type(type_of(column)),
-          .uniform = true};
+      loop.ready[column] = {.text = fmt::format("fetch({}, c)", code_.parameters().input(column)),
+                            .type = compute_type(type_of(column)),
+                            .uniform = true};
     }
     loop.ready[op.outputs[0]] =
         evaluate({code, loop, block}, {.op = id,
@@ -232,9 +232,10 @@ std::string RowColumnWriter::store_column() {
       if (found_.column_sum_of.at(small) != id) continue;
       store(scope, small, loop.element, element(scope, small, loop.element));
     }
-    text += fmt::format("    if (which == {}) {{\n      const Sum<f32> total = {{sum}};\n"
-                        "{}    }}\n",
-                        n, block.text("      "));
+    text += fmt::format(
+        "    if (which == {}) {{\n      const Sum<f32> total = {{sum}};\n"
+        "{}    }}\n",
+        n, block.text("      "));
   }
   return text + "  }\n";
 }

@@ -56,10 +56,9 @@ bool spread(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t state) {
 
 // Chooses the width of groups; returns how many a row has, at most.
 std::uint64_t choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
-  std::uint64_t width =
-      std::bit_floor(std::min(kWidestGroup, std::max<std::uint64_t>(1, kGroupBytes / work.widest_bytes)));
-  tiling.shifted =
-      work.shifts && work.length % width != 0 && work.length >= kLeastGroups * width;
+  std::uint64_t width = std::bit_floor(
+      std::min(kWidestGroup, std::max<std::uint64_t>(1, kGroupBytes / work.widest_bytes)));
+  tiling.shifted = work.shifts && work.length % width != 0 && work.length >= kLeastGroups * width;
   while (!tiling.shifted && work.length % width != 0) width /= 2;
   tiling.width = static_cast<unsigned>(width);
   return tiling.shifted ? (work.length + 2 * width - 2) / width : work.length / width;
@@ -68,8 +67,8 @@ std::uint64_t choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
 }  // namespace
 
 std::uint64_t ColumnTiling::blocks(unsigned multiprocessors) const {
-  const std::uint64_t most = std::min<std::uint64_t>(std::max(1U, multiprocessors),
-                                                     ceil_div(rows, std::uint64_t{teams}));
+  const std::uint64_t most =
+      std::min<std::uint64_t>(std::max(1U, multiprocessors), ceil_div(rows, std::uint64_t{teams}));
   if (!shifted) return most;
   // So many rows after another one begin at the same place.
   const std::uint64_t period = width / std::gcd(length, std::uint64_t{width});

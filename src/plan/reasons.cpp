@@ -26,8 +26,9 @@ constexpr std::array<std::string_view, 48> kReasons = {
     "together they read and write more than 96 tensors, too many for a thread's registers",
     "{0} and {1} loop over different numbers of elements ({2} and {3})",
     "{0} and {1} work on different rows, so no block holds the data that both need",
-    "{0} works on rows and {1} on columns of the same tensors; one kernel sums both only in one pass "
-    "of pointwise ops and 32-bit sums, with the column sums of a block in registers",
+    "one of {0} and {1} sums rows and the other columns; one kernel does both only in a single "
+    "pass of "
+    "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements of rows that {0} has not finished",
     "the transposed order splits the rows that the reduction needs whole",

@@ -8,6 +8,11 @@ namespace {
 // What a value has one of.
 enum class Each : std::uint8_t { kElement, kRow, kColumn, kMatrix };
 
+bool is_sum(const Op& op) {
+  return op.op_class == OpClass::kReduce && op.row->accumulator == Accumulator::kSum &&
+         op.row->device_taken.empty();
+}
+
 class RowColumnFinder {
  public:
   RowColumnFinder(const ResolvedKernel& resolved, const Kernel& kernel)
@@ -82,9 +87,8 @@ bool RowColumnFinder::is_known(OpId id) const {
     const DType dtype = graph_.tensors[tensor].type.dtype;
     return is_float(dtype) && dtype != DType::kF64;
   };
-  return op.op_class == OpClass::kReduce && op.row->accumulator == Accumulator::kSum &&
-         op.row->device_taken.empty() && !op.rows.empty() && phase_of(id) == 0 &&
-         computed(op.operands[0].tensor) && computed(op.outputs[0]);
+  return is_sum(op) && !op.rows.empty() && phase_of(id) == 0 && computed(op.operands[0].tensor) &&
+         computed(op.outputs[0]);
 }
 
 // How a result of the op depends on the operand's place. None: in another way.
@@ -211,12 +215,16 @@ Verdict check_rows_and_columns(const ResolvedKernel& resolved, const Kernel& ker
                                std::uint64_t on_chip_bytes) {
   if (rows_and_columns(resolved, kernel, on_chip_bytes)) return {};
   const OpGraph& graph = resolved.graph();
-  const RowLayout& rows = resolved.phases().rows;
   Verdict verdict{Obstacle::kColumns};
   for (const OpId id : kernel) {
-    if (graph.ops[id].rows.empty()) continue;
-    OpId& place = graph.ops[id].rows == rows ? verdict.first : verdict.second;
-    if (place == kNone) place = id;
+    const Op& op = graph.ops[id];
+    if (op.rows.empty()) continue;
+    if (!is_sum(op)) verdict.obstacle = Obstacle::kRows;
+    if (verdict.first == kNone) {
+      verdict.first = id;
+    } else if (verdict.second == kNone && op.rows != graph.ops[verdict.first].rows) {
+      verdict.second = id;
+    }
   }
   return verdict;
 }

@@ -29,6 +29,7 @@ struct RowsAndColumns {
 std::optional<RowsAndColumns> rows_and_columns(const ResolvedKernel& resolved, const Kernel& kernel,
                                                std::uint64_t on_chip_bytes);
 
+// The reason, if so: kRows where a larger kernel cannot be one either.
 Verdict check_rows_and_columns(const ResolvedKernel& resolved, const Kernel& kernel,
                                std::uint64_t on_chip_bytes);
 

@@ -234,9 +234,9 @@ struct RowBlock {
   unsigned register_bytes;
 };
 // The first that holds a row is taken: while some blocks read, others reduce or write.
-constexpr unsigned kMostRowThreads = 1024;
-constexpr std::array kRowBlocks = {RowBlock{3, 512, 0}, RowBlock{2, 512, 64},
-                                   RowBlock{1, kMostRowThreads, 64}};
+inline constexpr unsigned kMostRowThreads = 1024;
+inline constexpr std::array kRowBlocks = {RowBlock{3, 512, 0}, RowBlock{2, 512, 64},
+                                          RowBlock{1, kMostRowThreads, 64}};
 
 // Clusters of so many blocks that run at once: the multiprocessors of one are neighbours (of a GPC,
 // which has 16 to 18 of them, and fills 16).
