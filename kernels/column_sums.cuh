@@ -17,8 +17,9 @@
 // in. `Body` has the rest: it copies and reads operands, adds up, and stores results. Its members:
 //   Row, Columns, Group: what is read of a row, of a group's columns, of a group of elements
 //   row(r), take_columns(columns, c, part), start(shared, place, i), group(shared, place)
-//   add(row, columns, group, r, i, part, sums, column_sums): the first pass
-//   finish(row, columns, group, r, i, part, sums): the second, which stores
+//   add(row, columns, group, r, i, part, sums, column_sums): the first pass; it adds to the row's
+//     sums and sets what it adds to each column of the group
+//   finish(row, columns, group, r, i, part, sums, column_sums): the second, which stores
 //   store_row(row, r, sums), store_column(which, c, sum)
 
 // Elements of a group that are of the row.
@@ -270,6 +271,13 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
   for (int k = 0; k < kRounds; ++k) {
     if (groups.has(k)) body.take_columns(columns[k], groups.column(k), groups.part(k));
   }
+  const auto add_columns = [&](int k, const C(&more)[kSums][Tiling::kWidth]) {
+#pragma unroll
+    for (int n = 0; n < Tiling::kSums; ++n) {
+#pragma unroll
+      for (int j = 0; j < Tiling::kWidth; ++j) column_sums[n][k][j] += more[n][j];
+    }
+  };
   const auto start = [&](u64 row, u32 stage, int k) {
     if (row < Tiling::kRows && groups.has(k)) body.start(shared, place(stage, k), element(row, k));
   };
@@ -296,11 +304,7 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
       C more[kSums][Tiling::kWidth] = {};
       body.add(row, columns[k], body.group(shared, place(stage, k)), (idx)r, element(r, k),
                groups.part(k), sums.v, more);
-#pragma unroll
-      for (int n = 0; n < Tiling::kSums; ++n) {
-#pragma unroll
-        for (int j = 0; j < Tiling::kWidth; ++j) column_sums[n][k][j] += more[n][j];
-      }
+      add_columns(k, more);
     }
     if (Tiling::kRowSums > 0) {
       add_team<Tiling::kTeam, Tiling::kTeams>(sums, places, turn, team);
@@ -309,8 +313,10 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
 #pragma unroll
     for (int k = 0; k < kRounds; ++k) {
       if (active && groups.has(k)) {
+        C more[kSums][Tiling::kWidth] = {};
         body.finish(row, columns[k], body.group(shared, place(stage, k)), (idx)r, element(r, k),
-                    groups.part(k), sums.v);
+                    groups.part(k), sums.v, more);
+        add_columns(k, more);
       }
       // The thread has read its own part of the row: what follows takes its place.
       start(r + Tiling::kStages * step, stage, k);

@@ -67,8 +67,8 @@ struct NormGradients {
   }
   __device__ __forceinline__ void store_row(const Row&, idx, const C*) const {}
   __device__ __forceinline__ void finish(const Row& row, const Columns& columns, const Group& group,
-                                         idx, idx i, const Part<Tiling>& part,
-                                         const C* sums) const {
+                                         idx, idx i, const Part<Tiling>& part, const C* sums,
+                                         C (*)[Tiling::kWidth]) const {
     if (!Tiling::kDx) return;
     const C offset = Tiling::kCenters ? -row.rstd * kShare * sums[1] : C(0);
     const C along = -row.rstd * row.rstd * kShare * sums[0];

@@ -56,6 +56,8 @@ class RowColumnWriter {
   std::string store_column();
   Loop loop() const;
   std::string sums(KernelCode& code) const;
+  static std::string taken(const Scope& scope, OpId id);
+  std::string column_sums(const Scope& scope, std::uint8_t pass) const;
 
   const KernelView& kernel_;
   const RowsAndColumns found_;
@@ -147,22 +149,32 @@ std::string RowColumnWriter::sums(KernelCode& code) const {
   return text;
 }
 
+// What a sum takes in for an element.
+std::string RowColumnWriter::taken(const Scope& scope, OpId id) {
+  return converted(accumulator_input(scope, id, scope.loop.element), ComputeType::kF32).text;
+}
+
+// What the pass adds to the group's columns.
+std::string RowColumnWriter::column_sums(const Scope& scope, std::uint8_t pass) const {
+  std::string text;
+  for (std::size_t n = 0; n < found_.column_sums.size(); ++n) {
+    const OpId id = found_.column_sums[n];
+    if (kernel_.runs_in(id) != pass) continue;
+    text += fmt::format("column_sums[{}][j] = {};\n", n, taken(scope, id));
+  }
+  return text;
+}
+
 std::string RowColumnWriter::add() {
   KernelCode code(kernel_, code_);
   const Loop loop = this->loop();
   CodeBlock block = block_of(width());
   const Scope scope{code, loop, block};
   std::string sums;
-  const auto take = [&](OpId id) {
-    return converted(accumulator_input(scope, id, loop.element), ComputeType::kF32).text;
-  };
   for (std::size_t n = 0; n < found_.row_sums.size(); ++n) {
-    sums += fmt::format("if (part.has(j)) sums[{}] += {};\n", n, take(found_.row_sums[n]));
+    sums += fmt::format("if (part.has(j)) sums[{}] += {};\n", n, taken(scope, found_.row_sums[n]));
   }
-  for (std::size_t n = 0; n < found_.column_sums.size(); ++n) {
-    sums += fmt::format("column_sums[{}][j] = {};\n", n, take(found_.column_sums[n]));
-  }
-  block.lanes += sums;
+  block.lanes += sums + column_sums(scope, 0);
   return fmt::format(
       "  __device__ __forceinline__ void add(const Row& row, const Columns& columns, const Group& "
       "group, idx q, idx i, const Part<Tiling>& part, f32* sums, f32 (*column_sums)[{}]) const "
@@ -183,12 +195,15 @@ std::string RowColumnWriter::finish() {
     block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
     stores += fmt::format("store_part({} + i, {}, part);\n", code_.parameters().output(id), name);
   }
+  const std::string sums = column_sums(scope, 1);
+  block.lanes += sums;
   block.after += stores;
   return fmt::format(
       "  __device__ __forceinline__ void finish(const Row& row, const Columns& columns, const "
-      "Group& group, idx q, idx i, const Part<Tiling>& part, const f32* sums) const {{\n{}{}{}"
-      "  }}\n",
-      sums(code), block.row_results, block.text("    "));
+      "Group& group, idx q, idx i, const Part<Tiling>& part, const f32* sums, f32 "
+      "(*column_sums)[{}]) "
+      "const {{\n{}{}{}  }}\n",
+      width(), this->sums(code), block.row_results, block.text("    "));
 }
 
 std::string RowColumnWriter::store_row() {

@@ -82,12 +82,13 @@ bool RowColumnFinder::is_known(OpId id) const {
       });
   if (!plain || phase_of(id) > 1) return false;
   if (op.op_class == OpClass::kPointwise) return op.row->access == Access::kSame;
-  // Sums of 32-bit floats, of what is there in the first pass.
+  // Sums in 32-bit floats; those of rows of what is there in the first pass.
   const auto computed = [&](TensorId tensor) {
     const DType dtype = graph_.tensors[tensor].type.dtype;
     return is_float(dtype) && dtype != DType::kF64;
   };
-  return is_sum(op) && !op.rows.empty() && phase_of(id) == 0 && computed(op.operands[0].tensor) &&
+  const bool in_time = sums_columns(id) || phase_of(id) == 0;
+  return is_sum(op) && !op.rows.empty() && in_time && computed(op.operands[0].tensor) &&
          computed(op.outputs[0]);
 }
 

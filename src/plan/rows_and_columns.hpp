@@ -12,8 +12,8 @@
 namespace fusecalc {
 
 // A kernel that sums the rows of a matrix and its columns in one pass: pointwise ops on elements,
-// on rows and on columns, and sums. No sum waits for another one, but elements may use those of
-// their row.
+// on rows and on columns, and sums. Elements may use the sums of their row, and sums of columns may
+// add up such elements; no other sum waits for one.
 struct RowsAndColumns {
   // What it reads, each once: as large as the matrix, one for each row, one for each column.
   std::vector<TensorId> elements;
