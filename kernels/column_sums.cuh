@@ -35,7 +35,28 @@ struct Part {
   }
 };
 
-// Stores the elements of a group that are of the row.
+template <int n>
+struct Size {
+  static constexpr int kSize = n;
+};
+// Calls f with 1, 2, 4, up to less than N, or downward.
+template <int N, int n = 1, typename F>
+__device__ __forceinline__ void upward(const F& f) {
+  if constexpr (n < N) {
+    f(Size<n>{});
+    upward<N, 2 * n>(f);
+  }
+}
+template <int N, typename F>
+__device__ __forceinline__ void downward(const F& f) {
+  if constexpr (N > 1) {
+    f(Size<N / 2>{});
+    downward<N / 2>(f);
+  }
+}
+
+// Stores the elements of a group that are of the row: where they are not all, in parts of 1, 2, 4
+// of them, and so on, which begin at multiples of their size.
 template <typename Tiling, typename T, int N>
 __device__ __forceinline__ void store_part(T* at, const Pack<T, N>& pack,
                                            const Part<Tiling>& part) {
@@ -43,10 +64,17 @@ __device__ __forceinline__ void store_part(T* at, const Pack<T, N>& pack,
     store_pack(at, pack);
     return;
   }
-#pragma unroll
-  for (int j = 0; j < N; ++j) {
-    if (part.has(j)) at[j] = pack.v[j];
-  }
+  const Pack<T, N> copy = pack;
+  int j = part.from;
+  const auto store = [&](auto size, bool next) {
+    constexpr int kSize = decltype(size)::kSize;
+    if (!next) return;
+    store_pack(at + j, load_pack<kSize>(copy.v + j));
+    j += kSize;
+  };
+  upward<N>(
+      [&](auto size) { store(size, j % (2 * size.kSize) != 0 && j + size.kSize <= part.to); });
+  downward<N>([&](auto size) { store(size, j + size.kSize <= part.to); });
 }
 
 // Copies a group to shared memory, without what would lie behind the tensor's end.

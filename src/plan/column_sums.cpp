@@ -14,6 +14,8 @@ constexpr std::uint64_t kGroupBytes = 16;
 constexpr std::uint64_t kWidestGroup = 8;  // elements
 // Groups in a row that are worth the parts of groups at its ends.
 constexpr std::uint64_t kLeastGroups = 16;
+// Elements that a warp moves at full speed one by one.
+constexpr std::uint64_t kAloneBytes = 4;
 // Barriers of a block that teams of several warps can have, beside the block's own.
 constexpr unsigned kMostBarriers = 15;
 // Elements that a thread should have of a row, so that adding up threads' sums stays cheap.
@@ -24,6 +26,7 @@ constexpr std::uint64_t kReservedBytes = 4 << 10;  // static shared memory
 // weights. More threads with fewer registers spend more instructions on adding up threads' sums.
 constexpr std::uint64_t kTeamThreads = 512;
 constexpr std::uint64_t kMostRegisters = 84;
+constexpr std::uint64_t kEasyRegisters = 64;  // rows that begin anywhere spill beyond
 
 void give_rounds(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t rounds) {
   const std::uint64_t threads = ceil_div(groups, rounds);
@@ -46,10 +49,10 @@ bool spread(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t state) {
   const auto busy = [&](const ColumnTiling& each) {
     return each.teams * ceil_div(groups, std::uint64_t{each.rounds});
   };
-  for (std::uint64_t rounds = tiling.rounds + 1; rounds <= most; ++rounds) {
+  for (std::uint64_t rounds = tiling.rounds + 1; rounds <= kEasyRegisters / state; ++rounds) {
     ColumnTiling other = tiling;
     give_rounds(other, groups, rounds);
-    if (4 * busy(other) > 5 * busy(tiling)) tiling = other;
+    if (10 * busy(other) > 11 * busy(tiling)) tiling = other;
   }
   return true;
 }
@@ -58,7 +61,8 @@ bool spread(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t state) {
 std::uint64_t choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
   std::uint64_t width = std::bit_floor(
       std::min(kWidestGroup, std::max<std::uint64_t>(1, kGroupBytes / work.widest_bytes)));
-  tiling.shifted = work.shifts && work.length % width != 0 && work.length >= kLeastGroups * width;
+  tiling.shifted = work.shifts && work.widest_bytes < kAloneBytes && work.length % width != 0 &&
+                   work.length >= kLeastGroups * width;
   while (!tiling.shifted && work.length % width != 0) width /= 2;
   tiling.width = static_cast<unsigned>(width);
   return tiling.shifted ? (work.length + 2 * width - 2) / width : work.length / width;
