@@ -35,28 +35,7 @@ struct Part {
   }
 };
 
-template <int n>
-struct Size {
-  static constexpr int kSize = n;
-};
-// Calls f with 1, 2, 4, up to less than N, or downward.
-template <int N, int n = 1, typename F>
-__device__ __forceinline__ void upward(const F& f) {
-  if constexpr (n < N) {
-    f(Size<n>{});
-    upward<N, 2 * n>(f);
-  }
-}
-template <int N, typename F>
-__device__ __forceinline__ void downward(const F& f) {
-  if constexpr (N > 1) {
-    f(Size<N / 2>{});
-    downward<N / 2>(f);
-  }
-}
-
-// Stores the elements of a group that are of the row: where they are not all, in parts of 1, 2, 4
-// of them, and so on, which begin at multiples of their size.
+// Stores the elements of a group that are of the row.
 template <typename Tiling, typename T, int N>
 __device__ __forceinline__ void store_part(T* at, const Pack<T, N>& pack,
                                            const Part<Tiling>& part) {
@@ -64,17 +43,10 @@ __device__ __forceinline__ void store_part(T* at, const Pack<T, N>& pack,
     store_pack(at, pack);
     return;
   }
-  const Pack<T, N> copy = pack;
-  int j = part.from;
-  const auto store = [&](auto size, bool next) {
-    constexpr int kSize = decltype(size)::kSize;
-    if (!next) return;
-    store_pack(at + j, load_pack<kSize>(copy.v + j));
-    j += kSize;
-  };
-  upward<N>(
-      [&](auto size) { store(size, j % (2 * size.kSize) != 0 && j + size.kSize <= part.to); });
-  downward<N>([&](auto size) { store(size, j + size.kSize <= part.to); });
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if (part.has(j)) at[j] = pack.v[j];
+  }
 }
 
 // Copies a group to shared memory, without what would lie behind the tensor's end.
@@ -281,16 +253,17 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
   __shared__ Sums places[kPlaces];
   const u32 team = threadIdx.x / Tiling::kTeam;
   // All teams of a block make as many rounds; the last may find no row.
-  const u64 step = (u64)gridDim.x * Tiling::kTeams;
-  const u64 first = (u64)blockIdx.x * Tiling::kTeams;
+  constexpr idx kRows = (idx)Tiling::kRows;
+  const idx step = (idx)gridDim.x * Tiling::kTeams;
+  const idx first = (idx)blockIdx.x * Tiling::kTeams;
   const Groups<Tiling> groups{
       threadIdx.x % Tiling::kTeam,
       Tiling::kShifted ? (u32)((first + team) * Tiling::kLength % Tiling::kWidth) : 0};
   const auto place = [&](u32 stage, int k) {
     return (stage * kRounds + k) * Tiling::kThreads + threadIdx.x;
   };
-  const auto element = [&](u64 row, int k) {
-    return (idx)(row * Tiling::kLength + (i64)groups.column(k));
+  const auto element = [&](idx row, int k) {
+    return row * Tiling::kLength + (idx)(i64)groups.column(k);
   };
 
   typename Body::Columns columns[kRounds] = {};
@@ -306,8 +279,8 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
       for (int j = 0; j < Tiling::kWidth; ++j) column_sums[n][k][j] += more[n][j];
     }
   };
-  const auto start = [&](u64 row, u32 stage, int k) {
-    if (row < Tiling::kRows && groups.has(k)) body.start(shared, place(stage, k), element(row, k));
+  const auto start = [&](idx row, u32 stage, int k) {
+    if (row < kRows && groups.has(k)) body.start(shared, place(stage, k), element(row, k));
   };
 #pragma unroll
   for (u32 stage = 0; stage < Tiling::kStages; ++stage) {
@@ -315,13 +288,13 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
     for (int k = 0; k < kRounds; ++k) start(first + stage * step + team, stage, k);
     end_copy_group();
   }
-  const auto clamped = [](u64 row) { return (idx)(row < Tiling::kRows ? row : Tiling::kRows - 1); };
+  const auto clamped = [](idx row) { return row < kRows ? row : kRows - 1; };
   typename Body::Row next = body.row(clamped(first + team));
   u32 stage = 0;
   u32 turn = 0;
-  for (u64 base = first; base < Tiling::kRows; base += step) {
-    const u64 r = base + team;
-    const bool active = r < Tiling::kRows;
+  for (idx base = first; base < kRows; base += step) {
+    const idx r = base + team;
+    const bool active = r < kRows;
     const typename Body::Row row = next;
     next = body.row(clamped(r + step));
     wait_for_copies<Tiling::kStages - 1>();
@@ -330,19 +303,19 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
     for (int k = 0; k < kRounds; ++k) {
       if (!active || !groups.has(k)) continue;
       C more[kSums][Tiling::kWidth] = {};
-      body.add(row, columns[k], body.group(shared, place(stage, k)), (idx)r, element(r, k),
+      body.add(row, columns[k], body.group(shared, place(stage, k)), r, element(r, k),
                groups.part(k), sums.v, more);
       add_columns(k, more);
     }
     if (Tiling::kRowSums > 0) {
       add_team<Tiling::kTeam, Tiling::kTeams>(sums, places, turn, team);
-      if (active && groups.t == 0) body.store_row(row, (idx)r, sums.v);
+      if (active && groups.t == 0) body.store_row(row, r, sums.v);
     }
 #pragma unroll
     for (int k = 0; k < kRounds; ++k) {
       if (active && groups.has(k)) {
         C more[kSums][Tiling::kWidth] = {};
-        body.finish(row, columns[k], body.group(shared, place(stage, k)), (idx)r, element(r, k),
+        body.finish(row, columns[k], body.group(shared, place(stage, k)), r, element(r, k),
                     groups.part(k), sums.v, more);
         add_columns(k, more);
       }
