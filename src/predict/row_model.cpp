@@ -11,16 +11,16 @@ namespace {
 
 constexpr double kRowsUs = 0.9;  // a row's passes wait for each other
 
-// Sums of columns (kernels/column_sums.cuh): behind the last row the blocks wait for each other,
-// and add up what each of them has left.
+// Sums of columns (kernels/column_sums.cuh): behind the last row the blocks leave their sums in the
+// L2, wait for each other, and add up what all of them have left.
 void add_column_sums(std::uint64_t rows, std::uint64_t length, std::uint64_t sums,
                      const Device& device, KernelWork& work) {
-  constexpr double kGridUs = 3;  // blocks wait for each other, and for the first sums
+  constexpr double kGridUs = 3;  // to wait, also for the first sums
   if (sums == 0) return;
-  work.fixed_us += kGridUs;
   const std::uint64_t blocks = std::min<std::uint64_t>(std::max(1U, device.multiprocessors), rows);
-  work.l2_bytes += 2 * static_cast<double>(blocks) * static_cast<double>(length) *
-                   static_cast<double>(sums * sizeof(float));
+  const double bytes = 2 * static_cast<double>(blocks) * static_cast<double>(length) *
+                       static_cast<double>(sums * sizeof(float));
+  work.fixed_us += kGridUs + bytes / bytes_per_us(device.constants.l2_gbps);
 }
 
 }  // namespace
