@@ -80,7 +80,8 @@ bool RowColumnFinder::is_known(OpId id) const {
       std::ranges::all_of(op.operands, [&](const Operand& operand) {
         return operand.tensor == kNone || is_plain(operand.tensor);
       });
-  if (!plain || phase_of(id) > 1) return false;
+  const bool of_columns = phases_.columns[resolved_.index_of(id)] != 0;
+  if (!plain || (phase_of(id) > 1 && !of_columns)) return false;
   if (op.op_class == OpClass::kPointwise) return op.row->access == Access::kSame;
   // Sums in 32-bit floats; those of rows of what is there in the first pass.
   const auto computed = [&](TensorId tensor) {

@@ -100,6 +100,10 @@ TEST_CASE("sums of columns may be worked on, one by one, but elements must not w
   };
   CHECK(with_sum(0).legal());
   CHECK(with_sum(1).obstacle == Obstacle::kColumns);
+  CHECK(
+      verdict_of(gradients(512, 768, R"(, {"op": "sum", "inputs": ["dx"], "output": "v", "axis": 0},
+                                           {"op": "mul", "inputs": ["v", "w"], "output": "u"})"))
+          .legal());
 }
 
 TEST_CASE("rows too long for a block, and 64-bit numbers, are refused with the reason") {
