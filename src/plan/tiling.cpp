@@ -267,4 +267,24 @@ std::vector<RowTiling> row_tilings(std::uint64_t columns) {
   return tilings;
 }
 
+std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors) {
+  constexpr std::uint64_t kFilled = 16;      // multiprocessors of a GPC
+  constexpr std::uint64_t kNeighbours = 17;  // that it has, in the mean
+  if (blocks == 1) return std::uint64_t{resident} * multiprocessors;
+  return std::max<std::uint64_t>(1, resident * kFilled / blocks * multiprocessors / kNeighbours);
+}
+
+std::uint64_t row_cluster_blocks(std::uint64_t rows, std::uint64_t rounds, std::uint64_t least,
+                                 std::uint64_t most, unsigned resident, unsigned multiprocessors) {
+  const auto time = [&](std::uint64_t blocks) {
+    return ceil_div(rows, running_clusters(blocks, resident, multiprocessors)) *
+           ceil_div(rounds, blocks);
+  };
+  std::uint64_t best = least;
+  for (std::uint64_t blocks = least + 1; blocks <= most; ++blocks) {
+    if (time(blocks) < time(best)) best = blocks;
+  }
+  return best;
+}
+
 }  // namespace fusecalc

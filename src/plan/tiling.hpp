@@ -230,9 +230,29 @@ std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t 
 // How many blocks hold a row together: a cluster of so many runs on every device that has clusters.
 // They share rows that lie in memory as a whole.
 inline unsigned row_cluster(const RowLayout& rows, ComputeCapability capability) {
-  const bool whole = rows.reduces_innermost() && rows.axes.size() <= 2;
-  return whole && capability >= kHopper ? 8 : 1;
+  return rows.whole_rows() && capability >= kHopper ? 8 : 1;
 }
+
+// Blocks that hold long rows: how many a multiprocessor runs, their threads, and what each thread
+// can spare of its registers.
+struct RowBlock {
+  unsigned resident;
+  unsigned threads;
+  unsigned register_bytes;
+};
+// The first that holds a row is taken: while some blocks read, others reduce or write.
+inline constexpr unsigned kMostRowThreads = 1024;
+inline constexpr std::array kRowBlocks = {RowBlock{3, 512, 0}, RowBlock{2, 512, 64},
+                                          RowBlock{1, kMostRowThreads, 64}};
+
+// Clusters of so many blocks that run at once: the multiprocessors of one are neighbours (of a GPC,
+// which has 16 to 18 of them, and fills 16).
+std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors);
+
+// Blocks of a cluster, `least` to `most`, that read a row of so many rounds of one block in the
+// least time: clusters run in waves.
+std::uint64_t row_cluster_blocks(std::uint64_t rows, std::uint64_t rounds, std::uint64_t least,
+                                 std::uint64_t most, unsigned resident, unsigned multiprocessors);
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

@@ -14,6 +14,7 @@
 #include "predict/convolution_model.hpp"
 #include "predict/gathered_rows.hpp"
 #include "predict/l2_model.hpp"
+#include "predict/row_model.hpp"
 
 namespace fusecalc {
 namespace {
@@ -147,45 +148,6 @@ double KernelModel::scattered_elements(const Op& op) const {
   return work * (both % 2 == 0 ? kInPacks : kSingly);
 }
 
-// Gradients of a norm: rows' means, and behind the last row the blocks' sums of columns, which each
-// block writes and all of them read (kernels/norm_backward.cuh).
-void KernelModel::add_column_sums(const Op& op, KernelWork& work) const {
-  constexpr double kRowsUs = 0.9;
-  constexpr double kGridUs = 3;  // blocks wait for each other, and for the first sums
-  const Tensor& x = graph_.tensors[op.operands[1].tensor];
-  const auto rows = static_cast<double>(graph_.tensors[op.operands[2].tensor].elements);
-  work.fixed_us += kRowsUs;
-  work.time_doubt = 0.15;
-  const double blocks = std::min<double>(std::max(1U, device_.multiprocessors), rows);
-  const double length = static_cast<double>(x.elements) / std::max(1.0, rows);
-  std::size_t sums = op.outputs.size();
-  if (sums > 0 && gradient_of(op, 0) == 0) --sums;
-  if (sums == 0) return;
-  work.fixed_us += kGridUs;
-  work.l2_bytes += 2 * blocks * length * static_cast<double>(sums * sizeof(float));
-}
-
-void KernelModel::add_row_latency(const Kernel& kernel, const Phases& phases, double space,
-                                  KernelWork& work) const {
-  constexpr double kRowsUs = 0.9;    // a row's passes wait for each other
-  constexpr double kLossUs = 5;      // rows' losses are added up behind the last
-  constexpr double kMergeUs = 0.07;  // for each block that shares columns
-  constexpr double kColumnBytes = 2048;
-  work.fixed_us += kRowsUs;
-  if (!phases.rows.reduces_innermost()) {
-    const double width =
-        space / static_cast<double>(std::max<std::uint64_t>(1, phases.rows.row_length())) * 4;
-    const double shares = std::clamp(kColumnBytes * device_.multiprocessors / width, 1.0,
-                                     static_cast<double>(phases.rows.row_length()));
-    work.fixed_us += kMergeUs * shares;
-  }
-  for (const OpId id : kernel) {
-    if (graph_.ops[id].row->family == OpFamily::kLoss) work.fixed_us += kLossUs;
-  }
-  if (phases.never_fits || phases.mixed_rows) work.time_doubt = 0.25;
-  work.time_doubt = std::max(work.time_doubt, 0.15);
-}
-
 KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {
   const Phases& phases = counter_.phases().resolve(kernel).phases();
   const L2Model l2 = streaming_l2(device_.l2_bytes);
@@ -210,7 +172,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     space = std::max(space, static_cast<double>(op.work));
     scattered = std::max(scattered, scattered_elements(op));
     if (op.row->access == Access::kGather) add_repeated_rows(graph_, op, device_, work);
-    if (op.row->family == OpFamily::kRowNormBackward) add_column_sums(op, work);
+    if (op.row->family == OpFamily::kRowNormBackward) add_norm_backward(graph_, op, device_, work);
   }
   work.dram_read = std::max(0.0, work.dram_read);
   // Lines that the L2 keeps until their other elements follow.
@@ -226,7 +188,10 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   work.compute_us = std::max(lane_us(device_, instructions),
                              scattered / (near * kScattered * device_.multiprocessors *
                                           constants_.clock_ghz.value * kGiga));
-  if (!phases.rows.empty()) add_row_latency(kernel, phases, space, work);
+  if (!phases.rows.empty()) {
+    add_row_latency(graph_, kernel, phases, space, device_, work);
+    work.fixed_us += cluster_waves_us(phases, counter_.rows_fit(phases), device_);
+  }
   return work;
 }
 

@@ -30,9 +30,6 @@ class KernelModel {
  private:
   double access_instructions(const KernelTraffic& traffic, double& space) const;
   double scattered_elements(const Op& op) const;
-  void add_column_sums(const Op& op, KernelWork& work) const;
-  void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
-                       KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
   ProductKernel product_of(const Op& op, const KernelTraffic& traffic,
                            std::span<const OpId> others = {}) const;

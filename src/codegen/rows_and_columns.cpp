@@ -1,0 +1,267 @@
+// Kernels that sum the rows of a matrix and its columns: the body of the loop of
+// kernels/column_sums.cuh, out of the kernel's ops. What one row needs of another pass is computed
+// again from what is on chip.
+
+#include "plan/rows_and_columns.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/column_sums.hpp"
+#include "codegen/elements.hpp"
+#include "codegen/expressions.hpp"
+#include "codegen/memory_access.hpp"
+#include "codegen/row_results.hpp"
+#include "core/ceil_div.hpp"
+
+namespace fusecalc {
+namespace {
+
+class RowColumnWriter {
+ public:
+  RowColumnWriter(const KernelView& kernel, RowsAndColumns found, const Device& device)
+      : kernel_(kernel),
+        found_(std::move(found)),
+        around_{.tiling = found_.tiling,
+                .row_sums = found_.row_sums.size(),
+                .sums = found_.column_sums.size(),
+                .blocks = found_.tiling.blocks(device.multiprocessors)},
+        roots_(find_roots(kernel, around_.tiling.rows * around_.tiling.length)),
+        code_(kernel) {}
+
+  GeneratedKernel write() {
+    // The pointers are members of a struct: all of them must be known first.
+    for (const std::vector<TensorId>* stored : {&roots_.full, &roots_.rows, &roots_.small}) {
+      for (const TensorId id : *stored) code_.parameters().output(id);
+    }
+    const std::string functions =
+        structs() + readers() + add() + finish() + store_row() + store_column();
+    const std::string in = fmt::format("\n{}\nstruct In {{\n{}{}}};\n", around_.constants(""),
+                                       code_.parameters().members(), functions);
+    return around_.write(code_, in, "const In& body = in;");
+  }
+
+ private:
+  unsigned width() const { return around_.tiling.width; }
+  DType type_of(TensorId id) const { return kernel_.tensor(id).type.dtype; }
+  std::string group_of(TensorId id) const {
+    return fmt::format("Pack<{}, {}>", stored_type(type_of(id)), width());
+  }
+
+  std::string structs() const;
+  std::string readers();
+  std::string places();
+  std::string add();
+  std::string finish();
+  std::string store_row();
+  std::string store_column();
+  Loop loop() const;
+  std::string sums(KernelCode& code) const;
+  static std::string taken(const Scope& scope, OpId id);
+  std::string column_sums(const Scope& scope, std::uint8_t pass) const;
+
+  const KernelView& kernel_;
+  const RowsAndColumns found_;
+  const ColumnKernel around_;
+  const Roots roots_;
+  KernelCode code_;
+};
+
+// What a thread has of the matrix's elements, of a row and of columns.
+std::string RowColumnWriter::structs() const {
+  std::string row;
+  for (const TensorId id : found_.of_rows) {
+    row += fmt::format("    {} r{};\n", name_of(compute_type(type_of(id))), id);
+  }
+  std::string columns;
+  for (const TensorId id : found_.of_columns) {
+    columns += fmt::format("    {} c{};\n", group_of(id), id);
+  }
+  std::string group;
+  for (const TensorId id : found_.elements) group += fmt::format("    {} x{};\n", group_of(id), id);
+  return fmt::format(
+      "  struct Row {{\n{}  }};\n  struct Columns {{\n{}  }};\n  struct Group {{\n{}  }};\n", row,
+      columns, group);
+}
+
+// Pointers to the places of groups on chip, one array for each tensor.
+std::string RowColumnWriter::places() {
+  std::string text;
+  std::string offset = "0";
+  for (const TensorId id : found_.elements) {
+    text += fmt::format(
+        "  static __device__ __forceinline__ {0}& place_of{1}(u8* shared, u32 place) {{\n"
+        "    return reinterpret_cast<{0}*>(shared + ({2}) * kPlaces)[place];\n  }}\n",
+        group_of(id), id, offset);
+    offset += fmt::format(" + sizeof({})", group_of(id));
+  }
+  return text;
+}
+
+std::string RowColumnWriter::readers() {
+  std::string row;
+  for (const TensorId id : found_.of_rows) {
+    row += fmt::format("    row.r{} = fetch({}, r);\n", id, code_.parameters().input(id));
+  }
+  std::string columns;
+  for (const TensorId id : found_.of_columns) {
+    columns += fmt::format("    ::take_columns(columns.c{}, {}, c, part);\n", id,
+                           code_.parameters().input(id));
+  }
+  std::string start;
+  std::string group;
+  for (const TensorId id : found_.elements) {
+    start += fmt::format("    start_group<Tiling>(place_of{}(shared, place), {}, i);\n", id,
+                         code_.parameters().input(id));
+    group += fmt::format("    group.x{0} = place_of{0}(shared, place);\n", id);
+  }
+  return fmt::format(
+      "  static constexpr u32 kPlaces = Tiling::kThreads * Tiling::kRounds * Tiling::kStages;\n{}"
+      "  __device__ __forceinline__ Row row(idx r) const {{\n    Row row;\n{}    return row;\n  "
+      "}}\n"
+      "  __device__ __forceinline__ void take_columns(Columns& columns, int c, const Part<Tiling>& "
+      "part) const {{\n{}  }}\n"
+      "  __device__ __forceinline__ void start(u8* shared, u32 place, idx i) const {{\n{}  }}\n"
+      "  __device__ __forceinline__ Group group(u8* shared, u32 place) const {{\n    Group group;\n"
+      "{}    return group;\n  }}\n",
+      places(), row, columns, start, group);
+}
+
+// Over the elements of a group, all of which are on chip.
+Loop RowColumnWriter::loop() const {
+  Loop loop{.element = {.name = "i", .pattern = LanePattern::kUnit},
+            .row = {.index = {.name = "q"}}};
+  const auto add = [&](TensorId id, const std::string& text, bool uniform) {
+    loop.ready[id] = {.text = text, .type = compute_type(type_of(id)), .uniform = uniform};
+  };
+  for (const TensorId id : found_.elements) add(id, fmt::format("group.x{}.get(j)", id), false);
+  for (const TensorId id : found_.of_rows) add(id, fmt::format("row.r{}", id), true);
+  for (const TensorId id : found_.of_columns) add(id, fmt::format("columns.c{}.get(j)", id), false);
+  return loop;
+}
+
+// The accumulators of the row, with its sums.
+std::string RowColumnWriter::sums(KernelCode& code) const {
+  std::string text;
+  for (std::size_t n = 0; n < found_.row_sums.size(); ++n) {
+    text += fmt::format("    const Sum<f32> {}[1] = {{{{sums[{}]}}}};\n",
+                        code.accumulator(found_.row_sums[n]), n);
+  }
+  return text;
+}
+
+// What a sum takes in for an element.
+std::string RowColumnWriter::taken(const Scope& scope, OpId id) {
+  return converted(accumulator_input(scope, id, scope.loop.element), ComputeType::kF32).text;
+}
+
+// What the pass adds to the group's columns.
+std::string RowColumnWriter::column_sums(const Scope& scope, std::uint8_t pass) const {
+  std::string text;
+  for (std::size_t n = 0; n < found_.column_sums.size(); ++n) {
+    const OpId id = found_.column_sums[n];
+    if (kernel_.runs_in(id) != pass) continue;
+    text += fmt::format("column_sums[{}][j] = {};\n", n, taken(scope, id));
+  }
+  return text;
+}
+
+std::string RowColumnWriter::add() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block = block_of(width());
+  const Scope scope{code, loop, block};
+  std::string sums;
+  for (std::size_t n = 0; n < found_.row_sums.size(); ++n) {
+    sums += fmt::format("if (part.has(j)) sums[{}] += {};\n", n, taken(scope, found_.row_sums[n]));
+  }
+  block.lanes += sums + column_sums(scope, 0);
+  return fmt::format(
+      "  __device__ __forceinline__ void add(const Row& row, const Columns& columns, const Group& "
+      "group, idx q, idx i, const Part<Tiling>& part, f32* sums, f32 (*column_sums)[{}]) const "
+      "{{\n{}  }}\n",
+      width(), block.text("    "));
+}
+
+std::string RowColumnWriter::finish() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block = block_of(width());
+  const Scope scope{code, loop, block};
+  std::string stores;
+  for (const TensorId id : roots_.full) {
+    const Value value = converted(element(scope, id, loop.element), compute_type(type_of(id)));
+    const std::string name = scope.fresh("y");
+    block.before += fmt::format("{} {};\n", group_of(id), name);
+    block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
+    stores += fmt::format("store_part({} + i, {}, part);\n", code_.parameters().output(id), name);
+  }
+  const std::string sums = column_sums(scope, 1);
+  block.lanes += sums;
+  block.after += stores;
+  return fmt::format(
+      "  __device__ __forceinline__ void finish(const Row& row, const Columns& columns, const "
+      "Group& group, idx q, idx i, const Part<Tiling>& part, const f32* sums, f32 "
+      "(*column_sums)[{}]) "
+      "const {{\n{}{}{}  }}\n",
+      width(), this->sums(code), block.row_results, block.text("    "));
+}
+
+std::string RowColumnWriter::store_row() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block;
+  const Scope scope{code, loop, block};
+  for (const TensorId id : roots_.rows) {
+    store(scope, id, loop.row.index, row_result(scope, id));
+  }
+  return fmt::format(
+      "  __device__ __forceinline__ void store_row(const Row& row, idx q, const f32* sums) const "
+      "{{\n{}{}{}  }}\n",
+      sums(code), block.row_results, block.text("    "));
+}
+
+// The results of columns that are made of one sum each.
+std::string RowColumnWriter::store_column() {
+  std::string text =
+      "  __device__ __forceinline__ void store_column(u32 which, u32 c, f32 sum) const {\n";
+  for (std::size_t n = 0; n < found_.column_sums.size(); ++n) {
+    const OpId id = found_.column_sums[n];
+    const Op& op = kernel_.op(id);
+    KernelCode code(kernel_, code_);
+    Loop loop{.element = {.name = "c"}};
+    CodeBlock block;
+    for (const TensorId column : found_.of_columns) {
+      loop.ready[column] = {.text = fmt::format("fetch({}, c)", code_.parameters().input(column)),
+                            .type = compute_type(type_of(column)),
+                            .uniform = true};
+    }
+    loop.ready[op.outputs[0]] =
+        evaluate({code, loop, block}, {.op = id,
+                                       .device = device_expression(op, 0),
+                                       .at = loop.element,
+                                       .computed = ComputeType::kF32,
+                                       .result = compute_type(type_of(op.outputs[0])),
+                                       .accumulator = "total"});
+    const Scope scope{code, loop, block};
+    for (const TensorId small : roots_.small) {
+      if (found_.column_sum_of.at(small) != id) continue;
+      store(scope, small, loop.element, element(scope, small, loop.element));
+    }
+    text += fmt::format(
+        "    if (which == {}) {{\n      const Sum<f32> total = {{sum}};\n"
+        "{}    }}\n",
+        n, block.text("      "));
+  }
+  return text + "  }\n";
+}
+
+}  // namespace
+
+GeneratedKernel generate_rows_and_columns(const KernelView& kernel, const ResolvedKernel& resolved,
+                                          const Device& device) {
+  const auto found = rows_and_columns(resolved, kernel.ops(), device.on_chip_bytes);
+  if (!found) cannot_generate(kernel.op(kernel.ops().front()), "its rows do not fit a block");
+  return RowColumnWriter(kernel, *found, device).write();
+}
+
+}  // namespace fusecalc
