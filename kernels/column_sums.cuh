@@ -17,10 +17,11 @@
 // in. `Body` has the rest: it copies and reads operands, adds up, and stores results, N elements at
 // a time, a group or one. Its members:
 //   Row, Columns<N>, Group<N>: what is read of a row, of N columns, of N elements
+//   Results, results(row, sums): what follows from a row's sums
 //   row(r), take_columns(columns, c), start(shared, place, i), group(shared, place), read(i)
 //   add(row, columns, group, r, i, sums, column_sums): the first pass; it adds to the row's sums
 //     and sets what it adds to each column
-//   finish(row, columns, group, r, i, sums, column_sums): the second, which stores
+//   finish(row, columns, group, r, i, results, column_sums): the second, which stores
 //   store_row(row, r, sums), store_column(which, c, sum)
 
 // The elements of N columns of a tensor that has one for each column.
@@ -127,12 +128,12 @@ struct ColumnState {
     body.add(row, columns, group, r, i, row_sums.v, more);
     add(more);
   }
-  template <typename Row, typename Sums>
+  template <typename Row, typename Results>
   __device__ __forceinline__ void second_pass(const Body& body, const Row& row,
                                               const typename Body::template Group<N>& group, idx r,
-                                              idx i, const Sums& row_sums) {
+                                              idx i, const Results& results) {
     C more[kSums][N] = {};
-    body.finish(row, columns, group, r, i, row_sums.v, more);
+    body.finish(row, columns, group, r, i, results, more);
     add(more);
   }
   // Leaves the n-th sums from `to` on.
@@ -302,22 +303,23 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
         end.first_pass(body, row, of_end, r, element(r, places.end()), sums);
       }
     }
-    if (Tiling::kRowSums > 0) {
+    if constexpr (Tiling::kRowSums > 0) {
       add_team<Tiling::kTeam, Tiling::kTeams>(sums, team_sums, turn, team);
       if (active && places.t == 0) body.store_row(row, r, sums.v);
     }
+    const typename Body::Results results = body.results(row, sums.v);
 #pragma unroll
     for (int k = 0; k < kRounds; ++k) {
       if (active && places.has(k)) {
         state[k].second_pass(body, row, body.group(shared, place(stage, k)), r,
-                             element(r, places.column(k)), sums);
+                             element(r, places.column(k)), results);
       }
       // The thread has read its own part of the row: what follows takes its place.
       start(r + Tiling::kStages * step, stage, k);
     }
     if constexpr (Tiling::kEnds > 0) {
       if (active && places.has_end()) {
-        end.second_pass(body, row, of_end, r, element(r, places.end()), sums);
+        end.second_pass(body, row, of_end, r, element(r, places.end()), results);
       }
     }
     end_copy_group();

@@ -17,6 +17,11 @@ struct NormGradients {
     C mean;
     C rstd;
   };
+  // dx = d along + (g rstd + offset), where d is x without the mean.
+  struct Results {
+    C offset;
+    C along;
+  };
   template <int N>
   struct Columns {
     Pack<typename Tiling::Weight, N> weight;
@@ -70,19 +75,21 @@ struct NormGradients {
     }
   }
   __device__ __forceinline__ void store_row(const Row&, idx, const C*) const {}
+  __device__ __forceinline__ Results results(const Row& row, const C* sums) const {
+    return {Tiling::kCenters ? -row.rstd * kShare * sums[1] : C(0),
+            -row.rstd * row.rstd * kShare * sums[0]};
+  }
   template <int N>
   __device__ __forceinline__ void finish(const Row& row, const Columns<N>& columns,
-                                         const Group<N>& group, idx, idx i, const C* sums,
+                                         const Group<N>& group, idx, idx i, const Results& results,
                                          C (*)[N]) const {
     if (!Tiling::kDx) return;
-    const C offset = Tiling::kCenters ? -row.rstd * kShare * sums[1] : C(0);
-    const C along = -row.rstd * row.rstd * kShare * sums[0];
     C dx[N];
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const C v = (C)group.dy.get(j);
       const C g = Tiling::kWeighs ? v * (C)columns.weight.get(j) : v;
-      dx[j] = centred(row, group.x, j) * along + (g * row.rstd + offset);
+      dx[j] = centred(row, group.x, j) * results.along + (g * row.rstd + results.offset);
     }
     in.store_dx(i, dx);
   }

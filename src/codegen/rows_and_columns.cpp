@@ -35,9 +35,11 @@ class RowColumnWriter {
     for (const std::vector<TensorId>* stored : {&roots_.full, &roots_.rows, &roots_.small}) {
       for (const TensorId id : *stored) code_.parameters().output(id);
     }
-    const std::string functions =
-        structs() + readers() + widths([&](unsigned elements) { return add(elements); }) +
-        widths([&](unsigned elements) { return finish(elements); }) + store_row() + store_column();
+    find_results();
+    const std::string functions = structs() + readers() + results() +
+                                  widths([&](unsigned elements) { return add(elements); }) +
+                                  widths([&](unsigned elements) { return finish(elements); }) +
+                                  store_row() + store_column();
     const std::string in = fmt::format("\n{}\nstruct In {{\n{}{}}};\n", around_.constants(""),
                                        code_.parameters().members(), functions);
     return around_.write(code_, in, "const In& body = in;");
@@ -61,6 +63,9 @@ class RowColumnWriter {
   std::string places();
   std::string add(unsigned elements);
   std::string finish(unsigned elements);
+  std::string finish_lanes(const Scope& scope, CodeBlock& block);
+  void find_results();
+  std::string results();
   std::string store_row();
   std::string store_column();
   Loop loop() const;
@@ -73,6 +78,7 @@ class RowColumnWriter {
   const ColumnKernel around_;
   const Roots roots_;
   KernelCode code_;
+  std::vector<TensorId> results_;  // of rows, that their elements use
 };
 
 // What a thread has of the matrix's elements, of a row and of columns.
@@ -205,14 +211,12 @@ std::string RowColumnWriter::add(unsigned elements) {
       elements, block.text("    "));
 }
 
-std::string RowColumnWriter::finish(unsigned elements) {
-  KernelCode code(kernel_, code_);
-  const Loop loop = this->loop();
-  CodeBlock block = block_of(elements);
-  const Scope scope{code, loop, block};
+// Computes what elements are stored and added up in the second pass, and stores them.
+std::string RowColumnWriter::finish_lanes(const Scope& scope, CodeBlock& block) {
   std::string stores;
   for (const TensorId id : roots_.full) {
-    const Value value = converted(element(scope, id, loop.element), compute_type(type_of(id)));
+    const Value value =
+        converted(element(scope, id, scope.loop.element), compute_type(type_of(id)));
     const std::string name = scope.fresh("y");
     block.before += fmt::format("{} {};\n", pack_of(id, block.width_text), name);
     block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
@@ -221,11 +225,51 @@ std::string RowColumnWriter::finish(unsigned elements) {
   const std::string late = column_sums(scope, 1);
   block.lanes += late;
   block.after += stores;
+  return block.text("    ");
+}
+
+// They are computed once for a row, not for each of its groups.
+void RowColumnWriter::find_results() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block = block_of(width());
+  finish_lanes({code, loop, block}, block);
+  for (const auto& [id, value] : code.row_results()) results_.push_back(id);
+}
+
+std::string RowColumnWriter::results() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block;
+  const Scope scope{code, loop, block};
+  std::string members;
+  std::string values;
+  for (const TensorId id : results_) {
+    const Value value = row_result(scope, id);
+    members += fmt::format("    {} r{};\n", name_of(value.type), id);
+    values += fmt::format("    results.r{} = {};\n", id, value.text);
+  }
+  return fmt::format(
+      "  struct Results {{\n{}  }};\n"
+      "  __device__ __forceinline__ Results results(const Row& row, const f32* sums) const {{\n"
+      "    Results results;\n{}{}{}    return results;\n  }}\n",
+      members, sums(code), block.row_results, values);
+}
+
+std::string RowColumnWriter::finish(unsigned elements) {
+  KernelCode code(kernel_, code_);
+  Loop loop = this->loop();
+  for (const TensorId id : results_) {
+    loop.ready[id] = {
+        .text = fmt::format("results.r{}", id), .type = compute_type(type_of(id)), .uniform = true};
+  }
+  CodeBlock block = block_of(elements);
+  const std::string text = finish_lanes({code, loop, block}, block);
   return fmt::format(
       "  __device__ __forceinline__ void finish(const Row& row, const Columns<{0}>& columns, const "
-      "Group<{0}>& group, idx q, idx i, const f32* sums, f32 (*column_sums)[{0}]) const "
-      "{{\n{1}{2}{3}  }}\n",
-      elements, sums(code), block.row_results, block.text("    "));
+      "Group<{0}>& group, idx q, idx i, const Results& results, f32 (*column_sums)[{0}]) const "
+      "{{\n{1}  }}\n",
+      elements, text);
 }
 
 std::string RowColumnWriter::store_row() {
