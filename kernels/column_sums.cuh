@@ -8,74 +8,41 @@
 // numbers per block and column, which the L2 holds. Lines that were read are discarded, or they
 // would be written to memory.
 //
-// Rows whose length is no multiple of a group (kShifted) begin anywhere in one. Groups are those of
-// the memory: the first and the last of a row have elements of its neighbours, which count for
-// nothing. All rows of a team begin at the same place in their first group, so that its threads
-// keep their columns.
+// Rows whose length is no multiple of a group begin anywhere in one. Their groups are those of the
+// memory, and all rows have as many; the first threads of the team have an element each of the rest
+// (kEnds), ahead of the first group and behind the last. All rows of a team begin at the same place
+// in a group, so that its threads keep their columns.
 //
 // `Tiling` has the constants of src/plan/column_sums.hpp and `Number`, the type that is computed
-// in. `Body` has the rest: it copies and reads operands, adds up, and stores results. Its members:
-//   Row, Columns, Group: what is read of a row, of a group's columns, of a group of elements
-//   row(r), take_columns(columns, c, part), start(shared, place, i), group(shared, place)
-//   add(row, columns, group, r, i, part, sums, column_sums): the first pass; it adds to the row's
-//     sums and sets what it adds to each column of the group
-//   finish(row, columns, group, r, i, part, sums, column_sums): the second, which stores
+// in. `Body` has the rest: it copies and reads operands, adds up, and stores results, N elements at
+// a time, a group or one. Its members:
+//   Row, Columns<N>, Group<N>: what is read of a row, of N columns, of N elements
+//   Results, results(row, sums): what follows from a row's sums
+//   row(r), take_columns(columns, c), start(shared, place, i), group(shared, place), read(i)
+//   add(row, columns, group, r, i, sums, column_sums): the first pass; it adds to the row's sums
+//     and sets what it adds to each column
+//   finish(row, columns, group, r, i, results, column_sums): the second, which stores
 //   store_row(row, r, sums), store_column(which, c, sum)
 
-// Elements of a group that are of the row.
-template <typename Tiling>
-struct Part {
-  int from = 0;
-  int to = Tiling::kWidth;
-  __device__ __forceinline__ bool has(int j) const {
-    return !Tiling::kShifted || (j >= from && j < to);
-  }
-  __device__ __forceinline__ bool whole() const {
-    return !Tiling::kShifted || (from == 0 && to == Tiling::kWidth);
-  }
-};
-
-// Stores the elements of a group that are of the row.
+// The elements of N columns of a tensor that has one for each column.
 template <typename Tiling, typename T, int N>
-__device__ __forceinline__ void store_part(T* at, const Pack<T, N>& pack,
-                                           const Part<Tiling>& part) {
-  if (part.whole()) {
-    store_pack(at, pack);
-    return;
-  }
-#pragma unroll
-  for (int j = 0; j < N; ++j) {
-    if (part.has(j)) at[j] = pack.v[j];
-  }
-}
-
-// Copies a group to shared memory, without what would lie behind the tensor's end.
-template <typename Tiling, typename T, int N>
-__device__ __forceinline__ void start_group(Pack<T, N>& to, const T* tensor, idx i) {
-  constexpr u64 kElements = Tiling::kRows * Tiling::kLength;
-  if (Tiling::kShifted && i + N > kElements) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      if (i + j < kElements) to.v[j] = tensor[i + j];
-    }
-  } else if constexpr (sizeof(to) >= 4) {
-    copy_async(to, tensor + i);
-  } else {
-    copy_now(to, tensor + i);
-  }
-}
-
-// The elements of a group's columns of a tensor that has one for each column.
-template <typename Tiling, typename T, int N>
-__device__ __forceinline__ void take_columns(Pack<T, N>& to, const T* tensor, int c,
-                                             const Part<Tiling>& part) {
-  if constexpr (!Tiling::kShifted) {
+__device__ __forceinline__ void take_columns(Pack<T, N>& to, const T* tensor, u32 c) {
+  if constexpr (Tiling::kEnds == 0) {
     to = load_pack<N>(tensor + c);
   } else {
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      if (part.has(j)) to.v[j] = tensor[c + j];
-    }
+    for (int j = 0; j < N; ++j) to.v[j] = tensor[c + j];
+  }
+}
+
+// Copies a group to shared memory.
+template <typename T, int N>
+__device__ __forceinline__ void start_group(Pack<T, N>& to, const T* tensor, idx i) {
+  // Copies that run by themselves are of 4 bytes at least.
+  if constexpr (sizeof(to) >= 4) {
+    copy_async(to, tensor + i);
+  } else {
+    copy_now(to, tensor + i);
   }
 }
 
@@ -121,32 +88,73 @@ __device__ __forceinline__ void add_team(Sums& sums, Sums* places, u32 turn, u32
   }
 }
 
-// Which groups a thread has of its team's rows.
+// Which columns a thread has: those of some groups, and maybe one of a row's ends.
 template <typename Tiling>
-struct Groups {
+struct Places {
   u32 t;     // of the team's threads
-  u32 lead;  // elements of the first group that are ahead of the row
-  // The first column of the k-th group, which may be ahead of the row.
-  __device__ __forceinline__ int column(int k) const {
-    return (int)((k * Tiling::kTeam + t) * Tiling::kWidth) - (int)lead;
+  u32 head;  // elements of a row ahead of its first group
+  __device__ __forceinline__ u32 column(int k) const {
+    return head + (k * Tiling::kTeam + t) * Tiling::kWidth;
   }
   __device__ __forceinline__ bool has(int k) const {
-    return (k + 1) * Tiling::kTeam * Tiling::kWidth <= Tiling::kLength ||
-           column(k) < (int)Tiling::kLength;
+    return (k + 1) * Tiling::kTeam <= Tiling::kGroups || k * Tiling::kTeam + t < Tiling::kGroups;
   }
-  __device__ __forceinline__ Part<Tiling> part(int k) const {
-    if (!Tiling::kShifted) return {};
-    const int c = column(k);
-    const int left = (int)Tiling::kLength - c;
-    return {c < 0 ? -c : 0, left < Tiling::kWidth ? left : Tiling::kWidth};
+  __device__ __forceinline__ bool has_end() const { return t < Tiling::kEnds; }
+  __device__ __forceinline__ u32 end() const {
+    return t < head ? t : Tiling::kGroups * Tiling::kWidth + t;
   }
 };
 
-// Leaves the block's sums of one kind at `to`, and zeros up to a multiple of four columns.
-template <typename Tiling>
-__device__ __forceinline__ void leave_sums(
-    const typename Tiling::Number (&sums)[Tiling::kRounds][Tiling::kWidth],
-    const Groups<Tiling>& groups, typename Tiling::Number* to, u8* shared) {
+// What a thread keeps of N columns.
+template <typename Tiling, typename Body, int N>
+struct ColumnState {
+  typedef typename Tiling::Number C;
+  static constexpr int kSums = Tiling::kSums > 0 ? Tiling::kSums : 1;
+  typename Body::template Columns<N> columns = {};
+  C sums[kSums][N] = {};
+
+  __device__ __forceinline__ void add(const C (&more)[kSums][N]) {
+#pragma unroll
+    for (int n = 0; n < Tiling::kSums; ++n) {
+#pragma unroll
+      for (int j = 0; j < N; ++j) sums[n][j] += more[n][j];
+    }
+  }
+  template <typename Row, typename Sums>
+  __device__ __forceinline__ void first_pass(const Body& body, const Row& row,
+                                             const typename Body::template Group<N>& group, idx r,
+                                             idx i, Sums& row_sums) {
+    C more[kSums][N] = {};
+    body.add(row, columns, group, r, i, row_sums.v, more);
+    add(more);
+  }
+  template <typename Row, typename Results>
+  __device__ __forceinline__ void second_pass(const Body& body, const Row& row,
+                                              const typename Body::template Group<N>& group, idx r,
+                                              idx i, const Results& results) {
+    C more[kSums][N] = {};
+    body.finish(row, columns, group, r, i, results, more);
+    add(more);
+  }
+  // Leaves the n-th sums from `to` on.
+  __device__ __forceinline__ void leave(int n, C* to) const {
+    Pack<C, N> group;
+#pragma unroll
+    for (int j = 0; j < N; ++j) group.v[j] = sums[n][j];
+    if constexpr (Tiling::kEnds == 0) {
+      store_pack(to, group);
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) to[j] = group.v[j];
+    }
+  }
+};
+
+// Leaves the block's n-th sums at `to`, and zeros up to a multiple of four columns.
+template <typename Tiling, typename State, typename End>
+__device__ __forceinline__ void leave_sums(const State (&state)[Tiling::kRounds], const End& end,
+                                           int n, const Places<Tiling>& places,
+                                           typename Tiling::Number* to, u8* shared) {
   typedef typename Tiling::Number C;
   constexpr u32 kLength = Tiling::kLength;
   C* const of_teams = reinterpret_cast<C*>(shared);
@@ -154,21 +162,9 @@ __device__ __forceinline__ void leave_sums(
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < Tiling::kRounds; ++k) {
-    if (!groups.has(k)) continue;
-    const int c = groups.column(k);
-    if constexpr (Tiling::kShifted) {
-      const Part<Tiling> part = groups.part(k);
-#pragma unroll
-      for (int j = 0; j < Tiling::kWidth; ++j) {
-        if (part.has(j)) mine[c + j] = sums[k][j];
-      }
-    } else {
-      Pack<C, Tiling::kWidth> group;
-#pragma unroll
-      for (int j = 0; j < Tiling::kWidth; ++j) group.v[j] = sums[k][j];
-      store_pack(mine + c, group);
-    }
+    if (places.has(k)) state[k].leave(n, mine + places.column(k));
   }
+  if (places.has_end()) end.leave(n, mine + places.end());
   if (threadIdx.x < (kLength + 3) / 4 * 4 - kLength) to[kLength + threadIdx.x] = C(0);
   if (Tiling::kTeams == 1) return;
   __syncthreads();
@@ -244,43 +240,36 @@ __device__ __forceinline__ void finish_columns(const Body& body, typename Tiling
 template <typename Tiling, typename Body>
 __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
                                                  typename Tiling::Number* partials, u8* shared) {
-  typedef typename Tiling::Number C;
   typedef RowSums<Tiling> Sums;
   constexpr int kRounds = Tiling::kRounds;
-  constexpr int kSums = Tiling::kSums > 0 ? Tiling::kSums : 1;
-  constexpr int kPlaces =
+  constexpr idx kRows = (idx)Tiling::kRows;
+  constexpr int kTeamSums =
       Tiling::kTeam > 32 ? 2 * (int)Tiling::kTeams * ((int)Tiling::kTeam / 32) : 1;
-  __shared__ Sums places[kPlaces];
+  __shared__ Sums team_sums[kTeamSums];
   const u32 team = threadIdx.x / Tiling::kTeam;
   // All teams of a block make as many rounds; the last may find no row.
-  constexpr idx kRows = (idx)Tiling::kRows;
   const idx step = (idx)gridDim.x * Tiling::kTeams;
   const idx first = (idx)blockIdx.x * Tiling::kTeams;
-  const Groups<Tiling> groups{
-      threadIdx.x % Tiling::kTeam,
-      Tiling::kShifted ? (u32)((first + team) * Tiling::kLength % Tiling::kWidth) : 0};
+  const u32 lead = Tiling::kEnds > 0 ? (u32)((first + team) * Tiling::kLength % Tiling::kWidth) : 0;
+  const Places<Tiling> places{threadIdx.x % Tiling::kTeam,
+                              (Tiling::kWidth - lead) % Tiling::kWidth};
   const auto place = [&](u32 stage, int k) {
     return (stage * kRounds + k) * Tiling::kThreads + threadIdx.x;
   };
-  const auto element = [&](idx row, int k) {
-    return row * Tiling::kLength + (idx)(i64)groups.column(k);
-  };
+  const auto element = [&](idx row, u32 column) { return row * Tiling::kLength + column; };
+  const auto clamped = [](idx row) { return row < kRows ? row : kRows - 1; };
 
-  typename Body::Columns columns[kRounds] = {};
-  C column_sums[kSums][kRounds][Tiling::kWidth] = {};
+  ColumnState<Tiling, Body, Tiling::kWidth> state[kRounds];
+  ColumnState<Tiling, Body, 1> end;
 #pragma unroll
   for (int k = 0; k < kRounds; ++k) {
-    if (groups.has(k)) body.take_columns(columns[k], groups.column(k), groups.part(k));
+    if (places.has(k)) body.take_columns(state[k].columns, places.column(k));
   }
-  const auto add_columns = [&](int k, const C(&more)[kSums][Tiling::kWidth]) {
-#pragma unroll
-    for (int n = 0; n < Tiling::kSums; ++n) {
-#pragma unroll
-      for (int j = 0; j < Tiling::kWidth; ++j) column_sums[n][k][j] += more[n][j];
-    }
-  };
+  if (places.has_end()) body.take_columns(end.columns, places.end());
   const auto start = [&](idx row, u32 stage, int k) {
-    if (row < kRows && groups.has(k)) body.start(shared, place(stage, k), element(row, k));
+    if (row < kRows && places.has(k)) {
+      body.start(shared, place(stage, k), element(row, places.column(k)));
+    }
   };
 #pragma unroll
   for (u32 stage = 0; stage < Tiling::kStages; ++stage) {
@@ -288,39 +277,50 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
     for (int k = 0; k < kRounds; ++k) start(first + stage * step + team, stage, k);
     end_copy_group();
   }
-  const auto clamped = [](idx row) { return row < kRows ? row : kRows - 1; };
+  // What a row has one of, and its ends, are read a row ahead.
   typename Body::Row next = body.row(clamped(first + team));
+  typename Body::template Group<1> next_end = {};
+  if (places.has_end()) next_end = body.read(element(clamped(first + team), places.end()));
   u32 stage = 0;
   u32 turn = 0;
   for (idx base = first; base < kRows; base += step) {
     const idx r = base + team;
     const bool active = r < kRows;
     const typename Body::Row row = next;
+    const typename Body::template Group<1> of_end = next_end;
     next = body.row(clamped(r + step));
+    if (places.has_end()) next_end = body.read(element(clamped(r + step), places.end()));
     wait_for_copies<Tiling::kStages - 1>();
     Sums sums = {};
 #pragma unroll
     for (int k = 0; k < kRounds; ++k) {
-      if (!active || !groups.has(k)) continue;
-      C more[kSums][Tiling::kWidth] = {};
-      body.add(row, columns[k], body.group(shared, place(stage, k)), r, element(r, k),
-               groups.part(k), sums.v, more);
-      add_columns(k, more);
+      if (!active || !places.has(k)) continue;
+      state[k].first_pass(body, row, body.group(shared, place(stage, k)), r,
+                          element(r, places.column(k)), sums);
     }
-    if (Tiling::kRowSums > 0) {
-      add_team<Tiling::kTeam, Tiling::kTeams>(sums, places, turn, team);
-      if (active && groups.t == 0) body.store_row(row, r, sums.v);
+    if constexpr (Tiling::kEnds > 0) {
+      if (active && places.has_end()) {
+        end.first_pass(body, row, of_end, r, element(r, places.end()), sums);
+      }
     }
+    if constexpr (Tiling::kRowSums > 0) {
+      add_team<Tiling::kTeam, Tiling::kTeams>(sums, team_sums, turn, team);
+      if (active && places.t == 0) body.store_row(row, r, sums.v);
+    }
+    const typename Body::Results results = body.results(row, sums.v);
 #pragma unroll
     for (int k = 0; k < kRounds; ++k) {
-      if (active && groups.has(k)) {
-        C more[kSums][Tiling::kWidth] = {};
-        body.finish(row, columns[k], body.group(shared, place(stage, k)), r, element(r, k),
-                    groups.part(k), sums.v, more);
-        add_columns(k, more);
+      if (active && places.has(k)) {
+        state[k].second_pass(body, row, body.group(shared, place(stage, k)), r,
+                             element(r, places.column(k)), results);
       }
       // The thread has read its own part of the row: what follows takes its place.
       start(r + Tiling::kStages * step, stage, k);
+    }
+    if constexpr (Tiling::kEnds > 0) {
+      if (active && places.has_end()) {
+        end.second_pass(body, row, of_end, r, element(r, places.end()), results);
+      }
     }
     end_copy_group();
     stage = stage + 1 == Tiling::kStages ? 0 : stage + 1;
@@ -328,10 +328,11 @@ __device__ __forceinline__ void rows_and_columns(const Body& body, u32* gate,
   }
   if constexpr (Tiling::kSums > 0) {
     wait_for_copies<0>();
-    C* const mine = partials + (u64)blockIdx.x * (Tiling::kSums * Tiling::kPitch);
+    typename Tiling::Number* const mine =
+        partials + (u64)blockIdx.x * (Tiling::kSums * Tiling::kPitch);
 #pragma unroll
     for (int n = 0; n < Tiling::kSums; ++n) {
-      leave_sums<Tiling>(column_sums[n], groups, mine + n * Tiling::kPitch, shared);
+      leave_sums<Tiling>(state, end, n, places, mine + n * Tiling::kPitch, shared);
     }
     wait_for_grid(gate);
     finish_columns<Tiling>(body, partials, shared);

@@ -165,17 +165,6 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
-// The group from number i on of a tensor of `count` elements, as far as the tensor goes.
-template <int N, typename T>
-__device__ __forceinline__ Pack<T, N> load_before(const T* tensor, u64 i, u64 count) {
-  if (i + N <= count) return load_pack<N>(tensor + i);
-  Pack<T, N> result = {};
-  for (int j = 0; j < N; ++j) {
-    if (i + j < count) result.v[j] = tensor[i + j];
-  }
-  return result;
-}
-
 // The N elements from number i on, which need not be a multiple of N, of a tensor of `count`: out
 // of the two groups that they lie in.
 template <int N, typename T>

@@ -28,14 +28,15 @@ std::string ColumnKernel::constants(const std::string& more) const {
   const std::uint64_t each = std::bit_ceil(ceil_div(slices, blocks));
   return fmt::format(
       "struct Tiling {{\n  typedef {} Number;\n  static constexpr u64 kRows = {}ull;\n"
-      "  static constexpr u32 kLength = {}, kPitch = {}, kTeam = {}, kTeams = {}, kThreads = {};\n"
+      "  static constexpr u32 kLength = {}, kGroups = {}, kEnds = {}, kPitch = {};\n"
+      "  static constexpr u32 kTeam = {}, kTeams = {}, kThreads = {};\n"
       "  static constexpr u32 kStages = {}, kSums = {}, kSlices = {};\n"
       "  static constexpr int kWidth = {}, kRounds = {}, kRowSums = {};\n"
-      "  static constexpr bool kShifted = {};\n{}}};\n",
-      name_of(number), tiling.rows, tiling.length, pitch(), tiling.team, tiling.teams,
-      tiling.threads(), tiling.stages, sums,
+      "{}}};\n",
+      name_of(number), tiling.rows, tiling.length, tiling.groups, tiling.ends, pitch(), tiling.team,
+      tiling.teams, tiling.threads(), tiling.stages, sums,
       std::min<std::uint64_t>(each, tiling.threads() / kWarp), tiling.width, tiling.rounds,
-      row_sums, tiling.shifted, more);
+      row_sums, more);
 }
 
 GeneratedKernel ColumnKernel::write(const KernelCode& code, const std::string& structs,

@@ -73,36 +73,37 @@ class NormBackward {
                             number());
   }
 
-  // Brings a group of an operand as large as the rows to its place on chip.
+  // Brings a group of an operand as large as the rows to its place on chip; or reads one element.
   std::string start_function(std::string_view name, std::size_t i) {
-    const std::string group = fmt::format(
-        "  __device__ __forceinline__ void start_{}(Pack<{}, {}>& "
-        "to, idx i) const {{\n",
-        name, held_type(i), width());
+    const auto functions = [&](const std::string& group, const std::string& one) {
+      return fmt::format(
+          "  __device__ __forceinline__ void start_{0}(Pack<{1}, {2}>& to, idx i) const {{\n"
+          "    {3};\n  }}\n"
+          "  __device__ __forceinline__ Pack<{1}, 1> read_{0}(idx i) const {{ return {4}; }}\n",
+          name, held_type(i), width(), group, one);
+    };
     if (copied(i)) {
-      return fmt::format("{}    start_group<Tiling>(to, {}, i);\n  }}\n", group,
-                         code_.parameters().input(op_.operands[i].tensor));
+      const std::string memory = code_.parameters().input(op_.operands[i].tensor);
+      return functions(fmt::format("start_group(to, {}, i)", memory),
+                       fmt::format("load_pack<1>({} + i)", memory));
     }
-    return element_reader(name, i) + group +
-           fmt::format("    for (int j = 0; j < {}; ++j) to.v[j] = {}(i + j);\n  }}\n", width(),
-                       name);
+    return element_reader(name, i) +
+           functions(fmt::format("for (int j = 0; j < {}; ++j) to.v[j] = {}(i + j)", width(), name),
+                     fmt::format("{{{{{}(i)}}}}", name));
   }
 
   std::string weight_function() {
-    const std::string signature = fmt::format(
-        "  __device__ __forceinline__ void take_weight(Pack<Tiling::Weight, {}>& to, int c, const "
-        "Part<Tiling>& part) const {{\n",
-        width());
-    if (!weighs()) return signature + "  }\n";
+    if (!weighs()) return {};
+    const std::string signature =
+        "  template <int N>\n  __device__ __forceinline__ void take_weight(Pack<Tiling::Weight, "
+        "N>& "
+        "to, u32 c) const {\n";
     if (copied(weight_at())) {
-      return fmt::format("{}    ::take_columns(to, {}, c, part);\n  }}\n", signature,
+      return fmt::format("{}    ::take_columns<Tiling>(to, {}, c);\n  }}\n", signature,
                          code_.parameters().input(op_.operands[weight_at()].tensor));
     }
     return element_reader("weight", weight_at()) + signature +
-           fmt::format(
-               "    for (int j = 0; j < {}; ++j) {{\n"
-               "      if (part.has(j)) to.v[j] = weight(c + j);\n    }}\n  }}\n",
-               width());
+           "    for (int j = 0; j < N; ++j) to.v[j] = weight(c + j);\n  }\n";
   }
 
   std::string readers() {
@@ -117,18 +118,18 @@ class NormBackward {
 
   std::string stores() {
     std::string text = fmt::format(
-        "  __device__ __forceinline__ void store_dx(idx i, const {} (&v)[{}], const Part<Tiling>& "
-        "part) const {{\n",
-        name_of(number()), width());
+        "  template <int N>\n  __device__ __forceinline__ void store_dx(idx i, const {} (&v)[N]) "
+        "const {{\n",
+        name_of(number()));
     if (results_[0] != kNone) {
       const DType dtype = kernel_.tensor(results_[0]).type.dtype;
-      text += fmt::format("    Pack<{0}, {1}> pack;\n", stored_type(dtype), width());
+      text += fmt::format("    Pack<{}, N> pack;\n", stored_type(dtype));
       text += number() == ComputeType::kF32
                   ? "    store_lanes(pack, v);\n"
-                  : fmt::format("    for (int j = 0; j < {}; ++j) store_as(pack.v[j], ({})v[j]);\n",
-                                width(), name_of(compute_type(dtype)));
-      text += fmt::format("    store_part({} + i, pack, part);\n",
-                          code_.parameters().output(results_[0]));
+                  : fmt::format("    for (int j = 0; j < N; ++j) store_as(pack.v[j], ({})v[j]);\n",
+                                name_of(compute_type(dtype)));
+      text +=
+          fmt::format("    store_pack({} + i, pack);\n", code_.parameters().output(results_[0]));
     }
     text += "  }\n";
     for (const std::size_t which : {std::size_t{1}, std::size_t{2}}) {

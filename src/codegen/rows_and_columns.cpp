@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "codegen/column_sums.hpp"
 #include "codegen/elements.hpp"
 #include "codegen/expressions.hpp"
@@ -33,8 +35,11 @@ class RowColumnWriter {
     for (const std::vector<TensorId>* stored : {&roots_.full, &roots_.rows, &roots_.small}) {
       for (const TensorId id : *stored) code_.parameters().output(id);
     }
-    const std::string functions =
-        structs() + readers() + add() + finish() + store_row() + store_column();
+    find_results();
+    const std::string functions = structs() + readers() + results() +
+                                  widths([&](unsigned elements) { return add(elements); }) +
+                                  widths([&](unsigned elements) { return finish(elements); }) +
+                                  store_row() + store_column();
     const std::string in = fmt::format("\n{}\nstruct In {{\n{}{}}};\n", around_.constants(""),
                                        code_.parameters().members(), functions);
     return around_.write(code_, in, "const In& body = in;");
@@ -43,15 +48,24 @@ class RowColumnWriter {
  private:
   unsigned width() const { return around_.tiling.width; }
   DType type_of(TensorId id) const { return kernel_.tensor(id).type.dtype; }
-  std::string group_of(TensorId id) const {
-    return fmt::format("Pack<{}, {}>", stored_type(type_of(id)), width());
+  std::string pack_of(TensorId id, std::string_view elements) const {
+    return fmt::format("Pack<{}, {}>", stored_type(type_of(id)), elements);
+  }
+  std::string group_of(TensorId id) const { return pack_of(id, std::to_string(width())); }
+  // Functions for a group, and for one element where rows have ends.
+  std::string widths(const std::function<std::string(unsigned)>& function) const {
+    const bool ends = around_.tiling.ends > 0 && width() > 1;
+    return function(width()) + (ends ? function(1) : "");
   }
 
   std::string structs() const;
   std::string readers();
   std::string places();
-  std::string add();
-  std::string finish();
+  std::string add(unsigned elements);
+  std::string finish(unsigned elements);
+  std::string finish_lanes(const Scope& scope, CodeBlock& block);
+  void find_results();
+  std::string results();
   std::string store_row();
   std::string store_column();
   Loop loop() const;
@@ -64,6 +78,7 @@ class RowColumnWriter {
   const ColumnKernel around_;
   const Roots roots_;
   KernelCode code_;
+  std::vector<TensorId> results_;  // of rows, that their elements use
 };
 
 // What a thread has of the matrix's elements, of a row and of columns.
@@ -74,13 +89,16 @@ std::string RowColumnWriter::structs() const {
   }
   std::string columns;
   for (const TensorId id : found_.of_columns) {
-    columns += fmt::format("    {} c{};\n", group_of(id), id);
+    columns += fmt::format("    {} c{};\n", pack_of(id, "N"), id);
   }
   std::string group;
-  for (const TensorId id : found_.elements) group += fmt::format("    {} x{};\n", group_of(id), id);
+  for (const TensorId id : found_.elements) {
+    group += fmt::format("    {} x{};\n", pack_of(id, "N"), id);
+  }
   return fmt::format(
-      "  struct Row {{\n{}  }};\n  struct Columns {{\n{}  }};\n  struct Group {{\n{}  }};\n", row,
-      columns, group);
+      "  struct Row {{\n{}  }};\n  template <int N>\n  struct Columns {{\n{}  }};\n"
+      "  template <int N>\n  struct Group {{\n{}  }};\n",
+      row, columns, group);
 }
 
 // Pointers to the places of groups on chip, one array for each tensor.
@@ -104,26 +122,37 @@ std::string RowColumnWriter::readers() {
   }
   std::string columns;
   for (const TensorId id : found_.of_columns) {
-    columns += fmt::format("    ::take_columns(columns.c{}, {}, c, part);\n", id,
+    columns += fmt::format("    ::take_columns<Tiling>(columns.c{}, {}, c);\n", id,
                            code_.parameters().input(id));
   }
   std::string start;
   std::string group;
+  std::string read;
   for (const TensorId id : found_.elements) {
-    start += fmt::format("    start_group<Tiling>(place_of{}(shared, place), {}, i);\n", id,
-                         code_.parameters().input(id));
+    const std::string memory = code_.parameters().input(id);
+    start += fmt::format("    start_group(place_of{}(shared, place), {}, i);\n", id, memory);
     group += fmt::format("    group.x{0} = place_of{0}(shared, place);\n", id);
+    read += fmt::format("    one.x{} = load_pack<1>({} + i);\n", id, memory);
   }
-  return fmt::format(
-      "  static constexpr u32 kPlaces = Tiling::kThreads * Tiling::kRounds * Tiling::kStages;\n{}"
-      "  __device__ __forceinline__ Row row(idx r) const {{\n    Row row;\n{}    return row;\n  "
-      "}}\n"
-      "  __device__ __forceinline__ void take_columns(Columns& columns, int c, const Part<Tiling>& "
-      "part) const {{\n{}  }}\n"
-      "  __device__ __forceinline__ void start(u8* shared, u32 place, idx i) const {{\n{}  }}\n"
-      "  __device__ __forceinline__ Group group(u8* shared, u32 place) const {{\n    Group group;\n"
-      "{}    return group;\n  }}\n",
-      places(), row, columns, start, group);
+  const std::string function = "  __device__ __forceinline__ ";
+  return "  static constexpr u32 kPlaces = Tiling::kThreads * Tiling::kRounds * "
+         "Tiling::kStages;\n" +
+         places() +
+         fmt::format("{}Row row(idx r) const {{\n    Row row;\n{}    return row;\n  }}\n", function,
+                     row) +
+         fmt::format(
+             "  template <int N>\n{}void take_columns(Columns<N>& columns, u32 c) const "
+             "{{\n{}  }}\n",
+             function, columns) +
+         fmt::format("{}void start(u8* shared, u32 place, idx i) const {{\n{}  }}\n", function,
+                     start) +
+         fmt::format(
+             "{0}Group<{1}> group(u8* shared, u32 place) const {{\n    Group<{1}> group;\n"
+             "{2}    return group;\n  }}\n",
+             function, width(), group) +
+         fmt::format(
+             "{}Group<1> read(idx i) const {{\n    Group<1> one;\n{}    return one;\n  }}\n",
+             function, read);
 }
 
 // Over the elements of a group, all of which are on chip.
@@ -165,45 +194,82 @@ std::string RowColumnWriter::column_sums(const Scope& scope, std::uint8_t pass) 
   return text;
 }
 
-std::string RowColumnWriter::add() {
+std::string RowColumnWriter::add(unsigned elements) {
   KernelCode code(kernel_, code_);
   const Loop loop = this->loop();
-  CodeBlock block = block_of(width());
+  CodeBlock block = block_of(elements);
   const Scope scope{code, loop, block};
   std::string sums;
   for (std::size_t n = 0; n < found_.row_sums.size(); ++n) {
-    sums += fmt::format("if (part.has(j)) sums[{}] += {};\n", n, taken(scope, found_.row_sums[n]));
+    sums += fmt::format("sums[{}] += {};\n", n, taken(scope, found_.row_sums[n]));
   }
-  block.lanes += sums + column_sums(scope, 0);
+  sums += column_sums(scope, 0);
+  block.lanes += sums;
   return fmt::format(
-      "  __device__ __forceinline__ void add(const Row& row, const Columns& columns, const Group& "
-      "group, idx q, idx i, const Part<Tiling>& part, f32* sums, f32 (*column_sums)[{}]) const "
-      "{{\n{}  }}\n",
-      width(), block.text("    "));
+      "  __device__ __forceinline__ void add(const Row& row, const Columns<{0}>& columns, const "
+      "Group<{0}>& group, idx q, idx i, f32* sums, f32 (*column_sums)[{0}]) const {{\n{1}  }}\n",
+      elements, block.text("    "));
 }
 
-std::string RowColumnWriter::finish() {
+// Computes what elements are stored and added up in the second pass, and stores them.
+std::string RowColumnWriter::finish_lanes(const Scope& scope, CodeBlock& block) {
+  std::string stores;
+  for (const TensorId id : roots_.full) {
+    const Value value =
+        converted(element(scope, id, scope.loop.element), compute_type(type_of(id)));
+    const std::string name = scope.fresh("y");
+    block.before += fmt::format("{} {};\n", pack_of(id, block.width_text), name);
+    block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
+    stores += fmt::format("store_pack({} + i, {});\n", code_.parameters().output(id), name);
+  }
+  const std::string late = column_sums(scope, 1);
+  block.lanes += late;
+  block.after += stores;
+  return block.text("    ");
+}
+
+// They are computed once for a row, not for each of its groups.
+void RowColumnWriter::find_results() {
   KernelCode code(kernel_, code_);
   const Loop loop = this->loop();
   CodeBlock block = block_of(width());
+  finish_lanes({code, loop, block}, block);
+  for (const auto& [id, value] : code.row_results()) results_.push_back(id);
+}
+
+std::string RowColumnWriter::results() {
+  KernelCode code(kernel_, code_);
+  const Loop loop = this->loop();
+  CodeBlock block;
   const Scope scope{code, loop, block};
-  std::string stores;
-  for (const TensorId id : roots_.full) {
-    const Value value = converted(element(scope, id, loop.element), compute_type(type_of(id)));
-    const std::string name = scope.fresh("y");
-    block.before += fmt::format("{} {};\n", group_of(id), name);
-    block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
-    stores += fmt::format("store_part({} + i, {}, part);\n", code_.parameters().output(id), name);
+  std::string members;
+  std::string values;
+  for (const TensorId id : results_) {
+    const Value value = row_result(scope, id);
+    members += fmt::format("    {} r{};\n", name_of(value.type), id);
+    values += fmt::format("    results.r{} = {};\n", id, value.text);
   }
-  const std::string sums = column_sums(scope, 1);
-  block.lanes += sums;
-  block.after += stores;
   return fmt::format(
-      "  __device__ __forceinline__ void finish(const Row& row, const Columns& columns, const "
-      "Group& group, idx q, idx i, const Part<Tiling>& part, const f32* sums, f32 "
-      "(*column_sums)[{}]) "
-      "const {{\n{}{}{}  }}\n",
-      width(), this->sums(code), block.row_results, block.text("    "));
+      "  struct Results {{\n{}  }};\n"
+      "  __device__ __forceinline__ Results results(const Row& row, const f32* sums) const {{\n"
+      "    Results results;\n{}{}{}    return results;\n  }}\n",
+      members, sums(code), block.row_results, values);
+}
+
+std::string RowColumnWriter::finish(unsigned elements) {
+  KernelCode code(kernel_, code_);
+  Loop loop = this->loop();
+  for (const TensorId id : results_) {
+    loop.ready[id] = {
+        .text = fmt::format("results.r{}", id), .type = compute_type(type_of(id)), .uniform = true};
+  }
+  CodeBlock block = block_of(elements);
+  const std::string text = finish_lanes({code, loop, block}, block);
+  return fmt::format(
+      "  __device__ __forceinline__ void finish(const Row& row, const Columns<{0}>& columns, const "
+      "Group<{0}>& group, idx q, idx i, const Results& results, f32 (*column_sums)[{0}]) const "
+      "{{\n{1}  }}\n",
+      elements, text);
 }
 
 std::string RowColumnWriter::store_row() {

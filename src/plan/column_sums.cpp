@@ -28,44 +28,47 @@ constexpr std::uint64_t kTeamThreads = 512;
 constexpr std::uint64_t kMostRegisters = 84;
 constexpr std::uint64_t kEasyRegisters = 64;  // rows that begin anywhere spill beyond
 
-void give_rounds(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t rounds) {
-  const std::uint64_t threads = ceil_div(groups, rounds);
-  const std::uint64_t team =
+void give_rounds(ColumnTiling& tiling, std::uint64_t rounds) {
+  const std::uint64_t threads = ceil_div(tiling.groups, rounds);
+  std::uint64_t team =
       threads < kTeamWarp ? std::bit_ceil(threads) : ceil_div(threads, kTeamWarp) * kTeamWarp;
+  // A thread for each element at the ends, of which there are less than two groups.
+  if (tiling.ends > 0) team = std::max<std::uint64_t>(team, 2 * tiling.width);
   tiling.rounds = static_cast<unsigned>(rounds);
   tiling.team = static_cast<unsigned>(team);
   tiling.teams = static_cast<unsigned>(kTeamThreads / team);
   if (tiling.team > kTeamWarp) tiling.teams = std::min(tiling.teams, kMostBarriers);
 }
 
-// Distributes a row of so many groups; `state`: registers for a group's columns.
-bool spread(ColumnTiling& tiling, std::uint64_t groups, std::uint64_t state) {
+// Distributes a row; `state`: registers for a group's columns.
+bool spread(ColumnTiling& tiling, std::uint64_t state) {
   const std::uint64_t most = kMostRegisters / state;
-  const std::uint64_t least = ceil_div(groups, kTeamThreads);
+  const std::uint64_t least = ceil_div(tiling.groups, kTeamThreads);
   if (least > most) return false;
-  const std::uint64_t wanted = std::min({most, kWantedElements / tiling.width, groups});
-  give_rounds(tiling, groups, std::max(least, wanted));
+  const std::uint64_t wanted = std::min({most, kWantedElements / tiling.width, tiling.groups});
+  give_rounds(tiling, std::max(least, wanted));
   // More rounds where that leaves clearly fewer threads without a group.
-  const auto busy = [&](const ColumnTiling& each) {
-    return each.teams * ceil_div(groups, std::uint64_t{each.rounds});
+  const auto busy = [](const ColumnTiling& each) {
+    return each.teams * ceil_div(each.groups, std::uint64_t{each.rounds});
   };
   for (std::uint64_t rounds = tiling.rounds + 1; rounds <= kEasyRegisters / state; ++rounds) {
     ColumnTiling other = tiling;
-    give_rounds(other, groups, rounds);
+    give_rounds(other, rounds);
     if (10 * busy(other) > 11 * busy(tiling)) tiling = other;
   }
   return true;
 }
 
-// Chooses the width of groups; returns how many a row has, at most.
-std::uint64_t choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
+void choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
   std::uint64_t width = std::bit_floor(
       std::min(kWidestGroup, std::max<std::uint64_t>(1, kGroupBytes / work.widest_bytes)));
-  tiling.shifted = work.shifts && work.widest_bytes < kAloneBytes && work.length % width != 0 &&
-                   work.length >= kLeastGroups * width;
-  while (!tiling.shifted && work.length % width != 0) width /= 2;
+  const bool anywhere = work.shifts && work.widest_bytes < kAloneBytes &&
+                        work.length % width != 0 && work.length >= kLeastGroups * width;
+  while (!anywhere && work.length % width != 0) width /= 2;
   tiling.width = static_cast<unsigned>(width);
-  return tiling.shifted ? (work.length + 2 * width - 2) / width : work.length / width;
+  // Wherever a row begins, it has as many.
+  tiling.groups = anywhere ? (work.length - (width - 1)) / width : work.length / width;
+  tiling.ends = work.length - tiling.groups * width;
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ std::uint64_t choose_groups(ColumnTiling& tiling, const ColumnWork& work) {
 std::uint64_t ColumnTiling::blocks(unsigned multiprocessors) const {
   const std::uint64_t most =
       std::min<std::uint64_t>(std::max(1U, multiprocessors), ceil_div(rows, std::uint64_t{teams}));
-  if (!shifted) return most;
+  if (ends == 0) return most;
   // So many rows after another one begin at the same place.
   const std::uint64_t period = width / std::gcd(length, std::uint64_t{width});
   const std::uint64_t step = period / std::gcd(period, std::uint64_t{teams});
@@ -83,11 +86,11 @@ std::uint64_t ColumnTiling::blocks(unsigned multiprocessors) const {
 std::optional<ColumnTiling> column_tiling(const ColumnWork& work, std::uint64_t on_chip_bytes) {
   if (on_chip_bytes <= kReservedBytes) return std::nullopt;
   ColumnTiling tiling{.rows = work.rows, .length = work.length};
-  const std::uint64_t groups = choose_groups(tiling, work);
+  choose_groups(tiling, work);
   const std::uint64_t state = std::max<std::uint64_t>(
       1, ceil_div(tiling.width * (work.column_bytes + work.sums * work.number_bytes),
                   sizeof(std::uint32_t)));
-  if (!spread(tiling, groups, state)) return std::nullopt;
+  if (!spread(tiling, state)) return std::nullopt;
   constexpr std::uint64_t kWantedBytes = 160 << 10;  // on the way, and in work
   constexpr std::uint64_t kMostStages = 8;
   const auto stage_bytes = [&] {

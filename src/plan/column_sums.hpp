@@ -25,10 +25,13 @@ struct ColumnTiling {
   std::uint64_t rows = 1;
   std::uint64_t length = 1;  // of a row
   unsigned width = 1;        // elements that a thread takes together
-  bool shifted = false;      // a row may begin anywhere in its first group
-  unsigned rounds = 1;       // how often a thread takes a group of a row
-  unsigned team = 1;         // threads of a row: a part of a warp that divides it, or whole warps
-  unsigned teams = 1;        // of a block
+  std::uint64_t groups = 1;  // of so many, in a row
+  // Elements of a row ahead of its first group and behind the last: none where rows are whole
+  // groups, which then begin where a row does.
+  std::uint64_t ends = 0;
+  unsigned rounds = 1;  // how often a thread takes a group of a row
+  unsigned team = 1;    // threads of a row: a part of a warp that divides it, or whole warps
+  unsigned teams = 1;   // of a block
   unsigned stages = 1;  // rows that a team has on chip: one that it works on, others on the way
   std::uint64_t shared_bytes = 0;
 

@@ -70,33 +70,36 @@ TEST_CASE("a thread takes 16 bytes of a row, or what divides its length") {
 
 TEST_CASE("long rows of any length are taken 16 bytes at a time, each team's from one place on") {
   const ColumnTiling odd = tiling_of(layer_norm(65536, 777, "bf16", kAll));
-  CHECK(odd.shifted);
   CHECK(odd.width == 8);
-  // A row may have parts of 99 groups; rows that begin alike are 8 rows apart.
-  CHECK(odd.rounds * odd.team >= 99);
+  // Wherever the first of its groups begins, up to 7 elements later: 96 of them, and 9 elements.
+  CHECK(odd.groups == 96);
+  CHECK(odd.ends == 9);
+  CHECK(odd.team >= odd.ends);
+  // Rows that begin alike are 8 rows apart.
   CHECK(odd.teams * odd.blocks(132) % 8 == 0);
   const ColumnTiling pairs = tiling_of(layer_norm(65536, 1026, "bf16", kAll));
-  CHECK(pairs.shifted);
+  CHECK(pairs.groups * 8 + pairs.ends == 1026);
   CHECK(pairs.teams * pairs.blocks(132) % 4 == 0);
   // A warp moves elements of four bytes at full speed one by one.
   CHECK(tiling_of(layer_norm(65536, 777, "f32", kAll)).width == 1);
   // 7 teams of 3 blocks are 21 rows apart, those of 8 blocks 56.
-  const ColumnTiling few{.rows = 20, .length = 1001, .width = 8, .shifted = true, .teams = 7};
+  const ColumnTiling few{.rows = 20, .length = 1001, .width = 8, .ends = 9, .teams = 7};
   CHECK(few.blocks(132) == 8);
-  CHECK_FALSE(tiling_of(layer_norm(65536, 1024, "f32", kAll)).shifted);
+  CHECK(tiling_of(layer_norm(65536, 1024, "bf16", kAll)).ends == 0);
 }
 
 TEST_CASE("a team has more rounds where that leaves fewer threads idle") {
-  // Two rounds of 513 groups are 257 threads: one team of 288. Four are 129: three teams of 160.
-  const ColumnTiling tiling = tiling_of(layer_norm(65536, 4097, "bf16", kAll));
-  CHECK(tiling.rounds > 2);
-  CHECK(tiling.teams >= 2);
+  // Two rounds of 96 groups are 48 threads of a team of 64, three are a warp.
+  const ColumnTiling tiling = tiling_of(layer_norm(65536, 768, "bf16", kAll));
+  CHECK(tiling.rounds == 3);
+  CHECK(tiling.team == 32);
+  CHECK(tiling.teams == 16);
 }
 
 TEST_CASE("rows are long enough for a block's registers and shared memory, or refused") {
   for (const std::uint64_t length : {1U, 31U, 4096U, 12288U, 16384U}) {
     const ColumnTiling tiling = tiling_of(layer_norm(4096, length, "bf16", kAll));
-    CHECK(std::uint64_t{tiling.width} * tiling.rounds * tiling.team >= length);
+    CHECK(std::uint64_t{tiling.width} * tiling.rounds * tiling.team + tiling.ends >= length);
     CHECK(tiling.shared_bytes <= known_devices().front().on_chip_bytes);
     CHECK(tiling.threads() % 32 == 0);
   }
