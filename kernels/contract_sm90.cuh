@@ -61,8 +61,11 @@ enum class LinesOfB { kAlong, kAcross, kInOrder };
 struct MatrixB {
   static constexpr bool kWindows = false;
   static constexpr int kTileRows = 128;
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, kTileN, kAcross>;
+  template <int, int>
   struct Windows {
-    __device__ __forceinline__ Windows(int, int) {}
+    __device__ __forceinline__ Windows(int, u32, int) {}
   };
 };
 
@@ -73,13 +76,13 @@ struct ContractSm90 {
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
-  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBlocksPerCluster = kCluster;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN < 256 || kTileRows < 128;
+  static constexpr bool kAlternate = kTileN < 200 || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
@@ -111,7 +114,8 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) ||
+                    SourceOfB::kWindows,
                 "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
@@ -182,8 +186,7 @@ struct ContractSm90 {
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
-      constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
-      typename SourceOfB::Windows windows(n + (int)rank * kShare, inner);
+      typename SourceOfB::template Windows<kTileN, kCluster> windows(n, rank, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
@@ -195,7 +198,7 @@ struct ContractSm90 {
           TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
                                    piece, c3);
         } else if constexpr (SourceOfB::kWindows) {
-          windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
+          windows.fetch(to + TileA::kBytes, map, full);
           windows.next();
         } else {
           fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
@@ -309,7 +312,7 @@ struct ContractSm90 {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
-    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox, TileB::kEight);
     auto at = Ring::to_read();
     const int stride = gridDim.x / kCluster;
     int tile = blockIdx.x / kCluster;

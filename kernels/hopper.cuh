@@ -199,13 +199,13 @@ __device__ __forceinline__ void pin(float (&d)[kCount]) {
 // An operand in shared memory, in rows of 128 bytes swizzled as TMA's SWIZZLE_128B leaves them, at
 // 1024-byte boundaries. K-major: a row is 64 steps of K for one m (or n), and `repeat` is unused.
 // MN-major: a row is 64 adjacent m (n) for one step of K, and `repeat` bytes lead to the next 64.
-__device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
+__device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat, u32 eight_rows = 1024) {
   constexpr u64 kSwizzle128 = 1ull << 62;
-  constexpr u64 kEightRows = 1024 >> 4;
-  return kSwizzle128 | kEightRows << 32 | (u64)(repeat >> 4) << 16 |
+  return kSwizzle128 | (u64)(eight_rows >> 4) << 32 | (u64)(repeat >> 4) << 16 |
          (shared_address(p) & 0x3ffffu) >> 4;
 }
 
+#define FUSECALC_ACC4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FUSECALC_ACC8(i)                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -217,10 +217,12 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_ACC_64 FUSECALC_ACC32(0)
 #define FUSECALC_ACC_80 FUSECALC_ACC_64, FUSECALC_ACC8(32)
 #define FUSECALC_ACC_96 FUSECALC_ACC_80, FUSECALC_ACC8(40)
+#define FUSECALC_ACC_104 FUSECALC_ACC_96, FUSECALC_ACC4(48)
 #define FUSECALC_ACC_112 FUSECALC_ACC_96, FUSECALC_ACC8(48)
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
 #define FUSECALC_ACC_160 FUSECALC_ACC_128, FUSECALC_ACC8(64), FUSECALC_ACC8(72)
 #define FUSECALC_ACC_192 FUSECALC_ACC_128, FUSECALC_ACC32(64)
+#define FUSECALC_ACC_200 FUSECALC_ACC_192, FUSECALC_ACC4(96)
 #define FUSECALC_ACC_256 FUSECALC_ACC_192, FUSECALC_ACC32(96)
 #define FUSECALC_LIST16 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define FUSECALC_LIST32 FUSECALC_LIST16 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -234,6 +236,9 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_LIST96 \
   FUSECALC_LIST80       \
   ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FUSECALC_LIST104 \
+  FUSECALC_LIST96        \
+  ", %48, %49, %50, %51"
 #define FUSECALC_LIST112 \
   FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55"
@@ -247,6 +252,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
   FUSECALC_LIST128                                                                   \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
   ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define FUSECALC_LIST200 FUSECALC_LIST192 ", %96, %97, %98, %99"
 #define FUSECALC_LIST256                                                                         \
   FUSECALC_LIST192                                                                               \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
@@ -305,8 +311,10 @@ FUSECALC_WGMMA_ALL(48, 24, 25, 26, 27, 28, 29, 30)
 FUSECALC_WGMMA_ALL(64, 32, 33, 34, 35, 36, 37, 38)
 FUSECALC_WGMMA_ALL(80, 40, 41, 42, 43, 44, 45, 46)
 FUSECALC_WGMMA_ALL(96, 48, 49, 50, 51, 52, 53, 54)
+FUSECALC_WGMMA_ALL(104, 52, 53, 54, 55, 56, 57, 58)
 FUSECALC_WGMMA_ALL(112, 56, 57, 58, 59, 60, 61, 62)
 FUSECALC_WGMMA_ALL(128, 64, 65, 66, 67, 68, 69, 70)
 FUSECALC_WGMMA_ALL(160, 80, 81, 82, 83, 84, 85, 86)
 FUSECALC_WGMMA_ALL(192, 96, 97, 98, 99, 100, 101, 102)
+FUSECALC_WGMMA_ALL(200, 100, 101, 102, 103, 104, 105, 106)
 FUSECALC_WGMMA_ALL(256, 128, 129, 130, 131, 132, 133, 134)

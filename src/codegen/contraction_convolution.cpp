@@ -139,7 +139,9 @@ void ContractionWriter::write_convolution() {
               .a = {.tensor = graph_.tensors[op_.operands[1].tensor].value},
               .b = {.tensor = graph_.tensors[op_.operands[0].tensor].value}};
   result_.source.text += blocks({"convolve"}) + convolution.text();
-  if (gathers_windows(convolution)) {
+  if (takes_pixels(convolution)) {
+    write_convolution_pixels(convolution);
+  } else if (gathers_windows(convolution)) {
     write_convolution_sm90(convolution);
   } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 
@@ -84,6 +85,31 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
   const bool many =
       size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
+}
+
+bool repays_pixels(const PixelSize& size) {
+  constexpr std::uint64_t kFewChannels = 32;
+  constexpr std::uint64_t kFewFilters = 32;
+  return size.channels >= kFewChannels && size.filters > kFewFilters &&
+         size.channels % size.together() == 0 && size.pixels >= 32;
+}
+
+PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t multiprocessors) {
+  PixelTiles tiles;
+  tiles.rows = size.filters <= kTileRows / 2 ? kTileRows / 2 : kTileRows;
+  tiles.cluster = size.filters > kTileRows ? 2 : 1;
+  const std::uint64_t wide = size.small() ? 256 : 200;
+  tiles.columns = wide;
+  if (const char* w = getenv("FC_WIDTH")) tiles.columns = strtoul(w, nullptr, 10);
+  if (const char* w = getenv("FC_CLUSTER")) tiles.cluster = strtoul(w, nullptr, 10);
+  const bool alternate = tiles.columns < 200 || tiles.rows < 128;
+  tiles.stages = tiles.rows < 128 ? 5 : alternate ? 6 : 4;
+  tiles.images_of_box = size.small() && size.together() > 1 ? tiles.columns / 64 : 1;
+  tiles.all_columns = size.small() ? size.images * 64
+                                   : size.images * ceil_div(size.pixels, tiles.columns) * tiles.columns;
+  (void)multiprocessors;
+  (void)through_shared;
+  return tiles;
 }
 
 // As many sums as stay in registers, of strips of the same size, and about a strip for each thread;
