@@ -98,8 +98,7 @@ struct PixelsB {
     static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
                   "nothing is reduced");
     // Of all tiles' columns, so many are real.
-    constexpr int kReal =
-        kSmall ? kPixels : kPixels - (Place<kColumns>::kTiles - 1) * kColumns;
+    constexpr int kReal = kSmall ? kPixels : kPixels - (Place<kColumns>::kTiles - 1) * kColumns;
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int group = 0; group < (kColumns + 31) / 32; ++group) {
@@ -201,6 +200,7 @@ struct PixelsB {
     const int filter = at / kFilled, place = at % 64, box = at % kFilled - place;
     constexpr int kLines = 64 / kTogether;
     const int channel = box + place % kLines * kTogether + place / kLines;
-    store_as(to[at], channel < kChannels ? weights.weight((i64)filter * kChannels + channel) : 0.0f);
+    store_as(to[at],
+             channel < kChannels ? weights.weight((i64)filter * kChannels + channel) : 0.0f);
   }
 };

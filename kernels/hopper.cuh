@@ -125,6 +125,15 @@ __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, 
       : "memory");
 }
 
+// So many bytes, a multiple of 16, counted on `barrier`.
+__device__ __forceinline__ void load_bulk(void* to, const void* from, int bytes, u64* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
 // A box from shared memory, written by plain stores before stores_fence(); what lies outside the
 // tensor is left out. The thread waits for its own stores: until at most so many have not been read
 // from shared memory, or have not arrived.

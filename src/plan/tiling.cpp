@@ -117,7 +117,7 @@ PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostColumns = 16;
-  constexpr std::uint64_t kMostSums = 32;
+  constexpr std::uint64_t kMostSums = 98;
   constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;  // bytes: of eight blocks
   constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;    // of four
   const auto balanced = [](std::uint64_t all, std::uint64_t most) {
