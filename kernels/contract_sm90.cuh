@@ -59,13 +59,12 @@ enum class LinesOfB { kAlong, kAcross, kInOrder };
 // B is a matrix. Another source (WindowsB in convolve_sm90.cuh) fetches it, and runs the epilogue,
 // by itself; its tiles may have 64 rows, in boxes of as many.
 struct MatrixB {
-  static constexpr bool kWindows = false;
+  static constexpr bool kWindows = false, kCopies = false;
   static constexpr int kTileRows = 128;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
-  template <int, int>
   struct Windows {
-    __device__ __forceinline__ Windows(int, u32, int) {}
+    __device__ __forceinline__ Windows(int, int) {}
   };
 };
 
@@ -82,14 +81,18 @@ struct ContractSm90 {
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN < 200 || kTileRows < 128;
+  static constexpr bool kAlternate = kTileN <= 160 || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
-  typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr bool kCopies = SourceOfB::kCopies;
+  static constexpr int kStages = kCopies            ? 204800 / kStageBytes
+                                 : kTileRows < 128 ? 5
+                                 : kAlternate      ? 6
+                                                   : 4;
+  typedef Stages<kStages> Ring;
   static constexpr bool kMakes = Prologue::kHere;
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
@@ -114,8 +117,7 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) ||
-                    SourceOfB::kWindows,
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) || kCopies,
                 "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
@@ -127,20 +129,22 @@ struct ContractSm90 {
                                              const ContractShape& shape, const Epilogue& epilogue) {
     run(a, MapsOfB{{&b}}, shape, epilogue);
   }
-  template <class A>
-  static __device__ __forceinline__ void run(const A& a, const MapsOfB& b,
-                                             const ContractShape& shape, const Epilogue& epilogue) {
+  template <class A, class B>
+  static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
     Ring& ring =
         *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
-      ring.init((kAlternate ? 1 : kConsumers) * kCluster, kMakes ? 1 + 4 : 1);
+      ring.init((kAlternate ? 1 : kConsumers) * kCluster, kMakes || kCopies ? 1 + 4 : 1);
       barrier_init_done();
       if constexpr (!kMakes) prefetch_map(a);
+      if constexpr (!kCopies) {
 #pragma unroll
-      for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+        for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+      }
     }
     if constexpr (kCluster > 1)
       cluster_sync();
@@ -154,13 +158,16 @@ struct ContractSm90 {
       if constexpr (kMakes) {
         shrink_registers<152>();
         make(a, b, shape, walk, steps, rank, shared, ring);
+      } else if constexpr (kCopies) {
+        shrink_registers<56>();
+        copy(a, b, shape, walk, steps, rank, shared, ring);
       } else {
         shrink_registers<40>();
         if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
         if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 176 : 232>();
+      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -186,7 +193,8 @@ struct ContractSm90 {
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
-      typename SourceOfB::template Windows<kTileN, kCluster> windows(n, rank, inner);
+      constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
+      typename SourceOfB::Windows windows(n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
@@ -198,13 +206,54 @@ struct ContractSm90 {
           TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
                                    piece, c3);
         } else if constexpr (SourceOfB::kWindows) {
-          windows.fetch(to + TileA::kBytes, map, full);
+          windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
           fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
         }
       }
     }
+  }
+
+  // All of B's tiles, copied by a warpgroup, whose first thread fetches A. A stage is full when what
+  // its threads copied is there, which they find out kBehind stages later.
+  static __device__ __forceinline__ void copy(const TensorMap& a, const Element* b,
+                                              const ContractShape& shape, const TileWalk& walk,
+                                              int steps, u32 rank, u8* stages, Ring& ring) {
+    constexpr int kBehind = kStages - 2;  // a consumer has a stage until the next one is full
+    auto at = Ring::to_fill();
+    auto arrived = Ring::to_fill();
+    const auto arrive = [&] {
+      stores_fence();
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) barrier_arrive(&ring.full[arrived.stage]);
+      arrived.next();
+    };
+    int ahead = 0;
+    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
+      int batch, unit, column;
+      walk.locate(tile, &batch, &unit, &column);
+      typename SourceOfB::template Copies<Element, kTileN> copies(b, column * kTileN);
+      for (int step = 0; step < steps; ++step, at.next()) {
+        u8* const to = stages + at.stage * kStageBytes;
+        u64* const full = ring.wait_empty(at);
+        if (threadIdx.x == 0) {
+          barrier_expect(full, TileA::kBytes);
+          TileA::template fetch<1>(to, a, full, (unit * kCluster + (int)rank) * kTileRows,
+                                   step * kTileDepth, 0, 0);
+        }
+        copies.next(to + TileA::kBytes, step * kTileDepth);
+        copies_commit();
+        if (ahead < kBehind) {
+          ++ahead;
+          continue;
+        }
+        copies_wait<kBehind>();
+        arrive();
+      }
+    }
+    copies_wait<0>();
+    for (; ahead > 0; --ahead) arrive();
   }
 
   // All of a prologue's tiles, by a warpgroup: what is made next is loaded before that. Its first
@@ -312,7 +361,7 @@ struct ContractSm90 {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
-    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox, TileB::kEight);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     auto at = Ring::to_read();
     const int stride = gridDim.x / kCluster;
     int tile = blockIdx.x / kCluster;

@@ -3,51 +3,29 @@
 // accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and
 // contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows, kTogether>.
-// The copy engine takes lines that begin at multiples of 16 bytes, which a channel of an odd number
-// of pixels does not; kTogether channels of an image (1, 2, 4 or 8), one after the other, do. These
-// are one line of B's map, and a box, which may begin at any element, has 64 neighbouring pixels of
-// one channel of each of 64 / kTogether lines. So 64 channels come as kTogether boxes, and k
-// follows their order: of channels c..c+63, with c a multiple of 64, channel c + i is number
-// i % kTogether * (64 / kTogether) + i / kTogether. pack() of the entry `pack` puts the weights in
-// that order.
+// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows, kAlign>, and
+// B's map by a pointer to the first image's first pixel. The channels of an image follow each other
+// without gaps, and begin at multiples of kAlign elements (2, 4 or 8): the copy engine would take
+// nothing but multiples of 8, neither as a line nor as the place in one where a box begins. So a
+// warpgroup copies instead, kAlign elements a thread.
 //
-// B's map is over {kTogether * pixels, channels / kTogether, images, 1}, with boxes of
-// {64, 64 / kTogether, kImagesOfBox, 1}; A's is that of a product. Columns are counted in tiles:
-// images of at most 64 pixels have a column group of 64 each; larger ones have as many whole tiles
-// as cover their pixels. kTileN is a multiple of 8, and of 64 where images are that small.
+// Columns are counted in tiles: images of at most 64 pixels have 64 columns each; larger ones have
+// as many whole tiles as cover their pixels. kTileN is a multiple of 8, and of 64 where images are
+// that small.
 //
 // Traffic: the input goes from memory to shared memory once per tile of filters, and nothing is
-// copied but the weights. A box fetches what is left of its 64 pixels from its neighbours, which
-// are fetched anyway; those columns are never stored.
+// copied before. A warp copies a line after the other, neighbours of it at a time.
 
-// What a stage has of B: pixels in groups of 64, each of kLines of a line's first channel, then of
-// its second ones.
-template <typename T, int kTileN, int kTogether>
-struct PixelTile {
-  typedef T Element;
-  static constexpr bool kAcross = true;
-  static constexpr int kDepth = 64;
-  static constexpr int kGroups = (kTileN + 63) / 64;
-  static constexpr int kLines = kDepth / kTogether;
-  static constexpr u32 kBox = kLines * 128;
-  static constexpr u32 kSlice = kGroups * kBox;  // one channel of each line
-  static constexpr u32 kBytes = kTogether * kSlice;
-  static constexpr u32 kEight = kLines > 8 ? 1024 : kSlice;  // to the next eight of k
-  static constexpr int kSteps = 4;
-  static __device__ __forceinline__ constexpr u32 step(int k) {
-    return (u32)(16 * k / kLines * kSlice + 16 * k % kLines * 128) >> 4;
-  }
-};
-
-template <class Geometry, int kRows, int kTogether>
+template <class Geometry, int kRows, int kAlign>
 struct PixelsB {
-  static constexpr bool kWindows = true;
+  static constexpr bool kWindows = true, kCopies = true;
   static constexpr int kTileRows = kRows;
   static constexpr int kPixels = Geometry::kShape.pixels(), kImages = Geometry::kShape.images;
+  static constexpr int kChannels = Geometry::kShape.channels;
   static constexpr bool kSmall = kPixels <= 64;  // images
-  template <typename Element, int kTileN, bool>
-  using Tile = PixelTile<Element, kTileN, kTogether>;
+  static_assert(kPixels % kAlign == 0, "channels begin where they should");
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, (kTileN + 63) / 64 * 64, kAcross>;
 
   // Where a column of the product is.
   template <int kTileN>
@@ -67,27 +45,54 @@ struct PixelsB {
     }
   };
 
-  template <int kTileN, int kCluster>
-  struct Windows {
-    typedef PixelTile<u8, kTileN, kTogether> B;
-    // Boxes of small images have all of the tile's, if that leaves one for each block.
-    static constexpr bool kAll = kSmall && kTogether > 1;
-    Place<kTileN> at;
-    u32 rank;
-    int line = 0;
+  // What a thread of a warpgroup copies: of each kLines-th line, one piece of each 32.
+  template <typename Element, int kTileN>
+  struct Copies {
+    static constexpr int kPiece = kAlign * (int)sizeof(Element);
+    static constexpr int kOfImage = kPixels / kAlign;
+    static constexpr int kPieces = kSmall ? kTileN / 64 * kOfImage : kTileN / kAlign;
+    // Lanes that share a line, and how many pieces of it each has.
+    static constexpr int kLanes = kPieces > 16 ? 32 : kPieces > 8 ? 16 : 8;
+    static constexpr int kEach = (kPieces + kLanes - 1) / kLanes;
+    static constexpr int kLines = 4 * (32 / kLanes);
+    const Element* from[kEach];
+    u32 to[kEach];
+    u32 here = 0;  // bits: of those that there are
 
-    __device__ __forceinline__ Windows(int column, u32 rank, int) : at(column, 0), rank(rank) {}
-    __device__ __forceinline__ void next() { line += B::kLines; }
-    __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier) const {
+    // The tile that begins at a column.
+    __device__ __forceinline__ Copies(const Element* x, int column) {
+      const Place<kTileN> first(column, 0);
+      const int line = threadIdx.x / kLanes;
 #pragma unroll
-      for (int slice = 0; slice < kTogether; ++slice) {
+      for (int i = 0; i < kEach; ++i) {
+        const int piece = threadIdx.x % kLanes + i * kLanes;
+        const int number = kSmall ? piece / kOfImage : 0;  // of the image
+        const int pixel = (kSmall ? piece % kOfImage : piece) * kAlign;
+        const int at = kSmall ? number * 64 + pixel : pixel;
+        const bool real = piece < kPieces && first.image + number < kImages &&
+                          first.pixel + pixel < first.end;
+        here |= (u32)real << i;
+        from[i] = x + (i64)(first.image + number) * Geometry::kStrides.image + line * kPixels +
+                  first.pixel + pixel;
+        // As the copy engine's 128-byte swizzle has it.
+        to[i] = at / 64 * (64 * 128) + line * 128 + ((at % 64 / 8 ^ line % 8) << 4) + at % 8 * 2;
+      }
+    }
+    // The next 64 channels, from `channel` on; zeros where there are none.
+    __device__ __forceinline__ void next(u8* stage, int channel) {
+      const int left = kChannels - channel - (int)threadIdx.x / kLanes;
 #pragma unroll
-        for (int group = 0; group < (kAll ? 1 : B::kGroups); ++group) {
-          if ((slice + group) % kCluster != rank) continue;
-          copy_box_to_all<kCluster>(to + slice * B::kSlice + group * B::kBox, map, barrier,
-                                    slice * kPixels + (kSmall ? 0 : at.pixel + group * 64), line,
-                                    at.image + (kSmall ? group : 0), 0, kEvictNormal);
+      for (int i = 0; i < kEach; ++i) {
+        if ((here >> i & 1) == 0) continue;
+#pragma unroll
+        for (int k = 0; k < 64; k += kLines) {
+          const bool real = kChannels % 64 == 0 || k < left;
+          // Four lines further, the swizzle differs.
+          const u32 place = (kLines == 4 && k % 8 != 0 ? to[i] ^ 64 : to[i]) + k * 128;
+          copy_async<kPiece>(stage + place, real ? from[i] + k * kPixels : from[i],
+                             real ? kPiece : 0);
         }
+        from[i] += 64 * kPixels;
       }
     }
   };
@@ -189,18 +194,5 @@ struct PixelsB {
       }
       if (lane == 0) stores_commit();
     }
-  }
-
-  // In blocks of kThreads threads, each thread a weight: of `filters` lines of `filled` each.
-  template <class Weights, typename Element>
-  static __device__ __forceinline__ void pack(const Weights& weights, Element* to) {
-    constexpr int kChannels = Geometry::kShape.channels, kFilled = (kChannels + 63) / 64 * 64;
-    const int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= Geometry::kShape.filters * kFilled) return;
-    const int filter = at / kFilled, place = at % 64, box = at % kFilled - place;
-    constexpr int kLines = 64 / kTogether;
-    const int channel = box + place % kLines * kTogether + place / kLines;
-    store_as(to[at],
-             channel < kChannels ? weights.weight((i64)filter * kChannels + channel) : 0.0f);
   }
 };

@@ -20,7 +20,7 @@
 
 template <class Geometry, int kRows>
 struct WindowsB {
-  static constexpr bool kWindows = true;
+  static constexpr bool kWindows = true, kCopies = false;
   static constexpr int kTileRows = kRows;
   static constexpr int kBoxChannels = 64;
   static constexpr int kPixels = Geometry::kShape.pixels();
@@ -29,17 +29,12 @@ struct WindowsB {
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
 
-  // kTileN / kCluster pixels from `first` on, of which this block fetches its share for all.
-  template <int kTileN, int kCluster>
   struct Windows {
-    static constexpr int kShare = kTileN / kCluster;
-    u32 rank;
     int channel, w, h, image;  // where the window of a box's first pixel begins
     int row = 0, column = 0;   // of the tap
 
-    __device__ __forceinline__ Windows(int first, u32 rank, int group) : rank(rank) {
+    __device__ __forceinline__ Windows(int number, int group) {
       constexpr ConvolutionShape shape = Geometry::kShape;
-      const int number = first + (int)rank * kShare;
       const int pixel = number % kPixels;
       image = number / kPixels;
       h = pixel / shape.out[2] * shape.stride[1] - shape.padding[1];
@@ -54,11 +49,12 @@ struct WindowsB {
       row = 0;
       channel += kBoxChannels;
     }
+    template <int kBlocks>
     __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier) const {
       constexpr ConvolutionShape shape = Geometry::kShape;
-      copy_windows_to_all<kCluster>(to + rank * kShare * 128, map, barrier, channel, w, h, image,
-                                    column * shape.dilation[2], row * shape.dilation[1],
-                                    kEvictNormal);
+      copy_windows_to_all<kBlocks>(to, map, barrier, channel, w, h, image,
+                                   column * shape.dilation[2], row * shape.dilation[1],
+                                   kEvictNormal);
     }
   };
 

@@ -208,9 +208,10 @@ __device__ __forceinline__ void pin(float (&d)[kCount]) {
 // An operand in shared memory, in rows of 128 bytes swizzled as TMA's SWIZZLE_128B leaves them, at
 // 1024-byte boundaries. K-major: a row is 64 steps of K for one m (or n), and `repeat` is unused.
 // MN-major: a row is 64 adjacent m (n) for one step of K, and `repeat` bytes lead to the next 64.
-__device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat, u32 eight_rows = 1024) {
+__device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
   constexpr u64 kSwizzle128 = 1ull << 62;
-  return kSwizzle128 | (u64)(eight_rows >> 4) << 32 | (u64)(repeat >> 4) << 16 |
+  constexpr u64 kEightRows = 1024 >> 4;
+  return kSwizzle128 | kEightRows << 32 | (u64)(repeat >> 4) << 16 |
          (shared_address(p) & 0x3ffffu) >> 4;
 }
 

@@ -51,8 +51,6 @@ struct OperandTile {
   // In wgmma's operands, a step of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
   static constexpr int kSteps = 4;
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
-  static __device__ __forceinline__ constexpr u32 step(int k) { return k * kStep; }
-  static constexpr u32 kEight = 1024;  // across: from eight of k to the next
   static_assert(sizeof(Element) == 2 || (sizeof(Element) == 1 && !kAcross), "as wgmma takes them");
 
   template <int kBlocks>
@@ -81,7 +79,7 @@ __device__ __forceinline__ void multiply_stage(float (&acc)[kStrips][kSums], u64
 #pragma unroll
     for (int i = 0; i < kStrips; ++i) {
       Wgmma<2 * kSums>::template shared<TileA::kAcross, TileB::kAcross>(
-          acc[i], a + i * (TileA::kBox >> 4) + TileA::step(k), b + TileB::step(k),
+          acc[i], a + i * (TileA::kBox >> 4) + k * TileA::kStep, b + k * TileB::kStep,
           keep || k > 0, typename TileA::Element{});
     }
   }

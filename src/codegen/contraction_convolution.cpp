@@ -131,6 +131,10 @@ bool ContractionWriter::convolves_in_tiles(const Convolution& convolution) const
 
 void ContractionWriter::write_convolution() {
   const Convolution convolution = convolution_of(graph_, op_);
+  if (const auto product = pixels_in_copies()) {
+    product_ = *product;
+    return write_convolution_pixels(convolution);
+  }
   product_ = {.m = convolution.filters,
               .n = convolution.pixels(),
               .k = convolution.channels * convolution.taps(),
@@ -139,9 +143,7 @@ void ContractionWriter::write_convolution() {
               .a = {.tensor = graph_.tensors[op_.operands[1].tensor].value},
               .b = {.tensor = graph_.tensors[op_.operands[0].tensor].value}};
   result_.source.text += blocks({"convolve"}) + convolution.text();
-  if (takes_pixels(convolution)) {
-    write_convolution_pixels(convolution);
-  } else if (gathers_windows(convolution)) {
+  if (gathers_windows(convolution)) {
     write_convolution_sm90(convolution);
   } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);

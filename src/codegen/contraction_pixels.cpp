@@ -1,10 +1,10 @@
-// Convolutions of single elements, of planes whose lines Hopper's copy engine does not take one by
-// one: products in contract_sm90.
+// Convolutions of single elements, of planes that Hopper's copy engine does not take: products in
+// contract_sm90.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cstdlib>
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
@@ -16,7 +16,7 @@ namespace fusecalc {
 namespace {
 
 // Shared memory of contract_sm90 for what is on its way to memory.
-constexpr std::uint64_t kStoredBytes = 32768;
+constexpr std::uint64_t kPixelsStoredBytes = 32768;
 
 PixelSize pixel_size_of(const Convolution& convolution) {
   return {.images = convolution.images,
@@ -27,78 +27,61 @@ PixelSize pixel_size_of(const Convolution& convolution) {
 
 }  // namespace
 
-// Whether the channels of an image follow each other, each a plane without gaps, and every pixel of
-// it is a window.
-bool ContractionWriter::takes_pixels(const Convolution& convolution) const {
-  if (getenv("FC_OLD")) return false;
+// Of one group, whose channels follow each other without gaps, where every pixel is a window.
+std::optional<MatrixProduct> ContractionWriter::pixels_in_copies() const {
   const DType type = operand_type();
-  if (device_.capability != kHopper || (type != DType::kBf16 && type != DType::kF16) ||
-      !multiplies_on_tensor_cores() || convolution.groups != 1) {
-    return false;
+  const bool halves = type == DType::kBf16 || type == DType::kF16;
+  if (getenv("FC_OLD")) return std::nullopt;
+  if (device_.capability != kHopper || !halves || !multiplies_on_tensor_cores()) {
+    return std::nullopt;
   }
+  const Convolution convolution = convolution_of(graph_, op_);
   const auto product = product_of_pixels(graph_, op_);
-  return product && product->b.line == product->n && product->b.offset % 8 == 0 &&
-         product->b.inner % 8 == 0 && repays_pixels(pixel_size_of(convolution));
+  const bool fits = product && convolution.groups == 1 && alignment_of(product->a) == 8 &&
+                    alignment_of(product->b) >= 2 && product->b.line == product->n &&
+                    repays_copies(pixel_size_of(convolution));
+  return fits ? product : std::nullopt;
 }
 
 void ContractionWriter::write_convolution_pixels(const Convolution& convolution) {
-  const std::string_view element = name_of(operand_type());
   const PixelSize size = pixel_size_of(convolution);
-  const std::string functions = weights_of_convolution();
-  code_.parameters().input(op_.operands[0].tensor);
+  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                                    convolution.strides->offset);
+  const std::uint64_t align = alignment_of(product_.b);
+  pointer_of(product_.a);
   epilogue_.write(product_, 1, {.stores = size.leaves_through_shared(), .period = size.filters});
   const PixelTiles tiles =
       pixel_tiles(size, epilogue_.stored_outside(), std::max(1U, device_.multiprocessors));
-  const std::uint64_t depth = ceil_div(size.channels, kBoxChannels) * kBoxChannels;
-  result_.packed_at = epilogue_.reserve(ceil_div(size.filters * depth * 2, 256) * 256);
-  const std::uint64_t together = size.together();
-  const std::uint64_t line = together * size.pixels;
-  const std::uint64_t images = convolution.strides->image;
-  result_.maps = {{.dtype = operand_type(),
-                   .extents = {depth, size.filters, 1, 1},
-                   .strides = {depth * 2, 16, 16},
-                   .box = {kBoxChannels, static_cast<std::uint32_t>(tiles.rows), 1, 1}},
-                  {.storage = graph_.storage_of(op_.operands[0].tensor),
-                   .dtype = operand_type(),
-                   .offset = convolution.strides->offset * 2,
-                   .extents = {line, size.channels / together, size.images, 1},
-                   .strides = {line * 2, images > 0 ? images * 2 : 16, 16},
-                   .box = {kBoxChannels, static_cast<std::uint32_t>(kBoxChannels / together),
-                           static_cast<std::uint32_t>(tiles.images_of_box), 1}}};
+  result_.maps = {map_of(product_.a, size.filters, static_cast<std::uint32_t>(tiles.rows))};
   const KernelFacts facts{
       .threads = 384,
       .shared_bytes = tiles.stages * ((tiles.rows + ceil_div(tiles.columns, 64) * 64) * 128 + 16) +
-                      (epilogue_.stored_outside() ? kStoredBytes : 0),
+                      (epilogue_.stored_outside() ? kPixelsStoredBytes : 0),
       .tile_rows = tiles.rows,
       .tile_columns = tiles.columns,
-      .tile_depth = kBoxChannels,
-      .blocks_per_cluster = tiles.cluster};
-  const std::uint64_t units = ceil_div(size.filters, tiles.rows * tiles.cluster);
-  const std::uint64_t clusters = units * ceil_div(tiles.all_columns, tiles.columns);
+      .tile_depth = box_elements()};
+  const std::uint64_t units = ceil_div(size.filters, tiles.rows);
+  const std::uint64_t all = units * ceil_div(tiles.all_columns, tiles.columns);
   product_ = {.m = size.filters,
               .n = tiles.all_columns,
-              .k = depth,
+              .k = size.channels,
               .a = {.tensor = product_.a.tensor},
               .b = {.tensor = product_.b.tensor}};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_pixels_sm90"}) +
-      epilogue_.text() + operands_struct(functions) + shape(units) +
-      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAcross", element,
-                               tiles.columns, tiles.cluster),
-                   facts, ", 1",
-                   fmt::format(", PixelsB<Geometry, {}, {}>", tiles.rows, together));
+      blocks({"mma", "convolve", "hopper", "stages", "contract_sm90", "convolve_pixels_sm90"}) +
+      convolution.text() + epilogue_.text() + shape(units) +
+      fmt::format(
+          "typedef ContractSm90<{}, {}, 1, 0, LinesOfB::kAcross, Epilogue, "
+          "PixelsB<Geometry, {}, {}>> Contract;\n",
+          name_of(operand_type()), tiles.columns, tiles.rows, align) +
+      facts.asserted_of("Contract") +
+      entry("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__(1, 1, 1)",
+            "const __grid_constant__ TensorMap a",
+            fmt::format("Contract::run(a, {}, kShape, {});", x, epilogue_.made()));
   facts.launch(result_);
-  result_.blocks =
-      tiles.cluster *
-      std::min(std::max<std::uint64_t>(1, device_.multiprocessors / tiles.cluster), clusters);
+  result_.blocks = std::min<std::uint64_t>(std::max(1U, device_.multiprocessors), all);
   result_.schedule = fmt::format("wgmma over pixels, tiles of {} x {}", tiles.rows, tiles.columns);
-  write_pack(fmt::format("PixelsB<Geometry, {}, {}>::pack(Operands{{{}}}, "
-                         "reinterpret_cast<{}*>(work + {}));",
-                         tiles.rows, together, code_.parameters().arguments(), element,
-                         result_.packed_at),
-             ceil_div(size.filters * depth, kPackThreads));
-  result_.gaps.more_writes = "the weights are copied first, in the order of the tiles";
 }
 
 }  // namespace fusecalc

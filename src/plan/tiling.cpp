@@ -87,24 +87,18 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
 }
 
-bool repays_pixels(const PixelSize& size) {
+bool repays_copies(const PixelSize& size) {
   constexpr std::uint64_t kFewChannels = 32;
   constexpr std::uint64_t kFewFilters = 32;
-  return size.channels >= kFewChannels && size.filters > kFewFilters &&
-         size.channels % size.together() == 0 && size.pixels >= 32;
+  return size.channels >= kFewChannels && size.filters > kFewFilters && size.pixels >= 32;
 }
 
 PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t multiprocessors) {
   PixelTiles tiles;
   tiles.rows = size.filters <= kTileRows / 2 ? kTileRows / 2 : kTileRows;
-  tiles.cluster = size.filters > kTileRows ? 2 : 1;
-  const std::uint64_t wide = size.small() ? 256 : 200;
-  tiles.columns = wide;
+  tiles.columns = size.small() ? 256 : 200;
   if (const char* w = getenv("FC_WIDTH")) tiles.columns = strtoul(w, nullptr, 10);
-  if (const char* w = getenv("FC_CLUSTER")) tiles.cluster = strtoul(w, nullptr, 10);
-  const bool alternate = tiles.columns < 200 || tiles.rows < 128;
-  tiles.stages = tiles.rows < 128 ? 5 : alternate ? 6 : 4;
-  tiles.images_of_box = size.small() && size.together() > 1 ? tiles.columns / 64 : 1;
+  tiles.stages = 204800 / ((tiles.rows + ceil_div(tiles.columns, 64) * 64) * 128);
   tiles.all_columns = size.small() ? size.images * 64
                                    : size.images * ceil_div(size.pixels, tiles.columns) * tiles.columns;
   (void)multiprocessors;

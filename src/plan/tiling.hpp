@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -114,7 +113,7 @@ struct WindowTiles {
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);
 
-// A convolution of single elements of 16 bits, whose channels are planes without gaps
+// A convolution of single elements of 16 bits, whose channels follow each other without gaps
 // (convolve_pixels_sm90).
 struct PixelSize {
   std::uint64_t images = 1;
@@ -122,22 +121,17 @@ struct PixelSize {
   std::uint64_t filters = 1;
   std::uint64_t pixels = 1;  // of an image
 
-  // Channels that have a multiple of 16 bytes together.
-  std::uint64_t together() const { return 8 / std::gcd<std::uint64_t>(8, pixels); }
-  bool small() const { return pixels <= 64; }
+  bool small() const { return pixels <= 64; }  // images have 64 columns each
   bool leaves_through_shared() const {
     return pixels >= 8 && (getenv("FC_MADE") ? pixels % 8 != 0 : pixels % 4 != 0) && filters % 16 == 0 && filters > kTileRows / 2;
   }
 };
-// Whether the copy engine takes so many channels together, and tiles are not mostly empty.
-bool repays_pixels(const PixelSize& size);
+bool repays_copies(const PixelSize& size);
 
 struct PixelTiles {
   std::uint64_t rows = 128;
   std::uint64_t columns = 256;
   std::uint64_t stages = 4;
-  std::uint64_t cluster = 1;
-  std::uint64_t images_of_box = 1;
   std::uint64_t all_columns = 256;  // of the product: whole tiles
 };
 PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t multiprocessors);
