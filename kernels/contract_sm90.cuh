@@ -81,14 +81,14 @@ struct ContractSm90 {
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN <= 160 || kTileRows < 128;
+  static constexpr bool kAlternate = (kTileN <= 160 && kTileRows < 256) || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
-  static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
+  static constexpr int kStrips = kAlternate ? kTileRows / 64 : kTileRows / 128;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kCopies = SourceOfB::kCopies;
-  static constexpr int kStages = kCopies            ? 204800 / kStageBytes
+  static constexpr int kStages = kCopies           ? 204800 / kStageBytes
                                  : kTileRows < 128 ? 5
                                  : kAlternate      ? 6
                                                    : 4;
@@ -159,7 +159,7 @@ struct ContractSm90 {
         shrink_registers<152>();
         make(a, b, shape, walk, steps, rank, shared, ring);
       } else if constexpr (kCopies) {
-        shrink_registers<56>();
+        shrink_registers<72>();
         copy(a, b, shape, walk, steps, rank, shared, ring);
       } else {
         shrink_registers<40>();
@@ -167,7 +167,7 @@ struct ContractSm90 {
         if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
+      grow_registers<kMakes ? 176 : kCopies ? 216 : 232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -215,8 +215,8 @@ struct ContractSm90 {
     }
   }
 
-  // All of B's tiles, copied by a warpgroup, whose first thread fetches A. A stage is full when what
-  // its threads copied is there, which they find out kBehind stages later.
+  // All of B's tiles, copied by a warpgroup, whose first thread fetches A. A stage is full when
+  // what its threads copied is there, which they find out kBehind stages later.
   static __device__ __forceinline__ void copy(const TensorMap& a, const Element* b,
                                               const ContractShape& shape, const TileWalk& walk,
                                               int steps, u32 rank, u8* stages, Ring& ring) {
@@ -224,6 +224,10 @@ struct ContractSm90 {
     auto at = Ring::to_fill();
     auto arrived = Ring::to_fill();
     const auto arrive = [&] {
+      if constexpr (SourceOfB::kShifts) {
+        __syncwarp();
+        SourceOfB::template shift<kTileN>(stages + arrived.stage * kStageBytes + TileA::kBytes);
+      }
       stores_fence();
       __syncwarp();
       if (threadIdx.x % 32 == 0) barrier_arrive(&ring.full[arrived.stage]);
@@ -360,7 +364,8 @@ struct ContractSm90 {
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
+    const u64 a0 =
+        wgmma_operand(stages + (kAlternate ? 0 : consumer * kStrips) * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     auto at = Ring::to_read();
     const int stride = gridDim.x / kCluster;
@@ -382,7 +387,7 @@ struct ContractSm90 {
       walk.locate(tile, &batch, &unit, &column);
       const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
       const int strip =
-          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
+          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer * kStrips);
       Operands operands;
       const auto advance = [&](int step) {
         ring.wait_full(at);

@@ -3,27 +3,35 @@
 // accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and
 // contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows, kAlign>, and
-// B's map by a pointer to the first image's first pixel. The channels of an image follow each other
-// without gaps, and begin at multiples of kAlign elements (2, 4 or 8): the copy engine would take
-// nothing but multiples of 8, neither as a line nor as the place in one where a box begins. So a
-// warpgroup copies instead, kAlign elements a thread.
+// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows>, and B's map
+// by a pointer to the first image's first pixel. The channels of an image follow each other without
+// gaps; images, and every eighth channel, begin at multiples of 16 bytes. The copy engine would
+// take no other channels, neither as a line nor as the place in one where a box begins. So a
+// warpgroup copies, eight elements a thread, from the multiple of 16 bytes at or before a channel's
+// first pixel, and shifts what began before when it is there.
 //
 // Columns are counted in tiles: images of at most 64 pixels have 64 columns each; larger ones have
 // as many whole tiles as cover their pixels. kTileN is a multiple of 8, and of 64 where images are
-// that small.
+// that small. Of each 64 or kTileN columns, filled up to 64, as many are left over as the largest
+// shift has elements.
 //
 // Traffic: the input goes from memory to shared memory once per tile of filters, and nothing is
-// copied before. A warp copies a line after the other, neighbours of it at a time.
+// copied before. A warp copies a line after the other, or some at a time.
 
-template <class Geometry, int kRows, int kAlign>
+template <class Geometry, int kRows>
 struct PixelsB {
   static constexpr bool kWindows = true, kCopies = true;
   static constexpr int kTileRows = kRows;
   static constexpr int kPixels = Geometry::kShape.pixels(), kImages = Geometry::kShape.images;
   static constexpr int kChannels = Geometry::kShape.channels;
   static constexpr bool kSmall = kPixels <= 64;  // images
-  static_assert(kPixels % kAlign == 0, "channels begin where they should");
+  // Elements between a line's first pixel and the multiple of eight at or before it: multiples of
+  // the largest power of two that divides pixels.
+  static constexpr int kUnit = kPixels % 8 == 0   ? 8
+                               : kPixels % 4 == 0 ? 4
+                               : kPixels % 2 == 0 ? 2
+                                                  : 1;
+  static constexpr bool kShifts = kUnit < 8;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, (kTileN + 63) / 64 * 64, kAcross>;
 
@@ -45,57 +53,81 @@ struct PixelsB {
     }
   };
 
-  // What a thread of a warpgroup copies: of each kLines-th line, one piece of each 32.
+  // What a thread of a warpgroup copies of 64 lines: eight columns of each kLines-th one.
+  template <int kTileN>
+  struct Share {
+    static constexpr int kChunks = (kTileN + 63) / 64 * 8;
+    static constexpr int kLanes = kChunks > 16 ? 32 : kChunks;  // that have a line
+    static constexpr int kLines = 128 / kLanes;
+    static_assert((kSmall ? kPixels : kTileN) + 8 - kUnit <= (kSmall ? 64 : kChunks * 8),
+                  "room for what comes before");
+    const int chunk = threadIdx.x % kLanes, line = threadIdx.x / kLanes;
+
+    // By how much the k-th line is shifted, for k a multiple of kLines.
+    __device__ __forceinline__ int shift(int k) const { return (line + k) * kPixels % 8; }
+    // Where its chunk is in the tile, as the copy engine's 128-byte swizzle has it.
+    __device__ __forceinline__ u32 place(int k) const {
+      return chunk / 8 * (64 * 128) + (line + k) * 128 + ((chunk ^ (line + k)) % 8 << 4);
+    }
+  };
+
   template <typename Element, int kTileN>
   struct Copies {
-    static constexpr int kPiece = kAlign * (int)sizeof(Element);
-    static constexpr int kOfImage = kPixels / kAlign;
-    static constexpr int kPieces = kSmall ? kTileN / 64 * kOfImage : kTileN / kAlign;
-    // Lanes that share a line, and how many pieces of it each has.
-    static constexpr int kLanes = kPieces > 16 ? 32 : kPieces > 8 ? 16 : 8;
-    static constexpr int kEach = (kPieces + kLanes - 1) / kLanes;
-    static constexpr int kLines = 4 * (32 / kLanes);
-    const Element* from[kEach];
-    u32 to[kEach];
-    u32 here = 0;  // bits: of those that there are
+    Share<kTileN> share;
+    const Element* from;
+    int left;  // of the tile's pixels, from its first column on
 
     // The tile that begins at a column.
     __device__ __forceinline__ Copies(const Element* x, int column) {
       const Place<kTileN> first(column, 0);
-      const int line = threadIdx.x / kLanes;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int piece = threadIdx.x % kLanes + i * kLanes;
-        const int number = kSmall ? piece / kOfImage : 0;  // of the image
-        const int pixel = (kSmall ? piece % kOfImage : piece) * kAlign;
-        const int at = kSmall ? number * 64 + pixel : pixel;
-        const bool real = piece < kPieces && first.image + number < kImages &&
-                          first.pixel + pixel < first.end;
-        here |= (u32)real << i;
-        from[i] = x + (i64)(first.image + number) * Geometry::kStrides.image + line * kPixels +
-                  first.pixel + pixel;
-        // As the copy engine's 128-byte swizzle has it.
-        to[i] = at / 64 * (64 * 128) + line * 128 + ((at % 64 / 8 ^ line % 8) << 4) + at % 8 * 2;
-      }
+      const int image = first.image + (kSmall ? share.chunk / 8 : 0);
+      const int pixel = first.pixel + (kSmall ? share.chunk % 8 : share.chunk) * 8;
+      left = image < kImages ? first.end - pixel : -8;
+      from = x + (i64)image * Geometry::kStrides.image + share.line * kPixels + pixel;
     }
     // The next 64 channels, from `channel` on; zeros where there are none.
     __device__ __forceinline__ void next(u8* stage, int channel) {
-      const int left = kChannels - channel - (int)threadIdx.x / kLanes;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        if ((here >> i & 1) == 0) continue;
-#pragma unroll
-        for (int k = 0; k < 64; k += kLines) {
-          const bool real = kChannels % 64 == 0 || k < left;
-          // Four lines further, the swizzle differs.
-          const u32 place = (kLines == 4 && k % 8 != 0 ? to[i] ^ 64 : to[i]) + k * 128;
-          copy_async<kPiece>(stage + place, real ? from[i] + k * kPixels : from[i],
-                             real ? kPiece : 0);
-        }
-        from[i] += 64 * kPixels;
+      for (int k = 0; k < 64; k += share.kLines) {
+        const bool real = kChannels % 64 == 0 || channel + share.line + k < kChannels;
+        const int by = share.shift(k);
+        if (left + by <= 0) continue;
+        copy_async<16>(stage + share.place(k), from + (real ? k * kPixels : 0) - by, real ? 16 : 0);
       }
+      from += 64 * kPixels;
     }
   };
+
+  // Shifts the lines of a stage that a warp has copied.
+  template <int kTileN>
+  static __device__ __forceinline__ void shift(u8* tile) {
+    const Share<kTileN> share;
+    // All lines of a warp are right.
+    if (kUnit == 4 && share.kLanes == 32 && share.line % 2 == 0) return;
+#pragma unroll 2
+    for (int k = 0; k < 64; k += share.kLines) {
+      const int by = share.shift(k);
+      uint4* const at = reinterpret_cast<uint4*>(tile + share.place(k));
+      const uint4 own = *at;
+      u32 words[8] = {own.x, own.y, own.z, own.w};
+      constexpr int kNext = kUnit == 4 ? 2 : 4;  // words of the next chunk
+#pragma unroll
+      for (int i = 0; i < kNext; ++i) words[4 + i] = __shfl_down_sync(0xffffffffu, words[i], 1);
+#pragma unroll
+      for (int i = 0; i < 6; ++i) words[i] = by & 4 ? words[i + 2] : words[i];
+      if constexpr (kUnit <= 2) {
+#pragma unroll
+        for (int i = 0; i < 5; ++i) words[i] = by & 2 ? words[i + 1] : words[i];
+      }
+      if constexpr (kUnit == 1) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          words[i] = by & 1 ? __byte_perm(words[i], words[i + 1], 0x5432) : words[i];
+        }
+      }
+      *at = {words[0], words[1], words[2], words[3]};
+    }
+  }
 
   template <int kColumns, class Epilogue>
   static __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,

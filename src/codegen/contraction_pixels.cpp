@@ -38,8 +38,8 @@ std::optional<MatrixProduct> ContractionWriter::pixels_in_copies() const {
   const Convolution convolution = convolution_of(graph_, op_);
   const auto product = product_of_pixels(graph_, op_);
   const bool fits = product && convolution.groups == 1 && alignment_of(product->a) == 8 &&
-                    alignment_of(product->b) >= 2 && product->b.line == product->n &&
-                    repays_copies(pixel_size_of(convolution));
+                    (product->b.offset | product->b.inner) % 8 == 0 &&
+                    product->b.line == product->n && repays_copies(pixel_size_of(convolution));
   return fits ? product : std::nullopt;
 }
 
@@ -47,7 +47,6 @@ void ContractionWriter::write_convolution_pixels(const Convolution& convolution)
   const PixelSize size = pixel_size_of(convolution);
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);
-  const std::uint64_t align = alignment_of(product_.b);
   pointer_of(product_.a);
   epilogue_.write(product_, 1, {.stores = size.leaves_through_shared(), .period = size.filters});
   const PixelTiles tiles =
@@ -73,8 +72,8 @@ void ContractionWriter::write_convolution_pixels(const Convolution& convolution)
       convolution.text() + epilogue_.text() + shape(units) +
       fmt::format(
           "typedef ContractSm90<{}, {}, 1, 0, LinesOfB::kAcross, Epilogue, "
-          "PixelsB<Geometry, {}, {}>> Contract;\n",
-          name_of(operand_type()), tiles.columns, tiles.rows, align) +
+          "PixelsB<Geometry, {}>> Contract;\n",
+          name_of(operand_type()), tiles.columns, tiles.rows) +
       facts.asserted_of("Contract") +
       entry("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__(1, 1, 1)",
             "const __grid_constant__ TensorMap a",

@@ -98,6 +98,7 @@ PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t
   tiles.rows = size.filters <= kTileRows / 2 ? kTileRows / 2 : kTileRows;
   tiles.columns = size.small() ? 256 : 200;
   if (const char* w = getenv("FC_WIDTH")) tiles.columns = strtoul(w, nullptr, 10);
+  if (const char* w = getenv("FC_ROWS")) tiles.rows = strtoul(w, nullptr, 10);
   tiles.stages = 204800 / ((tiles.rows + ceil_div(tiles.columns, 64) * 64) * 128);
   tiles.all_columns = size.small() ? size.images * 64
                                    : size.images * ceil_div(size.pixels, tiles.columns) * tiles.columns;
