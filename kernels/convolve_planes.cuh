@@ -22,10 +22,10 @@
 // input once for all windows of its strip, and has sums of those alone that the line belongs to.
 
 template <class Geometry, typename Element, int kPlanes, int kLines, int kColumns, int kAlign,
-          class Operands, class Epilogue>
+          int kBlockThreads, class Operands, class Epilogue>
 struct ConvolvePlanes {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
-  static constexpr int kThreads = 64;
+  static constexpr int kThreads = kBlockThreads;
   static constexpr int kTileRows = kPlanes, kTileColumns = kLines * kColumns;
   static constexpr int kIn = kShape.in[1] * kShape.in[2], kOut = kShape.pixels();
   static constexpr int kOutLines = kShape.out[1], kOutColumns = kShape.out[2];

@@ -112,7 +112,7 @@ PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostColumns = 16;
-  constexpr std::uint64_t kMostSums = 98;
+  constexpr std::uint64_t kMostSums = 32;
   constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;  // bytes: of eight blocks
   constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;    // of four
   const auto balanced = [](std::uint64_t all, std::uint64_t most) {
@@ -134,7 +134,7 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
   const std::uint64_t strips = shape.filters * across * ceil_div(shape.out[0], tiles.lines);
   if (unit * (plane + results) > kMost) return std::nullopt;
-  const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, kWanted / (plane + results));
+  const std::uint64_t most = std::min(tiles.threads / strips, kWanted / (plane + results));
   const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
   tiles.planes = std::max(unit, std::min(most / unit * unit, share));
   tiles.shared_bytes = tiles.planes * (plane + results);

@@ -147,7 +147,7 @@ struct PlaneShape {
 // How blocks of convolve_planes share it: planes of a block, and what a thread computes of one
 // filter's.
 struct PlaneTiles {
-  static constexpr std::uint64_t kThreads = 64;
+  std::uint64_t threads = 128;
   std::uint64_t planes = 1;
   std::uint64_t lines = 1;
   std::uint64_t columns = 1;
