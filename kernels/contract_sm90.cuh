@@ -160,7 +160,7 @@ struct ContractSm90 {
         make(a, b, shape, walk, steps, rank, shared, ring);
       } else if constexpr (kCopies) {
         shrink_registers<72>();
-        copy(a, b, shape, walk, steps, rank, shared, ring);
+        SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
         if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
@@ -213,51 +213,6 @@ struct ContractSm90 {
         }
       }
     }
-  }
-
-  // All of B's tiles, copied by a warpgroup, whose first thread fetches A. A stage is full when
-  // what its threads copied is there, which they find out kBehind stages later.
-  static __device__ __forceinline__ void copy(const TensorMap& a, const Element* b,
-                                              const ContractShape& shape, const TileWalk& walk,
-                                              int steps, u32 rank, u8* stages, Ring& ring) {
-    constexpr int kBehind = kStages - 2;  // a consumer has a stage until the next one is full
-    auto at = Ring::to_fill();
-    auto arrived = Ring::to_fill();
-    const auto arrive = [&] {
-      if constexpr (SourceOfB::kShifts) {
-        __syncwarp();
-        SourceOfB::template shift<kTileN>(stages + arrived.stage * kStageBytes + TileA::kBytes);
-      }
-      stores_fence();
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(&ring.full[arrived.stage]);
-      arrived.next();
-    };
-    int ahead = 0;
-    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
-      int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
-      typename SourceOfB::template Copies<Element, kTileN> copies(b, column * kTileN);
-      for (int step = 0; step < steps; ++step, at.next()) {
-        u8* const to = stages + at.stage * kStageBytes;
-        u64* const full = ring.wait_empty(at);
-        if (threadIdx.x == 0) {
-          barrier_expect(full, TileA::kBytes);
-          TileA::template fetch<1>(to, a, full, (unit * kCluster + (int)rank) * kTileRows,
-                                   step * kTileDepth, 0, 0);
-        }
-        copies.next(to + TileA::kBytes, step * kTileDepth);
-        copies_commit();
-        if (ahead < kBehind) {
-          ++ahead;
-          continue;
-        }
-        copies_wait<kBehind>();
-        arrive();
-      }
-    }
-    copies_wait<0>();
-    for (; ahead > 0; --ahead) arrive();
   }
 
   // All of a prologue's tiles, by a warpgroup: what is made next is loaded before that. Its first

@@ -129,6 +129,55 @@ struct PixelsB {
     }
   }
 
+  // All of B's tiles, by a warpgroup, whose first thread fetches A. A stage is full when what its
+  // threads copied is there, which they find out kBehind stages later.
+  template <class Contract, typename Element>
+  static __device__ __forceinline__ void copy(const TensorMap& a, const Element* b,
+                                              const ContractShape& shape, const TileWalk& walk,
+                                              int steps, u8* stages,
+                                              typename Contract::Ring& ring) {
+    typedef typename Contract::Ring Ring;
+    typedef typename Contract::TileA TileA;
+    constexpr int kTileN = Contract::kTileColumns;
+    constexpr int kBehind = Contract::kStages - 2;  // a consumer has one until the next is full
+    auto at = Ring::to_fill();
+    auto arrived = Ring::to_fill();
+    const auto arrive = [&] {
+      if constexpr (kShifts) {
+        __syncwarp();
+        shift<kTileN>(stages + arrived.stage * Contract::kStageBytes + TileA::kBytes);
+      }
+      stores_fence();
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) barrier_arrive(&ring.full[arrived.stage]);
+      arrived.next();
+    };
+    int ahead = 0;
+    for (int tile = blockIdx.x; tile < walk.total; tile += gridDim.x) {
+      int batch, unit, column;
+      walk.locate(tile, &batch, &unit, &column);
+      Copies<Element, kTileN> copies(b, column * kTileN);
+      for (int step = 0; step < steps; ++step, at.next()) {
+        u8* const to = stages + at.stage * Contract::kStageBytes;
+        u64* const full = ring.wait_empty(at);
+        if (threadIdx.x == 0) {
+          barrier_expect(full, TileA::kBytes);
+          TileA::template fetch<1>(to, a, full, unit * kRows, step * TileA::kDepth, 0, 0);
+        }
+        copies.next(to + TileA::kBytes, step * TileA::kDepth);
+        copies_commit();
+        if (ahead < kBehind) {
+          ++ahead;
+          continue;
+        }
+        copies_wait<kBehind>();
+        arrive();
+      }
+    }
+    copies_wait<0>();
+    for (; ahead > 0; --ahead) arrive();
+  }
+
   template <int kColumns, class Epilogue>
   static __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                                       const float (&acc)[kColumns / 2]) {
