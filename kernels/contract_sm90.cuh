@@ -56,8 +56,10 @@
 // the accumulators of a lane are adjacent columns.
 enum class LinesOfB { kAlong, kAcross, kInOrder };
 
-// B is a matrix. Another source (WindowsB in convolve_sm90.cuh) fetches it, and runs the epilogue,
-// by itself; its tiles may have 64 rows, in boxes of as many.
+// B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
+// convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
+// rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
+// a map.
 struct MatrixB {
   static constexpr bool kWindows = false, kCopies = false;
   static constexpr int kTileRows = 128;
@@ -81,18 +83,14 @@ struct ContractSm90 {
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = (kTileN <= 160 && kTileRows < 256) || kTileRows < 128;
+  static constexpr bool kAlternate = kTileN < 256 || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
-  static constexpr int kStrips = kAlternate ? kTileRows / 64 : kTileRows / 128;
+  static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
-  static constexpr bool kCopies = SourceOfB::kCopies;
-  static constexpr int kStages = kCopies           ? 204800 / kStageBytes
-                                 : kTileRows < 128 ? 5
-                                 : kAlternate      ? 6
-                                                   : 4;
+  static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kMakes = Prologue::kHere;
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
@@ -117,7 +115,9 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) || kCopies,
+  static constexpr bool kCopies = SourceOfB::kCopies;
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) ||
+                    (kTileN < 128 && kCopies),
                 "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
@@ -159,7 +159,7 @@ struct ContractSm90 {
         shrink_registers<152>();
         make(a, b, shape, walk, steps, rank, shared, ring);
       } else if constexpr (kCopies) {
-        shrink_registers<72>();
+        shrink_registers<56>();
         SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
@@ -167,7 +167,7 @@ struct ContractSm90 {
         if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 176 : kCopies ? 216 : 232>();
+      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
       consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -319,8 +319,7 @@ struct ContractSm90 {
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
-    const u64 a0 =
-        wgmma_operand(stages + (kAlternate ? 0 : consumer * kStrips) * TileA::kBox, TileA::kBox);
+    const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     auto at = Ring::to_read();
     const int stride = gridDim.x / kCluster;
@@ -342,7 +341,7 @@ struct ContractSm90 {
       walk.locate(tile, &batch, &unit, &column);
       const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
       const int strip =
-          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer * kStrips);
+          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
       Operands operands;
       const auto advance = [&](int step) {
         ring.wait_full(at);

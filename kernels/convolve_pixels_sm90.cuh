@@ -3,35 +3,27 @@
 // accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and
 // contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows>, and B's map
-// by a pointer to the first image's first pixel. The channels of an image follow each other without
-// gaps; images, and every eighth channel, begin at multiples of 16 bytes. The copy engine would
-// take no other channels, neither as a line nor as the place in one where a box begins. So a
-// warpgroup copies, eight elements a thread, from the multiple of 16 bytes at or before a channel's
-// first pixel, and shifts what began before when it is there.
+// An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows, kAlign>, and
+// B's map by a pointer to the first image's first pixel. kRows: 128, or 64; kTileN: at most 128, a
+// multiple of 8, and 128 where images have at most 64 pixels. The channels of an image follow each
+// other without gaps, and begin at multiples of kAlign elements (2, 4 or 8). The copy engine takes
+// multiples of 16 bytes alone, for a line and also for the place in one where a box begins; so a
+// warpgroup copies instead, kAlign elements a thread.
 //
-// Columns are counted in tiles: images of at most 64 pixels have 64 columns each; larger ones have
-// as many whole tiles as cover their pixels. kTileN is a multiple of 8, and of 64 where images are
-// that small. Of each 64 or kTileN columns, filled up to 64, as many are left over as the largest
-// shift has elements.
+// Columns are counted in tiles: two images of at most 64 pixels share one, in 64 columns each;
+// larger ones have as many whole tiles as cover their pixels.
 //
 // Traffic: the input goes from memory to shared memory once per tile of filters, and nothing is
 // copied before. A warp copies a line after the other, or some at a time.
 
-template <class Geometry, int kRows>
+template <class Geometry, int kRows, int kAlign>
 struct PixelsB {
   static constexpr bool kWindows = true, kCopies = true;
   static constexpr int kTileRows = kRows;
   static constexpr int kPixels = Geometry::kShape.pixels(), kImages = Geometry::kShape.images;
   static constexpr int kChannels = Geometry::kShape.channels;
   static constexpr bool kSmall = kPixels <= 64;  // images
-  // Elements between a line's first pixel and the multiple of eight at or before it: multiples of
-  // the largest power of two that divides pixels.
-  static constexpr int kUnit = kPixels % 8 == 0   ? 8
-                               : kPixels % 4 == 0 ? 4
-                               : kPixels % 2 == 0 ? 2
-                                                  : 1;
-  static constexpr bool kShifts = kUnit < 8;
+  static_assert(kPixels % kAlign == 0, "channels begin where they should");
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, (kTileN + 63) / 64 * 64, kAcross>;
 
@@ -53,81 +45,54 @@ struct PixelsB {
     }
   };
 
-  // What a thread of a warpgroup copies of 64 lines: eight columns of each kLines-th one.
-  template <int kTileN>
-  struct Share {
-    static constexpr int kChunks = (kTileN + 63) / 64 * 8;
-    static constexpr int kLanes = kChunks > 16 ? 32 : kChunks;  // that have a line
-    static constexpr int kLines = 128 / kLanes;
-    static_assert((kSmall ? kPixels : kTileN) + 8 - kUnit <= (kSmall ? 64 : kChunks * 8),
-                  "room for what comes before");
-    const int chunk = threadIdx.x % kLanes, line = threadIdx.x / kLanes;
-
-    // By how much the k-th line is shifted, for k a multiple of kLines.
-    __device__ __forceinline__ int shift(int k) const { return (line + k) * kPixels % 8; }
-    // Where its chunk is in the tile, as the copy engine's 128-byte swizzle has it.
-    __device__ __forceinline__ u32 place(int k) const {
-      return chunk / 8 * (64 * 128) + (line + k) * 128 + ((chunk ^ (line + k)) % 8 << 4);
-    }
-  };
-
+  // What a thread of a warpgroup copies: of every kLines-th line, each kLanes-th piece.
   template <typename Element, int kTileN>
   struct Copies {
-    Share<kTileN> share;
-    const Element* from;
-    int left;  // of the tile's pixels, from its first column on
+    static constexpr int kPiece = kAlign * (int)sizeof(Element);
+    static constexpr int kOfImage = kPixels / kAlign;
+    static constexpr int kPieces = kSmall ? kTileN / 64 * kOfImage : kTileN / kAlign;
+    static constexpr int kLanes = kPieces > 16 ? 32 : kPieces > 8 ? 16 : 8;  // that have a line
+    static constexpr int kEach = (kPieces + kLanes - 1) / kLanes;
+    static constexpr int kLines = 128 / kLanes;
+    const Element* from[kEach];
+    u32 to[kEach];
+    u32 here = 0;  // bits: of those that there are
 
     // The tile that begins at a column.
     __device__ __forceinline__ Copies(const Element* x, int column) {
       const Place<kTileN> first(column, 0);
-      const int image = first.image + (kSmall ? share.chunk / 8 : 0);
-      const int pixel = first.pixel + (kSmall ? share.chunk % 8 : share.chunk) * 8;
-      left = image < kImages ? first.end - pixel : -8;
-      from = x + (i64)image * Geometry::kStrides.image + share.line * kPixels + pixel;
+      const int line = threadIdx.x / kLanes;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int piece = threadIdx.x % kLanes + i * kLanes;
+        const int image = first.image + (kSmall ? piece / kOfImage : 0);
+        const int pixel = (kSmall ? piece % kOfImage : piece) * kAlign;
+        const int at = kSmall ? piece / kOfImage * 64 + pixel : pixel;
+        const bool real = piece < kPieces && image < kImages && first.pixel + pixel < first.end;
+        here |= (u32)real << i;
+        from[i] = x + (i64)image * Geometry::kStrides.image + line * kPixels + first.pixel + pixel;
+        // As the copy engine's 128-byte swizzle has it.
+        to[i] = at / 64 * (64 * 128) + line * 128 + ((at % 64 / 8 ^ line % 8) << 4) + at % 8 * 2;
+      }
     }
     // The next 64 channels, from `channel` on; zeros where there are none.
     __device__ __forceinline__ void next(u8* stage, int channel) {
+      const int left = kChannels - channel - (int)threadIdx.x / kLanes;
 #pragma unroll
-      for (int k = 0; k < 64; k += share.kLines) {
-        const bool real = kChannels % 64 == 0 || channel + share.line + k < kChannels;
-        const int by = share.shift(k);
-        if (left + by <= 0) continue;
-        copy_async<16>(stage + share.place(k), from + (real ? k * kPixels : 0) - by, real ? 16 : 0);
+      for (int i = 0; i < kEach; ++i) {
+        if ((here >> i & 1) == 0) continue;
+#pragma unroll
+        for (int k = 0; k < 64; k += kLines) {
+          const bool real = kChannels % 64 == 0 || k < left;
+          // Four lines further, the swizzle differs.
+          const u32 place = (kLines == 4 && k % 8 != 0 ? to[i] ^ 64 : to[i]) + k * 128;
+          copy_async<kPiece>(stage + place, real ? from[i] + k * kPixels : from[i],
+                             real ? kPiece : 0);
+        }
+        from[i] += 64 * kPixels;
       }
-      from += 64 * kPixels;
     }
   };
-
-  // Shifts the lines of a stage that a warp has copied.
-  template <int kTileN>
-  static __device__ __forceinline__ void shift(u8* tile) {
-    const Share<kTileN> share;
-    // All lines of a warp are right.
-    if (kUnit == 4 && share.kLanes == 32 && share.line % 2 == 0) return;
-#pragma unroll 2
-    for (int k = 0; k < 64; k += share.kLines) {
-      const int by = share.shift(k);
-      uint4* const at = reinterpret_cast<uint4*>(tile + share.place(k));
-      const uint4 own = *at;
-      u32 words[8] = {own.x, own.y, own.z, own.w};
-      constexpr int kNext = kUnit == 4 ? 2 : 4;  // words of the next chunk
-#pragma unroll
-      for (int i = 0; i < kNext; ++i) words[4 + i] = __shfl_down_sync(0xffffffffu, words[i], 1);
-#pragma unroll
-      for (int i = 0; i < 6; ++i) words[i] = by & 4 ? words[i + 2] : words[i];
-      if constexpr (kUnit <= 2) {
-#pragma unroll
-        for (int i = 0; i < 5; ++i) words[i] = by & 2 ? words[i + 1] : words[i];
-      }
-      if constexpr (kUnit == 1) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          words[i] = by & 1 ? __byte_perm(words[i], words[i + 1], 0x5432) : words[i];
-        }
-      }
-      *at = {words[0], words[1], words[2], words[3]};
-    }
-  }
 
   // All of B's tiles, by a warpgroup, whose first thread fetches A. A stage is full when what its
   // threads copied is there, which they find out kBehind stages later.
@@ -139,14 +104,11 @@ struct PixelsB {
     typedef typename Contract::Ring Ring;
     typedef typename Contract::TileA TileA;
     constexpr int kTileN = Contract::kTileColumns;
-    constexpr int kBehind = Contract::kStages - 2;  // a consumer has one until the next is full
+    // Stages in flight: with more of them, what is there waits for those to be free.
+    constexpr int kBehind = Contract::kStages / 2 - 1;
     auto at = Ring::to_fill();
     auto arrived = Ring::to_fill();
     const auto arrive = [&] {
-      if constexpr (kShifts) {
-        __syncwarp();
-        shift<kTileN>(stages + arrived.stage * Contract::kStageBytes + TileA::kBytes);
-      }
       stores_fence();
       __syncwarp();
       if (threadIdx.x % 32 == 0) barrier_arrive(&ring.full[arrived.stage]);
@@ -219,61 +181,5 @@ struct PixelsB {
       x[i / 2][i % 2] = at < kColumns / 2 ? acc[at] : 0.0f;
     }
     columns_of_quad(x, v);
-  }
-
-  // Where an epilogue has a Made: the pixels that a tile has of an image, of the warp's 16 filters,
-  // follow each other in `buffer`, up to 128 at a time. Whole images are stored by the copy engine,
-  // parts of one as runs of neighbours.
-  static constexpr int kFlat = kSmall ? 64 : 128;  // columns
-  template <int kColumns, class Epilogue>
-  static __device__ __forceinline__ void store_flat(const Epilogue& epilogue, const Piece& piece,
-                                                    const float (&acc)[kColumns / 2],
-                                                    typename Epilogue::Made* buffer) {
-    typedef typename Epilogue::Made Made;
-    if (piece.row >= piece.rows) return;
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int part = 0; part < (kColumns + kFlat - 1) / kFlat; ++part) {
-      const Place<kColumns> first(piece.column, part * (kFlat / 32));
-      if (first.image >= kImages) break;
-      const int length = kSmall ? kPixels : min(kFlat, first.end - first.pixel);
-      if (length <= 0) break;
-      if (lane == 0) stores_wait_read<0>();
-      __syncwarp();
-#pragma unroll
-      for (int group = 0; group < kFlat / 32; ++group) {
-        if (part * kFlat + group * 32 >= kColumns) continue;
-        const int column = group * 32 + lane % 4 * 8;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int row = lane / 4 + 8 * half;
-          float v[8];
-          take_some<kColumns>(acc, part * (kFlat / 32) + group, half, v);
-          Pack<Made, 8> pack;
-          epilogue(first.image, (i64)piece.row + row, (i64)first.pixel + column, v, Eight{}, pack);
-          Made* const to = buffer + row * length + column;
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if (column + i < length) to[i] = pack.v[i];
-          }
-        }
-      }
-      stores_fence();
-      __syncwarp();
-      const i64 row = (i64)first.image * piece.rows + piece.row;
-      Made* const to = epilogue.result() + row * kPixels + first.pixel;
-      if (length == kPixels) {
-        if (lane == 0) store_bulk(to, buffer, 16 * kPixels * (int)sizeof(Made));
-      } else {
-        for (int i = lane; i < length; i += 32) {
-          Made run[16];
-#pragma unroll
-          for (int line = 0; line < 16; ++line) run[line] = buffer[line * length + i];
-#pragma unroll
-          for (int line = 0; line < 16; ++line) to[line * kPixels + i] = run[line];
-        }
-      }
-      if (lane == 0) stores_commit();
-    }
   }
 };

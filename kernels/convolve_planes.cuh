@@ -21,11 +21,17 @@
 // blocks: while one waits for its planes, others compute. A thread loads and converts a line of the
 // input once for all windows of its strip, and has sums of those alone that the line belongs to.
 
+#if __CUDA_ARCH__ >= 900
+constexpr bool kHasBulkCopies = true;
+#else
+constexpr bool kHasBulkCopies = false;
+#endif
+
 template <class Geometry, typename Element, int kPlanes, int kLines, int kColumns, int kAlign,
-          int kBlockThreads, class Operands, class Epilogue>
+          class Operands, class Epilogue>
 struct ConvolvePlanes {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
-  static constexpr int kThreads = kBlockThreads;
+  static constexpr int kThreads = 128;
   static constexpr int kTileRows = kPlanes, kTileColumns = kLines * kColumns;
   static constexpr int kIn = kShape.in[1] * kShape.in[2], kOut = kShape.pixels();
   static constexpr int kOutLines = kShape.out[1], kOutColumns = kShape.out[2];
@@ -76,31 +82,33 @@ struct ConvolvePlanes {
   }
 
   // So many elements, which are there when it returns; what remains after whole 16 bytes, at the
-  // very end, comes one by one.
+  // very end, comes one by one. One copy is slower where far more is read than written.
   static __device__ __forceinline__ void fetch(const Element* x, int count, Element* to) {
     constexpr int kPiece = 16 / (int)sizeof(Element);
-    const int whole = (i64)kAll * kIn % kPiece == 0 ? count : count / kPiece * kPiece;
-#if __CUDA_ARCH__ >= 900
-    __shared__ u64 full;
-    if (threadIdx.x == 0) {
-      barrier_init(&full, 1);
-      barrier_init_done();
-      for (int i = whole; i < count; ++i) to[i] = x[i];
-      barrier_expect(&full, whole * (int)sizeof(Element));
-      if (whole > 0) load_bulk(to, x, whole * (int)sizeof(Element), &full);
+    constexpr bool kRest = (i64)kAll * kIn % kPiece != 0;
+    const int whole = kRest ? count / kPiece * kPiece : count;
+    if constexpr (kRest) {
+      if (whole + (int)threadIdx.x < count) to[whole + threadIdx.x] = x[whole + threadIdx.x];
     }
-    __syncthreads();
-    barrier_wait(&full, 0);
-#else
-#pragma unroll 1
-    for (int i = threadIdx.x * kPiece; i < whole; i += kThreads * kPiece) {
-      copy_async<16>(to + i, x + i, 16);
+    if constexpr (kHasBulkCopies && kIn <= 2 * kShape.filters * kOut) {
+      __shared__ u64 full;
+      if (threadIdx.x == 0) {
+        barrier_init(&full, 1);
+        barrier_init_done();
+        barrier_expect(&full, whole * (int)sizeof(Element));
+        if (whole > 0) load_bulk(to, x, whole * (int)sizeof(Element), &full);
+      }
+      __syncthreads();
+      barrier_wait(&full, 0);
+    } else {
+#pragma unroll 4
+      for (int i = threadIdx.x * kPiece; i < whole; i += kThreads * kPiece) {
+        copy_async<16>(to + i, x + i, 16);
+      }
+      copies_commit();
+      copies_wait<0>();
+      __syncthreads();
     }
-    for (int i = whole + threadIdx.x; i < count; i += kThreads) to[i] = x[i];
-    copies_commit();
-    copies_wait<0>();
-    __syncthreads();
-#endif
   }
 
   // The same from shared memory, once all threads have written there.
@@ -108,25 +116,25 @@ struct ConvolvePlanes {
   static __device__ __forceinline__ void store(const Result* from, int count, Result* to) {
     constexpr int kPiece = 16 / (int)sizeof(Result);
     static_assert((i64)kPlanes * kShape.filters * kOut % kPiece == 0, "whole pieces");
-    const int whole =
-        (i64)kAll * kShape.filters * kOut % kPiece == 0 ? count : count / kPiece * kPiece;
-#if __CUDA_ARCH__ >= 900
-    stores_fence();
+    constexpr bool kRest = (i64)kAll * kShape.filters * kOut % kPiece != 0;
+    const int whole = kRest ? count / kPiece * kPiece : count;
+    if constexpr (kHasBulkCopies) stores_fence();
     __syncthreads();
-    if (threadIdx.x == 0) {
-      if (whole > 0) store_bulk(to, from, whole * (int)sizeof(Result));
-      stores_commit();
-      for (int i = whole; i < count; ++i) to[i] = from[i];
-      stores_wait_read<0>();
+    if constexpr (kHasBulkCopies) {
+      if (threadIdx.x == 0) {
+        if (whole > 0) store_bulk(to, from, whole * (int)sizeof(Result));
+        stores_commit();
+      }
+    } else {
+#pragma unroll 4
+      for (int i = threadIdx.x * kPiece; i < whole; i += kThreads * kPiece) {
+        store_pack(to + i, load_pack<kPiece>(from + i));
+      }
     }
-#else
-    __syncthreads();
-#pragma unroll 1
-    for (int i = threadIdx.x * kPiece; i < whole; i += kThreads * kPiece) {
-      store_pack(to + i, load_pack<kPiece>(from + i));
+    if constexpr (kRest) {
+      if (whole + (int)threadIdx.x < count) to[whole + threadIdx.x] = from[whole + threadIdx.x];
     }
-    for (int i = whole + threadIdx.x; i < count; i += kThreads) to[i] = from[i];
-#endif
+    if constexpr (kHasBulkCopies) stores_wait_read<0>();
   }
 
   // What the windows of a strip cover of a line; where strips have whole lines, of what there is of

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
@@ -14,9 +13,6 @@
 
 namespace fusecalc {
 namespace {
-
-// Shared memory of contract_sm90 for what is on its way to memory.
-constexpr std::uint64_t kPixelsStoredBytes = 32768;
 
 PixelSize pixel_size_of(const Convolution& convolution) {
   return {.images = convolution.images,
@@ -31,15 +27,14 @@ PixelSize pixel_size_of(const Convolution& convolution) {
 std::optional<MatrixProduct> ContractionWriter::pixels_in_copies() const {
   const DType type = operand_type();
   const bool halves = type == DType::kBf16 || type == DType::kF16;
-  if (getenv("FC_OLD")) return std::nullopt;
   if (device_.capability != kHopper || !halves || !multiplies_on_tensor_cores()) {
     return std::nullopt;
   }
   const Convolution convolution = convolution_of(graph_, op_);
   const auto product = product_of_pixels(graph_, op_);
   const bool fits = product && convolution.groups == 1 && alignment_of(product->a) == 8 &&
-                    (product->b.offset | product->b.inner) % 8 == 0 &&
-                    product->b.line == product->n && repays_copies(pixel_size_of(convolution));
+                    alignment_of(product->b) >= 2 && product->b.line == product->n &&
+                    repays_copies(pixel_size_of(convolution));
   return fits ? product : std::nullopt;
 }
 
@@ -47,18 +42,17 @@ void ContractionWriter::write_convolution_pixels(const Convolution& convolution)
   const PixelSize size = pixel_size_of(convolution);
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);
+  const std::uint64_t align = alignment_of(product_.b);
   pointer_of(product_.a);
-  epilogue_.write(product_, 1, {.stores = size.leaves_through_shared(), .period = size.filters});
-  const PixelTiles tiles =
-      pixel_tiles(size, epilogue_.stored_outside(), std::max(1U, device_.multiprocessors));
+  // Nothing is reduced, so that no tile has partials.
+  epilogue_.write(product_, 1);
+  const PixelTiles tiles = pixel_tiles(size);
   result_.maps = {map_of(product_.a, size.filters, static_cast<std::uint32_t>(tiles.rows))};
-  const KernelFacts facts{
-      .threads = 384,
-      .shared_bytes = tiles.stages * ((tiles.rows + ceil_div(tiles.columns, 64) * 64) * 128 + 16) +
-                      (epilogue_.stored_outside() ? kPixelsStoredBytes : 0),
-      .tile_rows = tiles.rows,
-      .tile_columns = tiles.columns,
-      .tile_depth = box_elements()};
+  const KernelFacts facts{.threads = 384,
+                          .shared_bytes = tiles.stages * (tiles.lines() * kBoxBytes + 16),
+                          .tile_rows = tiles.rows,
+                          .tile_columns = tiles.columns,
+                          .tile_depth = box_elements()};
   const std::uint64_t units = ceil_div(size.filters, tiles.rows);
   const std::uint64_t all = units * ceil_div(tiles.all_columns, tiles.columns);
   product_ = {.m = size.filters,
@@ -72,8 +66,8 @@ void ContractionWriter::write_convolution_pixels(const Convolution& convolution)
       convolution.text() + epilogue_.text() + shape(units) +
       fmt::format(
           "typedef ContractSm90<{}, {}, 1, 0, LinesOfB::kAcross, Epilogue, "
-          "PixelsB<Geometry, {}>> Contract;\n",
-          name_of(operand_type()), tiles.columns, tiles.rows) +
+          "PixelsB<Geometry, {}, {}>> Contract;\n",
+          name_of(operand_type()), tiles.columns, tiles.rows, align) +
       facts.asserted_of("Contract") +
       entry("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__(1, 1, 1)",
             "const __grid_constant__ TensorMap a",

@@ -66,15 +66,15 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
   epilogue_.write(product_, 8,
                   {.stores = true, .period = convolution.groups * convolution.filters});
   const PlaneTiles tiles = *tiles_for(epilogue_.stored_outside() ? 2 : 0);
-  const KernelFacts facts{.threads = tiles.threads,
+  const KernelFacts facts{.threads = PlaneTiles::kThreads,
                           .shared_bytes = tiles.shared_bytes,
                           .tile_rows = tiles.planes,
                           .tile_columns = tiles.lines * tiles.columns};
   result_.source.text +=
       blocks({"mma", "hopper", "convolve_planes"}) + epilogue_.text() + operands_struct(functions) +
       fmt::format(
-          "typedef ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
-          stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align, tiles.threads) +
+          "typedef ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
+          stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align) +
       facts.asserted_of("Convolve") +
       entry("__launch_bounds__(Convolve::kThreads)", "",
             fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -120,21 +119,21 @@ struct PixelSize {
   std::uint64_t channels = 1;
   std::uint64_t filters = 1;
   std::uint64_t pixels = 1;  // of an image
-
-  bool small() const { return pixels <= 64; }  // images have 64 columns each
-  bool leaves_through_shared() const {
-    return pixels >= 8 && (getenv("FC_MADE") ? pixels % 8 != 0 : pixels % 4 != 0) && filters % 16 == 0 && filters > kTileRows / 2;
-  }
 };
+// Whether a warpgroup should copy the pixels to the tiles, of which none is mostly empty.
 bool repays_copies(const PixelSize& size);
 
+// How blocks share that product, whose columns are those of whole tiles.
 struct PixelTiles {
   std::uint64_t rows = 128;
-  std::uint64_t columns = 256;
-  std::uint64_t stages = 4;
-  std::uint64_t all_columns = 256;  // of the product: whole tiles
+  std::uint64_t columns = 128;
+  std::uint64_t stages = 6;
+  std::uint64_t all_columns = 128;
+
+  // Lines of shared memory, of a stage.
+  std::uint64_t lines() const { return rows + ceil_div(columns, 64) * 64; }
 };
-PixelTiles pixel_tiles(const PixelSize& size, bool through_shared, std::uint64_t multiprocessors);
+PixelTiles pixel_tiles(const PixelSize& size);
 
 // A convolution of one channel in a group, of two axes.
 struct PlaneShape {
@@ -147,7 +146,7 @@ struct PlaneShape {
 // How blocks of convolve_planes share it: planes of a block, and what a thread computes of one
 // filter's.
 struct PlaneTiles {
-  std::uint64_t threads = 128;
+  static constexpr std::uint64_t kThreads = 128;
   std::uint64_t planes = 1;
   std::uint64_t lines = 1;
   std::uint64_t columns = 1;
