@@ -57,11 +57,15 @@
 // the accumulators of a lane are adjacent columns.
 enum class LinesOfB { kAlong, kAcross, kInOrder };
 
-// B is a matrix. Another source (WindowsB in convolve_sm90.cuh) fetches it, and runs the epilogue,
-// by itself; its tiles may have 64 rows, in boxes of as many.
+// B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
+// convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
+// rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
+// a map.
 struct MatrixB {
-  static constexpr bool kWindows = false;
+  static constexpr bool kWindows = false, kCopies = false;
   static constexpr int kTileRows = 128;
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, kTileN, kAcross>;
   struct Windows {
     __device__ __forceinline__ Windows(int, int) {}
   };
@@ -74,7 +78,7 @@ struct ContractSm90 {
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
-  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBeside = Prologue::kBeside;
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
@@ -113,7 +117,9 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN),
+  static constexpr bool kCopies = SourceOfB::kCopies;
+  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) ||
+                    (kTileN < 128 && kCopies),
                 "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
@@ -126,20 +132,24 @@ struct ContractSm90 {
                                              const ContractShape& shape, const Epilogue& epilogue) {
     run(a, MapsOfB{{&b}}, shape, epilogue);
   }
-  template <class A>
-  static __device__ __forceinline__ void run(const A& a, const MapsOfB& b,
-                                             const ContractShape& shape, const Epilogue& epilogue) {
+  template <class A, class B>
+  static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
     Ring& ring =
         *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
-      ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes ? 2 : 1);
+      ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes    ? 2
+                                                                   : kCopies ? 1 + 4
+                                                                             : 1);
       barrier_init_done();
       if constexpr (!kMakes) prefetch_map(a);
+      if constexpr (!kCopies) {
 #pragma unroll
-      for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+        for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+      }
     }
     if constexpr (kBlocksPerCluster > 1)
       cluster_sync();
@@ -156,13 +166,16 @@ struct ContractSm90 {
       if constexpr (kMakes) {
         shrink_registers<152>();
         make(a, b, shape, walk, steps, rank, beside, shared, ring);
+      } else if constexpr (kCopies) {
+        shrink_registers<56>();
+        SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
         if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
         if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 176 : 232>();
+      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
       consume(shape, walk, steps, rank, beside, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }

@@ -139,6 +139,15 @@ __device__ __forceinline__ void copy_to_block(void* place, u64* barrier, u32 ran
       : "memory");
 }
 
+// So many bytes, a multiple of 16, counted on `barrier`.
+__device__ __forceinline__ void load_bulk(void* to, const void* from, int bytes, u64* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
 // A box from shared memory, written by plain stores before stores_fence(); what lies outside the
 // tensor is left out. The thread waits for its own stores: until at most so many have not been read
 // from shared memory, or have not arrived.
@@ -220,6 +229,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
          (shared_address(p) & 0x3ffffu) >> 4;
 }
 
+#define FUSECALC_ACC4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FUSECALC_ACC8(i)                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -231,6 +241,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_ACC_64 FUSECALC_ACC32(0)
 #define FUSECALC_ACC_80 FUSECALC_ACC_64, FUSECALC_ACC8(32)
 #define FUSECALC_ACC_96 FUSECALC_ACC_80, FUSECALC_ACC8(40)
+#define FUSECALC_ACC_104 FUSECALC_ACC_96, FUSECALC_ACC4(48)
 #define FUSECALC_ACC_112 FUSECALC_ACC_96, FUSECALC_ACC8(48)
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
 #define FUSECALC_ACC_160 FUSECALC_ACC_128, FUSECALC_ACC8(64), FUSECALC_ACC8(72)
@@ -248,6 +259,9 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_LIST96 \
   FUSECALC_LIST80       \
   ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FUSECALC_LIST104 \
+  FUSECALC_LIST96        \
+  ", %48, %49, %50, %51"
 #define FUSECALC_LIST112 \
   FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55"
@@ -319,6 +333,7 @@ FUSECALC_WGMMA_ALL(48, 24, 25, 26, 27, 28, 29, 30)
 FUSECALC_WGMMA_ALL(64, 32, 33, 34, 35, 36, 37, 38)
 FUSECALC_WGMMA_ALL(80, 40, 41, 42, 43, 44, 45, 46)
 FUSECALC_WGMMA_ALL(96, 48, 49, 50, 51, 52, 53, 54)
+FUSECALC_WGMMA_ALL(104, 52, 53, 54, 55, 56, 57, 58)
 FUSECALC_WGMMA_ALL(112, 56, 57, 58, 59, 60, 61, 62)
 FUSECALC_WGMMA_ALL(128, 64, 65, 66, 67, 68, 69, 70)
 FUSECALC_WGMMA_ALL(160, 80, 81, 82, 83, 84, 85, 86)

@@ -128,6 +128,8 @@ class ContractionWriter {
   bool convolves_in_tiles(const Convolution& convolution) const;
   void write_convolution();
   void write_convolution_sm80(const Convolution& convolution);
+  std::optional<MatrixProduct> pixels_in_copies() const;
+  void write_convolution_pixels(const Convolution& convolution);
   bool gathers_windows(const Convolution& convolution) const;
   bool copies_input(const Convolution& convolution) const;
   void write_convolution_sm90(const Convolution& convolution);

@@ -119,6 +119,29 @@ struct WindowTiles {
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);
 
+// A convolution of single elements of 16 bits, whose channels follow each other without gaps
+// (convolve_pixels_sm90).
+struct PixelSize {
+  std::uint64_t images = 1;
+  std::uint64_t channels = 1;
+  std::uint64_t filters = 1;
+  std::uint64_t pixels = 1;  // of an image
+};
+// Whether a warpgroup should copy the pixels to the tiles, of which none is mostly empty.
+bool repays_copies(const PixelSize& size);
+
+// How blocks share that product, whose columns are those of whole tiles.
+struct PixelTiles {
+  std::uint64_t rows = 128;
+  std::uint64_t columns = 128;
+  std::uint64_t stages = 6;
+  std::uint64_t all_columns = 128;
+
+  // Lines of shared memory, of a stage.
+  std::uint64_t lines() const { return rows + ceil_div(columns, 64) * 64; }
+};
+PixelTiles pixel_tiles(const PixelSize& size);
+
 // A convolution of one channel in a group, of two axes.
 struct PlaneShape {
   std::uint64_t planes = 1;   // of all images
