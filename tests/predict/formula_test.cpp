@@ -297,6 +297,35 @@ TEST_CASE("prediction, by hand: a convolution of gathered windows copies its ope
   CHECK(kernel.predicted.dram_write == 2 * (2 * 132 * 64 * 256 + 64 * 64 * 9));
 }
 
+TEST_CASE("prediction, by hand: pixels are copied to tiles for each 128 filters") {
+  // 66 images of two tiles of 104 columns, of two steps, which copy 128 bytes of each at 14 a
+  // cycle: a round for each 128 filters, of 1300 cycles beside its steps.
+  const double round = (2 * 104 * 128 / 14.0 + 1300) / 1000;
+  const auto time_of_filters = [](int filters) {
+    return time_of(fmt::format(R"("x": {{"shape": [66, 128, 14, 14]}},
+                                  "w": {{"shape": [{}, 128, 1, 1]}})",
+                               filters),
+                   R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h"})", device_of_cycles());
+  };
+  CHECK(2 + round == time_of_filters(128));
+  CHECK(2 + 3 * round == time_of_filters(384));
+}
+
+TEST_CASE("prediction, by hand: planes that blocks hold take half as long as others") {
+  // 132 x 64 planes of 196 pixels, of nine products each, 80 a cycle; where lines are whole 16
+  // bytes, planes stay in memory, and it is 43.
+  const auto time_of_side = [](int side) {
+    return time_of(fmt::format(R"("x": {{"shape": [132, 64, {0}, {0}]}},
+                                  "w": {{"shape": [64, 1, 3, 3]}})",
+                               side),
+                   R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h", "padding": 1,
+                       "groups": 64})",
+                   device_of_cycles());
+  };
+  CHECK(2 + 64 * 196 * 9 / 80e3 == time_of_side(14));
+  CHECK(2 + 64 * 256 * 9 / 43e3 == time_of_side(16));
+}
+
 TEST_CASE("prediction, by hand: attention") {
   // 132 heads of 256 queries and 128 keys, in 4 x 132 blocks of 64 queries, of which a
   // multiprocessor runs three at once: two rounds of a tile each, two products of 3 x 64 x 128 x
