@@ -362,7 +362,8 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   for (const Window& window : windows_) {
     hold(window.dtype, window.read_in.first, window.read_in.last);
   }
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
+  // Kernels of rows and columns compute again what they make, from what they have read.
+  for (std::size_t i = 0; i < kernel.size() && !phases_.crossed; ++i) {
     std::uint32_t made = first_made_[i];
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
       const PhaseRange& range = made_ranges_[made++];

@@ -64,6 +64,23 @@ TEST_CASE("gradients of a norm that are written out are one kernel, which reads 
   }
 }
 
+TEST_CASE("only what is read needs room on chip: what is made of it is made again") {
+  // Of 48 KiB for each row: x and dy are read; n, g and both exponentials are needed twice.
+  const std::string more = R"(,
+    {"op": "exp", "inputs": ["n"], "output": "e1"}, {"op": "exp", "inputs": ["g"], "output": "e2"},
+    {"op": "mean", "inputs": ["e1"], "output": "m3", "axis": -1, "keepdim": true},
+    {"op": "mean", "inputs": ["e2"], "output": "m4", "axis": -1, "keepdim": true},
+    {"op": "sub", "inputs": ["e1", "m3"], "output": "d1"},
+    {"op": "sub", "inputs": ["e2", "m4"], "output": "d2"})";
+  const OpGraph graph = gradients(4096, 12288, more, "f32");
+  const Device& device = device_named("a100");
+  TrafficCounter counter(graph, device);
+  PhaseFinder phases(graph);
+  REQUIRE(check_launch(phases, all_of(graph), device.on_chip_bytes).legal());
+  const std::uint64_t tensor = std::uint64_t{4096} * 12288 * 4;
+  CHECK(counter.bytes(all_of(graph)).read == 2 * tensor + 2 * 4096 * 4 + 12288 * 4);
+}
+
 TEST_CASE("what a kernel of rows and columns reads is told apart, in a square matrix, too") {
   const OpGraph graph = gradients(4096, 4096);
   PhaseFinder phases(graph);
