@@ -127,10 +127,10 @@ void Bench::run_sm80() {
                            std::to_string(operands_.a_line()) + ", " +
                            std::to_string(operands_.a_batch()) + ", 0, " +
                            std::to_string(operands_.b_line()) + R"(, 0, 0};
-typedef ContractSm80<bf16, bf16, 8, 4, )" +
+typedef ContractSm80<bf16, bf16, MmaTile<128, 128, 64, 1, 64, 4, 2>, 8, 4, )" +
                            flag(operands_.along_m) + ", " + flag(operands_.along_n) +
                            R"(, Store> Contract;
-extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
     k(const bf16* a, const bf16* b, bf16* out, i64 rows, i64 line) {
   Contract::run(a, b, kShape, kStrides, Store{out, rows, line});
 }
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
   for (const Argument& each : tail()) arguments.push_back(each);
   gpu_.launch({.kernel = compile(source_of(kContractSm80, text), false),
                .grid = {kTiles},
-               .block = {256},
+               .block = {128},
                .shared_bytes = 65536,
                .arguments = arguments});
 }

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "plan/tiling.hpp"
+
+namespace fusecalc {
+
+// How products are distributed over blocks and warps of kernels/contract_sm80.cuh: pure arithmetic,
+// with figures measured on an H100.
+
+// A tile of the result, and how a block divides it (MmaTile there).
+struct MmaTile {
+  std::uint64_t rows = 128;
+  std::uint64_t columns = 128;
+  std::uint64_t warp_rows = 64;   // of a warp, by 64 columns
+  std::uint64_t groups = 1;       // of warps, that share k
+  std::uint64_t line_bytes = 64;  // of k, in a stage
+  std::uint64_t stages = 4;
+  std::uint64_t blocks = 1;  // that a multiprocessor has registers for
+
+  std::uint64_t threads() const { return 32 * groups * (rows / warp_rows) * (columns / 64); }
+  std::uint64_t shared_bytes() const { return stages * (rows + columns) * line_bytes; }
+};
+
+// What is multiplied.
+enum class MmaKind : std::uint8_t { kNarrow, kTf32, kExact };  // elements of up to 16 bits; of 32
+
+struct MmaOperands {
+  MmaKind kind = MmaKind::kNarrow;
+  std::uint64_t bytes = 2;   // of an element
+  std::uint64_t piece = 16;  // all lines of both begin at multiples of so many bytes
+  bool made = false;         // a prologue makes the first
+};
+
+// The tile that takes the least time, and the cycles that all tiles take on a device.
+struct MmaTiling {
+  MmaTile tile;
+  double cycles = 0;
+};
+MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
+                     const Device& device);
+
+}  // namespace fusecalc
