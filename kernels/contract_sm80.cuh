@@ -50,7 +50,6 @@ struct ContractSm80 {
   static constexpr int kBlocksPerSm = Tile::kBlocksPerSm;
   static constexpr int kStages = Tile::kStages;
   static constexpr int kBytesA = kTileRows * kLineBytes, kBytesB = kTileColumns * kLineBytes;
-  static constexpr int kSharedBytes = kStages * (kBytesA + kBytesB);
   static constexpr int kSlices = kLineBytes / 32 / kGroups;  // of a warp, in a tile's depth
   static constexpr int kFragmentsA = kWarpRows / 16, kFragmentsB = kWarpColumns / 16;
   static_assert(kSlices >= 2 && kSlices % 2 == 0, "fragments are loaded one slice ahead");
@@ -63,6 +62,17 @@ struct ContractSm80 {
   static_assert(kSources == 1 || !kAlongN, "lines of B are columns");
   typedef MmaOperand<Element, kTileRows, kLineBytes, kAlongM> OperandA;
   typedef MmaOperand<Element, kTileColumns, kLineBytes, kAlongN> OperandB;
+  typedef FetchedTiles<Element, kTileRows, kLineBytes, kAlignA, kAlongM, false, kThreads> FetchedA;
+  typedef FetchedTiles<Element, kTileColumns, kLineBytes, kAlignB, kAlongN, kPairs, kThreads>
+      FetchedB;
+  static constexpr bool kShiftsA = !Prologue::kHere && FetchedA::kShifts;
+  static constexpr bool kShiftsB = FetchedB::kShifts;
+  static constexpr int kStageA = kShiftsA ? FetchedA::kStageBytes : kBytesA;
+  static constexpr int kStageBytes = kStageA + FetchedB::kStageBytes;
+  // Behind the stages: two tiles of an operand that is shifted.
+  static constexpr int kShiftedA = kStages * kStageBytes;
+  static constexpr int kShiftedB = kShiftedA + (kShiftsA ? 2 * kBytesA : 0);
+  static constexpr int kSharedBytes = kShiftedB + (kShiftsB ? 2 * kBytesB : 0);
   typedef float Sums[kFragmentsA][2 * kFragmentsB][4];
 
   // A's tiles, made as steps are asked for in order.
@@ -99,9 +109,6 @@ struct ContractSm80 {
       load();
     }
   };
-  typedef FetchedTiles<Element, kTileRows, kLineBytes, kAlignA, kAlongM, false, kThreads> FetchedA;
-  typedef FetchedTiles<Element, kTileColumns, kLineBytes, kAlignB, kAlongN, kPairs, kThreads>
-      FetchedB;
 
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const Element* b,
@@ -148,49 +155,62 @@ struct ContractSm80 {
                                                        int unit, const TileColumn& at) {
     extern __shared__ __align__(128) u8 shared[];
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
-    constexpr int kStageBytes = kBytesA + kBytesB;
-    int fill = 0;  // offset of the stage that is filled next
+    const int warp = threadIdx.x / 32, own = warp % (kWarpsDown * kWarpsAcross);
+    const int warp_m = own / kWarpsAcross * kWarpRows, warp_n = own % kWarpsAcross * kWarpColumns;
+    const int first_slice = kGroups == 1 ? 0 : warp / (kWarpsDown * kWarpsAcross) * kSlices;
     const auto fetch_step = [&](int step) {
       if (step < steps) {
-        source_a(shared + fill);
-        source_b(shared + fill + kBytesA);
-        fill = fill == (kStages - 1) * kStageBytes ? 0 : fill + kStageBytes;
+        u8* const stage = shared + step % kStages * kStageBytes;
+        source_a(stage);
+        source_b(stage + kStageA);
       }
       copies_commit();
     };
-    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
-
-    const int warp = threadIdx.x / 32;
-    const int own = warp % (kWarpsDown * kWarpsAcross);
-    const int warp_m = own / kWarpsAcross * kWarpRows, warp_n = own % kWarpsAcross * kWarpColumns;
-    const int first_slice = kGroups == 1 ? 0 : warp / (kWarpsDown * kWarpsAcross) * kSlices;
-    Fragments fragments[2];
-    const auto load = [&](const u8* tile, int slice, Fragments& f) {
+    // Where steps are shifted, they are so one step before they are multiplied.
+    const auto shift_step = [&](int step) {
+      const u8* const stage = shared + step % kStages * kStageBytes;
+      if constexpr (kShiftsA) source_a.shift(stage, shared + kShiftedA + step % 2 * kBytesA);
+      if constexpr (kShiftsB)
+        source_b.shift(stage + kStageA, shared + kShiftedB + step % 2 * kBytesB);
+    };
+    const auto load = [&](int step, int slice, Fragments& f) {
+      const u8* const stage = shared + step % kStages * kStageBytes;
+      const u8* const a = kShiftsA ? shared + kShiftedA + step % 2 * kBytesA : stage;
+      const u8* const b = kShiftsB ? shared + kShiftedB + step % 2 * kBytesB : stage + kStageA;
 #pragma unroll
       for (int i = 0; i < kFragmentsA; ++i) {
-        OperandA::template fragment<true>(tile, warp_m, i * 16, first_slice + slice, f.a[i]);
+        OperandA::template fragment<true>(a, warp_m, i * 16, first_slice + slice, f.a[i]);
       }
 #pragma unroll
       for (int j = 0; j < kFragmentsB; ++j) {
-        OperandB::template fragment<false>(tile + kBytesA, warp_n, j * 16, first_slice + slice,
-                                           f.b[j]);
+        OperandB::template fragment<false>(b, warp_n, j * 16, first_slice + slice, f.b[j]);
       }
     };
-    Sums acc = {};
-    copies_wait<kStages - 2>();
+    constexpr bool kShifts = kShiftsA || kShiftsB;
+    constexpr int kPending = kShifts ? kStages - 3 : kStages - 2;  // copies that may be under way
+    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
+    copies_wait<kPending>();
     __syncthreads();
-    int read = 0;
-    load(shared, 0, fragments[0]);
+    if constexpr (kShifts) {
+      shift_step(0);
+      __syncthreads();
+    }
+    Sums acc = {};
+    Fragments fragments[2];
+    load(0, 0, fragments[0]);
     for (int step = 0; step < steps; ++step) {
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
-        if (slice == 0) fetch_step(step + kStages - 1);
-        if (slice == kSlices - 1) {
-          copies_wait<kStages - 2>();
-          __syncthreads();
-          read = read == (kStages - 1) * kStageBytes ? 0 : read + kStageBytes;
+        if (slice == 0) {
+          fetch_step(step + kStages - 1);
+          if constexpr (kShifts) shift_step(step + 1);
         }
-        load(shared + read, (slice + 1) % kSlices, fragments[(slice + 1) % 2]);
+        const bool last = slice == kSlices - 1;
+        if (last) {
+          copies_wait<kPending>();
+          __syncthreads();
+        }
+        load(step + last, (slice + 1) % kSlices, fragments[(slice + 1) % 2]);
         multiply_slice(acc, fragments[slice % 2]);
       }
     }

@@ -45,30 +45,29 @@ struct MmaOperand {
   }
 };
 
-// The four words that begin `shift` bytes (even, less than a load's 4 * (kWords - 4)) behind the
-// first of kWords.
-template <int kWords>
-__device__ __forceinline__ uint4 shifted(const u32 (&held)[kWords], int shift) {
-  u32 w[kWords];
+// Of the eight words of two neighbouring 16 bytes, the four that begin `shift` bytes behind the
+// first: a multiple of kUnit (2 or 4).
+template <int kUnit>
+__device__ __forceinline__ uint4 shifted(const uint4& first, const uint4& second, int shift) {
+  u32 w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) w[i] = held[i];
-  if constexpr (kWords == 8) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
-  }
+  for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
 #pragma unroll
   for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
-  const u32 bytes = shift & 2 ? 0x5432u : 0x3210u;
-  return {__byte_perm(w[0], w[1], bytes), __byte_perm(w[1], w[2], bytes),
-          __byte_perm(w[2], w[3], bytes), __byte_perm(w[3], w[4], bytes)};
+  if constexpr (kUnit == 2) {
+    const u32 bytes = shift & 2 ? 0x5432u : 0x3210u;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = __byte_perm(w[i], w[i + 1], bytes);
+  }
+  return {w[0], w[1], w[2], w[3]};
 }
 
 // Brings the tiles of one operand, in order along k. kAlign: as of ContractSm80. With two sources
 // (kTwo) each 32 lines of the first are followed by those of the second. Lines beyond the tensor
 // and what lies behind a line's end become 0.
 //
-// Pieces of 16 bytes are copied asynchronously. Shorter ones would be as many instructions as there
-// are pieces: threads load whole 16 bytes instead, one step ahead, and shift them.
+// A stage holds what was copied: a tile, or (kShifts) the 16-byte chunks that its lines touch, for
+// copies of less than 8 bytes are too many instructions. shift() makes a tile of them.
 template <typename Element, int kLines, int kLineBytes, int kAlign, bool kAcross, bool kTwo,
           int kThreads>
 struct FetchedTiles {
@@ -77,138 +76,116 @@ struct FetchedTiles {
   static constexpr int kDepth = kLineBytes / kSize;
   static constexpr int kReal = kAlign * kSize < 16 ? kAlign * kSize : 16;
   static constexpr bool kShifts = kReal < 8;
-  static constexpr int kLoad = 8;  // bytes
   static constexpr int kPiece = kShifts ? 16 : kReal;
-  static constexpr int kPerLine = Tile::kRun / kPiece;
+  static constexpr int kRun = Tile::kRun;
+  static constexpr int kPerLine = kRun / kPiece;
   static constexpr int kStep = kThreads / kPerLine;  // lines between a thread's pieces
   static constexpr int kPieces = Tile::kBytes / kPiece / kThreads;
+  static constexpr int kStageBytes = Tile::kBytes + (kShifts ? kLines * 16 : 0);
   static constexpr int kSources = kTwo ? 2 : 1;
+  static constexpr int kTileLines = kAcross ? kDepth : kLines;  // as they lie in memory
   static_assert(kThreads % kPerLine == 0 && kPieces > 0, "threads keep their place in lines");
-  static_assert(!kShifts || (kStep * kReal) % 16 == 0, "a thread's lines are shifted alike");
+  static_assert(!kShifts || (kStep * kReal % 16 == 0 && kTileLines <= kThreads),
+                "a thread's lines are shifted alike, and it brings the last chunk of one");
 
-  const u8* at[kSources];  // the thread's first piece, of each source
-  int shift[kSources];
-  i64 stride;       // bytes from line to line
-  int to;           // place of the first piece in the tile
-  int line, lines;  // kAcross: of k, which are left; otherwise of the tensor
-  int left;         // elements of the line from the piece's first on
-  int held_left;
-  static constexpr int kWords = 4 + kLoad / 4;
-  u32 held[kShifts ? kPieces : 1][kWords];
+  // A line's chunk, and what changes as k goes on.
+  struct Chunk {
+    const u8* at;
+    int shift;  // bytes that the line begins behind a multiple of 16
+    int left;   // elements of the line from at on, and those before it that are copied, too
+    int line;   // of the tensor; kAcross: of k
+  };
+
+  Chunk pieces[kSources];  // the thread's first of each source
+  Chunk last;              // of the line whose number is the thread's
+  i64 stride;              // bytes from line to line
+  int lines;               // that there are
 
   __device__ __forceinline__ FetchedTiles(const Element* first, const Element* second,
                                           i64 line_stride, int from, int extent, int depth)
-      : stride(line_stride * kSize) {
-    const int byte = threadIdx.x % kPerLine * kPiece;
-    const int own = threadIdx.x / kPerLine;
-    to = Tile::place(own, byte);
-    line = kAcross || kTwo ? own : from + own;
-    lines = kAcross ? depth : extent;
-    left = (kAcross ? extent - from : depth) - byte / kSize;
-    const Element* const sources[2] = {first, second};
-    if constexpr (kTwo) {
-      // The tile begins at line from / 2 of each source.
-      const bool other = own / 32 % 2 == 1;
-      const int own_line = from / 2 + own / 64 * 32 + own % 32;
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        const Element* const source = kStep < 64 ? sources[s] : sources[other ? 1 : 0];
-        place_source(s, source, (i64)own_line * stride + byte);
-      }
-      line = from / 2;
-      lines = extent / 2;
-    } else {
-      const i64 offset = kAcross ? (i64)own * stride + (i64)from * kSize + byte
-                                 : (i64)(from + own) * stride + byte;
-      place_source(0, first, offset);
-    }
-    if constexpr (kShifts) load();
-  }
-  __device__ __forceinline__ void place_source(int s, const Element* source, i64 offset) {
-    const u8* const p = reinterpret_cast<const u8*>(source) + offset;
-    shift[s] = kShifts ? (int)((u64)p % kLoad) : 0;
-    at[s] = p - shift[s];
+      : stride(line_stride * kSize),
+        lines(kAcross ? depth
+              : kTwo  ? extent / 2
+                      : extent) {
+    const int own = threadIdx.x / kPerLine, byte = threadIdx.x % kPerLine * kPiece;
+    pieces[0] = chunk(first, second, own, byte, from, extent, depth);
+    // Lines that are 32 apart are of the other source.
+    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent, depth);
+    if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent, depth);
   }
 
-  // Which source piece i is of, and how many lines behind the first piece's.
+  __device__ __forceinline__ Chunk chunk(const Element* first, const Element* second, int own,
+                                         int byte, int from, int extent, int depth) const {
+    Chunk c;
+    const Element* const source = kTwo && own / 32 % 2 == 1 ? second : first;
+    c.line = kAcross ? own : kTwo ? from / 2 + own / 64 * 32 + own % 32 : from + own;
+    const u8* const at =
+        reinterpret_cast<const u8*>(source) + c.line * stride + (kAcross ? (i64)from * kSize : 0);
+    c.shift = kShifts ? (int)((u64)at & 15) : 0;
+    c.at = at - c.shift + byte;
+    c.left = (kAcross ? extent - from : depth) + (c.shift - byte) / kSize;
+    return c;
+  }
+
+  // Which source piece i is of, and how many lines behind the thread's first.
   static __device__ __forceinline__ constexpr int source_of(int i) {
     return kTwo && kStep < 64 ? i * kStep / 32 % 2 : 0;
   }
   static __device__ __forceinline__ constexpr int lines_behind(int i) {
     return kTwo ? i * kStep / 64 * 32 + (kStep < 64 ? i * kStep % 32 : 0) : i * kStep;
   }
-  __device__ __forceinline__ int placed(int i) const {
-    if constexpr (kStep % 8 == 0) return to + i * kStep * Tile::kRun;
-    return Tile::place(threadIdx.x / kPerLine + i * kStep, threadIdx.x % kPerLine * kPiece);
+  // Where a thread's piece lies in a tile.
+  static __device__ __forceinline__ int placed(int i) {
+    const int own = threadIdx.x / kPerLine, byte = threadIdx.x % kPerLine * kPiece;
+    if constexpr (kStep % 8 == 0) return Tile::place(own, byte) + i * kStep * kRun;
+    return Tile::place(own + i * kStep, byte);
   }
-  // Of the piece's bytes, those that are real.
-  __device__ __forceinline__ int real_of(int i, int real) const {
-    if constexpr (kTwo) {
-      const int own = threadIdx.x / kPerLine;
-      return line + own / 64 * 32 + own % 32 + lines_behind(i) < lines ? real : 0;
-    } else {
-      return line + lines_behind(i) < lines ? real : 0;
-    }
+
+  // Bytes of a piece that are read.
+  static __device__ __forceinline__ int real(const Chunk& c) {
+    return max(0, min(kPiece / kSize, c.left)) * kSize;
   }
-  __device__ __forceinline__ void advance() {
+  __device__ __forceinline__ void advance(Chunk& c) const {
     if constexpr (kAcross) {
-      at[0] += kDepth * stride;
-      lines -= kDepth;
+      c.at += kDepth * stride;
+      c.line += kDepth;
     } else {
-#pragma unroll
-      for (int s = 0; s < kSources; ++s) at[s] += kLineBytes;
-      left -= kDepth;
+      c.at += kLineBytes;
+      c.left -= kDepth;
     }
   }
 
-  __device__ __forceinline__ void load() {
-    const int real = max(0, min(16 / kSize, left)) * kSize;
-    held_left = real;
+  // Copies what the next tile is made of.
+  __device__ __forceinline__ void operator()(u8* stage) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      const int s = source_of(i);
-      const u8* const from = at[s] + lines_behind(i) * stride;
-      const int bytes = real_of(i, real);
-#pragma unroll
-      for (int h = 0; h < kWords * 4 / kLoad; ++h) {
-        const auto words = load_words(reinterpret_cast<const Pack<u32, kLoad / 4>*>(from) + h,
-                                      h * kLoad < shift[s] + bytes && bytes > 0);
-        memcpy(&held[i][h * (kLoad / 4)], &words, kLoad);
-      }
-#pragma unroll
-      for (int h = 0; h < kWords; ++h) asm volatile("" : "+r"(held[i][h]));
+      const Chunk& c = pieces[source_of(i)];
+      const int to = kShifts ? threadIdx.x * 16 + i * kThreads * 16 : placed(i);
+      copy_async<kPiece>(stage + to, c.at + lines_behind(i) * stride,
+                         c.line + lines_behind(i) < lines ? real(c) : 0);
     }
-  }
-  __device__ __forceinline__ void store(u8* tile) const {
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      uint4 words = shifted(held[i], shift[source_of(i)]);
-      if (!kAcross && held_left < 16) {
-        u32* const w = &words.x;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int bits = max(0, min(32, (held_left - 4 * j) * 8));
-          w[j] &= bits == 32 ? ~0u : (1u << bits) - 1;
-        }
-      }
-      *reinterpret_cast<uint4*>(tile + placed(i)) = words;
-    }
-  }
-
-  // The next one.
-  __device__ __forceinline__ void operator()(u8* tile) {
+    for (int s = 0; s < kSources; ++s) advance(pieces[s]);
     if constexpr (kShifts) {
-      store(tile);
-      advance();
-      load();
-    } else {
-      const int real = max(0, min(kPiece / kSize, left)) * kSize;
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        copy_async<kPiece>(tile + placed(i), at[source_of(i)] + lines_behind(i) * stride,
-                           real_of(i, real));
+      if (threadIdx.x < kTileLines) {
+        copy_async<16>(stage + Tile::kBytes + threadIdx.x * 16, last.at,
+                       last.line < lines ? real(last) : 0);
       }
-      advance();
+      advance(last);
+    }
+  }
+
+  __device__ __forceinline__ void shift(const u8* stage, u8* tile) const {
+    const int own = threadIdx.x / kPerLine;
+    const bool ends = threadIdx.x % kPerLine == kPerLine - 1;
+    const int behind = ends ? Tile::kBytes + own * 16 : (threadIdx.x + 1) * 16;
+    const int step = ends ? kStep * 16 : kThreads * 16;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const auto load = [&](int at) { return *reinterpret_cast<const uint4*>(stage + at); };
+      *reinterpret_cast<uint4*>(tile + placed(i)) =
+          shifted<kReal>(load(threadIdx.x * 16 + i * kThreads * 16), load(behind + i * step),
+                         pieces[source_of(i)].shift);
     }
   }
 };

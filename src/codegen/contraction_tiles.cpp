@@ -205,10 +205,14 @@ std::string ContractionWriter::contract_sm80(const MmaTile& tile) const {
 }
 
 KernelFacts ContractionWriter::sm80_facts(const MmaTile& tile) const {
-  return {.threads = tile.threads(),
-          .shared_bytes = tile.shared_bytes(),
-          .tile_rows = tile.rows,
-          .tile_columns = tile.columns};
+  const auto shifts = [&](const MatrixOperand& operand) {
+    return is_shifted(alignment_of(operand) * bytes_of(operand_type(), 1));
+  };
+  return {
+      .threads = tile.threads(),
+      .shared_bytes = tile.shared_bytes(!computes_rows() && shifts(product_.a), shifts(product_.b)),
+      .tile_rows = tile.rows,
+      .tile_columns = tile.columns};
 }
 
 void ContractionWriter::write_sm80() {

@@ -15,8 +15,8 @@ struct TileRow {
   double alone = 0;
 };
 
-constexpr MmaTile kLarge{.warp_rows = 64, .blocks = 2};
-constexpr MmaTile kLargeShifted{.warp_rows = 32, .blocks = 1};
+constexpr MmaTile kLarge{.warp_rows = 64, .stages = 3, .blocks = 2};
+constexpr MmaTile kLargeShifted{.warp_rows = 32, .stages = 3, .blocks = 1};
 constexpr MmaTile kSmall{.rows = 64,
                          .columns = 64,
                          .warp_rows = 32,
@@ -29,9 +29,9 @@ constexpr MmaTile kSmall{.rows = 64,
 
 MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
                      const Device& device) {
-  const bool shifted = operands.piece < 8;
+  const bool exact = operands.kind == MmaKind::kExact;
   const std::array<TileRow, 2> rows = {
-      TileRow{shifted || operands.made ? kLargeShifted : kLarge, 450, 700},
+      TileRow{exact || operands.made ? kLargeShifted : kLarge, 450, 700},
       TileRow{kSmall, 170, 300}};
   constexpr double kBeside = 2500;
   const double steps = static_cast<double>(ceil_div(product.k * operands.bytes, std::uint64_t{64}));

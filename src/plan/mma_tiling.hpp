@@ -20,8 +20,18 @@ struct MmaTile {
   std::uint64_t blocks = 1;  // that a multiprocessor has registers for
 
   std::uint64_t threads() const { return 32 * groups * (rows / warp_rows) * (columns / 64); }
-  std::uint64_t shared_bytes() const { return stages * (rows + columns) * line_bytes; }
+  // Lines of an operand that are not copied in pieces of 8 bytes at least are shifted there.
+  std::uint64_t shared_bytes(bool shifts_a, bool shifts_b) const {
+    const auto operand = [&](std::uint64_t lines, bool shifts) {
+      return lines * (stages * line_bytes + (shifts ? stages * 16 + 2 * line_bytes : 0));
+    };
+    return operand(rows, shifts_a) + operand(columns, shifts_b);
+  }
 };
+
+// Lines that begin at multiples of so many bytes are shifted on chip: copying them in such pieces
+// would take longer.
+constexpr bool is_shifted(std::uint64_t piece) { return piece < 8; }
 
 // What is multiplied.
 enum class MmaKind : std::uint8_t { kNarrow, kTf32, kExact };  // elements of up to 16 bits; of 32

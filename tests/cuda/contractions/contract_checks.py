@@ -7,7 +7,7 @@ import torch
 import cuda
 from checks import error_of, report
 from epilogues import LOSS, MERGE_LOSS, SPLADE, STORE
-from products import (LARGE_80, SHIFTED_80, SMALL_80, Problem, Problem80, ProblemSkinny90, operand, source_80, source_90, source_skinny,
+from products import (LARGE_80, SMALL_80, Problem, Problem80, ProblemSkinny90, operand, source_80, source_90, source_skinny,
                       source_skinny_90, source_vector)
 
 
@@ -57,8 +57,7 @@ def check_sm80():
             for element, product, aligns in (("bf16", "bf16", (8, 4, 2, 1)), ("f32", "f32", (4, 2)),
                                              ("f32", "exact_f32", (4, 1))):
                 for align in aligns:
-                    for size, tile in dict(large=LARGE_80 if align * (2 if element == "bf16" else 4) > 4
-                                           else SHIFTED_80, small=SMALL_80).items():
+                    for size, tile in dict(large=LARGE_80, small=SMALL_80).items():
                         cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}_{size}"] = dict(
                             element=element, product=product, align_a=align, align_b=align, ta=ta,
                             tb=tb, tile=tile)
@@ -75,7 +74,8 @@ def check_sm80():
                                 -(n if tb else k) % case["align_b"])
                 a = operand(*batch_a, k, m, dtype, pad_a) if ta else operand(*batch_a, m, k, dtype, pad_a)
                 b = operand(*batch_b, k, n, dtype, pad_b) if tb else operand(*batch_b, n, k, dtype, pad_b)
-                problem = Problem80(a, b, ta, tb, group=3, tile=case["tile"])
+                problem = Problem80(a, b, ta, tb, group=3, tile=case["tile"],
+                                    aligns=(case["align_a"], case["align_b"]))
                 out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
                                  device="cuda", dtype=dtype)
                 problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))

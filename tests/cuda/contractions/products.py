@@ -34,9 +34,14 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 """
 
 # Rows, columns, rows of a warp, groups, bytes of k, stages, blocks of a multiprocessor.
-LARGE_80 = (128, 128, 64, 1, 64, 4, 2)
-SHIFTED_80 = (128, 128, 32, 1, 64, 4, 1)
+LARGE_80 = (128, 128, 64, 1, 64, 3, 2)
 SMALL_80 = (64, 64, 32, 2, 128, 3, 2)
+
+
+def shared_80(tile, size, align_a, align_b):
+    rows, columns, _, _, line, stages, _ = tile
+    return sum(lines * (stages * line + (stages * 16 + 2 * line if align * size < 8 else 0))
+               for lines, align in ((rows, align_a), (columns, align_b)))
 
 
 def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=None, align_b=None,
@@ -156,8 +161,9 @@ def source_vector(name, epilogue, lanes, split, element="bf16", align=8):
 class Problem80:
     """The same for contract_sm80, without tensor maps."""
 
-    def __init__(self, a, b, ta=False, tb=False, group=8, tile=LARGE_80):
+    def __init__(self, a, b, ta=False, tb=False, group=8, tile=LARGE_80, aligns=(8, 8)):
         self.tile = tile
+        self.shared = shared_80(tile, a.element_size(), *aligns)
         self.m, self.k = (a.shape[3], a.shape[2]) if ta else (a.shape[2], a.shape[3])
         self.n = b.shape[3] if tb else b.shape[2]
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
@@ -171,9 +177,9 @@ class Problem80:
         self.grid = -(-self.m // tile[0]) * -(-self.n // tile[1]) * self.outer * self.inner
 
     def launch(self, kernel, epilogue):
-        rows, columns, warp_rows, groups, line, stages, _ = self.tile
+        rows, columns, warp_rows, groups, *_ = self.tile
         threads = 32 * groups * (rows // warp_rows) * (columns // 64)
-        kernel.launch(self.grid, threads, stages * (rows + columns) * line, *self.operands, self.shape, self.strides, epilogue)
+        kernel.launch(self.grid, threads, self.shared, *self.operands, self.shape, self.strides, epilogue)
 
     def launch_vector(self, kernel, lanes, split, epilogue, work):
         """b: [outer, inner, 1, k]; work: zeros, (split + 1) floats a row."""
