@@ -158,25 +158,26 @@ struct ContractSm80 {
     const int warp = threadIdx.x / 32, own = warp % (kWarpsDown * kWarpsAcross);
     const int warp_m = own / kWarpsAcross * kWarpRows, warp_n = own % kWarpsAcross * kWarpColumns;
     const int first_slice = kGroups == 1 ? 0 : warp / (kWarpsDown * kWarpsAcross) * kSlices;
-    const auto fetch_step = [&](int step) {
-      if (step < steps) {
-        u8* const stage = shared + step % kStages * kStageBytes;
+    int filled = 0, left = steps;  // the stage that is filled next, and steps that are not yet
+    const auto fetch_step = [&] {
+      if (left-- > 0) {
+        u8* const stage = shared + filled * kStageBytes;
         source_a(stage);
         source_b(stage + kStageA);
+        filled = filled == kStages - 1 ? 0 : filled + 1;
       }
       copies_commit();
     };
-    // Where steps are shifted, they are so one step before they are multiplied.
-    const auto shift_step = [&](int step) {
-      const u8* const stage = shared + step % kStages * kStageBytes;
-      if constexpr (kShiftsA) source_a.shift(stage, shared + kShiftedA + step % 2 * kBytesA);
-      if constexpr (kShiftsB)
-        source_b.shift(stage + kStageA, shared + kShiftedB + step % 2 * kBytesB);
+    // A step's operands: in their stage, or shifted.
+    const auto shift_step = [&](int stage, int odd) {
+      const u8* const from = shared + stage * kStageBytes;
+      if constexpr (kShiftsA) source_a.shift(from, shared + kShiftedA + odd * kBytesA);
+      if constexpr (kShiftsB) source_b.shift(from + kStageA, shared + kShiftedB + odd * kBytesB);
     };
-    const auto load = [&](int step, int slice, Fragments& f) {
-      const u8* const stage = shared + step % kStages * kStageBytes;
-      const u8* const a = kShiftsA ? shared + kShiftedA + step % 2 * kBytesA : stage;
-      const u8* const b = kShiftsB ? shared + kShiftedB + step % 2 * kBytesB : stage + kStageA;
+    const auto load = [&](int stage, int odd, int slice, Fragments& f) {
+      const u8* const from = shared + stage * kStageBytes;
+      const u8* const a = kShiftsA ? shared + kShiftedA + odd * kBytesA : from;
+      const u8* const b = kShiftsB ? shared + kShiftedB + odd * kBytesB : from + kStageA;
 #pragma unroll
       for (int i = 0; i < kFragmentsA; ++i) {
         OperandA::template fragment<true>(a, warp_m, i * 16, first_slice + slice, f.a[i]);
@@ -188,31 +189,37 @@ struct ContractSm80 {
     };
     constexpr bool kShifts = kShiftsA || kShiftsB;
     constexpr int kPending = kShifts ? kStages - 3 : kStages - 2;  // copies that may be under way
-    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
+    for (int step = 0; step < kStages - 1; ++step) fetch_step();
     copies_wait<kPending>();
     __syncthreads();
     if constexpr (kShifts) {
-      shift_step(0);
+      shift_step(0, 0);
       __syncthreads();
     }
     Sums acc = {};
     Fragments fragments[2];
-    load(0, 0, fragments[0]);
+    load(0, 0, 0, fragments[0]);
+    int stage = 0, odd = 0;
     for (int step = 0; step < steps; ++step) {
+      const int next = stage == kStages - 1 ? 0 : stage + 1;
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
         if (slice == 0) {
-          fetch_step(step + kStages - 1);
-          if constexpr (kShifts) shift_step(step + 1);
+          fetch_step();
+          // One step before it is multiplied.
+          if constexpr (kShifts) shift_step(next, odd ^ 1);
         }
-        const bool last = slice == kSlices - 1;
-        if (last) {
+        if (slice < kSlices - 1) {
+          load(stage, odd, slice + 1, fragments[(slice + 1) % 2]);
+        } else {
           copies_wait<kPending>();
           __syncthreads();
+          load(next, odd ^ 1, 0, fragments[0]);
         }
-        load(step + last, (slice + 1) % kSlices, fragments[(slice + 1) % 2]);
         multiply_slice(acc, fragments[slice % 2]);
       }
+      stage = next;
+      odd ^= 1;
     }
     copies_wait<0>();
     __syncthreads();

@@ -84,38 +84,41 @@ struct FetchedTiles {
   static constexpr int kStageBytes = Tile::kBytes + (kShifts ? kLines * 16 : 0);
   static constexpr int kSources = kTwo ? 2 : 1;
   static constexpr int kTileLines = kAcross ? kDepth : kLines;  // as they lie in memory
+  static constexpr int kMore = kShifts ? 16 / kSize : 0;  // elements behind a tile that are copied
   static_assert(kThreads % kPerLine == 0 && kPieces > 0, "threads keep their place in lines");
   static_assert(!kShifts || (kStep * kReal % 16 == 0 && kTileLines <= kThreads),
                 "a thread's lines are shifted alike, and it brings the last chunk of one");
 
-  // A line's chunk, and what changes as k goes on.
+  // A chunk of a line.
   struct Chunk {
     const u8* at;
     int shift;  // bytes that the line begins behind a multiple of 16
-    int left;   // elements of the line from at on, and those before it that are copied, too
-    int line;   // of the tensor; kAcross: of k
+    int line;   // of the tensor; kAcross: of the tile
+    int left;   // elements of the line that lie behind `at`, if no k is left
   };
 
   Chunk pieces[kSources];  // the thread's first of each source
-  Chunk last;              // of the line whose number is the thread's
+  Chunk last;              // behind the line whose number is the thread's
   i64 stride;              // bytes from line to line
-  int lines;               // that there are
+  int lines;               // of the tensor
+  int depth_left;          // elements of k
+  bool inside;             // all of the tile's lines are the tensor's
 
   __device__ __forceinline__ FetchedTiles(const Element* first, const Element* second,
                                           i64 line_stride, int from, int extent, int depth)
       : stride(line_stride * kSize),
-        lines(kAcross ? depth
-              : kTwo  ? extent / 2
-                      : extent) {
+        lines(kTwo ? extent / 2 : extent),
+        depth_left(depth),
+        inside(from + kLines + (kAcross ? kMore : 0) <= extent) {
     const int own = threadIdx.x / kPerLine, byte = threadIdx.x % kPerLine * kPiece;
-    pieces[0] = chunk(first, second, own, byte, from, extent, depth);
+    pieces[0] = chunk(first, second, own, byte, from, extent);
     // Lines that are 32 apart are of the other source.
-    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent, depth);
-    if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent, depth);
+    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent);
+    if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent);
   }
 
   __device__ __forceinline__ Chunk chunk(const Element* first, const Element* second, int own,
-                                         int byte, int from, int extent, int depth) const {
+                                         int byte, int from, int extent) const {
     Chunk c;
     const Element* const source = kTwo && own / 32 % 2 == 1 ? second : first;
     c.line = kAcross ? own : kTwo ? from / 2 + own / 64 * 32 + own % 32 : from + own;
@@ -123,7 +126,7 @@ struct FetchedTiles {
         reinterpret_cast<const u8*>(source) + c.line * stride + (kAcross ? (i64)from * kSize : 0);
     c.shift = kShifts ? (int)((u64)at & 15) : 0;
     c.at = at - c.shift + byte;
-    c.left = (kAcross ? extent - from : depth) + (c.shift - byte) / kSize;
+    c.left = (kAcross ? extent - from : 0) + (c.shift - byte) / kSize;
     return c;
   }
 
@@ -141,38 +144,45 @@ struct FetchedTiles {
     return Tile::place(own + i * kStep, byte);
   }
 
-  // Bytes of a piece that are read.
-  static __device__ __forceinline__ int real(const Chunk& c) {
-    return max(0, min(kPiece / kSize, c.left)) * kSize;
-  }
-  __device__ __forceinline__ void advance(Chunk& c) const {
-    if constexpr (kAcross) {
-      c.at += kDepth * stride;
-      c.line += kDepth;
-    } else {
-      c.at += kLineBytes;
-      c.left -= kDepth;
-    }
+  // Bytes of a piece that are read, so many lines behind the chunk's.
+  __device__ __forceinline__ int real(const Chunk& c, int behind) const {
+    const int left = max(0, min(kPiece / kSize, c.left + (kAcross ? 0 : depth_left))) * kSize;
+    return c.line + behind < (kAcross ? depth_left : lines) ? left : 0;
   }
 
-  // Copies what the next tile is made of.
-  __device__ __forceinline__ void operator()(u8* stage) {
+  template <bool kWhole>
+  __device__ __forceinline__ void copy(u8* to, const Chunk& c, int behind) const {
+    if constexpr (kWhole) {
+      copy_async<kPiece>(to, c.at + behind * stride);
+    } else {
+      copy_async<kPiece>(to, c.at + behind * stride, real(c, behind));
+    }
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void copy_all(u8* stage) const {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      const Chunk& c = pieces[source_of(i)];
-      const int to = kShifts ? threadIdx.x * 16 + i * kThreads * 16 : placed(i);
-      copy_async<kPiece>(stage + to, c.at + lines_behind(i) * stride,
-                         c.line + lines_behind(i) < lines ? real(c) : 0);
+      copy<kWhole>(stage + (kShifts ? (threadIdx.x + i * kThreads) * 16 : placed(i)),
+                   pieces[source_of(i)], lines_behind(i));
     }
-#pragma unroll
-    for (int s = 0; s < kSources; ++s) advance(pieces[s]);
     if constexpr (kShifts) {
       if (threadIdx.x < kTileLines) {
-        copy_async<16>(stage + Tile::kBytes + threadIdx.x * 16, last.at,
-                       last.line < lines ? real(last) : 0);
+        copy<kWhole>(stage + Tile::kBytes + threadIdx.x * 16, last, 0);
       }
-      advance(last);
     }
+  }
+  // Copies what the next tile is made of.
+  __device__ __forceinline__ void operator()(u8* stage) {
+    if (inside && depth_left >= kDepth + (kAcross ? 0 : kMore)) {
+      copy_all<true>(stage);
+    } else {
+      copy_all<false>(stage);
+    }
+    const i64 step = kAcross ? kDepth * stride : kLineBytes;
+#pragma unroll
+    for (int s = 0; s < kSources; ++s) pieces[s].at += step;
+    last.at += step;
+    depth_left -= kDepth;
   }
 
   __device__ __forceinline__ void shift(const u8* stage, u8* tile) const {
