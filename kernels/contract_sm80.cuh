@@ -15,8 +15,10 @@
 // many bytes in memory, which is even. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as
 // [k][n], else [n][k].
 // With a Prologue (prologue.cuh) run() takes it in place of a: elements are of 16 bits.
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory, one block for each tile of
-// kTileRows x kTileColumns of each batch. A row's partials count tiles of kTileColumns.
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, kSplit blocks for each tile of
+// kTileRows x kTileColumns of each batch. Where kSplit > 1, `work`: kTileWorkspaceBytes for each
+// tile, at a multiple of 16 bytes, all zero before the first launch. A row's partials count tiles
+// of kTileColumns.
 //
 // A warp computes kWarpRows x 64 of a tile, in registers: the larger, the fewer bytes of shared
 // memory a product takes. Fragments are loaded one slice (32 bytes of k) before they are
@@ -25,13 +27,14 @@
 // Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
 
 // How a block divides its tile: warps of kWarpRows x 64, and as many groups of them as share k, the
-// sums of which are added at the end. A ring of kStages holds kLineBytes of k each.
+// sums of which are added at the end. A ring of kStages holds kLineBytes of k each. kSplit blocks
+// share a tile's k.
 template <int kRowsOf, int kColumnsOf, int kWarpRowsOf, int kGroupsOf, int kLineBytesOf,
-          int kStagesOf, int kBlocksOf>
+          int kStagesOf, int kBlocksOf, int kSplitOf = 1>
 struct MmaTile {
   static constexpr int kRows = kRowsOf, kColumns = kColumnsOf, kWarpRows = kWarpRowsOf;
   static constexpr int kGroups = kGroupsOf, kLineBytes = kLineBytesOf, kStages = kStagesOf;
-  static constexpr int kBlocksPerSm = kBlocksOf;
+  static constexpr int kBlocksPerSm = kBlocksOf, kSplit = kSplitOf;
 };
 
 template <typename Element, typename Product, class Tile, int kAlignA, int kAlignB, bool kAlongM,
@@ -48,7 +51,10 @@ struct ContractSm80 {
   static constexpr int kGroupThreads = 32 * kWarpsDown * kWarpsAcross;
   static constexpr int kThreads = kGroupThreads * kGroups;
   static constexpr int kBlocksPerSm = Tile::kBlocksPerSm;
-  static constexpr int kStages = Tile::kStages;
+  static constexpr int kStages = Tile::kStages, kSplit = Tile::kSplit;
+  // The sums of each block of a tile, and how many blocks have left theirs.
+  static constexpr int kTileWorkspaceBytes =
+      kSplit > 1 ? kSplit* kTileRows* kTileColumns * 4 + 4 : 0;
   static constexpr int kBytesA = kTileRows * kLineBytes, kBytesB = kTileColumns * kLineBytes;
   static constexpr int kSlices = kLineBytes / 32 / kGroups;  // of a warp, in a tile's depth
   static constexpr int kFragmentsA = kWarpRows / 16, kFragmentsB = kWarpColumns / 16;
@@ -86,8 +92,8 @@ struct ContractSm80 {
     Loaded<typename Made::Function> loaded[kChunks];
 
     __device__ __forceinline__ MadeA(const Prologue& source, const ContractShape& of, int batch,
-                                     int first)
-        : prologue(source), shape(of), q(first_line<Prologue>(of, batch)), m(first), k(0) {
+                                     int first, int from)
+        : prologue(source), shape(of), q(first_line<Prologue>(of, batch)), m(first), k(from) {
       load();
     }
     __device__ __forceinline__ void load() {
@@ -114,36 +120,43 @@ struct ContractSm80 {
   static __device__ __forceinline__ void run(const A& a, const Element* b,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue) {
-    run(a, Sources{{b}}, shape, strides, epilogue);
+                                             const Epilogue& epilogue, u8* work = nullptr) {
+    run(a, Sources{{b}}, shape, strides, epilogue, work);
   }
   // With halves, the second source has the second half of B's columns. All batches share several.
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const Sources& sources,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue) {
+                                             const Epilogue& epilogue, u8* work = nullptr) {
     const TileWalk walk(shape, kTileRows, kTileColumns);
-    int batch, unit, column;
-    walk.locate(blockIdx.x, &batch, &unit, &column);
-    const int m = unit * kTileRows;
-    const TileColumn at = Products::template locate<kTileColumns>(column, shape.n);
-    const Element* const b = sources.at(kPairs ? 0 : at.product) +
-                             batch / shape.inner * strides.b_outer +
-                             batch % shape.inner * strides.b_inner;
-    FetchedB source_b(b, sources.of[kSources - 1], strides.b_line, at.column * kTileColumns,
-                      at.columns, shape.k);
+    TilePart part;
+    walk.locate(blockIdx.x / kSplit, &part.batch, &part.unit, &part.column);
+    part.at = Products::template locate<kTileColumns>(part.column, shape.n);
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth, share = blockIdx.x % kSplit;
+    const int first = kSplit == 1 ? 0 : (int)((i64)steps * share / kSplit);
+    part.steps = kSplit == 1 ? steps : (int)((i64)steps * (share + 1) / kSplit) - first;
+    const int k = first * kTileDepth, m = part.unit * kTileRows;
+    const int outer = part.batch / shape.inner, inner = part.batch % shape.inner;
+    const Element* const b = sources.at(kPairs ? 0 : part.at.product) + outer * strides.b_outer +
+                             inner * strides.b_inner;
+    FetchedB source_b(b, sources.of[kSources - 1], strides.b_line, part.at.column * kTileColumns,
+                      part.at.columns, k, shape.k);
     if constexpr (Prologue::kHere) {
-      MadeA source_a(a, shape, batch, m);
-      multiply_tile(source_a, source_b, shape, epilogue, batch, unit, at);
+      MadeA source_a(a, shape, part.batch, m, k);
+      multiply_tile(source_a, source_b, shape, epilogue, part, work);
     } else {
-      FetchedA source_a(
-          a + batch / shape.inner * strides.a_outer + batch % shape.inner * strides.a_inner,
-          nullptr, strides.a_line, m, shape.m, shape.k);
-      multiply_tile(source_a, source_b, shape, epilogue, batch, unit, at);
+      FetchedA source_a(a + outer * strides.a_outer + inner * strides.a_inner, nullptr,
+                        strides.a_line, m, shape.m, k, shape.k);
+      multiply_tile(source_a, source_b, shape, epilogue, part, work);
     }
   }
 
+  // A tile, and the block's steps of its k.
+  struct TilePart {
+    int batch, unit, column, steps;
+    TileColumn at;
+  };
   struct Fragments {
     u32 a[kFragmentsA][4], b[kFragmentsB][4];
   };
@@ -151,14 +164,13 @@ struct ContractSm80 {
   template <class SourceA>
   static __device__ __forceinline__ void multiply_tile(SourceA& source_a, FetchedB& source_b,
                                                        const ContractShape& shape,
-                                                       const Epilogue& epilogue, int batch,
-                                                       int unit, const TileColumn& at) {
+                                                       const Epilogue& epilogue,
+                                                       const TilePart& part, u8* work) {
     extern __shared__ __align__(128) u8 shared[];
-    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const int warp = threadIdx.x / 32, own = warp % (kWarpsDown * kWarpsAcross);
     const int warp_m = own / kWarpsAcross * kWarpRows, warp_n = own % kWarpsAcross * kWarpColumns;
     const int first_slice = kGroups == 1 ? 0 : warp / (kWarpsDown * kWarpsAcross) * kSlices;
-    int filled = 0, left = steps;  // the stage that is filled next, and steps that are not yet
+    int filled = 0, left = part.steps;  // the stage that is filled next, and steps that are not yet
     const auto fetch_step = [&] {
       if (left-- > 0) {
         u8* const stage = shared + filled * kStageBytes;
@@ -200,7 +212,7 @@ struct ContractSm80 {
     Fragments fragments[2];
     load(0, 0, 0, fragments[0]);
     int stage = 0, odd = 0;
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < part.steps; ++step) {
       const int next = stage == kStages - 1 ? 0 : stage + 1;
 #pragma unroll
       for (int slice = 0; slice < kSlices; ++slice) {
@@ -226,8 +238,12 @@ struct ContractSm80 {
     if constexpr (kGroups > 1) {
       if (!add_groups(acc, shared)) return;
     }
+    if constexpr (kSplit > 1) {
+      if (!add_blocks(acc, reinterpret_cast<float4*>(work), shared)) return;
+    }
     u8* const states = shared;
-    Products::template finish<ContractSm80>(epilogue, at, shape, batch, unit, acc, states);
+    Products::template finish<ContractSm80>(epilogue, part.at, shape, part.batch, part.unit, acc,
+                                            states);
   }
 
   static __device__ __forceinline__ void multiply_slice(Sums& acc, const Fragments& f) {
@@ -298,6 +314,50 @@ struct ContractSm80 {
             sums[(g * kSums + i) * kGroupThreads];
       }
     }
+    return true;
+  }
+
+  // Blocks that share a tile leave their sums in memory; the last to do so adds all, in a fixed
+  // order. Whether this block is that one.
+  static __device__ __forceinline__ bool add_blocks(Sums& acc, float4* work, u8* shared) {
+    const int tiles = gridDim.x / kSplit, tile = blockIdx.x / kSplit, share = blockIdx.x % kSplit;
+    constexpr int kEach = kTileRows * kTileColumns / 4;
+    float4* const sums = work + (i64)tile * kSplit * kEach + threadIdx.x;
+    u32* const arrived = reinterpret_cast<u32*>(work + (i64)tiles * kSplit * kEach) + tile;
+    const auto place = [&](int of, int i, int j) {
+      return sums + of * kEach + (i * 2 * kFragmentsB + j) * kGroupThreads;
+    };
+#pragma unroll
+    for (int i = 0; i < kFragmentsA; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2 * kFragmentsB; ++j) {
+        *place(share, i, j) = {acc[i][j][0], acc[i][j][1], acc[i][j][2], acc[i][j][3]};
+      }
+    }
+    __threadfence();
+    group_barrier();
+    int* const last = reinterpret_cast<int*>(shared);
+    if (threadIdx.x == 0) {
+      *last = atomicAdd(arrived, 1u) == kSplit - 1;
+      if (*last) *arrived = 0;  // for the next launch
+      __threadfence();
+    }
+    group_barrier();
+    if (!*last) return false;
+#pragma unroll
+    for (int i = 0; i < kFragmentsA; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2 * kFragmentsB; ++j) {
+        float4 sum = __ldcg(place(0, i, j));
+#pragma unroll
+        for (int s = 1; s < kSplit; ++s) {
+          const float4 more = __ldcg(place(s, i, j));
+          sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+        }
+        acc[i][j][0] = sum.x, acc[i][j][1] = sum.y, acc[i][j][2] = sum.z, acc[i][j][3] = sum.w;
+      }
+    }
+    group_barrier();  // `last` is where states will be
     return true;
   }
 

@@ -46,28 +46,25 @@ struct MmaOperand {
 };
 
 // Of the eight words of two neighbouring 16 bytes, the four that begin `shift` bytes behind the
-// first: a multiple of kUnit (2 or 4).
-template <int kUnit>
+// first.
 __device__ __forceinline__ uint4 shifted(const uint4& first, const uint4& second, int shift) {
   u32 w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
 #pragma unroll
   for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
 #pragma unroll
   for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
-  if constexpr (kUnit == 2) {
-    const u32 bytes = shift & 2 ? 0x5432u : 0x3210u;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) w[i] = __byte_perm(w[i], w[i + 1], bytes);
-  }
-  return {w[0], w[1], w[2], w[3]};
+  const u32 bytes = shift & 2 ? 0x5432u : 0x3210u;
+  return {__byte_perm(w[0], w[1], bytes), __byte_perm(w[1], w[2], bytes),
+          __byte_perm(w[2], w[3], bytes), __byte_perm(w[3], w[4], bytes)};
 }
 
-// Brings the tiles of one operand, in order along k. kAlign: as of ContractSm80. With two sources
-// (kTwo) each 32 lines of the first are followed by those of the second. Lines beyond the tensor
-// and what lies behind a line's end become 0.
+// Brings the tiles of one operand, in order along k, from the k on that is given. kAlign: as of
+// ContractSm80. With two sources (kTwo) each 32 lines of the first are followed by those of the
+// second. Lines beyond the tensor and what lies behind a line's end become 0.
 //
-// A stage holds what was copied: a tile, or (kShifts) the 16-byte chunks that its lines touch, for
-// copies of less than 8 bytes are too many instructions. shift() makes a tile of them.
+// A stage holds what was copied: a tile, or (kShifts) the 16-byte chunks that its lines touch,
+// where these begin at odd elements of 16 bits, for no asynchronous copy is of two bytes. shift()
+// makes a tile of them.
 template <typename Element, int kLines, int kLineBytes, int kAlign, bool kAcross, bool kTwo,
           int kThreads>
 struct FetchedTiles {
@@ -75,7 +72,7 @@ struct FetchedTiles {
   static constexpr int kSize = sizeof(Element);
   static constexpr int kDepth = kLineBytes / kSize;
   static constexpr int kReal = kAlign * kSize < 16 ? kAlign * kSize : 16;
-  static constexpr bool kShifts = kReal < 8;
+  static constexpr bool kShifts = kReal < 4;
   static constexpr int kPiece = kShifts ? 16 : kReal;
   static constexpr int kRun = Tile::kRun;
   static constexpr int kPerLine = kRun / kPiece;
@@ -105,25 +102,26 @@ struct FetchedTiles {
   bool inside;             // all of the tile's lines are the tensor's
 
   __device__ __forceinline__ FetchedTiles(const Element* first, const Element* second,
-                                          i64 line_stride, int from, int extent, int depth)
+                                          i64 line_stride, int from, int extent, int k, int depth)
       : stride(line_stride * kSize),
         lines(kTwo ? extent / 2 : extent),
-        depth_left(depth),
+        depth_left(depth - k),
         inside(from + kLines + (kAcross ? kMore : 0) <= extent) {
     const int own = threadIdx.x / kPerLine, byte = threadIdx.x % kPerLine * kPiece;
-    pieces[0] = chunk(first, second, own, byte, from, extent);
+    pieces[0] = chunk(first, second, own, byte, from, extent, k);
     // Lines that are 32 apart are of the other source.
-    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent);
-    if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent);
+    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent, k);
+    if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent, k);
   }
 
   __device__ __forceinline__ Chunk chunk(const Element* first, const Element* second, int own,
-                                         int byte, int from, int extent) const {
+                                         int byte, int from, int extent, int k) const {
     Chunk c;
     const Element* const source = kTwo && own / 32 % 2 == 1 ? second : first;
     c.line = kAcross ? own : kTwo ? from / 2 + own / 64 * 32 + own % 32 : from + own;
     const u8* const at =
-        reinterpret_cast<const u8*>(source) + c.line * stride + (kAcross ? (i64)from * kSize : 0);
+        reinterpret_cast<const u8*>(source) +
+        (kAcross ? (k + own) * stride + (i64)from * kSize : c.line * stride + (i64)k * kSize);
     c.shift = kShifts ? (int)((u64)at & 15) : 0;
     c.at = at - c.shift + byte;
     c.left = (kAcross ? extent - from : 0) + (c.shift - byte) / kSize;
@@ -194,8 +192,8 @@ struct FetchedTiles {
     for (int i = 0; i < kPieces; ++i) {
       const auto load = [&](int at) { return *reinterpret_cast<const uint4*>(stage + at); };
       *reinterpret_cast<uint4*>(tile + placed(i)) =
-          shifted<kReal>(load(threadIdx.x * 16 + i * kThreads * 16), load(behind + i * step),
-                         pieces[source_of(i)].shift);
+          shifted(load(threadIdx.x * 16 + i * kThreads * 16), load(behind + i * step),
+                  pieces[source_of(i)].shift);
     }
   }
 };

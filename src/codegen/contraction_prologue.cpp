@@ -116,20 +116,16 @@ void ContractionWriter::write_prologue_sm80() {
   const std::string b = pointer_of(product_.b);
   const MmaTile tile = mma_tiling(product_.shape(), mma_operands(), device_).tile;
   epilogue_.write(product_, tile.columns);
-  const KernelFacts facts = sm80_facts(tile);
+  const std::string work = launch_sm80(tile, ceil_div(product_.n, tile.columns));
   result_.source.text +=
       blocks({"mma", "operand_sm80", "contract_sm80"}) + prologue_struct(body) + epilogue_.text() +
       shape(group_of(product_.shape(), tile.rows, 2)) + strides() +
       fmt::format("typedef {}, Epilogue, Prologue> Contract;\n", contract_sm80(tile)) +
-      facts.asserted_of("Contract") +
+      sm80_facts(tile).asserted_of("Contract") +
       entry("__launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", prologue_made(), b,
-                        epilogue_.made()));
-  facts.launch(result_);
-  result_.blocks =
-      ceil_div(product_.m, tile.rows) * ceil_div(product_.n, tile.columns) * product_.batches();
-  result_.schedule =
-      fmt::format("mma, tiles of {} x {}, rows computed as they are read", tile.rows, tile.columns);
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", prologue_made(), b,
+                        epilogue_.made(), work));
+  result_.schedule += ", rows computed as they are read";
 }
 
 }  // namespace fusecalc

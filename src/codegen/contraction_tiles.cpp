@@ -189,7 +189,9 @@ MmaOperands ContractionWriter::mma_operands() const {
                                          : MmaKind::kNarrow,
           .bytes = bytes,
           .piece = piece,
-          .made = computes_rows()};
+          .made = computes_rows(),
+          // Otherwise the workspace is that of a's copy.
+          .splits = computes_rows() || product_.a.tensor != kNone};
 }
 
 // Without the epilogue and what follows it.
@@ -197,10 +199,10 @@ std::string ContractionWriter::contract_sm80(const MmaTile& tile) const {
   const DType type = operand_type();
   const std::uint64_t most = is_fp8(type) ? 16 : 8;
   const std::string_view element = stored_type(type);
-  return fmt::format("ContractSm80<{}, {}, MmaTile<{}, {}, {}, {}, {}, {}, {}>, {}, {}, {}, {}",
+  return fmt::format("ContractSm80<{}, {}, MmaTile<{}, {}, {}, {}, {}, {}, {}, {}>, {}, {}, {}, {}",
                      element, type == DType::kF32 ? "exact_f32" : element, tile.rows, tile.columns,
                      tile.warp_rows, tile.groups, tile.line_bytes, tile.stages, tile.blocks,
-                     computes_rows() ? most : alignment_of(product_.a, most),
+                     tile.split, computes_rows() ? most : alignment_of(product_.a, most),
                      alignment_of(product_.b, most), product_.a.across, product_.b.across);
 }
 
@@ -212,7 +214,20 @@ KernelFacts ContractionWriter::sm80_facts(const MmaTile& tile) const {
       .threads = tile.threads(),
       .shared_bytes = tile.shared_bytes(!computes_rows() && shifts(product_.a), shifts(product_.b)),
       .tile_rows = tile.rows,
-      .tile_columns = tile.columns};
+      .tile_columns = tile.columns,
+      .tile_workspace_bytes = tile.workspace_bytes()};
+}
+
+// What follows the epilogue in a call: the memory where blocks that share tiles leave their sums.
+std::string ContractionWriter::launch_sm80(const MmaTile& tile, std::uint64_t column_tiles) {
+  sm80_facts(tile).launch(result_);
+  const std::uint64_t tiles = ceil_div(product_.m, tile.rows) * column_tiles * product_.batches();
+  result_.blocks = tiles * tile.split;
+  result_.schedule = fmt::format("mma, tiles of {} x {}", tile.rows, tile.columns);
+  if (tile.split == 1) return "";
+  result_.schedule += fmt::format(", k in {} parts", tile.split);
+  result_.gaps.more_writes = "blocks exchange partial sums through memory";
+  return fmt::format(", work + {}", epilogue_.reserve(tiles * tile.workspace_bytes()));
 }
 
 void ContractionWriter::write_sm80() {
@@ -225,16 +240,13 @@ void ContractionWriter::write_sm80() {
   write_epilogues(tile.columns, {});
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  const KernelFacts facts = sm80_facts(tile);
   const std::uint64_t column_tiles = size.column_tiles(tile.columns);
   if (!siblings_.empty()) product_.n = column_tiles * tile.columns;
+  const std::string work = launch_sm80(tile, column_tiles);
   result_.source.text +=
       blocks({"mma", "operand_sm80", "contract_sm80"}) + epilogue_text() +
       shape(group_of(size, tile.rows, bytes_of(operand_type(), 1))) +
-      strided_entry(contract_sm80(tile), facts, ", Contract::kBlocksPerSm", a, b);
-  facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, tile.rows) * column_tiles * product_.batches();
-  result_.schedule = fmt::format("mma, tiles of {} x {}", tile.rows, tile.columns);
+      strided_entry(contract_sm80(tile), sm80_facts(tile), ", Contract::kBlocksPerSm", a, b, work);
 }
 
 }  // namespace fusecalc

@@ -102,6 +102,7 @@ class ContractionWriter {
   MmaOperands mma_operands() const;
   std::string contract_sm80(const MmaTile& tile) const;
   KernelFacts sm80_facts(const MmaTile& tile) const;
+  std::string launch_sm80(const MmaTile& tile, std::uint64_t column_tiles);
   void write_sm80();
   void write_vector();
   bool is_skinny() const;

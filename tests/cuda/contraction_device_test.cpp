@@ -158,9 +158,9 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 
 void Bench::run_sm80() { run_mma({"128, 128, 64, 1, 64, 4, 2", "8, 4", 128, 65536}); }
 
-// Three stages with a chunk more for each line, and two tiles.
+// Three stages, for A with a chunk more for each line, and two tiles of it.
 void Bench::run_sm80_shifted() {
-  run_mma({"64, 64, 32, 2, 128, 3, 2", "2, 1", 64, 128 * (3 * (128 + 16) + 2 * 128)});
+  run_mma({"64, 64, 32, 2, 128, 3, 2", "1, 2", 64, 64 * (3 * (128 + 16) + 2 * 128 + 3 * 128)});
 }
 
 void Bench::run_library() {

@@ -40,7 +40,7 @@ SMALL_80 = (64, 64, 32, 2, 128, 3, 2)
 
 def shared_80(tile, size, align_a, align_b):
     rows, columns, _, _, line, stages, _ = tile
-    return sum(lines * (stages * line + (stages * 16 + 2 * line if align * size < 8 else 0))
+    return sum(lines * (stages * line + (stages * 16 + 2 * line if align * size < 4 else 0))
                for lines, align in ((rows, align_a), (columns, align_b)))
 
 
