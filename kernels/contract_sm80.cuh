@@ -320,7 +320,7 @@ struct ContractSm80 {
   // Blocks that share a tile leave their sums in memory; the last to do so adds all, in a fixed
   // order. Whether this block is that one.
   static __device__ __forceinline__ bool add_blocks(Sums& acc, float4* work, u8* shared) {
-    const int tiles = gridDim.x / kSplit, tile = blockIdx.x / kSplit, share = blockIdx.x % kSplit;
+    const int tiles = gridDim.x / kSplit, tile = blockIdx.x / kSplit;
     constexpr int kEach = kTileRows * kTileColumns / 4;
     float4* const sums = work + (i64)tile * kSplit * kEach + threadIdx.x;
     u32* const arrived = reinterpret_cast<u32*>(work + (i64)tiles * kSplit * kEach) + tile;
@@ -331,7 +331,8 @@ struct ContractSm80 {
     for (int i = 0; i < kFragmentsA; ++i) {
 #pragma unroll
       for (int j = 0; j < 2 * kFragmentsB; ++j) {
-        *place(share, i, j) = {acc[i][j][0], acc[i][j][1], acc[i][j][2], acc[i][j][3]};
+        *place(blockIdx.x % kSplit, i, j) = {acc[i][j][0], acc[i][j][1], acc[i][j][2],
+                                             acc[i][j][3]};
       }
     }
     __threadfence();
@@ -344,17 +345,17 @@ struct ContractSm80 {
     }
     group_barrier();
     if (!*last) return false;
+    for (int of = 0; of < kSplit; ++of) {
 #pragma unroll
-    for (int i = 0; i < kFragmentsA; ++i) {
+      for (int i = 0; i < kFragmentsA; ++i) {
 #pragma unroll
-      for (int j = 0; j < 2 * kFragmentsB; ++j) {
-        float4 sum = __ldcg(place(0, i, j));
+        for (int j = 0; j < 2 * kFragmentsB; ++j) {
+          const float4 more = __ldcg(place(of, i, j));
+          const float sums_of[4] = {more.x, more.y, more.z, more.w};
 #pragma unroll
-        for (int s = 1; s < kSplit; ++s) {
-          const float4 more = __ldcg(place(s, i, j));
-          sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+          for (int e = 0; e < 4; ++e)
+            acc[i][j][e] = of == 0 ? sums_of[e] : acc[i][j][e] + sums_of[e];
         }
-        acc[i][j][0] = sum.x, acc[i][j][1] = sum.y, acc[i][j][2] = sum.z, acc[i][j][3] = sum.w;
       }
     }
     group_barrier();  // `last` is where states will be
