@@ -7,8 +7,14 @@ import torch
 import cuda
 from checks import error_of, report
 from epilogues import LOSS, MERGE_LOSS, SPLADE, STORE
-from products import (LARGE_80, SMALL_80, Problem, Problem80, ProblemSkinny90, operand, source_80, source_90, source_skinny,
+from products import (LARGE_80, LOW_80, SMALL_80, SPLIT_80, WIDE_80, Problem, Problem80,
+                      ProblemSkinny90, operand, source_80, source_90, source_skinny,
                       source_skinny_90, source_vector)
+
+# Those that products of each kind have.
+TILES_80 = {"bf16": dict(wide=WIDE_80, large=LARGE_80, small=SMALL_80, split=SPLIT_80),
+            "f32": dict(large=LARGE_80, small=SMALL_80),
+            "exact_f32": dict(low=LOW_80, split=SPLIT_80)}
 
 
 def check_plain():
@@ -57,7 +63,7 @@ def check_sm80():
             for element, product, aligns in (("bf16", "bf16", (8, 4, 2, 1)), ("f32", "f32", (4, 2)),
                                              ("f32", "exact_f32", (4, 1))):
                 for align in aligns:
-                    for size, tile in dict(large=LARGE_80, small=SMALL_80).items():
+                    for size, tile in TILES_80[product].items():
                         cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}_{size}"] = dict(
                             element=element, product=product, align_a=align, align_b=align, ta=ta,
                             tb=tb, tile=tile)

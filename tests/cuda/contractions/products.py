@@ -28,18 +28,22 @@ def source_90(name, epilogue, element="bf16", tile_n=128, cluster=2, ta=False, t
 ENTRY_80 = """
 typedef ContractSm80<T, {product}, MmaTile<{tile}>, {align_a}, {align_b}, {ta}, {tb}, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
-    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
-  Contract::run(a, b, shape, strides, store);
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store,
+           u8* work) {{
+  Contract::run(a, b, shape, strides, store, work);
 }}
 """
 
-# Rows, columns, rows of a warp, groups, bytes of k, stages, blocks of a multiprocessor.
-LARGE_80 = (128, 128, 64, 1, 64, 3, 2)
-SMALL_80 = (64, 64, 32, 2, 128, 3, 2)
+# Rows, columns, rows of a warp, groups, bytes of k, stages, blocks of a multiprocessor, split.
+WIDE_80 = (128, 256, 64, 1, 64, 4, 1, 1)
+LARGE_80 = (128, 128, 64, 1, 64, 3, 2, 1)
+LOW_80 = (128, 128, 32, 1, 64, 3, 1, 1)
+SMALL_80 = (64, 64, 32, 2, 128, 4, 2, 1)
+SPLIT_80 = (64, 64, 32, 2, 128, 4, 2, 3)
 
 
 def shared_80(tile, size, align_a, align_b):
-    rows, columns, _, _, line, stages, _ = tile
+    rows, columns, _, _, line, stages, *_ = tile
     return sum(lines * (stages * line + (stages * 16 + 2 * line if align * size < 4 else 0))
                for lines, align in ((rows, align_a), (columns, align_b)))
 
@@ -174,12 +178,16 @@ class Problem80:
         self.strides = struct.pack("6q", *[
             t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
             for t in (a, b) for d in (2, 1, 0)])
-        self.grid = -(-self.m // tile[0]) * -(-self.n // tile[1]) * self.outer * self.inner
+        tiles = -(-self.m // tile[0]) * -(-self.n // tile[1]) * self.outer * self.inner
+        self.grid = tiles * tile[7]
+        self.work = torch.zeros(tiles * (tile[7] * tile[0] * tile[1] + 1) if tile[7] > 1 else 1,
+                                device="cuda")
 
     def launch(self, kernel, epilogue):
         rows, columns, warp_rows, groups, *_ = self.tile
         threads = 32 * groups * (rows // warp_rows) * (columns // 64)
-        kernel.launch(self.grid, threads, self.shared, *self.operands, self.shape, self.strides, epilogue)
+        kernel.launch(self.grid, threads, self.shared, *self.operands, self.shape, self.strides,
+                      epilogue, self.work)
 
     def launch_vector(self, kernel, lanes, split, epilogue, work):
         """b: [outer, inner, 1, k]; work: zeros, (split + 1) floats a row."""
