@@ -115,27 +115,20 @@ void ContractionWriter::write_prologue_sm90() {
 }
 
 void ContractionWriter::write_prologue_sm80() {
-  constexpr std::uint64_t kTile = 128;
   const std::string body = prologue_body();
   const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, kTile);
-  const std::string_view element = stored_type(operand_type());
-  const KernelFacts facts{
-      .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
+  const MmaTile tile = mma_tiling(product_.shape(), mma_operands(), device_).tile;
+  epilogue_.write(product_, tile.columns);
+  const std::string work = launch_sm80(tile, ceil_div(product_.n, tile.columns));
   result_.source.text +=
-      blocks({"mma", "contract_sm80"}) + prologue_struct(body, 1) + epilogue_.text() +
-      shape(group_of(product_.shape(), kTile, 2)) + strides() +
-      fmt::format(
-          "typedef ContractSm80<{0}, {0}, 8, {1}, false, {2}, Epilogue, Prologue> "
-          "Contract;\n",
-          element, alignment_of(product_.b), product_.b.across) +
-      facts.asserted_of("Contract") +
+      blocks({"mma", "operand_sm80", "contract_sm80"}) + prologue_struct(body, 1) +
+      epilogue_.text() + shape(group_of(product_.shape(), tile.rows, 2)) + strides() +
+      fmt::format("typedef {}, Epilogue, Prologue> Contract;\n", contract_sm80(tile)) +
+      sm80_facts(tile).asserted_of("Contract") +
       entry("__launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", prologue_made(), b,
-                        epilogue_.made()));
-  facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = "mma, tiles of 128 x 128, rows computed as they are read";
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", prologue_made(), b,
+                        epilogue_.made(), work));
+  result_.schedule += ", rows computed as they are read";
 }
 
 }  // namespace fusecalc

@@ -16,6 +16,7 @@
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "plan/grouped_weights.hpp"
+#include "plan/mma_tiling.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 
@@ -98,6 +99,11 @@ class ContractionWriter {
   // else of the kernel is there: every tiling of it is a way to run it.
   void write_rows();
   void tile_rows();
+  // Of contract_sm80: what it multiplies, in which tiles, and what it is.
+  MmaOperands mma_operands() const;
+  std::string contract_sm80(const MmaTile& tile) const;
+  KernelFacts sm80_facts(const MmaTile& tile) const;
+  std::string launch_sm80(const MmaTile& tile, std::uint64_t column_tiles);
   void write_sm80();
   void write_vector();
   bool is_skinny() const;

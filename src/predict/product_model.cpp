@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/ceil_div.hpp"
+#include "plan/mma_tiling.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/l2_model.hpp"
 
@@ -205,40 +207,29 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   return work;
 }
 
-// Tiles of 128 x 128 whose threads copy the operands, as on sm_80: copies of few bytes take longer
-// than the products, and exact products of f32 are three. Cycles for each step of k.
-double ProductModel::mma_step(const ProductKernel& product) const {
-  constexpr double kExact = 137;
-  constexpr double kTf32 = 66;
-  constexpr double kInWhole = 32;                      // of 16 bytes
-  constexpr std::array kByCopy = {101.0, 56.0, 45.0};  // of 2, 4 and 8 bytes
-  if (product.type == DType::kF32) return kExact;
-  if (product.type == DType::kTf32) return kTf32;
-  const std::uint64_t lines = product.line_bytes();
-  if (lines % 16 == 0) return kInWhole;
-  return kByCopy[lines % 8 == 0 ? 2 : lines % 4 == 0 ? 1 : 0];
-}
-
+// Tiles whose threads copy the operands, as on sm_80.
 KernelWork ProductModel::mma_work(const ProductKernel& product) {
-  constexpr std::uint64_t kTile = 128;
-  constexpr double kStart = 2500;  // cycles
   const ProductShape& shape = product.shape;
+  const std::uint64_t lines = product.line_bytes();
+  const MmaTiling tiling = mma_tiling(shape,
+                                      {.kind = product.type == DType::kF32    ? MmaKind::kExact
+                                               : product.type == DType::kTf32 ? MmaKind::kTf32
+                                                                              : MmaKind::kNarrow,
+                                       .bytes = bytes_of(product.type, 1),
+                                       .piece = std::gcd(std::uint64_t{16}, lines),
+                                       .made = product.makes_rows},
+                                      device_);
   KernelWork work = library_work(product);
   work.write_doubt = 0.05;
   work.time_doubt = 0.3;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
-  const auto columns = static_cast<double>(shape.column_tiles(kTile));
-  const double strips =
-      std::ceil(static_cast<double>(shape.m) / kTile) * static_cast<double>(shape.batches);
-  const double rounds = std::ceil(strips * columns / device_.multiprocessors);
   double instructions = product.epilogue * static_cast<double>(product.results);
   if (product.makes_rows) {
-    instructions += (product.row_prologue + kMove) * columns *
-                    static_cast<double>(shape.m * shape.k * shape.batches);
+    instructions += (product.row_prologue + kMove) *
+                    static_cast<double>(shape.column_tiles(tiling.tile.columns) * shape.m *
+                                        shape.k * shape.batches);
   }
-  work.compute_us =
-      rounds * (static_cast<double>(shape.k) * mma_step(product) + kStart) / (clock * kCool) +
-      lane_us(device_, instructions);
+  work.compute_us = tiling.cycles / (clock * kCool) + lane_us(device_, instructions);
   return work;
 }
 

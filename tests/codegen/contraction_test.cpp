@@ -170,7 +170,10 @@ TEST_CASE("a fused product has code of ours for its architecture") {
   const GeneratedKernel older = generated(graph, {0, 1}, {8, 0});
   CHECK(!older.source.architecture_bound);
   CHECK(older.maps.empty());
-  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(older,
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
 }
 
 // m x k times [n][k], then relu, for 132 multiprocessors.
@@ -287,7 +290,10 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   CHECK(fused.maps[2].offset == 256 * 256 * 2);
   CHECK(!fused.library);
   CHECK(fused.workspace_bytes == 0);
-  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(made(few, {8, 0}),
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   // Halves of 20 columns do not begin at whole groups of eight lines.
   CHECK(contains(made(graph("64", "40", "256")), "ContractSm80<"));
   // Of 160 columns a tile would have 80 of each half, which are no whole boxes.
@@ -331,7 +337,10 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   }
   CHECK(fused.blocks == 4);
   CHECK(!fused.library);
-  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(made(few, {8, 0}),
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   // 20 lines are no whole groups of eight.
   CHECK(contains(made(graph("65", "20", "128")), "ContractSm80<"));
 }
@@ -373,11 +382,14 @@ TEST_CASE("tiles of linear layers of one input follow each other, with an epilog
   // x, three weights, a bias and three results, each once.
   CHECK(fused.storages.size() == 8);
   const GeneratedKernel older = made(even, {8, 0});
-  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(older,
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   CHECK(contains(older, "Contract::Sources{{"));
-  // Three, one and two tiles of 128.
-  CHECK(contains(older, "kShape = {65, 768, 128,"));
-  CHECK(older.blocks == 6);
+  // Five, one and three tiles of 64, by two of the rows.
+  CHECK(contains(older, "kShape = {65, 576, 128,"));
+  CHECK(older.blocks == 18);
   // 131 lines are no whole groups of eight: all of B's come in another order.
   const GeneratedKernel odd = made(graph("131"));
   CHECK(contains(odd, "LinesOfB::kAlong, Epilogue>"));

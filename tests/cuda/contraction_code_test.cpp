@@ -242,10 +242,10 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
 
 TEST_CASE("contractions for sm_80 and later compile and keep their accumulators in registers") {
   const std::vector<std::vector<std::string>> cases = {
-      {kPointwise, "bf16", "bf16, 8, 8, false, false"},
-      {kColumnMax, "f16", "f16, 1, 2, true, false"},
-      {kRowLogSumExp, "f32", "f32, 4, 4, false, true"},
-      {kPointwise, "f32", "exact_f32, 4, 1, true, true"},
+      {kPointwise, "bf16", "bf16, MmaTile<128, 128, 64, 1, 64, 4, 2>, 8, 8, false, false"},
+      {kColumnMax, "f16", "f16, MmaTile<128, 128, 32, 1, 64, 4, 1>, 1, 2, true, false"},
+      {kRowLogSumExp, "f32", "f32, MmaTile<64, 64, 32, 2, 128, 3, 2>, 4, 4, false, true"},
+      {kPointwise, "f32", "exact_f32, MmaTile<128, 128, 32, 1, 64, 4, 1>, 4, 1, true, true"},
   };
   for (const char* architecture : {"sm_80", "sm_100"}) {
     for (const auto& each : cases) {

@@ -180,18 +180,18 @@ TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2")
 }
 
 TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") {
-  // 256 tiles of 128 x 128 in two rounds: 2500 cycles, and for each step of k what the copies take,
-  // which are the narrower the less the lengths of lines are multiples of. An instruction for each
-  // element, of which 128 run at a time on each of 132 multiprocessors.
-  const auto mma = [](int depth, double step) {
-    return 2 + 1.4 + (2 * (depth * step + 2500)) / 1150 + 256.0 * 128 * 128 / (132 * 128) / 1000;
+  // 128 tiles of 128 x 256 in one round: 800 cycles, and for each 64 bytes of k what the copies
+  // take, which are the narrower the less the lengths of lines are multiples of. An instruction for
+  // each element, of which 128 run at a time on each of 132 multiprocessors.
+  const auto mma = [](int steps, double step) {
+    return 2 + 1.4 + (steps * step + 800) / 1150 + 256.0 * 128 * 128 / (132 * 128) / 1000;
   };
   const auto time = [](int depth) {
     return time_of(operands(2048, 2048, depth), kLinearNeg, device_of_cycles());
   };
-  CHECK(mma(1004, 45) == time(1004));
-  CHECK(mma(1002, 56) == time(1002));
-  CHECK(mma(1001, 101) == time(1001));
+  CHECK(mma(32, 1500) == time(1004));
+  CHECK(mma(32, 1880) == time(1002));
+  CHECK(mma(32, 2560) == time(1001));
 }
 
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
