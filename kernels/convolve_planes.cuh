@@ -335,6 +335,7 @@ struct ConvolvePlanes {
     constexpr int kEights = kOut / 8, kRest = kOut % 8;
     const int rows = planes * kShape.filters, row0 = first * kShape.filters;
     if constexpr (kEights > 0) {
+#pragma unroll 1
       for (int i = threadIdx.x; i < rows * kEights; i += kThreads) {
         const int row = i / kEights, column = i % kEights * 8;
         float v[8];
@@ -347,6 +348,7 @@ struct ConvolvePlanes {
       }
     }
     if constexpr (kRest > 0) {
+#pragma unroll 1
       for (int row = threadIdx.x; row < rows; row += kThreads) {
         float v[8] = {};
 #pragma unroll
