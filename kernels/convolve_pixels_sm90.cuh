@@ -104,7 +104,7 @@ struct PixelsB {
     typedef typename Contract::Ring Ring;
     typedef typename Contract::TileA TileA;
     constexpr int kTileN = Contract::kTileColumns;
-    // Stages in flight: with more of them, what is there waits for those to be free.
+    // With more in flight, a stage that has arrived would wait for one to become empty.
     constexpr int kBehind = Contract::kStages / 2 - 1;
     auto at = Ring::to_fill();
     auto arrived = Ring::to_fill();

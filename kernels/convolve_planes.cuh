@@ -17,7 +17,7 @@
 // Traffic: planes come as one stream, each once, and windows overlap in shared memory alone.
 // Results leave through it, too: as a stream where the epilogue is the same for all pixels, which
 // then takes its operands once for all that a thread computes; else as sums, of which the epilogue
-// takes eight neighbours. From sm_90 on both streams are one copy each. A multiprocessor runs many
+// takes eight neighbours. From sm_90 on a block's stream is one copy. A multiprocessor runs many
 // blocks: while one waits for its planes, others compute. A thread loads and converts a line of the
 // input once for all windows of its strip, and has sums of those alone that the line belongs to.
 
@@ -335,6 +335,7 @@ struct ConvolvePlanes {
     constexpr int kEights = kOut / 8, kRest = kOut % 8;
     const int rows = planes * kShape.filters, row0 = first * kShape.filters;
     if constexpr (kEights > 0) {
+#pragma unroll 1
       for (int i = threadIdx.x; i < rows * kEights; i += kThreads) {
         const int row = i / kEights, column = i % kEights * 8;
         float v[8];
@@ -347,6 +348,7 @@ struct ConvolvePlanes {
       }
     }
     if constexpr (kRest > 0) {
+#pragma unroll 1
       for (int row = threadIdx.x; row < rows; row += kThreads) {
         float v[8] = {};
 #pragma unroll

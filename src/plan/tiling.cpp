@@ -12,8 +12,9 @@ constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
                                     TileWidth{160, 6, 420, 900, 1850},
                                     TileWidth{256, 4, 400, 4500, 3800}};
 
-// How many planes leave the fewest threads without eight sums to take, when those of the last take
-// theirs: `most`, a multiple of `unit`, or fewer, but more than half of it.
+// Of `most` planes and fewer, in steps of `unit` and above half of it, as many as leave the
+// smallest share of a block's threads idle in the last round of the epilogue, which takes eight
+// sums a thread.
 std::uint64_t fullest(std::uint64_t most, std::uint64_t unit, std::uint64_t eights) {
   std::uint64_t best = most;
   const auto idle = [&](std::uint64_t planes) {  // of each 1024 of the threads' turns
@@ -107,8 +108,8 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
 }
 
-// Each 128 filters copy the input again, which takes longer than to fetch what was put in order
-// before: 12.2 us for 70 images of 1024 channels and 14 x 14 pixels, and 10.3, after 20 us.
+// Each 128 filters copy the input again: 12.2 us for 70 images of 1024 channels and 14 x 14 pixels.
+// From an input with its channels last they take 10.3 us, but 20 us to copy it so come first.
 bool repays_copies(const PixelSize& size) {
   constexpr std::uint64_t kFewChannels = 32;
   constexpr std::uint64_t kFewFilters = 32;
