@@ -65,16 +65,16 @@ __device__ __forceinline__ void add_lanes(Sums& sums) {
   }
 }
 
-// The sums of all warps of a team, in the same order in each of its threads. `places` has two sets
-// that rows take turns with: who is late may still read the last row's.
+// The sums of all warps of a team, in the same order in each of its threads. `of_warps` has two
+// sets that rows take turns with: who is late may still read the last row's.
 template <int kTeam, int kTeams, typename Sums>
-__device__ __forceinline__ void add_team(Sums& sums, Sums* places, u32 turn, u32 team) {
+__device__ __forceinline__ void add_team(Sums& sums, Sums* of_warps, u32 turn, u32 team) {
   if constexpr (kTeam <= 32) {
     add_lanes<kTeam>(sums);
   } else {
     constexpr int kWarps = kTeam / 32;
     add_lanes<32>(sums);
-    Sums* const mine = places + (turn * kTeams + team) * kWarps;
+    Sums* const mine = of_warps + (turn * kTeams + team) * kWarps;
     if (threadIdx.x % 32 == 0) mine[threadIdx.x % kTeam / 32] = sums;
     asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kTeam) : "memory");
     constexpr int kGroup = kWarps <= 2    ? 2

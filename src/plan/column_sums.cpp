@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kTeamWarp = 32;
 constexpr std::uint64_t kGroupBytes = 16;
 constexpr std::uint64_t kWidestGroup = 8;  // elements
-// Groups in a row that are worth the parts of groups at its ends.
+// Groups in a row that are worth its ends by themselves.
 constexpr std::uint64_t kLeastGroups = 16;
 // Elements that a warp moves at full speed one by one.
 constexpr std::uint64_t kAloneBytes = 4;
@@ -26,7 +26,8 @@ constexpr std::uint64_t kReservedBytes = 4 << 10;  // static shared memory
 // weights. More threads with fewer registers spend more instructions on adding up threads' sums.
 constexpr std::uint64_t kTeamThreads = 512;
 constexpr std::uint64_t kMostRegisters = 84;
-constexpr std::uint64_t kEasyRegisters = 64;  // rows that begin anywhere spill beyond
+// With which no other part of the loop has to spill.
+constexpr std::uint64_t kEasyRegisters = 64;
 
 void give_rounds(ColumnTiling& tiling, std::uint64_t rounds) {
   const std::uint64_t threads = ceil_div(tiling.groups, rounds);
@@ -47,11 +48,13 @@ bool spread(ColumnTiling& tiling, std::uint64_t state) {
   if (least > most) return false;
   const std::uint64_t wanted = std::min({most, kWantedElements / tiling.width, tiling.groups});
   give_rounds(tiling, std::max(least, wanted));
-  // More rounds where that leaves clearly fewer threads without a group.
+  // More rounds, up to twice as many, where that leaves clearly fewer threads without a group.
   const auto busy = [](const ColumnTiling& each) {
     return each.teams * ceil_div(each.groups, std::uint64_t{each.rounds});
   };
-  for (std::uint64_t rounds = tiling.rounds + 1; rounds <= kEasyRegisters / state; ++rounds) {
+  const std::uint64_t last =
+      std::min<std::uint64_t>(kEasyRegisters / state, std::uint64_t{2} * tiling.rounds);
+  for (std::uint64_t rounds = tiling.rounds + 1; rounds <= last; ++rounds) {
     ColumnTiling other = tiling;
     give_rounds(other, rounds);
     if (10 * busy(other) > 11 * busy(tiling)) tiling = other;
