@@ -9,12 +9,14 @@
 //     Contract::run(a, b, shape, strides, Epilogue{...});
 //   }
 // with Contract = ContractSm80<Element, Product, Tile, kAlignA, kAlignB, kAlongM, kAlongN,
-// Epilogue>. Element: bf16, f16, f32, or fp8 (neither operand across k).
+// Epilogue>. Element: bf16, f16, f32, or fp8 (4 to 16 elements aligned, and neither
+// operand across k).
 // Product: what they are multiplied as: the same (f32 means tf32), or exact_f32. kAlign: 8, 4, 2 or
 // 1 (16 for fp8): every row (the lines below) begins at a multiple of that many elements, and of as
 // many bytes in memory, which is even. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as
 // [k][n], else [n][k].
 // With a Prologue (prologue.cuh) run() takes it in place of a: elements are of 16 bits.
+//
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory, kSplit blocks for each tile of
 // kTileRows x kTileColumns of each batch. Where kSplit > 1, `work`: kTileWorkspaceBytes for each
 // tile, at a multiple of 16 bytes, all zero before the first launch. A row's partials count tiles
@@ -54,7 +56,7 @@ struct ContractSm80 {
   static constexpr int kStages = Tile::kStages, kSplit = Tile::kSplit;
   // The sums of each block of a tile, and how many blocks have left theirs.
   static constexpr int kTileWorkspaceBytes =
-      kSplit > 1 ? kSplit* kTileRows* kTileColumns * 4 + 4 : 0;
+      kSplit == 1 ? 0 : kSplit * kTileRows * kTileColumns * 4 + 4;
   static constexpr int kBytesA = kTileRows * kLineBytes, kBytesB = kTileColumns * kLineBytes;
   static constexpr int kSlices = kLineBytes / 32 / kGroups;  // of a warp, in a tile's depth
   static constexpr int kFragmentsA = kWarpRows / 16, kFragmentsB = kWarpColumns / 16;

@@ -1,5 +1,5 @@
 // How the operands of a product go from memory to mma.sync: what threads copy themselves, of any
-// stride and alignment. Needs elements.cuh, epilogue.cuh and mma.cuh before it.
+// stride and alignment. Needs elements.cuh and mma.cuh before it.
 
 // One operand's tiles in shared memory: kLines (rows of A, columns of B) by kLineBytes of k. Not
 // kAcross: K-major, a line of kLineBytes for each row. kAcross: it lies as [k][line] in memory, and

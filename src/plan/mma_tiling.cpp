@@ -32,9 +32,9 @@ struct TileRow {
   std::array<Cost, kOperands> costs;
 };
 
-// Wide tiles take the fewest bytes of shared memory and the fewest instructions, small ones fill
-// the device where there are few. Warps of 32 rows leave registers for operands that are split in
-// two, and for what prologues load ahead.
+// Wide tiles read the fewest bytes of shared memory for a product, small ones fill the device where
+// there are few; these take the least shared memory, and come last. Warps of 32 rows leave
+// registers for both parts of exact operands, and for what prologues load ahead.
 constexpr std::array kTiles = {
     TileRow{{.columns = 256},
             {{{1085, 1085}, {1500, 1500}, {1880, 1880}, {2560, 2560}, {}, {}, {}, {}}}},
@@ -105,8 +105,7 @@ double cycles_of(const MmaTile& tile, const Cost& cost, const ProductShape& prod
   constexpr double kStart = 800;  // and to end it
   constexpr double kMerge = 2600;
   constexpr double kMergeEach = 500;
-  const std::uint64_t blocks = ceil_div(product.m, tile.rows) * product.column_tiles(tile.columns) *
-                               product.batches * tile.split;
+  const std::uint64_t blocks = tiles_of(tile, product) * tile.split;
   const auto each =
       static_cast<double>(ceil_div(blocks, std::uint64_t{std::max(1U, device.multiprocessors)}));
   const auto steps = static_cast<double>(ceil_div(product.k * operands.bytes, 64 * tile.split));
@@ -122,11 +121,11 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
                      const Device& device) {
   const Operands column = column_of(operands);
   MmaTiling best{.tile = {}, .cycles = std::numeric_limits<double>::max()};
-  const auto consider = [&](const TileRow& row) {
+  // `last`: there is no other to fall back on.
+  const auto consider = [&](const TileRow& row, bool last) {
     MmaTile tile = row.tile;
     const bool room = fits(tile, is_shifted(operands.piece), device);
-    // The last takes the least: there is no other to fall back on.
-    if (row.costs[column].alone == 0 || (!room && &row != &kTiles.back())) return;
+    if (row.costs[column].alone == 0 || (!room && !last)) return;
     const std::uint64_t most = operands.splits ? most_blocks(tile, product, operands, device) : 1;
     for (tile.split = 1; tile.split <= most; ++tile.split) {
       const double cycles = cycles_of(tile, row.costs[column], product, operands, device);
@@ -134,9 +133,9 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
     }
   };
   if (operands.made) {
-    consider(kMade);
+    consider(kMade, true);
   } else {
-    std::ranges::for_each(kTiles, consider);
+    for (const TileRow& row : kTiles) consider(row, &row == &kTiles.back());
   }
   return best;
 }
