@@ -1,41 +1,66 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
-// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh and mma.cuh before it.
+// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh, mma.cuh and
+// operand_sm80.cuh before it.
 //
 // An entry is
-//   extern "C" __global__ void __launch_bounds__(256, ContractSm80<...>::kBlocksPerSm)
+//   extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
 //       name(const Element* a, const Element* b, ...) {
-//     ContractSm80<Element, Product, kAlignA, kAlignB, kAlongM, kAlongN, Epilogue>::run(
-//         a, b, shape, strides, Epilogue{...});
+//     Contract::run(a, b, shape, strides, Epilogue{...});
 //   }
-// Element: bf16, f16, f32, or fp8 (16 to 4 elements aligned, and neither operand across k).
+// with Contract = ContractSm80<Element, Product, Tile, kAlignA, kAlignB, kAlongM, kAlongN,
+// Epilogue>. Element: bf16, f16, f32, or fp8 (4 to 16 elements aligned, and neither
+// operand across k).
 // Product: what they are multiplied as: the same (f32 means tf32), or exact_f32. kAlign: 8, 4, 2 or
-// 1: every row (the lines below) begins at a multiple of that many elements, and of as many bytes
-// in memory. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as [k][n], else [n][k].
+// 1 (16 for fp8): every row (the lines below) begins at a multiple of that many elements, and of as
+// many bytes in memory, which is even. kAlongM: A lies as [k][m], else [m][k]. kAlongN: B lies as
+// [k][n], else [n][k].
 // With a Prologue (prologue.cuh) run() takes it in place of a: elements are of 16 bits.
-// Launch: 256 threads, kSharedBytes of dynamic shared memory, one block for each tile of
-// kTileRows x kTileColumns of each batch. A row's partials count tiles of kTileColumns.
+//
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, kSplit blocks for each tile of
+// kTileRows x kTileColumns of each batch. Where kSplit > 1, `work`: kTileWorkspaceBytes for each
+// tile, at a multiple of 16 bytes, all zero before the first launch. A row's partials count tiles
+// of kTileColumns.
+//
+// A warp computes kWarpRows x 64 of a tile, in registers: the larger, the fewer bytes of shared
+// memory a product takes. Fragments are loaded one slice (32 bytes of k) before they are
+// multiplied.
 //
 // Traffic: as for sm_90, the walk keeps a group's rows of A in the L2 while B streams through.
-// Tiles are half as wide: an operand is fetched from the L2 twice as often per product.
 
-template <typename Element, typename Product, int kAlignA, int kAlignB, bool kAlongM, bool kAlongN,
-          class Epilogue, class Prologue = NoPrologue>
+// How a block divides its tile: warps of kWarpRows x 64, and as many groups of them as share k, the
+// sums of which are added at the end. A ring of kStages holds kLineBytes of k each. kSplit blocks
+// share a tile's k.
+template <int kRowsOf, int kColumnsOf, int kWarpRowsOf, int kGroupsOf, int kLineBytesOf,
+          int kStagesOf, int kBlocksOf, int kSplitOf = 1>
+struct MmaTile {
+  static constexpr int kRows = kRowsOf, kColumns = kColumnsOf, kWarpRows = kWarpRowsOf;
+  static constexpr int kGroups = kGroupsOf, kLineBytes = kLineBytesOf, kStages = kStagesOf;
+  static constexpr int kBlocksPerSm = kBlocksOf, kSplit = kSplitOf;
+};
+
+template <typename Element, typename Product, class Tile, int kAlignA, int kAlignB, bool kAlongM,
+          bool kAlongN, class Epilogue, class Prologue = NoPrologue>
 struct ContractSm80 {
-  static constexpr int kTileRows = 128, kTileColumns = 128;
-  static constexpr int kLineBytes = 64;  // of K in a tile
+  static constexpr int kTileRows = Tile::kRows, kTileColumns = Tile::kColumns;
+  static constexpr int kLineBytes = Tile::kLineBytes;  // of K in a tile
   static constexpr int kSize = sizeof(Element);
   static constexpr int kTileDepth = kLineBytes / kSize;
-  static constexpr int kThreads = 256;
-  // Narrow copies need many addresses, exact products many split operands, and prologues what they
-  // load ahead: one block per multiprocessor leaves the registers for them.
-  static constexpr int kBlocksPerSm = kLoadedBytes<Prologue> > 32 || kAlignA* kSize < 8 ||
-                                              kAlignB* kSize<8 || sizeof(Product)> kSize
-                                          ? 1
-                                          : 2;
-  static constexpr int kStages = 4;
-  static constexpr int kTileBytes = kTileRows * kLineBytes;
-  static constexpr int kSharedBytes = kStages * 2 * kTileBytes;
+  static constexpr int kWarpRows = Tile::kWarpRows, kWarpColumns = 64;
+  static constexpr int kGroups = Tile::kGroups;
+  static constexpr int kWarpsDown = kTileRows / kWarpRows,
+                       kWarpsAcross = kTileColumns / kWarpColumns;
+  static constexpr int kGroupThreads = 32 * kWarpsDown * kWarpsAcross;
+  static constexpr int kThreads = kGroupThreads * kGroups;
+  static constexpr int kBlocksPerSm = Tile::kBlocksPerSm;
+  static constexpr int kStages = Tile::kStages, kSplit = Tile::kSplit;
+  // The sums of each block of a tile, and how many blocks have left theirs.
+  static constexpr int kTileWorkspaceBytes =
+      kSplit == 1 ? 0 : kSplit * kTileRows * kTileColumns * 4 + 4;
+  static constexpr int kBytesA = kTileRows * kLineBytes, kBytesB = kTileColumns * kLineBytes;
+  static constexpr int kSlices = kLineBytes / 32 / kGroups;  // of a warp, in a tile's depth
+  static constexpr int kFragmentsA = kWarpRows / 16, kFragmentsB = kWarpColumns / 16;
+  static_assert(kSlices >= 2 && kSlices % 2 == 0, "fragments are loaded one slice ahead");
   typedef typename Epilogue::Rows Rows;
   typedef typename Epilogue::Columns Columns;
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
@@ -43,138 +68,53 @@ struct ContractSm80 {
   static constexpr int kSources = kPairs ? 2 : Products::kProducts;
   typedef SourcesOfB<Element, kSources> Sources;
   static_assert(kSources == 1 || !kAlongN, "lines of B are columns");
+  typedef MmaOperand<Element, kTileRows, kLineBytes, kAlongM> OperandA;
+  typedef MmaOperand<Element, kTileColumns, kLineBytes, kAlongN> OperandB;
+  typedef FetchedTiles<Element, kTileRows, kLineBytes, kAlignA, kAlongM, false, kThreads> FetchedA;
+  typedef FetchedTiles<Element, kTileColumns, kLineBytes, kAlignB, kAlongN, kPairs, kThreads>
+      FetchedB;
+  static constexpr bool kShiftsA = !Prologue::kHere && FetchedA::kShifts;
+  static constexpr bool kShiftsB = FetchedB::kShifts;
+  static constexpr int kStageA = kShiftsA ? FetchedA::kStageBytes : kBytesA;
+  static constexpr int kStageBytes = kStageA + FetchedB::kStageBytes;
+  // Behind the stages: two tiles of an operand that is shifted.
+  static constexpr int kShiftedA = kStages * kStageBytes;
+  static constexpr int kShiftedB = kShiftedA + (kShiftsA ? 2 * kBytesA : 0);
+  static constexpr int kSharedBytes = kShiftedB + (kShiftsB ? 2 * kBytesB : 0);
+  typedef float Sums[kFragmentsA][2 * kFragmentsB][4];
 
-  // A tile in shared memory: K-major, a line of 64 bytes for each m (n); or a line of 128 elements
-  // for each k. Chunks of 16 bytes are permuted so that no two of a matrix's rows share banks.
-  template <bool kTransposed>
-  static __device__ __forceinline__ int place(int line, int byte) {
-    if constexpr (kTransposed) {
-      const int swap = kSize == 2 ? line & 7 : (line & 3) << 1;
-      return line * (128 * kSize) + (((byte >> 4) ^ swap) << 4 | (byte & 15));
-    } else {
-      return line * kLineBytes + (((byte >> 4) ^ ((line >> 1) & 3)) << 4 | (byte & 15));
-    }
-  }
-
-  // One operand's tile at (first, k): lines beyond the tensor and what lies behind a line's end
-  // become 0. With halves, each 32 lines of the first are followed by those of the second.
-  template <int kAlign, bool kTransposed, bool kTwo = false>
-  static __device__ __forceinline__ void fetch(u8* tile, const Element* from, const Element* second,
-                                               i64 stride, int first, int extent, int k,
-                                               int depth) {
-    constexpr int kPiece = kAlign * kSize < 16 ? kAlign * kSize : 16;
-    constexpr int kAcross = kTransposed ? 128 * kSize : kLineBytes;
-    constexpr int kPerLine = kAcross / kPiece;
-    const int line0 = kTransposed ? k : first, across0 = kTransposed ? first : k;
-    const int lines = kTransposed ? depth : extent, across = kTransposed ? extent : depth;
-#pragma unroll
-    for (int i = 0; i < kTileBytes / kPiece / kThreads; ++i) {
-      const int piece = threadIdx.x + i * kThreads;
-      const int line = piece / kPerLine, byte = piece % kPerLine * kPiece;
-      const int at = across0 + byte / kSize;
-      int from_line = line0 + line;
-      bool inside = from_line < lines;
-      if constexpr (kTwo) {
-        from_line = line0 / 2 + line / 64 * 32 + line % 32;
-        inside = from_line < lines / 2;
-      }
-      const int left = inside ? across - at : 0;
-      const Element* const lines_from = kTwo && line / 32 % 2 == 1 ? second : from;
-      const Element* source = left > 0 ? lines_from + from_line * stride + at : from;
-      u8* const to = tile + place<kTransposed>(line, byte);
-      if constexpr (kPiece >= 4) {
-        copy_async<kPiece>(to, source, max(0, min(kPiece, left * kSize)));
-      } else {
-        // There is no asynchronous copy of so few bytes.
-        *reinterpret_cast<unsigned short*>(to) =
-            left > 0 ? *reinterpret_cast<const unsigned short*>(source) : (unsigned short)0;
-      }
-    }
-  }
-
-  // The 16 x 32-byte fragment of A whose rows begin at m, slice 0 or 1 of the tile's depth.
-  static __device__ __forceinline__ void fragment_a(const u8* tile, int m, int slice, u32 (&r)[4]) {
-    const int lane = threadIdx.x % 32, q = lane / 8;
-    if constexpr (!kAlongM) {
-      load_matrices(tile + place<false>(m + lane % 8 + (q & 1) * 8, slice * 32 + (q >> 1) * 16), r);
-    } else if constexpr (kSize == 2) {
-      load_matrices_transposed(
-          tile + place<true>(slice * 16 + lane % 8 + (q >> 1) * 8, (m + (q & 1) * 8) * 2), r);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i >> 1) * 4,
-                                                                (m + lane / 4 + (i & 1) * 8) * 4));
-      }
-    }
-  }
-
-  // Two 32-byte x 8 fragments of B, columns n..n+15: r[0], r[1] of the first, r[2], r[3] of the
-  // next.
-  static __device__ __forceinline__ void fragment_b(const u8* tile, int n, int slice, u32 (&r)[4]) {
-    const int lane = threadIdx.x % 32, q = lane / 8;
-    if constexpr (!kAlongN) {
-      load_matrices(tile + place<false>(n + lane % 8 + (q >> 1) * 8, slice * 32 + (q & 1) * 16), r);
-    } else if constexpr (kSize == 2) {
-      load_matrices_transposed(
-          tile + place<true>(slice * 16 + lane % 8 + (q & 1) * 8, (n + (q >> 1) * 8) * 2), r);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        r[i] = *reinterpret_cast<const u32*>(tile + place<true>(slice * 8 + lane % 4 + (i & 1) * 4,
-                                                                (n + lane / 4 + (i >> 1) * 8) * 4));
-      }
-    }
-  }
-
-  // A's tiles, made or fetched as steps are asked for in order.
+  // A's tiles, made as steps are asked for in order.
   struct MadeA {
-    typedef PrologueTile<Prologue, kTileRows, kTileDepth, kThreads> Tile;
-    static constexpr int kChunks = Tile::kChunks;
+    typedef PrologueTile<Prologue, kTileRows, kTileDepth, kThreads> Made;
+    static constexpr int kChunks = Made::kChunks;
     const Prologue& prologue;
     const ContractShape& shape;
     i64 q;
     int m, k;
-    Loaded<typename Tile::Function> loaded[kChunks];
+    Loaded<typename Made::Function> loaded[kChunks];
 
     __device__ __forceinline__ MadeA(const Prologue& source, const ContractShape& of, int batch,
-                                     int first)
-        : prologue(source), shape(of), q(first_line<Prologue>(of, batch)), m(first), k(0) {
+                                     int first, int from)
+        : prologue(source), shape(of), q(first_line<Prologue>(of, batch)), m(first), k(from) {
       load();
     }
     __device__ __forceinline__ void load() {
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
-        loaded[i] = Tile::load(prologue, shape, q, m + Tile::line(threadIdx.x) + i * Tile::kStep,
-                               k + Tile::column(threadIdx.x));
+        loaded[i] = Made::load(prologue, shape, q, m + Made::line(threadIdx.x) + i * Made::kStep,
+                               k + Made::column(threadIdx.x));
       }
     }
-    __device__ __forceinline__ void operator()(u8* tile, int) {
-      const int column = Tile::column(threadIdx.x);
+    __device__ __forceinline__ void operator()(u8* tile) {
+      const int column = Made::column(threadIdx.x);
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
         *reinterpret_cast<uint4*>(
-            tile + place<false>(Tile::line(threadIdx.x) + i * Tile::kStep, column * kSize)) =
-            Tile::make(loaded[i], shape, k + column);
+            tile + OperandA::place(Made::line(threadIdx.x) + i * Made::kStep, column * kSize)) =
+            Made::make(loaded[i], shape, k + column);
       }
       k += kTileDepth;
       load();
-    }
-  };
-  struct FetchedA {
-    const Element* a;
-    const ContractShape& shape;
-    i64 line;
-    int m;
-
-    __device__ __forceinline__ FetchedA(const Element* from, const ContractShape& of,
-                                        const ContractStrides& strides, int batch, int first)
-        : a(from + batch / of.inner * strides.a_outer + batch % of.inner * strides.a_inner),
-          shape(of),
-          line(strides.a_line),
-          m(first) {}
-    __device__ __forceinline__ void operator()(u8* tile, int step) {
-      fetch<kAlignA, kAlongM>(tile, a, a, line, m, shape.m, step * kTileDepth, shape.k);
     }
   };
 
@@ -182,168 +122,312 @@ struct ContractSm80 {
   static __device__ __forceinline__ void run(const A& a, const Element* b,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue) {
-    run(a, Sources{{b}}, shape, strides, epilogue);
+                                             const Epilogue& epilogue, u8* work = nullptr) {
+    run(a, Sources{{b}}, shape, strides, epilogue, work);
   }
   // With halves, the second source has the second half of B's columns. All batches share several.
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const Sources& sources,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue) {
+                                             const Epilogue& epilogue, u8* work = nullptr) {
     const TileWalk walk(shape, kTileRows, kTileColumns);
-    int batch, unit, column;
-    walk.locate(blockIdx.x, &batch, &unit, &column);
-    const int m = unit * kTileRows;
-    const TileColumn at = Products::template locate<kTileColumns>(column, shape.n);
-    const Element* const b = sources.at(kPairs ? 0 : at.product) +
-                             batch / shape.inner * strides.b_outer +
-                             batch % shape.inner * strides.b_inner;
-    const Element* const b2 = sources.of[kSources - 1];
+    TilePart part;
+    walk.locate(blockIdx.x / kSplit, &part.batch, &part.unit, &part.column);
+    part.at = Products::template locate<kTileColumns>(part.column, shape.n);
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth, share = blockIdx.x % kSplit;
+    const int first = kSplit == 1 ? 0 : (int)((i64)steps * share / kSplit);
+    part.steps = kSplit == 1 ? steps : (int)((i64)steps * (share + 1) / kSplit) - first;
+    const int k = first * kTileDepth, m = part.unit * kTileRows;
+    const int outer = part.batch / shape.inner, inner = part.batch % shape.inner;
+    const Element* const b = sources.at(kPairs ? 0 : part.at.product) + outer * strides.b_outer +
+                             inner * strides.b_inner;
+    FetchedB source_b(b, sources.of[kSources - 1], strides.b_line, part.at.column * kTileColumns,
+                      part.at.columns, k, shape.k);
     if constexpr (Prologue::kHere) {
-      MadeA source(a, shape, batch, m);
-      multiply_tile(source, b, b2, shape, strides, epilogue, batch, unit, column, at);
+      MadeA source_a(a, shape, part.batch, m, k);
+      multiply_tile(source_a, source_b, shape, epilogue, part, work);
     } else {
-      FetchedA source(a, shape, strides, batch, m);
-      multiply_tile(source, b, b2, shape, strides, epilogue, batch, unit, column, at);
+      FetchedA source_a(a + outer * strides.a_outer + inner * strides.a_inner, nullptr,
+                        strides.a_line, m, shape.m, k, shape.k);
+      multiply_tile(source_a, source_b, shape, epilogue, part, work);
     }
   }
 
-  template <class Source>
-  static __device__ __forceinline__ void multiply_tile(Source& source, const Element* b,
-                                                       const Element* b2,
+  // A tile, and the block's steps of its k.
+  struct TilePart {
+    int batch, unit, column, steps;
+    TileColumn at;
+  };
+  struct Fragments {
+    u32 a[kFragmentsA][4], b[kFragmentsB][4];
+  };
+
+  template <class SourceA>
+  static __device__ __forceinline__ void multiply_tile(SourceA& source_a, FetchedB& source_b,
                                                        const ContractShape& shape,
-                                                       const ContractStrides& strides,
-                                                       const Epilogue& epilogue, int batch,
-                                                       int unit, int column, const TileColumn& at) {
+                                                       const Epilogue& epilogue,
+                                                       const TilePart& part, u8* work) {
     extern __shared__ __align__(128) u8 shared[];
-    const int n = at.column * kTileColumns;
-    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
-    const auto fetch_step = [&](int step) {
-      u8* const tile = shared + step % kStages * 2 * kTileBytes;
-      if (step < steps) {
-        source(tile, step);
-        fetch<kAlignB, kAlongN, kPairs>(tile + kTileBytes, b, b2, strides.b_line, n, at.columns,
-                                        step * kTileDepth, shape.k);
+    const int warp = threadIdx.x / 32, own = warp % (kWarpsDown * kWarpsAcross);
+    const int warp_m = own / kWarpsAcross * kWarpRows, warp_n = own % kWarpsAcross * kWarpColumns;
+    const int first_slice = kGroups == 1 ? 0 : warp / (kWarpsDown * kWarpsAcross) * kSlices;
+    int filled = 0, left = part.steps;  // the stage that is filled next, and steps that are not yet
+    const auto fetch_step = [&] {
+      if (left-- > 0) {
+        u8* const stage = shared + filled * kStageBytes;
+        source_a(stage);
+        source_b(stage + kStageA);
+        filled = filled == kStages - 1 ? 0 : filled + 1;
       }
       copies_commit();
     };
-    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
-
-    const int warp = threadIdx.x / 32;
-    const int warp_m = warp / 4 * 64, warp_n = warp % 4 * 32;
-    float acc[4][4][4] = {};
-    for (int step = 0; step < steps; ++step) {
-      copies_wait<kStages - 2>();
-      __syncthreads();
-      fetch_step(step + kStages - 1);
-      const u8* const tile = shared + step % kStages * 2 * kTileBytes;
+    // A step's operands: in their stage, or shifted.
+    const auto shift_step = [&](int stage, int odd) {
+      const u8* const from = shared + stage * kStageBytes;
+      if constexpr (kShiftsA) source_a.shift(from, shared + kShiftedA + odd * kBytesA);
+      if constexpr (kShiftsB) source_b.shift(from + kStageA, shared + kShiftedB + odd * kBytesB);
+    };
+    const auto load = [&](int stage, int odd, int slice, Fragments& f) {
+      const u8* const from = shared + stage * kStageBytes;
+      const u8* const a = kShiftsA ? shared + kShiftedA + odd * kBytesA : from;
+      const u8* const b = kShiftsB ? shared + kShiftedB + odd * kBytesB : from + kStageA;
 #pragma unroll
-      for (int slice = 0; slice < 2; ++slice) {
-        u32 fa[4][4], fb[2][4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) fragment_a(tile, warp_m + i * 16, slice, fa[i]);
-#pragma unroll
-        for (int j = 0; j < 2; ++j) fragment_b(tile + kTileBytes, warp_n + j * 16, slice, fb[j]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            multiply(acc[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1], Product{});
-          }
-        }
+      for (int i = 0; i < kFragmentsA; ++i) {
+        OperandA::template fragment<true>(a, warp_m, i * 16, first_slice + slice, f.a[i]);
       }
+#pragma unroll
+      for (int j = 0; j < kFragmentsB; ++j) {
+        OperandB::template fragment<false>(b, warp_n, j * 16, first_slice + slice, f.b[j]);
+      }
+    };
+    constexpr bool kShifts = kShiftsA || kShiftsB;
+    constexpr int kPending = kShifts ? kStages - 3 : kStages - 2;  // copies that may be under way
+    for (int step = 0; step < kStages - 1; ++step) fetch_step();
+    copies_wait<kPending>();
+    __syncthreads();
+    if constexpr (kShifts) {
+      shift_step(0, 0);
+      __syncthreads();
+    }
+    Sums acc = {};
+    Fragments fragments[2];
+    load(0, 0, 0, fragments[0]);
+    int stage = 0, odd = 0;
+    for (int step = 0; step < part.steps; ++step) {
+      const int next = stage == kStages - 1 ? 0 : stage + 1;
+#pragma unroll
+      for (int slice = 0; slice < kSlices; ++slice) {
+        if (slice == 0) {
+          fetch_step();
+          // One step before it is multiplied.
+          if constexpr (kShifts) shift_step(next, odd ^ 1);
+        }
+        if (slice < kSlices - 1) {
+          load(stage, odd, slice + 1, fragments[(slice + 1) % 2]);
+        } else {
+          copies_wait<kPending>();
+          __syncthreads();
+          load(next, odd ^ 1, 0, fragments[0]);
+        }
+        multiply_slice(acc, fragments[slice % 2]);
+      }
+      stage = next;
+      odd ^= 1;
     }
     copies_wait<0>();
     __syncthreads();
-    if constexpr (kPairs) {
-      finish_halves(shape, batch, unit, column, acc, shared, epilogue);
-    } else {
-      u8* const states = shared;
-      Products::template finish<ContractSm80>(epilogue, at, shape, batch, unit, acc, states);
+    if constexpr (kGroups > 1) {
+      if (!add_groups(acc, shared)) return;
     }
+    if constexpr (kSplit > 1) {
+      if (!add_blocks(acc, reinterpret_cast<float4*>(work), shared)) return;
+    }
+    u8* const states = shared;
+    Products::template finish<ContractSm80>(epilogue, part.at, shape, part.batch, part.unit, acc,
+                                            states);
   }
 
-  // Every second warp has columns of the second half, and leaves them to the one before it.
-  static __device__ __forceinline__ void finish_halves(const ContractShape& shape, int batch,
-                                                       int unit, int column,
-                                                       const float (&acc)[4][4][4], u8* shared,
-                                                       const Epilogue& epilogue) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float* const second = reinterpret_cast<float*>(shared) + warp / 2 * (64 * 32) + lane;
-    if (warp % 2 == 1) {
+  static __device__ __forceinline__ void multiply_slice(Sums& acc, const Fragments& f) {
 #pragma unroll
-      for (int j = 0; j < 64; ++j) second[j * 32] = acc[j / 16][j / 4 % 4][j % 4];
+    for (int i = 0; i < kFragmentsA; ++i) multiply_row(acc[i], f.a[i], f.b, Product{});
+  }
+  template <typename T>
+  static __device__ __forceinline__ void multiply_row(float (&acc)[2 * kFragmentsB][4],
+                                                      const u32 (&a)[4],
+                                                      const u32 (&b)[kFragmentsB][4], T) {
+#pragma unroll
+    for (int j = 0; j < 2 * kFragmentsB; ++j) {
+      multiply(acc[j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], T{});
     }
-    __syncthreads();
-    if (warp % 2 == 1) return;
+  }
+  // Products that add to the same sums lie apart, so that none waits for the one before.
+  static __device__ __forceinline__ void multiply_row(float (&acc)[2 * kFragmentsB][4],
+                                                      const u32 (&a)[4],
+                                                      const u32 (&b)[kFragmentsB][4], exact_f32) {
+    u32 high[4], low[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Piece piece{batch, unit * kTileRows + warp / 4 * 64 + i * 16,
-                        column * kTileColumns + warp % 4 * 32, shape.m, shape.n};
-      float both[32];
+      high[i] = tf32_part(a[i]);
+      low[i] = tf32_rest(a[i], high[i]);
+    }
+    float part[2 * kFragmentsB][4] = {};
+    const auto b_at = [&](int j, int i) { return b[j / 2][j % 2 * 2 + i]; };
 #pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        both[j] = acc[i][j / 4][j % 4];
-        both[16 + j] = second[(i * 16 + j) * 32];
-      }
-      typename Rows::State none[2] = {Rows::none(), Rows::none()};
-      run_epilogue<64>(epilogue, piece, both, none, nullptr);
+    for (int j = 0; j < 2 * kFragmentsB; ++j) {
+      multiply(part[j], low, tf32_part(b_at(j, 0)), tf32_part(b_at(j, 1)), tf32{});
+    }
+#pragma unroll
+    for (int j = 0; j < 2 * kFragmentsB; ++j) {
+      const u32 c0 = tf32_part(b_at(j, 0)), c1 = tf32_part(b_at(j, 1));
+      multiply(part[j], high, tf32_rest(b_at(j, 0), c0), tf32_rest(b_at(j, 1), c1), tf32{});
+    }
+#pragma unroll
+    for (int j = 0; j < 2 * kFragmentsB; ++j) {
+      multiply(part[j], high, tf32_part(b_at(j, 0)), tf32_part(b_at(j, 1)), tf32{});
+    }
+#pragma unroll
+    for (int j = 0; j < 2 * kFragmentsB; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) acc[j][i] += part[j][i];
     }
   }
 
-  // A warp computes 64 rows (a strip) by 32 columns, of the tile's product.
+  // Groups of warps that share k leave their sums to the first. Whether this warp is of that.
+  static __device__ __forceinline__ bool add_groups(Sums& acc, u8* shared) {
+    static_assert((kGroups - 1) * kTileRows * kTileColumns * 4 <= kSharedBytes, "sums fit");
+    constexpr int kSums = kFragmentsA * 2 * kFragmentsB * 4;
+    const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+    float* const sums = reinterpret_cast<float*>(shared) + thread;
+    if (group > 0) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        sums[((group - 1) * kSums + i) * kGroupThreads] =
+            acc[i / (8 * kFragmentsB)][i / 4 % (2 * kFragmentsB)][i % 4];
+      }
+    }
+    __syncthreads();
+    if (group > 0) return false;
+#pragma unroll
+    for (int g = 0; g < kGroups - 1; ++g) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        acc[i / (8 * kFragmentsB)][i / 4 % (2 * kFragmentsB)][i % 4] +=
+            sums[(g * kSums + i) * kGroupThreads];
+      }
+    }
+    return true;
+  }
+
+  // Blocks that share a tile leave their sums in memory; the last to do so adds all, in a fixed
+  // order. Whether this block is that one.
+  static __device__ __forceinline__ bool add_blocks(Sums& acc, float4* work, u8* shared) {
+    const int tiles = gridDim.x / kSplit, tile = blockIdx.x / kSplit;
+    constexpr int kEach = kTileRows * kTileColumns / 4;
+    float4* const sums = work + (i64)tile * kSplit * kEach + threadIdx.x;
+    u32* const arrived = reinterpret_cast<u32*>(work + (i64)tiles * kSplit * kEach) + tile;
+    const auto place = [&](int of, int i, int j) {
+      return sums + of * kEach + (i * 2 * kFragmentsB + j) * kGroupThreads;
+    };
+#pragma unroll
+    for (int i = 0; i < kFragmentsA; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2 * kFragmentsB; ++j) {
+        *place(blockIdx.x % kSplit, i, j) = {acc[i][j][0], acc[i][j][1], acc[i][j][2],
+                                             acc[i][j][3]};
+      }
+    }
+    __threadfence();
+    group_barrier();
+    int* const last = reinterpret_cast<int*>(shared);
+    if (threadIdx.x == 0) {
+      *last = atomicAdd(arrived, 1u) == kSplit - 1;
+      if (*last) *arrived = 0;  // for the next launch
+      __threadfence();
+    }
+    group_barrier();
+    if (!*last) return false;
+    for (int of = 0; of < kSplit; ++of) {
+#pragma unroll
+      for (int i = 0; i < kFragmentsA; ++i) {
+#pragma unroll
+        for (int j = 0; j < 2 * kFragmentsB; ++j) {
+          const float4 more = __ldcg(place(of, i, j));
+          const float sums_of[4] = {more.x, more.y, more.z, more.w};
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            acc[i][j][e] = of == 0 ? sums_of[e] : acc[i][j][e] + sums_of[e];
+        }
+      }
+    }
+    group_barrier();  // `last` is where states will be
+    return true;
+  }
+
+  // A warp has kWarpRows by kWarpColumns of the tile's product.
   template <class Own>
   static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
                                                 const ContractShape& shape, int batch, int unit,
-                                                const float (&acc)[4][4][4], u8* shared) {
+                                                const Sums& acc, u8* shared) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int strip = unit * (kTileRows / ContractShape::kStripRows) + warp / 4;
     typedef typename Rows::State RowState;
     typedef typename Columns::State ColumnState;
-    RowState* const row_states = reinterpret_cast<RowState*>(shared);  // [column of warps][row]
-    ColumnState* const column_states =
-        reinterpret_cast<ColumnState*>(shared + 8192) + warp * 4 * 32;
-    const int n = at.column * kTileColumns + warp % 4 * 32;
+    // [column of warps][row], [16 rows][column]
+    RowState* const row_states = reinterpret_cast<RowState*>(shared);
+    ColumnState* const column_states = reinterpret_cast<ColumnState*>(shared + 8192);
+    const int column = at.column * kTileColumns;
+    const int warp_m = warp / kWarpsAcross * kWarpRows, warp_n = warp % kWarpsAcross * kWarpColumns;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const Piece piece{batch, strip * ContractShape::kStripRows + i * 16, n, shape.m, at.columns};
-      float part[16];
+    for (int i = 0; i < kFragmentsA; ++i) {
+      const int m = warp_m + i * 16;
+      const Piece piece{batch, unit * kTileRows + m, column + warp_n, shape.m, at.columns};
+      float part[8 * kFragmentsB];
 #pragma unroll
-      for (int j = 0; j < 16; ++j) part[j] = acc[i][j / 4][j % 4];
+      for (int j = 0; j < 8 * kFragmentsB; ++j) part[j] = acc[i][j / 4][j % 4];
       RowState rows[2] = {Rows::none(), Rows::none()};
-      run_epilogue<32>(epilogue, piece, part, rows, column_states + i * 32);
+      run_epilogue<kWarpColumns>(epilogue, piece, part, rows,
+                                 column_states + m / 16 * kTileColumns + warp_n);
       if constexpr (Rows::kParts > 0) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           rows[half] = merge_with_lane<Rows>(merge_with_lane<Rows>(rows[half], 1), 2);
           if (lane % 4 == 0) {
-            row_states[warp % 4 * kTileRows + warp / 4 * 64 + i * 16 + lane / 4 + 8 * half] =
-                rows[half];
+            row_states[warp % kWarpsAcross * kTileRows + m + lane / 4 + 8 * half] = rows[half];
           }
         }
       }
     }
+    if constexpr (Rows::kParts > 0 || Columns::kParts > 0) group_barrier();
     if constexpr (Columns::kParts > 0) {
-      __syncwarp();
-      ColumnState state = column_states[lane];
+      constexpr int kStripRows = ContractShape::kStripRows;
+      for (int i = threadIdx.x; i < kTileRows / kStripRows * kTileColumns; i += kGroupThreads) {
+        const int strip = i / kTileColumns, n = i % kTileColumns;
+        const ColumnState* const own = column_states + strip * (kStripRows / 16) * kTileColumns + n;
+        ColumnState state = own[0];
 #pragma unroll
-      for (int i = 1; i < 4; ++i) state = Columns::merge(state, column_states[i * 32 + lane]);
-      if (strip * ContractShape::kStripRows < shape.m && n + lane < at.columns) {
-        epilogue.column_done(batch, strip, n + lane, state);
+        for (int j = 1; j < kStripRows / 16; ++j) {
+          state = Columns::merge(state, own[j * kTileColumns]);
+        }
+        const int all_strip = unit * (kTileRows / kStripRows) + strip;
+        if (all_strip * kStripRows < shape.m && column + n < at.columns) {
+          epilogue.column_done(batch, all_strip, column + n, state);
+        }
       }
     }
     if constexpr (Rows::kParts > 0) {
-      __syncthreads();
-      const int row = unit * kTileRows + threadIdx.x;
-      if (threadIdx.x < kTileRows && row < shape.m) {
-        RowState state = row_states[threadIdx.x];
+      for (int i = threadIdx.x; i < kTileRows; i += kGroupThreads) {
+        const int row = unit * kTileRows + i;
+        if (row >= shape.m) break;
+        RowState state = row_states[i];
 #pragma unroll
-        for (int w = 1; w < 4; ++w) {
-          state = Rows::merge(state, row_states[w * kTileRows + threadIdx.x]);
+        for (int w = 1; w < kWarpsAcross; ++w) {
+          state = Rows::merge(state, row_states[w * kTileRows + i]);
         }
         epilogue.row_done(batch, row, at.column, state);
       }
     }
+  }
+  static __device__ __forceinline__ void group_barrier() {
+    asm volatile("bar.sync 1, %0;" ::"n"(kGroupThreads) : "memory");
   }
 };

@@ -11,19 +11,18 @@
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
 // along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160 or 224, too. kCluster:
-// 1 or 2. kAlongM: A lies as [k][m], its lines along m. The last argument, kSharesA: the tiles of a
-// cluster lie side by side and share rows of A; else they lie above each other and share columns of
-// B. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
-// multiprocessors and kCluster * clusters of work, a multiple of kCluster (the blocks are
-// persistent; any number works).
+// 1 or 2 blocks, whose tiles lie above each other and which share B. kAlongM: A lies as [k][m], its
+// lines along m. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the
+// least of the multiprocessors and the blocks of all clusters of work, a multiple of a cluster's
+// (they are persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}, or 64 lines where it is shared
+//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}, or 64 lines where two
+//     blocks share it
 //   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, the same box; a_piece is a
 //     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
-//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN, 1, 1}, or half as many lines where it
-//     is shared
+//   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
 //     multiple of 8, and all batches share B. Where the epilogue takes pairs, two maps follow A's,
@@ -35,7 +34,9 @@
 // addresses and strides are multiples of 16 bytes: TMA takes nothing else (contract_sm80 does).
 //
 // With a Prologue (prologue.cuh), run() takes it in place of A's map: a warpgroup makes A's tiles
-// out of memory and stores them as the copy engine would have.
+// out of memory and stores them as the copy engine would have. A cluster then is Prologue::kBeside
+// times as wide: each of the blocks beside each other makes a share of their lines for them all.
+// Without one, two blocks beside each other (kSideBySide, the last argument) fetch a half each.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
 // multiply, accumulators in registers. They share tiles of 192 columns and more, 64 rows each, the
@@ -62,11 +63,15 @@
 // the accumulators of a lane are adjacent columns.
 enum class LinesOfB { kAlong, kAcross, kInOrder };
 
-// B is a matrix. Another source (WindowsB in convolve_sm90.cuh) fetches it, and runs the epilogue,
-// by itself; its tiles may have 64 rows, in boxes of as many.
+// B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
+// convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
+// rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
+// a map.
 struct MatrixB {
-  static constexpr bool kWindows = false;
+  static constexpr bool kWindows = false, kCopies = false;
   static constexpr int kTileRows = 128;
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, kTileN, kAcross>;
   struct Windows {
     __device__ __forceinline__ Windows(int, int) {}
   };
@@ -74,15 +79,17 @@ struct MatrixB {
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
-          bool kSharesA = false>
+          int kSideBySide = 1>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
   static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
-  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
-  static constexpr int kBlocksPerCluster = kCluster;
+  static constexpr int kBeside = Prologue::kBeside * kSideBySide;
+  static_assert(kSideBySide == 1 || (kCluster == 1 && Prologue::kBeside == 1), "one line of tiles");
+  static constexpr int kBlocksPerCluster = kCluster * kBeside;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
@@ -91,18 +98,10 @@ struct ContractSm90 {
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 ? 5
-                                 : kTileN <= 96  ? 7
-                                 : kAlternate    ? 6
-                                 : kTileN <= 192 ? 5
-                                                 : 4;
+  static constexpr int kStages = kTileRows < 128 || kTileN == 192 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kMakes = Prologue::kHere;
-  // A cluster's tiles lie above each other, or side by side.
-  static constexpr int kSharersOfA = kSharesA ? kCluster : 1;
-  static constexpr int kSharersOfB = kSharesA ? 1 : kCluster;
-  static_assert(!kSharesA || (!kMakes && !SourceOfB::kWindows && kTileRows == 128), "matrices");
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
   static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
@@ -126,79 +125,87 @@ struct ContractSm90 {
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
-  static_assert(kTileN % 64 == 0 || (kTileN % 32 == 0 && !kAlongN), "boxes of 64 columns");
+  static constexpr bool kCopies = SourceOfB::kCopies;
+  static_assert(kTileN % 64 == 0 || (kTileN % 32 == 0 && !kAlongN) || kCopies,
+                "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
   static constexpr int kTurnBarrier = 4;  // and 5
   static constexpr int kStaggerBarrier = 8;
+  static constexpr int kMadeBarrier = 9;
 
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
     run(a, MapsOfB{{&b}}, shape, epilogue);
   }
-  template <class A>
-  static __device__ __forceinline__ void run(const A& a, const MapsOfB& b,
-                                             const ContractShape& shape, const Epilogue& epilogue) {
+  template <class A, class B>
+  static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
+                                             const Epilogue& epilogue) {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
     Ring& ring =
         *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
     if (threadIdx.x == 0) {
-      ring.init((kAlternate ? 1 : kConsumers) * kCluster, kMakes ? 1 + 4 : 1);
+      ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes    ? 2
+                                                                   : kCopies ? 1 + 4
+                                                                             : 1);
       barrier_init_done();
       if constexpr (!kMakes) prefetch_map(a);
+      if constexpr (!kCopies) {
 #pragma unroll
-      for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+        for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
+      }
     }
-    if constexpr (kCluster > 1)
+    if constexpr (kBlocksPerCluster > 1)
       cluster_sync();
     else
       __syncthreads();
 
-    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-    const TileWalk walk(shape, kTileRows * kSharersOfB, kTileN * kSharersOfA);
+    // Blocks above each other come one after the other.
+    const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
+    const u32 rank = block % kCluster;
+    const int beside = block / kCluster;
+    const TileWalk walk(shape, kTileRows * kCluster, kTileN * kBeside);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
         shrink_registers<152>();
-        make(a, b, shape, walk, steps, rank, shared, ring);
+        make(a, b, shape, walk, steps, rank, beside, shared, ring);
+      } else if constexpr (kCopies) {
+        shrink_registers<56>();
+        SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
-        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
-        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
+        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, beside, shared, ring);
+        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring);
       }
     } else {
-      grow_registers<kMakes ? 176 : 232>();
-      consume(shape, walk, steps, rank, shared, ring, column_states, epilogue);
+      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
+      consume(shape, walk, steps, rank, beside, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
     // No block may exit while another's copies and arrivals are still addressed to it.
-    if constexpr (kCluster > 1) {
+    if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
       cluster_sync();
     }
-  }
-
-  // Where a block's tile of a cluster's is: in tiles.
-  static __device__ __forceinline__ void locate(const TileWalk& walk, int tile, u32 rank,
-                                                int* batch, int* unit, int* column) {
-    walk.locate(tile, batch, unit, column);
-    *unit = *unit * kSharersOfB + (kSharesA ? 0 : (int)rank);
-    *column = *column * kSharersOfA + (kSharesA ? (int)rank : 0);
   }
 
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* stages, Ring& ring) {
+                                                 int steps, u32 rank, int beside, u8* stages,
+                                                 Ring& ring) {
     auto at = Ring::to_fill();
-    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
+    const int stride = gridDim.x / kBlocksPerCluster;
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
       int batch, unit, column;
-      locate(walk, tile, rank, &batch, &unit, &column);
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      walk.locate(tile, &batch, &unit, &column);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = kOfA ? a : *b.at(kPairs ? 0 : at_column.product);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
@@ -214,11 +221,12 @@ struct ContractSm90 {
           barrier_expect(full, kStageBytes);
           int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
-          typedef OperandTile<Element, kTileRows / kSharersOfA, kAlongM> Share;
-          const int share = kSharesA ? (int)rank : 0;
-          Share::template fetch<kSharersOfA>(to + share * Share::kBytes, map, full,
-                                             unit * kTileRows + share * (kTileRows / kSharersOfA),
-                                             k, piece, c3);
+          // This block's share, to all blocks beside it.
+          typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
+          Share::template fetch<kBeside>(
+              to + beside * Share::kBytes, map, full,
+              (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
+              c3);
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
@@ -229,31 +237,44 @@ struct ContractSm90 {
     }
   }
 
-  // All of a prologue's tiles, by a warpgroup: what is made next is loaded before that. Its first
-  // thread fetches B.
+  // All of a prologue's tiles, by a warpgroup: of kBeside blocks, each makes its share of a tile's
+  // lines. A thread makes what it has loaded, of some steps or of a part of one, loads as much
+  // again, and only then waits for room: loads are in flight all the time.
   static __device__ __forceinline__ void make(const Prologue& prologue, const MapsOfB& b,
                                               const ContractShape& shape, const TileWalk& walk,
-                                              int steps, u32 rank, u8* stages, Ring& ring) {
-    typedef PrologueTile<Prologue, kTileRows, kTileDepth, 128> Tile;
-    constexpr int kAheadOf = Tile::kAhead, kChunks = Tile::kChunks;
-    const int stride = gridDim.x / kCluster;
-    const int line = Tile::line(threadIdx.x), in_step = Tile::column(threadIdx.x);
-    int tile = blockIdx.x / kCluster;
+                                              int steps, u32 rank, int beside, u8* stages,
+                                              Ring& ring) {
+    constexpr int kLines = kTileRows / kBeside;
+    typedef PrologueTile<Prologue, kLines, kTileDepth, 128> Tile;
+    constexpr int kAheadOf = Tile::kAhead;
+    constexpr int kSteps = kAheadOf > Tile::kChunks ? kAheadOf / Tile::kChunks : 1;
+    constexpr int kParts = Tile::kChunks > kAheadOf ? Tile::kChunks / kAheadOf : 1;
+    constexpr int kChunks = Tile::kChunks / kParts;  // of a step, made at once
+    const int stride = gridDim.x / kBlocksPerCluster;
+    const int line = beside * kLines + Tile::line(threadIdx.x);
+    const int in_step = Tile::column(threadIdx.x);
+    const int rounds = (steps + kSteps - 1) / kSteps;
+    int tile = blockIdx.x / kBlocksPerCluster;
     if (tile >= walk.total) return;
     Loaded<typename Tile::Function> loaded[kAheadOf];
-    int batch, unit, column;
-    locate(walk, tile, rank, &batch, &unit, &column);
-    i64 q = first_line<Prologue>(shape, batch);
-    int m = unit * kTileRows + line;
+    const auto load = [&](i64 q, int m, int first_step, int part) {
 #pragma unroll
-    for (int i = 0; i < kAheadOf; ++i) {
-      loaded[i] = Tile::load(prologue, shape, q, m + i * Tile::kStep, in_step);
-    }
+      for (int i = 0; i < kAheadOf; ++i) {
+        loaded[i] = Tile::load(prologue, shape, q, m + (part * kChunks + i % kChunks) * Tile::kStep,
+                               (first_step + i / kChunks) * kTileDepth + in_step);
+      }
+    };
+    int batch, unit, column;
+    walk.locate(tile, &batch, &unit, &column);
+    i64 q = first_line<Prologue>(shape, batch);
+    int m = (unit * kCluster + (int)rank) * kTileRows + line;
+    load(q, m, 0, 0);
     auto at = Ring::to_fill();
     while (tile < walk.total) {
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int c2 = inner * shape.b_inner, c3 = outer * shape.b_outer;
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = *b.at(kPairs ? 0 : at_column.product);
       // The next tile; the last one is loaded again, for nobody.
@@ -261,86 +282,132 @@ struct ContractSm90 {
       int next_m = m;
       tile += stride;
       if (tile < walk.total) {
-        locate(walk, tile, rank, &batch, &unit, &column);
+        walk.locate(tile, &batch, &unit, &column);
         next_q = first_line<Prologue>(shape, batch);
-        next_m = unit * kTileRows + line;
+        next_m = (unit * kCluster + (int)rank) * kTileRows + line;
       }
-      const auto fill = [&](int step, i64 q_ahead, int m_ahead, int k_ahead) {
-        const int k = step * kTileDepth + in_step;
-        u8* const to = stages + at.stage * kStageBytes;
-        u64* const full = ring.wait_empty(at);
-        if (threadIdx.x == 0) {
-          barrier_expect(full, TileB::kBytes);
-          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, step * kTileDepth, c2, c3,
-                  rank);
-        }
+      // Steps behind the last one are made for nobody, too.
+      const auto fill = [&](int first, i64 q_ahead, int m_ahead, int first_ahead) {
 #pragma unroll
-        for (int i = 0; i < kChunks; ++i) {
-          const int row = line + i * Tile::kStep;
-          const uint4 words = Tile::make(loaded[i % kAheadOf], shape, k);
-          const int next = (i + kAheadOf) % kChunks;
-          const bool same = i + kAheadOf < kChunks;
-          loaded[i % kAheadOf] =
-              Tile::load(prologue, shape, same ? q : q_ahead,
-                         (same ? m : m_ahead) + next * Tile::kStep, same ? k : k_ahead);
-          // As the copy engine's 128-byte swizzle has it.
-          *reinterpret_cast<uint4*>(to + row * 128 + ((in_step / 8 ^ (row & 7)) << 4)) = words;
+        for (int part = 0; part < kParts; ++part) {
+          uint4 words[kAheadOf];
+#pragma unroll
+          for (int i = 0; i < kAheadOf; ++i) {
+            words[i] = Tile::make(loaded[i], shape, (first + i / kChunks) * kTileDepth + in_step);
+          }
+          if (part + 1 < kParts) {
+            load(q, m, first, part + 1);
+          } else {
+            load(q_ahead, m_ahead, first_ahead, 0);
+          }
+#pragma unroll
+          for (int i = 0; i < kSteps; ++i) {
+            if (kSteps > 1 && first + i >= steps) break;
+            u8* const to = stages + at.stage * kStageBytes;
+            u64* const full = &ring.full[at.stage];
+            if (part == 0) {
+              ring.wait_empty(at);
+              begin_stage(to, map, *b.of[kMapsOfB - 1], full, n, (first + i) * kTileDepth, c2, c3,
+                          rank, beside);
+            }
+#pragma unroll
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+              const int row = line + (part * kChunks + chunk) * Tile::kStep;
+              // As the copy engine's 128-byte swizzle has it.
+              *reinterpret_cast<uint4*>(to + row * 128 + ((in_step / 8 ^ (row & 7)) << 4)) =
+                  words[i * kChunks + chunk];
+            }
+            if (part + 1 == kParts) {
+              hand_over(to, full, rank, beside);
+              at.next();
+            }
+          }
         }
-        stores_fence();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(full);
-        at.next();
       };
-      // The last step apart, so that the addresses of a tile's lines are worked out once.
+      // The last steps apart, so that the addresses of a tile's lines are worked out once.
 #pragma unroll 1
-      for (int step = 0; step + 1 < steps; ++step) {
-        fill(step, q, m, (step + 1) * kTileDepth + in_step);
+      for (int round = 0; round + 1 < rounds; ++round) {
+        fill(round * kSteps, q, m, (round + 1) * kSteps);
       }
-      fill(steps - 1, next_q, next_m, in_step);
+      fill((rounds - 1) * kSteps, next_q, next_m, 0);
       q = next_q, m = next_m;
     }
   }
 
-  // This block's share of the tile, to all blocks of the cluster.
+  // Announces what other blocks and the copy engine bring to a stage, and fetches B: a thread of
+  // each of the warps that make A issues some of its boxes.
+  static __device__ __forceinline__ void begin_stage(u8* stage, const TensorMap& b,
+                                                     const TensorMap& b2, u64* full, int n, int k,
+                                                     int c2, int c3, u32 rank, int beside) {
+    if (threadIdx.x % 32 != 0) return;
+    if (threadIdx.x == 0) {
+      barrier_expect(full, TileB::kBytes + TileA::kBytes / kBeside * (kBeside - 1));
+    }
+    fetch_b<4>(stage + TileA::kBytes, b, b2, full, n, k, c2, c3, rank, threadIdx.x / 32,
+               beside * kCluster);
+  }
+
+  // What the warpgroup has made of a stage, to this block and those beside it: a warp for each.
+  static __device__ __forceinline__ void hand_over(u8* stage, u64* full, u32 rank, int beside) {
+    constexpr u32 kBytes = TileA::kBytes / kBeside;
+    static_assert(kBeside <= 4, "warps");
+    stores_fence();
+    group_sync(kMadeBarrier, 128);
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 != 0 || warp >= kBeside) return;
+    if (warp == beside) {
+      barrier_arrive(full);
+    } else {
+      copy_to_block(stage + beside * kBytes, full, warp * kCluster + rank, kBytes);
+    }
+  }
+
+  // This block's share of the tile, to all blocks above each other, the first of which is `top`.
+  // kIssuers threads issue its boxes, where it is more than one.
+  template <int kIssuers = 1>
   static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, const TensorMap& b2,
                                                  u64* barrier, int n, int k, int c2, int c3,
-                                                 u32 rank) {
+                                                 u32 rank, int issuer = 0, u32 top = 0) {
     constexpr u32 kBox = TileB::kBox;
+    constexpr int kTurns = kIssuers * kCluster;
     // Of an odd number of boxes, the blocks take the larger part in turns.
-    const u32 share = kSharesA ? 0 : (rank + (u32)(k / kTileDepth)) % kSharersOfB;
+    const int turn = issuer * kCluster + ((int)rank + k / kTileDepth) % kCluster;
     if constexpr (kAlongN) {
 #pragma unroll
-      for (int i = 0; i < kTileN / 64; ++i) {
-        if (i % kSharersOfB != share) continue;
-        copy_box_to_all<kSharersOfB>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3,
-                                     kEvictNormal);
+      for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {
+        const int i = j * kTurns + turn;
+        if ((j + 1) * kTurns > kTileN / 64 && i >= kTileN / 64) break;
+        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal,
+                                  top);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
-      for (int i = 0; i < kTileN / 32; ++i) {
-        if (i % kSharersOfB != share) continue;
+      for (int j = 0; j < (kTileN / 32 + kTurns - 1) / kTurns; ++j) {
+        const int i = j * kTurns + turn;
+        if ((j + 1) * kTurns > kTileN / 32 && i >= kTileN / 32) break;
         const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
-        copy_box_to_all<kSharersOfB>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k,
-                                     0, line / 8, 0, kEvictNormal);
+        copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
+                                  line / 8, 0, kEvictNormal, top);
       }
-    } else {
-      typedef OperandTile<Element, kTileN / kSharersOfB, false> Share;
-      Share::template fetch<kSharersOfB>(to + share * Share::kBytes, b, barrier,
-                                         n + (int)share * (kTileN / kSharersOfB), k, c2, c3);
+    } else if (issuer == 0) {
+      typedef OperandTile<Element, kTileN / kCluster, false> Share;
+      Share::template fetch<kCluster>(to + rank * Share::kBytes, b, barrier,
+                                      n + (int)rank * (kTileN / kCluster), k, c2, c3, kEvictNormal,
+                                      top);
     }
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* stages, Ring& ring,
-                                                 ColumnState* column_states,
+                                                 int steps, u32 rank, int beside, u8* stages,
+                                                 Ring& ring, ColumnState* column_states,
                                                  const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     auto at = Ring::to_read();
-    const int stride = gridDim.x / kCluster;
-    int tile = blockIdx.x / kCluster;
+    const int stride = gridDim.x / kBlocksPerCluster;
+    int tile = blockIdx.x / kBlocksPerCluster;
     bool first = !kAlternate;
     const int lead = min(kLead, steps) - 1;
     if constexpr (kAlternate) {
@@ -355,9 +422,11 @@ struct ContractSm90 {
       float acc[kStrips][kTileN / 2];
       int before = 0;
       int batch, unit, column;
-      locate(walk, tile, rank, &batch, &unit, &column);
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
-      const int strip = unit * (kTileRows / 64) + (kAlternate ? 0 : consumer);
+      walk.locate(tile, &batch, &unit, &column);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
+      const int strip =
+          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
       Operands operands;
       const auto advance = [&](int step) {
         ring.wait_full(at);
@@ -417,8 +486,8 @@ struct ContractSm90 {
 
   // One thread for each block that copies into this stage.
   static __device__ __forceinline__ void release(u64* barrier, int thread) {
-    if constexpr (kCluster > 1) {
-      if (thread < kCluster) barrier_arrive_at(barrier, thread);
+    if constexpr (kBlocksPerCluster > 1) {
+      if (thread < kBlocksPerCluster) barrier_arrive_at(barrier, thread);
     } else {
       if (thread == 0) barrier_arrive(barrier);
     }
@@ -454,8 +523,8 @@ struct ContractSm90 {
                                                 ColumnState* column_states) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
+    if (kBeside > 1 && at.column * kTileN >= at.columns) return;
     const Piece piece = piece_of(shape, batch, strip, at);
-    if (kSharesA && piece.column >= piece.columns) return;  // beyond an odd number of tiles
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
       return;

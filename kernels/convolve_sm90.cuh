@@ -20,11 +20,14 @@
 
 template <class Geometry, int kRows>
 struct WindowsB {
-  static constexpr bool kWindows = true;
+  static constexpr bool kWindows = true, kCopies = false;
   static constexpr int kTileRows = kRows;
   static constexpr int kBoxChannels = 64;
   static constexpr int kPixels = Geometry::kShape.pixels();
   static constexpr int kImages = Geometry::kShape.images, kGroups = Geometry::kShape.groups;
+
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, kTileN, kAcross>;
 
   struct Windows {
     int channel, w, h, image;  // where the window of a box's first pixel begins

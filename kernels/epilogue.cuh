@@ -177,8 +177,8 @@ __device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
       unpack(load_input(pack), v + i);
     } else {
 #pragma unroll
-      for (int j = i; j < i + kPack; ++j) {
-        v[j] = j < valid ? (float)to_compute(load_input(at + j)) : 0.0f;
+      for (int e = 0; e < kPack; ++e) {
+        v[i + e] = i + e < valid ? (float)to_compute(load_input(at + i + e)) : 0.0f;
       }
     }
   }
@@ -207,8 +207,8 @@ __device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) 
   for (int i = 0; i < 8; i += kPack) {
     if (kCounts<Valid> && i + kPack > valid) {
 #pragma unroll
-      for (int j = i; j < i + kPack; ++j) {
-        if (j < valid) store_as(at[j], v[j]);
+      for (int e = 0; e < kPack; ++e) {
+        if (i + e < valid) store_as(at[i + e], v[i + e]);
       }
     } else {
       Pack<T, kPack> pack;

@@ -110,18 +110,41 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap& map, u64* ba
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint)
       : "memory");
 }
-// To the same place of each of a cluster's kBlocks, counted on each one's own barrier: one read of
-// the L2 serves them all.
+// To the same place of each of kBlocks of a cluster, from `first` on, counted on each one's own
+// barrier: one read of the L2 serves them all.
 template <int kBlocks>
 __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, u64* barrier,
-                                                int c0, int c1, int c2, int c3, u64 hint) {
+                                                int c0, int c1, int c2, int c3, u64 hint,
+                                                u32 first = 0) {
   if constexpr (kBlocks == 1) return copy_box(to, map, barrier, c0, c1, c2, c3, hint);
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;" ::"r"(
           shared_address(to)),
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-      "h"((unsigned short)((1u << kBlocks) - 1)), "l"(hint)
+      "h"((unsigned short)(((1u << kBlocks) - 1) << first)), "l"(hint)
+      : "memory");
+}
+
+// So many bytes, a multiple of 16, to the same place in block `rank` of the cluster, counted on
+// that block's `barrier`. What plain stores wrote needs stores_fence() first.
+__device__ __forceinline__ void copy_to_block(void* place, u64* barrier, u32 rank, u32 bytes) {
+  asm volatile(
+      "{\n.reg .b32 remote, counted;\n"
+      "mapa.shared::cluster.u32 remote, %0, %2;\n"
+      "mapa.shared::cluster.u32 counted, %1, %2;\n"
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[remote], [%0], %3, [counted];\n}" ::"r"(shared_address(place)),
+      "r"(shared_address(barrier)), "r"(rank), "r"(bytes)
+      : "memory");
+}
+
+// So many bytes, a multiple of 16, counted on `barrier`.
+__device__ __forceinline__ void load_bulk(void* to, const void* from, int bytes, u64* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
 
@@ -206,6 +229,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
          (shared_address(p) & 0x3ffffu) >> 4;
 }
 
+#define FUSECALC_ACC4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FUSECALC_ACC8(i)                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -217,6 +241,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_ACC_64 FUSECALC_ACC32(0)
 #define FUSECALC_ACC_80 FUSECALC_ACC_64, FUSECALC_ACC8(32)
 #define FUSECALC_ACC_96 FUSECALC_ACC_80, FUSECALC_ACC8(40)
+#define FUSECALC_ACC_104 FUSECALC_ACC_96, FUSECALC_ACC4(48)
 #define FUSECALC_ACC_112 FUSECALC_ACC_96, FUSECALC_ACC8(48)
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
 #define FUSECALC_ACC_160 FUSECALC_ACC_128, FUSECALC_ACC8(64), FUSECALC_ACC8(72)
@@ -235,6 +260,9 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_LIST96 \
   FUSECALC_LIST80       \
   ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FUSECALC_LIST104 \
+  FUSECALC_LIST96        \
+  ", %48, %49, %50, %51"
 #define FUSECALC_LIST112 \
   FUSECALC_LIST96        \
   ", %48, %49, %50, %51, %52, %53, %54, %55"
@@ -309,6 +337,7 @@ FUSECALC_WGMMA_ALL(48, 24, 25, 26, 27, 28, 29, 30)
 FUSECALC_WGMMA_ALL(64, 32, 33, 34, 35, 36, 37, 38)
 FUSECALC_WGMMA_ALL(80, 40, 41, 42, 43, 44, 45, 46)
 FUSECALC_WGMMA_ALL(96, 48, 49, 50, 51, 52, 53, 54)
+FUSECALC_WGMMA_ALL(104, 52, 53, 54, 55, 56, 57, 58)
 FUSECALC_WGMMA_ALL(112, 56, 57, 58, 59, 60, 61, 62)
 FUSECALC_WGMMA_ALL(128, 64, 65, 66, 67, 68, 69, 70)
 FUSECALC_WGMMA_ALL(160, 80, 81, 82, 83, 84, 85, 86)

@@ -17,6 +17,18 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int real)
                  : "memory");
   }
 }
+// All of them: no instructions for addresses and sizes of what is cut off.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_at(to)), "l"(from),
+                 "n"(kBytes)
+                 : "memory");
+  }
+}
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;"); }
 template <int kPending>
 __device__ __forceinline__ void copies_wait() {

@@ -3,6 +3,7 @@
 //
 // A Prologue is a struct that the generator writes:
 //   static constexpr bool kHere = true;
+//   static constexpr int kBeside;         // blocks whose tiles lie side by side share the lines
 //   static constexpr i64 kInner, kOuter;  // lines from one matrix of a batch to the next
 //   typedef Eight Valid;                  // or int, where k is no multiple of 8
 //   auto load(i64 q, i64 column, Valid valid) const;
@@ -11,11 +12,12 @@
 // Loading and making are apart so that a thread loads what it makes next before it makes what it
 // has loaded.
 //
-// Traffic: each tile of columns makes the lines of A again, out of what the L2 holds of their
-// sources; all of it is worth while where columns are few.
+// Traffic: every kBeside tiles of columns make the lines of A again, out of what the L2 holds of
+// their sources; all of it is worth while where columns are few.
 
 struct NoPrologue {
   static constexpr bool kHere = false;
+  static constexpr int kBeside = 1;
 };
 
 // A loaded function that can be replaced by another one. The compiler may not move loads down from
@@ -34,7 +36,7 @@ struct Loaded {
   }
 };
 
-// Of a thread's chunks, those it loads ahead: as many as leave registers for the rest.
+// Of so many chunks of a thread, those it loads ahead: as many as leave registers for the rest.
 __device__ constexpr int loads_ahead(int chunks, int bytes) {
   return chunks == 1 || chunks * bytes <= 320 ? chunks : loads_ahead(chunks / 2, bytes);
 }
@@ -55,7 +57,8 @@ struct PrologueTile {
   static constexpr int kPerLine = kDepth / 8;
   static constexpr int kChunks = kLines * kPerLine / kThreads;
   static constexpr int kStep = kThreads / kPerLine;  // lines between a thread's chunks
-  static constexpr int kAhead = loads_ahead(kChunks, (int)sizeof(Function));
+  // Chunks loaded ahead, of this tile or of several to come.
+  static constexpr int kAhead = loads_ahead(kChunks * Prologue::kBeside, (int)sizeof(Function));
 
   static __device__ __forceinline__ int line(int thread) { return thread / kPerLine; }
   static __device__ __forceinline__ int column(int thread) { return thread % kPerLine * 8; }

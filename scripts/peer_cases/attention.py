@@ -1,7 +1,7 @@
 """Kinds of attention."""
 from random_lists import op
 
-from .base import Case, kind, listed, text
+from .base import Case, kind, listed, text, typed
 
 torch = F = None  # load_torch() sets them
 
@@ -69,6 +69,30 @@ def attention_one_query(d):
                        [op("attention", ["q", "k", "v"], "y")], "y"),
                 lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **how),
                 backends("flash", "cudnn", **how) | {"grouped": grouped})
+
+
+@kind("attention in pages, one query")
+def attention_in_pages(d):
+    """Keys and values in pages of 16 rows, which a table names, twice as many as one sequence has."""
+    h, p, g = d.any(16, 32), 128, d.any(2, 4, 8)
+    b = d.size(1, 32)
+    count = max(8, d.within(16 << 20, 512 << 20) // (4 * b * g * p * 16))  # of a sequence
+    pages = 2 * b * count
+
+    def run(q, keys, values, table):
+        k, v = (cache[table].view(b, count * 16, g, p).transpose(1, 2) for cache in (keys, values))
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    ops = []
+    for name, of in (("k", "keys"), ("v", "values")):
+        ops += [op("gather", [of, "table"], f"{name}_pages"),
+                op("view", [f"{name}_pages"], f"{name}_rows", shape=[b, count * 16, g, p]),
+                op("permute_view", [f"{name}_rows"], name, perm=[0, 2, 1, 3])]
+    return Case(f"{text('bf16', b, f'{h}/{g}', count * 16, p)}",
+                listed("bf16", {"q": [b, h, 1, p], "keys": [pages, 16, g, p],
+                                "values": [pages, 16, g, p], "table": typed("i64", b, count)},
+                       ops + [op("attention", ["q", "k", "v"], "y")], "y"),
+                run, highs={"table": pages})
 
 
 @kind("attention, masked")

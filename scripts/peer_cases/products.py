@@ -108,6 +108,42 @@ def keys_and_values(d):
                 {"one product": one_product})
 
 
+@kind("queries, keys and values")
+def queries_keys_values(d):
+    """Of grouped heads: a quarter as many keys and values."""
+    m, n, k = d.product(d.size(1024, 8192, 512), high=1e12)
+
+    def one_product(x, *weights):
+        together = torch.cat(weights)
+        return lambda: F.linear(x, together).split((n, n // 4, n // 4), -1)
+
+    return Case(f"bf16 {m}x{k} to {n}, {n // 4} and {n // 4}",
+                listed("bf16", {"x": [m, k], "q": [n, k], "k": [n // 4, k], "v": [n // 4, k]},
+                       [op("linear", ["x", name], f"of_{name}") for name in "qkv"],
+                       "of_q", "of_k", "of_v"),
+                lambda x, *weights: tuple(F.linear(x, weight) for weight in weights),
+                {"one product": one_product})
+
+
+@kind("cast + linear")
+def cast_linear(d):
+    m, n, k = d.product(d.size(256, 4096, 64))
+    return Case(f"f32 {m}x{k} to bf16 {n}",
+                listed("bf16", {"x": typed("f32", m, k), "w": [n, k]},
+                       [op("cast", ["x"], "c", to="bf16"), op("linear", ["c", "w"], "y")], "y"),
+                lambda x, w: F.linear(x.bfloat16(), w))
+
+
+@kind("silu * up + linear")
+def gated_linear(d):
+    m, n, k = d.product(d.size(256, 4096, 64))
+    return Case(product_text(m, n, k),
+                listed("bf16", {"g": [m, k], "u": [m, k], "w": [n, k]},
+                       [op("silu", ["g"], "s"), op("mul", ["s", "u"], "h"),
+                        op("linear", ["h", "w"], "y")], "y"),
+                lambda g, u, w: F.linear(F.silu(g) * u, w))
+
+
 @kind("linear + softmax")
 def linear_softmax(d):
     m, n, k = d.product(d.any(256, 384, 512, 768, 1024), high=4e11)

@@ -131,6 +131,10 @@ bool ContractionWriter::convolves_in_tiles(const Convolution& convolution) const
 
 void ContractionWriter::write_convolution() {
   const Convolution convolution = convolution_of(graph_, op_);
+  if (const auto product = pixels_in_copies()) {
+    product_ = *product;
+    return write_convolution_pixels(convolution);
+  }
   product_ = {.m = convolution.filters,
               .n = convolution.pixels(),
               .k = convolution.channels * convolution.taps(),

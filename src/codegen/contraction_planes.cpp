@@ -71,7 +71,7 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                           .tile_rows = tiles.planes,
                           .tile_columns = tiles.lines * tiles.columns};
   result_.source.text +=
-      blocks({"mma", "convolve_planes"}) + epilogue_.text() + operands_struct(functions) +
+      blocks({"mma", "hopper", "convolve_planes"}) + epilogue_.text() + operands_struct(functions) +
       fmt::format(
           "typedef ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
           stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align) +

@@ -55,13 +55,15 @@ std::string ContractionWriter::prologue_body() {
 }
 
 // Once all of the kernel's pointers were requested.
-std::string ContractionWriter::prologue_struct(const std::string& body) const {
+std::string ContractionWriter::prologue_struct(const std::string& body,
+                                               std::uint64_t beside) const {
   return fmt::format(
       "struct Prologue {{\n  static constexpr bool kHere = true;\n"
+      "  static constexpr int kBeside = {};\n"
       "  static constexpr i64 kInner = {}, kOuter = {};\n  typedef {} Valid;\n{}"
       "  __device__ __forceinline__ auto load(i64 q, i64 column, Valid valid) const {{\n"
       "    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n{}  }}\n}};\n",
-      product_.a.inner, product_.a.outer, product_.k % 8 == 0 ? "Eight" : "int",
+      beside, product_.a.inner, product_.a.outer, product_.k % 8 == 0 ? "Eight" : "int",
       code_.parameters().members(), product_.k, body);
 }
 
@@ -80,9 +82,9 @@ void ContractionWriter::write_prologue() {
 }
 
 void ContractionWriter::write_prologue_sm90() {
-  const ProductTiling tiling = made_tiling(product_.shape());
-  const std::uint64_t cluster = tiling.cluster;
-  const std::uint64_t tile_n = tiling.width.columns;
+  const ProductTiling tiles = made_tiling(product_.shape());
+  const std::uint64_t tile_n = tiles.width.columns;
+  const std::uint64_t cluster = tiles.blocks();
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   const std::string body = prologue_body();
@@ -90,49 +92,43 @@ void ContractionWriter::write_prologue_sm90() {
   epilogue_.write(product_, tile_n);
   result_.maps = {
       in_order ? map_in_order(product_.b, product_.n)
-               : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / cluster))};
-  const KernelFacts facts = sm90_facts(tiling);
+               : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / tiles.above))};
+  const KernelFacts facts = sm90_facts(tiles);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body) + epilogue_.text() +
-      shape(group_of(product_.shape(), tiling.rows(), 2)) +
+      blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body, tiles.beside) +
+      epilogue_.text() + shape(group_of(product_.shape(), kTileRows * tiles.above, 2)) +
       fmt::format(
           "typedef ContractSm90<{}, {}, {}, false, {}, Epilogue, MatrixB, Prologue> "
           "Contract;\n",
-          name_of(operand_type()), tile_n, cluster, lines_of_b(in_order)) +
+          name_of(operand_type()), tile_n, tiles.above, lines_of_b(in_order)) +
       facts.asserted_of("Contract") +
       entry(fmt::format("__launch_bounds__(Contract::kThreads, 1) __cluster_dims__({}, 1, 1)",
                         cluster),
             "const __grid_constant__ TensorMap b",
             fmt::format("Contract::run({}, b, kShape, {});", prologue_made(), epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = sm90_blocks(tiling, product_.shape());
+  result_.blocks = sm90_blocks(tiles, product_.shape());
+  if (tiles.beside > 1) result_.persistent_cluster = static_cast<unsigned>(cluster);
   result_.schedule =
       fmt::format("wgmma, tiles of 128 x {}, rows computed as they are read", tile_n);
 }
 
 void ContractionWriter::write_prologue_sm80() {
-  constexpr std::uint64_t kTile = 128;
   const std::string body = prologue_body();
   const std::string b = pointer_of(product_.b);
-  epilogue_.write(product_, kTile);
-  const std::string_view element = stored_type(operand_type());
-  const KernelFacts facts{
-      .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
+  const MmaTile tile = mma_tiling(product_.shape(), mma_operands(), device_).tile;
+  epilogue_.write(product_, tile.columns);
+  const std::string work = launch_sm80(tile, ceil_div(product_.n, tile.columns));
   result_.source.text +=
-      blocks({"mma", "contract_sm80"}) + prologue_struct(body) + epilogue_.text() +
-      shape(group_of(product_.shape(), kTile, 2)) + strides() +
-      fmt::format(
-          "typedef ContractSm80<{0}, {0}, 8, {1}, false, {2}, Epilogue, Prologue> "
-          "Contract;\n",
-          element, alignment_of(product_.b), product_.b.across) +
-      facts.asserted_of("Contract") +
+      blocks({"mma", "operand_sm80", "contract_sm80"}) + prologue_struct(body, 1) +
+      epilogue_.text() + shape(group_of(product_.shape(), tile.rows, 2)) + strides() +
+      fmt::format("typedef {}, Epilogue, Prologue> Contract;\n", contract_sm80(tile)) +
+      sm80_facts(tile).asserted_of("Contract") +
       entry("__launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)", "",
-            fmt::format("Contract::run({}, {}, kShape, kStrides, {});", prologue_made(), b,
-                        epilogue_.made()));
-  facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
-  result_.schedule = "mma, tiles of 128 x 128, rows computed as they are read";
+            fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", prologue_made(), b,
+                        epilogue_.made(), work));
+  result_.schedule += ", rows computed as they are read";
 }
 
 }  // namespace fusecalc

@@ -111,7 +111,7 @@ KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
           .tile_rows = kTileRows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
-          .blocks_per_cluster = tiling.cluster};
+          .blocks_per_cluster = tiling.blocks()};
 }
 
 std::string_view ContractionWriter::lines_of_b(bool in_order) const {
@@ -122,9 +122,9 @@ std::string_view ContractionWriter::lines_of_b(bool in_order) const {
 // At most one for each multiprocessor: they go from tile to tile.
 std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
                                              const ProductShape& size) const {
-  const std::uint64_t at_once =
-      std::max<std::uint64_t>(1, device_.multiprocessors / tiling.cluster);
-  return tiling.cluster * std::min(at_once, tiling.clusters(size));
+  const std::uint64_t blocks = tiling.blocks();
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, device_.multiprocessors / blocks);
+  return blocks * std::min(at_once, tiling.clusters(size));
 }
 
 void ContractionWriter::write_sm90() {
@@ -144,8 +144,8 @@ void ContractionWriter::write_sm90() {
   // Other orders of lines leave too few registers.
   write_epilogues(tile_n, {.loads_ahead = tiling.width.shared() && in_order && !product_.a.across});
   reserve_packed();
-  const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.sharers_of_a());
-  const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.sharers_of_b());
+  const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.beside);
+  const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
   result_.maps = {map_of(product_.a, product_.m, box_a)};
   for (std::size_t i = 0; i < sources.size(); ++i) {
     result_.maps.push_back(in_order ? map_in_order(sources[i], lines[i])
@@ -158,12 +158,12 @@ void ContractionWriter::write_sm90() {
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, tiling.rows(), 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
-                               tiling.cluster, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", tiling.shares_a ? ", MatrixB, NoPrologue, true" : "");
+                               tiling.above, product_.a.across, lines_of_b(in_order)),
+                   facts, ", 1", tiling.beside > 1 ? ", MatrixB, NoPrologue, 2" : "");
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
-  if (tiling.shares_a) result_.schedule += ", side by side in clusters";
+  if (tiling.beside > 1) result_.schedule += ", side by side in clusters";
 }
 
 void ContractionWriter::write_of_sources() {
@@ -176,34 +176,77 @@ void ContractionWriter::write_of_sources() {
   }
 }
 
-void ContractionWriter::write_sm80() {
+MmaOperands ContractionWriter::mma_operands() const {
   const DType type = operand_type();
-  constexpr std::uint64_t kTile = 128;
+  const std::uint64_t bytes = bytes_of(type, 1);
+  const auto piece_of = [&](const MatrixOperand& operand) {
+    return alignment_of(operand, 16 / bytes) * bytes;
+  };
+  std::uint64_t piece = computes_rows() ? 16 : piece_of(product_.a);
+  for (const MatrixOperand& source : sources_of_b()) piece = std::min(piece, piece_of(source));
+  return {.kind = type == DType::kF32    ? MmaKind::kExact
+                  : type == DType::kTf32 ? MmaKind::kTf32
+                                         : MmaKind::kNarrow,
+          .bytes = bytes,
+          .piece = piece,
+          .made = computes_rows(),
+          // Otherwise the workspace is that of a's copy.
+          .splits = computes_rows() || product_.a.tensor != kNone};
+}
+
+// Without the epilogue and what follows it.
+std::string ContractionWriter::contract_sm80(const MmaTile& tile) const {
+  const DType type = operand_type();
+  const std::uint64_t most = is_fp8(type) ? 16 : 8;
+  const std::string_view element = stored_type(type);
+  return fmt::format("ContractSm80<{}, {}, MmaTile<{}, {}, {}, {}, {}, {}, {}, {}>, {}, {}, {}, {}",
+                     element, type == DType::kF32 ? "exact_f32" : element, tile.rows, tile.columns,
+                     tile.warp_rows, tile.groups, tile.line_bytes, tile.stages, tile.blocks,
+                     tile.split, computes_rows() ? most : alignment_of(product_.a, most),
+                     alignment_of(product_.b, most), product_.a.across, product_.b.across);
+}
+
+KernelFacts ContractionWriter::sm80_facts(const MmaTile& tile) const {
+  const auto shifts = [&](const MatrixOperand& operand) {
+    return is_shifted(alignment_of(operand) * bytes_of(operand_type(), 1));
+  };
+  return {
+      .threads = tile.threads(),
+      .shared_bytes = tile.shared_bytes(!computes_rows() && shifts(product_.a), shifts(product_.b)),
+      .tile_rows = tile.rows,
+      .tile_columns = tile.columns,
+      .tile_workspace_bytes = tile.workspace_bytes()};
+}
+
+// What follows the epilogue in a call: the memory where blocks that share tiles leave their sums.
+std::string ContractionWriter::launch_sm80(const MmaTile& tile, std::uint64_t column_tiles) {
+  sm80_facts(tile).launch(result_);
+  const std::uint64_t tiles = ceil_div(product_.m, tile.rows) * column_tiles * product_.batches();
+  result_.blocks = tiles * tile.split;
+  result_.schedule = fmt::format("mma, tiles of {} x {}", tile.rows, tile.columns);
+  if (tile.split == 1) return "";
+  result_.schedule += fmt::format(", k in {} parts", tile.split);
+  result_.gaps.more_writes = "blocks exchange partial sums through memory";
+  return fmt::format(", work + {}", epilogue_.reserve(tiles * tile.workspace_bytes()));
+}
+
+void ContractionWriter::write_sm80() {
   std::string b;
   const std::vector<MatrixOperand> sources = sources_of_b();
   for (const MatrixOperand& source : sources) b += (b.empty() ? "" : ", ") + pointer_of(source);
   if (sources.size() > 1) b = fmt::format("Contract::Sources{{{{{}}}}}", b);
-  write_epilogues(kTile, {});
+  const ProductShape size = tiled_shape();
+  const MmaTile tile = mma_tiling(size, mma_operands(), device_).tile;
+  write_epilogues(tile.columns, {});
   reserve_packed();
   const std::string a = pointer_of(product_.a);
-  const std::string_view element = stored_type(type);
-  const std::uint64_t most = is_fp8(type) ? 16 : 8;
-  const KernelFacts facts{
-      .threads = 256, .shared_bytes = 65536, .tile_rows = kTile, .tile_columns = kTile};
-  const ProductShape size = tiled_shape();
-  const std::uint64_t column_tiles = size.column_tiles(kTile);
-  if (!siblings_.empty()) product_.n = column_tiles * kTile;
+  const std::uint64_t column_tiles = size.column_tiles(tile.columns);
+  if (!siblings_.empty()) product_.n = column_tiles * tile.columns;
+  const std::string work = launch_sm80(tile, column_tiles);
   result_.source.text +=
-      blocks({"mma", "contract_sm80"}) + epilogue_text() +
-      shape(group_of(size, kTile, bytes_of(type, 1))) +
-      strided_entry(
-          fmt::format("ContractSm80<{}, {}, {}, {}, {}, {}", element,
-                      type == DType::kF32 ? "exact_f32" : element, alignment_of(product_.a, most),
-                      alignment_of(product_.b, most), product_.a.across, product_.b.across),
-          facts, ", Contract::kBlocksPerSm", a, b);
-  facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, kTile) * column_tiles * product_.batches();
-  result_.schedule = "mma, tiles of 128 x 128";
+      blocks({"mma", "operand_sm80", "contract_sm80"}) + epilogue_text() +
+      shape(group_of(size, tile.rows, bytes_of(operand_type(), 1))) +
+      strided_entry(contract_sm80(tile), sm80_facts(tile), ", Contract::kBlocksPerSm", a, b, work);
 }
 
 }  // namespace fusecalc

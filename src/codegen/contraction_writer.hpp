@@ -16,6 +16,7 @@
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
 #include "plan/grouped_weights.hpp"
+#include "plan/mma_tiling.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 
@@ -106,6 +107,11 @@ class ContractionWriter {
   // else of the kernel is there: every tiling of it is a way to run it.
   void write_rows();
   void tile_rows();
+  // Of contract_sm80: what it multiplies, in which tiles, and what it is.
+  MmaOperands mma_operands() const;
+  std::string contract_sm80(const MmaTile& tile) const;
+  KernelFacts sm80_facts(const MmaTile& tile) const;
+  std::string launch_sm80(const MmaTile& tile, std::uint64_t column_tiles);
   void write_sm80();
   void write_vector();
   bool is_skinny() const;
@@ -124,7 +130,7 @@ class ContractionWriter {
   bool computes_rows() const;
   std::optional<MatrixProduct> in_lines() const;
   std::string prologue_body();
-  std::string prologue_struct(const std::string& body) const;
+  std::string prologue_struct(const std::string& body, std::uint64_t beside) const;
   std::string prologue_made() const;
   void write_prologue();
   void write_prologue_sm90();
@@ -136,6 +142,8 @@ class ContractionWriter {
   bool convolves_in_tiles(const Convolution& convolution) const;
   void write_convolution();
   void write_convolution_sm80(const Convolution& convolution);
+  std::optional<MatrixProduct> pixels_in_copies() const;
+  void write_convolution_pixels(const Convolution& convolution);
   bool gathers_windows(const Convolution& convolution) const;
   bool copies_input(const Convolution& convolution) const;
   void write_convolution_sm90(const Convolution& convolution);

@@ -111,6 +111,7 @@ bool is_to_compute(const Scope& scope, TensorId value, const Index& at) {
   const KernelView& view = scope.view();
   if (!view.makes(value) || view.is_row_result(value)) return false;
   if (scope.loop.matrix && value == scope.loop.matrix->made) return false;
+  if (scope.loop.ready.contains(value)) return false;
   if (scope.block.values.contains({value, at.name})) return false;
   const HeldValue* const held = scope.loop.held_at(value, at);
   if (held != nullptr && held->ready) return false;
@@ -147,6 +148,9 @@ void write_operands(const Scope& scope, TensorId value, const Index& at) {
 }
 
 Value element_of_value(const Scope& scope, TensorId value, const Index& at) {
+  if (const auto ready = scope.loop.ready.find(value); ready != scope.loop.ready.end()) {
+    return ready->second;
+  }
   const std::pair key(value, at.name);
   const auto known = scope.block.values.find(key);
   if (known != scope.block.values.end()) return known->second;

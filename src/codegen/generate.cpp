@@ -205,7 +205,7 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   const OpGraph& graph = counter.graph();
   const KernelView view(graph, counter.phases(), kernel);
   const Phases& phases = view.phases();
-  if (phases.mixed_rows) {
+  if (phases.mixed_rows && !phases.crossed) {
     cannot_generate(graph.ops[kernel.front()], "its reductions have different rows");
   }
   if (const std::vector<Kernel> parts = sibling_parts(graph, kernel); !parts.empty()) {
@@ -223,6 +223,9 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   }
   const Op& first = graph.ops[kernel.front()];
   if (first.row->family == OpFamily::kRowNormBackward) return generate_norm_backward(view, device);
+  if (phases.crossed) {
+    return generate_rows_and_columns(view, counter.phases().resolve(kernel), device);
+  }
   const bool alone = first.op_class == OpClass::kOpaque;
   GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
                            : alone               ? generate_whole_rows(view)

@@ -31,6 +31,7 @@ std::string KernelFacts::asserted_of(std::string_view name) const {
   if (tile_keys != 0) add("kTileKeys", tile_keys);
   if (blocks_per_cluster != 0) add("kBlocksPerCluster", blocks_per_cluster);
   if (row_workspace_bytes != 0) add("kRowWorkspaceBytes", row_workspace_bytes);
+  if (tile_workspace_bytes != 0) add("kTileWorkspaceBytes", tile_workspace_bytes);
   return text;
 }
 

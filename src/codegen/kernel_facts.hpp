@@ -31,6 +31,7 @@ struct KernelFacts {
   std::uint64_t blocks_per_cluster = 0;  // kBlocksPerCluster
   // kRowWorkspaceBytes, for each row of the result if several blocks share it
   std::uint64_t row_workspace_bytes = 0;
+  std::uint64_t tile_workspace_bytes = 0;  // kTileWorkspaceBytes, where several share a tile's k
 
   // Of a struct that the source calls `name`. Launches rely on these numbers: NVRTC holds them
   // against the struct itself, without a GPU.

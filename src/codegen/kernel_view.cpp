@@ -36,6 +36,7 @@ bool KernelView::makes(TensorId id) const {
 bool KernelView::of_rows(OpId id) const {
   const Op& op = this->op(id);
   if (phases_.rows.empty() || ready_in(id) == 0) return false;
+  if (phases_.crossed && phases_.columns[place_of(id)] != 0) return false;
   if (op.op_class == OpClass::kReduce || op.row->family == OpFamily::kLoss) return true;
   if (op.op_class == OpClass::kNormalise) return false;
   return op.work <= phases_.rows.rows() &&

@@ -66,6 +66,9 @@ struct Loop {
   std::vector<HeldValue> held{};
   // The scores that losses pick out of each row, where earlier code has read them.
   std::map<OpId, Value> picked{};
+  // Elements that the schedule has ready, whatever their index: those of the loop's group, its row
+  // or its columns.
+  std::map<TensorId, Value> ready{};
   std::optional<MatrixLoop> matrix{};
   TransposedTiles tiles{};
   // Where groups begin anywhere in rows, at `r` of a row: so many elements are a row.

@@ -57,14 +57,16 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
   const std::string memory = scope.kernel.parameters().input(tensor);
   if (scope.loop.matrix) return load_in_matrix(scope, tensor, at);
   const ComputeType type = compute_type(scope.tensor(tensor).type.dtype);
-  if (at.pattern == LanePattern::kScattered && at.path && at.path->size() == 1) {
+  if (at.path && at.path->size() == 1) {
     const IndexTransform& map = at.path->front();
     const TransposedTiles& tiles = scope.loop.tiles;
     const auto tile = tiles.names.find(tensor);
+    // A group of one element is not scattered.
     if (tile != tiles.names.end() && map == tiles.map) {
       return scope.define(type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
     }
-    scope.block.scattered_reads.emplace_back(tensor, map);
+    if (at.pattern == LanePattern::kScattered)
+      scope.block.scattered_reads.emplace_back(tensor, map);
   }
   if (is_across(scope, tensor, at)) {
     const std::string name = scope.fresh("x");

@@ -189,12 +189,17 @@ void RowWriter::write_ends(const std::string& text) {
       length, schedule_.width, schedule_.splits > 1 ? " && split == 0" : "", placed);
 }
 
+// No whole group begins at this element of a row, or after it.
+std::uint64_t RowWriter::first_beyond() const {
+  return rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
+}
+
 // Rounds in which no thread is beyond the end of the row: they need no bounds check.
 std::uint64_t RowWriter::whole_rounds() const {
   const std::uint64_t round =
       std::uint64_t{schedule_.team} * (schedule_.columns ? 1 : schedule_.width);
   const std::uint64_t before = (schedule_.splits - 1) * schedule_.rounds * round;
-  const std::uint64_t length = rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
+  const std::uint64_t length = first_beyond();
   return length > before ? std::min<std::uint64_t>(schedule_.rounds, (length - before) / round) : 0;
 }
 
@@ -222,8 +227,7 @@ void RowWriter::write_rounds(const Stretch& stretch, std::uint64_t unrolled, boo
   body_ += fmt::format("    const idx r = {}{}((idx)k * {} + t) * {};\n",
                        schedule_.shifted ? "head + " : "", schedule_.splits > 1 ? "first + " : "",
                        schedule_.team, schedule_.columns ? 1 : schedule_.width);
-  const std::uint64_t beyond = rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
-  body_ += guarded ? fmt::format("    if (r < {}) {{\n", beyond) : "    {\n";
+  body_ += guarded ? fmt::format("    if (r < {}) {{\n", first_beyond()) : "    {\n";
   body_ += text + "    }\n  }\n";
 }
 

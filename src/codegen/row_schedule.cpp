@@ -14,7 +14,7 @@ namespace fusecalc {
 namespace {
 
 constexpr unsigned kAccessBytes = 16;
-constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostThreads = kMostRowThreads;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
 // Groups in a row that are worth its ends by themselves.
@@ -59,18 +59,11 @@ void place_held(RowSchedule& schedule, const RowWork& work, const Device& device
 // so that one reads while another reduces or writes. What exceeds a block's share of the shared
 // memory stays in registers. Where no block holds a row, those of a cluster hold it together.
 void place_long(RowSchedule& schedule, const RowWork& work, const Device& device) {
-  struct Choice {
-    unsigned resident;
-    unsigned threads;
-    unsigned register_bytes;  // that a thread can spare
-  };
-  constexpr std::array kChoices = {Choice{3, 512, 0}, Choice{2, 512, 64},
-                                   Choice{1, kMostThreads, 64}};
   constexpr std::uint64_t kReserved = 1024;  // of each block
   const std::uint64_t groups = work.rows.row_length() / schedule.width;
   const std::uint64_t group_bytes = schedule.width * work.stored_bytes;
   const unsigned wanted = schedule.team;
-  const auto place = [&](const Choice& choice, std::uint64_t most) {
+  const auto place = [&](const RowBlock& choice, std::uint64_t most) {
     // Wide arithmetic takes more registers than three blocks leave.
     if (choice.resident > 2 && work.state_bytes > kNarrowStateBytes) return false;
     schedule.team = schedule.threads = std::min(choice.threads, wanted);
@@ -82,9 +75,8 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
     const std::uint64_t held = room + choice.register_bytes / group_bytes;
     const std::uint64_t rounds = ceil_div(groups, schedule.threads);
     if (held * most < rounds) return false;
-    // More blocks than it takes where few rows leave multiprocessors idle.
-    const std::uint64_t spare = std::uint64_t{resident} * device.multiprocessors / work.rows.rows();
-    schedule.splits = std::min(most, std::max(spare, ceil_div(rounds, held)));
+    schedule.splits = row_cluster_blocks(work.rows.rows(), rounds, ceil_div(rounds, held), most,
+                                         resident, device.multiprocessors);
     schedule.cluster = schedule.splits > 1;
     schedule.rounds = static_cast<unsigned>(ceil_div(groups, schedule.splits * schedule.threads));
     schedule.resident = resident;
@@ -95,7 +87,7 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
     return true;
   };
   for (const std::uint64_t most : {1U, row_cluster(work.rows, device.capability)}) {
-    for (const Choice& choice : kChoices) {
+    for (const RowBlock& choice : kRowBlocks) {
       if (place(choice, most)) return;
     }
   }

@@ -93,7 +93,7 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
 // Whether rows follow each other in memory, in every tensor as large as they are. Movement tells
 // its parts apart by whole groups, and packed types have no single elements.
 bool RowWriter::may_shift() const {
-  if (windows_ || rows_.axes.size() > 2 || !rows_.reduces_innermost()) return false;
+  if (windows_ || !rows_.whole_rows()) return false;
   const auto follows = [&](TensorId id) {
     const Tensor& tensor = kernel_.tensor(id);
     return tensor.elements != space_ ||

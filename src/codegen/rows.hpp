@@ -62,6 +62,7 @@ class RowWriter {
   void accumulate(const Scope& scope, std::uint8_t phase);
   std::string small_results(const Index& base, const Index& offset, unsigned width);
   std::string with_places(std::string text, bool in_registers) const;
+  std::uint64_t first_beyond() const;
   std::uint64_t whole_rounds() const;
 
   void merge_states(std::uint8_t phase);

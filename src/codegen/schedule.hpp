@@ -57,6 +57,9 @@ GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Dev
 GeneratedKernel generate_whole_rows(const KernelView& kernel);
 // The kernel is a single op: the gradients of a layer_norm or an rms_norm.
 GeneratedKernel generate_norm_backward(const KernelView& kernel, const Device& device);
+// Its reductions are those of rows of a matrix and of its columns.
+GeneratedKernel generate_rows_and_columns(const KernelView& kernel, const ResolvedKernel& resolved,
+                                          const Device& device);
 // The kernel's only contraction is a matmul or a linear.
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device);

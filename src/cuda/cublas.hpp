@@ -37,7 +37,11 @@ enum class CublasDesc : int {
 
 enum class CublasLayout : int { kBatchCount = 5, kBatchOffset = 6 };
 
-enum class CublasPreference : int { kWorkspaceBytes = 1, kMinAlignmentA = 5 };  // then B, C, D
+enum class CublasPreference : int {
+  kWorkspaceBytes = 1,
+  kReductions = 3,
+  kMinAlignmentA = 5  // then B, C, D
+};
 
 struct CublasAlgorithm {
   std::array<std::uint64_t, 8> data;

@@ -20,6 +20,10 @@ namespace {
 // The size that cuBLAS recommends for compute capability 9.0.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
+// Where blocks share k, their sums are added up as they were computed: rounded to the result's type
+// first, those of bf16 lose several bits.
+constexpr std::uint32_t kSumsInComputeType = 2;
+
 struct TypeRow {
   DType operand;
   CublasType type;
@@ -171,6 +175,7 @@ void Matmuls::Plan::choose(void* handle) {
                  "cublasLtMatmulPreferenceSetAttribute");
   };
   set(CublasPreference::kWorkspaceBytes, std::uint64_t{kWorkspaceBytes});
+  set(CublasPreference::kReductions, kSumsInComputeType);
   const std::array places = {operands.b, operands.a, operands.result, operands.result};
   for (std::size_t i = 0; i < places.size(); ++i) {
     set(static_cast<CublasPreference>(static_cast<int>(CublasPreference::kMinAlignmentA) +

@@ -151,7 +151,7 @@ constexpr std::array kRowOps = {
               "per channel (x, weight, bias, and mean, variance for inference); training: mean "
               "and variance as further outputs, or, with running ones as inputs, mean, 1 / "
               "deviation and what the running ones become",
-          .device = "(a - $mean) * $rstd * $weight + $bias",
+          .device = "(a - $mean) * ($rstd * $weight) + $bias",
           .device_more = {"s.mean", "s.variance"},
           .accumulator = Accumulator::kMoments,
           .per_channel = true,

@@ -71,6 +71,12 @@ std::uint64_t RowLayout::row_length() const {
   return count;
 }
 
+bool crosses(const RowLayout& rows, const RowLayout& columns) {
+  return rows.axes.size() == 2 && columns.axes.size() == 2 && rows.axes[1].reduced &&
+         columns.axes[0].reduced && rows.axes[0].extent == columns.axes[0].extent &&
+         rows.axes[1].extent == columns.axes[1].extent;
+}
+
 RowLayout row_layout(const Shape& shape, const std::vector<bool>& reduced) {
   RowLayout layout;
   for (std::size_t i = 0; i < shape.size(); ++i) layout.append(shape[i], reduced[i]);

@@ -40,9 +40,14 @@ struct RowLayout {
   bool empty() const { return axes.empty(); }
   // Whether the reduced elements of a row are contiguous in memory.
   bool reduces_innermost() const { return !axes.empty() && axes.back().reduced; }
+  // Whether each row is one stretch of memory, and the next row follows it.
+  bool whole_rows() const { return reduces_innermost() && axes.size() <= 2; }
   std::uint64_t rows() const;        // how many results
   std::uint64_t row_length() const;  // elements that make one result
 };
+
+// Whether the one has rows of a matrix, along memory, and the other its columns.
+bool crosses(const RowLayout& rows, const RowLayout& columns);
 
 // The layout of reducing `axes` (true: reduced) of `shape`.
 RowLayout row_layout(const Shape& shape, const std::vector<bool>& reduced);

@@ -15,6 +15,7 @@
 #include "plan/halves.hpp"
 #include "plan/overwrites.hpp"
 #include "plan/reordering.hpp"
+#include "plan/rows_and_columns.hpp"
 #include "plan/siblings.hpp"
 
 namespace fusecalc {
@@ -261,6 +262,9 @@ bool Check::aligned(const Outline::Input& input, OpId reader) const {
 
 // All that is written must come out of one loop.
 Verdict Check::check_spaces() const {
+  if (phases_->crossed) {
+    return check_rows_and_columns(*resolved_, kernel_, rules_.on_chip_bytes);
+  }
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
   for (const OpId id : kernel_) {

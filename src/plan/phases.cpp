@@ -109,7 +109,7 @@ const Phases& PhaseFinder::phases() {
   const Kernel& kernel = kernel_;
   known_ = true;
   phases_.rows.axes.clear();
-  phases_.mixed_rows = phases_.contracts = phases_.never_fits = false;
+  phases_.mixed_rows = phases_.crossed = phases_.contracts = phases_.never_fits = false;
   phases_.held_bytes = 0;
   read_phases_.assign(phases_.reads.size(), 0);
   run_forward(kernel);
@@ -125,7 +125,6 @@ const Phases& PhaseFinder::phases() {
 void PhaseFinder::run_forward(const Kernel& kernel) {
   phases_.runs_in.assign(kernel.size(), 0);
   phases_.ready_in.assign(kernel.size(), 0);
-  std::uint32_t rows = 0;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     std::uint8_t phase = 0;
@@ -141,15 +140,36 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
     // A loss that picks one score of each row works on what others reduced.
     const bool picks = facts.access == Access::kGather && phase > 0;
     if (picks) continue;
-    if (rows == 0) {
-      rows = facts.rows;
-      phases_.rows = graph_.ops[kernel[i]].rows;
-    } else if (rows != facts.rows) {
-      phases_.mixed_rows = true;
-    }
+    add_reduction(kernel[i]);
     phases_.never_fits = phases_.never_fits || !facts.holds_rows;
   }
   space_ = phases_.rows.rows() * phases_.rows.row_length();
+  if (phases_.crossed) find_columns(kernel);
+}
+
+void PhaseFinder::add_reduction(OpId id) {
+  const RowLayout& rows = graph_.ops[id].rows;
+  if (phases_.rows.empty()) {
+    phases_.rows = rows;
+  } else if (phases_.crossed) {
+    phases_.crossed = rows == phases_.rows || crosses(phases_.rows, rows);
+  } else if (rows != phases_.rows) {
+    phases_.crossed =
+        !phases_.mixed_rows && (crosses(phases_.rows, rows) || crosses(rows, phases_.rows));
+    if (phases_.crossed && rows.reduces_innermost()) phases_.rows = rows;
+    phases_.mixed_rows = true;
+  }
+}
+
+void PhaseFinder::find_columns(const Kernel& kernel) {
+  phases_.columns.assign(kernel.size(), 0);
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    bool columns = outline_[kernel[i]].reduces() && graph_.ops[kernel[i]].rows != phases_.rows;
+    for (const Edge& edge : edges_of(i)) {
+      columns = columns || (edge.inside() && phases_.columns[edge.maker] != 0);
+    }
+    phases_.columns[i] = columns ? 1 : 0;
+  }
 }
 
 bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& result) const {
@@ -342,7 +362,8 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   for (const Window& window : windows_) {
     hold(window.dtype, window.read_in.first, window.read_in.last);
   }
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
+  // Kernels of rows and columns compute again what they make, from what they have read.
+  for (std::size_t i = 0; i < kernel.size() && !phases_.crossed; ++i) {
     std::uint32_t made = first_made_[i];
     for (const Outline::Result& result : outline_.results_of(kernel[i])) {
       const PhaseRange& range = made_ranges_[made++];

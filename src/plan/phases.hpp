@@ -33,6 +33,8 @@ struct Phases {
 
   RowLayout rows;                      // of its reductions; empty where there is none
   bool mixed_rows = false;             // they do not agree
+  bool crossed = false;                // but are rows of a matrix, those here, and its columns
+  std::vector<std::uint8_t> columns;   // per op, if so: whether it sums columns, or uses such sums
   bool contracts = false;              // holds a contraction, whose rows are never read again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
@@ -123,6 +125,8 @@ class PhaseFinder {
 
   void resolve_operands(const Kernel& kernel);
   void run_forward(const Kernel& kernel);
+  void add_reduction(OpId id);
+  void find_columns(const Kernel& kernel);
   void run_backward(const Kernel& kernel);
   void find_held(const Kernel& kernel);
   Edge edge_of(const Outline::Input& input, std::uint32_t reader);

@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
 // they loop over, {4} what more is true of these two.
-constexpr std::array<std::string_view, 47> kReasons = {
+constexpr std::array<std::string_view, 48> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "they share no tensor",
@@ -26,6 +26,9 @@ constexpr std::array<std::string_view, 47> kReasons = {
     "together they read and write more than 96 tensors, too many for a thread's registers",
     "{0} and {1} loop over different numbers of elements ({2} and {3})",
     "{0} and {1} work on different rows, so no block holds the data that both need",
+    "one of {0} and {1} sums rows and the other columns; one kernel does both only in a single "
+    "pass of "
+    "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements of rows that {0} has not finished",
     "the transposed order splits the rows that the reduction needs whole",

@@ -64,30 +64,27 @@ struct TileWidth {
   bool shared() const { return columns >= 192; }
 };
 
-// How contract_sm90's blocks share a product. The tiles of a cluster's blocks lie above each other
-// and share columns of B, or side by side and share rows of A.
+// How contract_sm90's blocks share a product. A cluster's tiles lie above each other, whose blocks
+// share columns of B, and side by side, whose blocks share rows of A.
 struct ProductTiling {
   TileWidth width{};
-  std::uint64_t cluster = 1;
-  bool shares_a = false;
+  std::uint64_t above = 1;
+  std::uint64_t beside = 1;
 
-  std::uint64_t sharers_of_a() const { return shares_a ? cluster : 1; }
-  std::uint64_t sharers_of_b() const { return shares_a ? 1 : cluster; }
+  std::uint64_t blocks() const { return above * beside; }
   // What a cluster's tiles cover together.
-  std::uint64_t rows() const { return kTileRows * sharers_of_b(); }
-  std::uint64_t columns() const { return width.columns * sharers_of_a(); }
+  std::uint64_t rows() const { return kTileRows * above; }
+  std::uint64_t columns() const { return width.columns * beside; }
   // Of a product, one after the other, in each of which every cluster has tiles.
   std::uint64_t clusters(const ProductShape& product) const {
     return ceil_div(product.m, rows()) *
-           ceil_div(product.column_tiles(width.columns), sharers_of_a()) * product.batches;
+           ceil_div(product.column_tiles(width.columns), beside) * product.batches;
   }
   std::uint64_t rounds(const ProductShape& product, std::uint64_t multiprocessors) const {
-    return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / cluster));
+    return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / blocks()));
   }
   // Lines of the operands that a block fetches for a box's length of k.
-  std::uint64_t lines() const {
-    return kTileRows / sharers_of_a() + width.columns / sharers_of_b();
-  }
+  std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }
 };
 
 // Cycles in which a block gets from the L2 what it multiplies for 64 of k.
@@ -99,7 +96,8 @@ std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& til
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading);
 
-// The same where tiles make their rows of A (prologue.cuh): as few as possible side by side.
+// The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and blocks
+// side by side share what they make.
 ProductTiling made_tiling(const ProductShape& product);
 
 // A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
@@ -138,6 +136,29 @@ struct WindowTiles {
 // `through_shared`: results leave through shared memory.
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);
+
+// A convolution of single elements of 16 bits, whose channels follow each other without gaps
+// (convolve_pixels_sm90).
+struct PixelSize {
+  std::uint64_t images = 1;
+  std::uint64_t channels = 1;
+  std::uint64_t filters = 1;
+  std::uint64_t pixels = 1;  // of an image
+};
+// Whether a warpgroup should copy the pixels to the tiles, of which none is mostly empty.
+bool repays_copies(const PixelSize& size);
+
+// How blocks share that product, whose columns are those of whole tiles.
+struct PixelTiles {
+  std::uint64_t rows = 128;
+  std::uint64_t columns = 128;
+  std::uint64_t stages = 6;
+  std::uint64_t all_columns = 128;
+
+  // Lines of shared memory, of a stage.
+  std::uint64_t lines() const { return rows + ceil_div(columns, 64) * 64; }
+};
+PixelTiles pixel_tiles(const PixelSize& size);
 
 // A convolution of one channel in a group, of two axes.
 struct PlaneShape {
@@ -257,9 +278,29 @@ std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t 
 // How many blocks hold a row together: a cluster of so many runs on every device that has clusters.
 // They share rows that lie in memory as a whole.
 inline unsigned row_cluster(const RowLayout& rows, ComputeCapability capability) {
-  const bool whole = rows.reduces_innermost() && rows.axes.size() <= 2;
-  return whole && capability >= kHopper ? 8 : 1;
+  return rows.whole_rows() && capability >= kHopper ? 8 : 1;
 }
+
+// Blocks that hold long rows: how many a multiprocessor runs, their threads, and what each thread
+// can spare of its registers.
+struct RowBlock {
+  unsigned resident;
+  unsigned threads;
+  unsigned register_bytes;
+};
+// The first that holds a row is taken: while some blocks read, others reduce or write.
+inline constexpr unsigned kMostRowThreads = 1024;
+inline constexpr std::array kRowBlocks = {RowBlock{3, 512, 0}, RowBlock{2, 512, 64},
+                                          RowBlock{1, kMostRowThreads, 64}};
+
+// Clusters of so many blocks that run at once: the multiprocessors of one are neighbours (of a GPC,
+// which has 16 to 18 of them, and fills 16).
+std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors);
+
+// Blocks of a cluster, `least` to `most`, that read a row of so many rounds of one block in the
+// least time: clusters run in waves.
+std::uint64_t row_cluster_blocks(std::uint64_t rows, std::uint64_t rounds, std::uint64_t least,
+                                 std::uint64_t most, unsigned resident, unsigned multiprocessors);
 
 // How contract_rows_sm90 holds whole rows: tiles side by side in the blocks of a cluster.
 struct RowTiling {

@@ -17,6 +17,7 @@ enum class Obstacle : std::uint8_t {
   kTooManyTensors,
   kSpaces,
   kRows,
+  kColumns,
   kWholeTensor,
   kMovesRows,
   kPermutesRows,

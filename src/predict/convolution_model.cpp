@@ -18,6 +18,7 @@ constexpr double kHighTiles = 3.3;  // of 128
 constexpr double kNumbered = 1.15;  // few channels, whose places come from a table
 constexpr double kWide = 1.1;       // of four bytes, each multiplied as three parts
 constexpr double kByLanes = 43;     // products of ordinary arithmetic, in a cycle
+constexpr double kByPlanes = 80;    // the same of planes that a block holds
 
 double filled(double count, double unit) { return std::ceil(count / unit) * unit; }
 
@@ -52,6 +53,58 @@ bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& 
                        size.out % 8 == 0 && size.channels % 8 == 0 && !size.channels_last;
   return device.capability == kHopper && halves && x.type.shape.size() <= kMostAxes && !product &&
          repays_gathering(size);
+}
+
+// Whether a warpgroup copies the pixels of single elements (convolve_pixels_sm90).
+bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                   const Device& device) {
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
+  const bool product = size.out % 8 == 0 && size.out >= kFewPixels;
+  return device.capability == kHopper && halves && size.groups == 1 && size.taps == 1 &&
+         size.in == size.out && size.out % 2 == 0 && size.channels % 8 == 0 &&
+         !size.channels_last && !product &&
+         repays_copies({size.images, size.channels, size.filters, size.out});
+}
+
+// Whether a block holds planes of one channel (convolve_planes).
+bool holds_planes(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                  const Device& device) {
+  constexpr std::uint64_t kMostTaps = 64;
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const Shape& out = graph.tensors[op.outputs[0]].type.shape;
+  if (x.type.shape.size() != 4 || size.channels != 1 || size.channels_last ||
+      size.taps > kMostTaps || tensor_share(x.type.dtype) == 0 ||
+      device.capability < kFirstWithCopies) {
+    return false;
+  }
+  const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
+  if (out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0) return false;
+  const PlaneShape shape{.planes = size.images * size.groups,
+                         .filters = size.filters,
+                         .in = {x.type.shape[2], x.type.shape[3]},
+                         .out = {out[2], out[3]}};
+  return plane_tiles(shape, bytes, 0, std::max(1U, device.multiprocessors)).has_value();
+}
+
+// A product in tiles, whose pixels are copied for each 128 filters, longer than they are
+// multiplied.
+void add_copied(const ConvolutionSize& size, const Device& device, KernelWork& work) {
+  constexpr double kCopied = 14;    // bytes of pixels, in a cycle
+  constexpr double kStart = 1300;   // cycles of a tile
+  constexpr double kNarrow = 1.11;  // lower clock, where more is fetched
+  constexpr double kBytes = 128;    // of a filter or a pixel, for 64 of k
+  const DeviceConstants& constants = device.constants;
+  const PixelTiles tiles = pixel_tiles({size.images, size.channels, size.filters, size.out});
+  const std::uint64_t all =
+      ceil_div(size.filters, tiles.rows) * ceil_div(tiles.all_columns, tiles.columns);
+  const double rounds = number(ceil_div(all, std::max(1U, device.multiprocessors)));
+  const double multiply =
+      number(tiles.rows * tiles.columns) * 128 / constants.tensor_flops.value * kNarrow;
+  const double copy = number(tiles.columns) * kBytes / kCopied;
+  const double steps = number(ceil_div(size.channels, kBoxChannels));
+  work.compute_us = rounds * (steps * std::max(multiply, copy) + kStart) /
+                    (constants.tensor_clock_ghz.value * kGiga);
 }
 
 // A product in tiles, after a copy of the weights, and of the input with its channels last.
@@ -119,7 +172,9 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .time_doubt = 0.5};
   const ConvolutionSize size = size_of(graph, op);
   const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
-  if (gathers_windows(graph, op, size, device)) {
+  if (copies_pixels(graph, op, size, device)) {
+    add_copied(size, device, work);
+  } else if (gathers_windows(graph, op, size, device)) {
     add_gathered(size, device, work);
   } else if (in_tiles) {
     const bool low = filters <= kLowRows;
@@ -130,7 +185,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
     work.fixed_us += kPackUs;
     work.compute_us = loaded / (rate * cycles_per_us);
   } else {
-    work.compute_us = results * channels * taps / (kByLanes * cycles_per_us);
+    const double rate = holds_planes(graph, op, size, device) ? kByPlanes : kByLanes;
+    work.compute_us = results * channels * taps / (rate * cycles_per_us);
   }
   work.compute_us += lane_us(device, epilogue * results);
   return work;

@@ -10,8 +10,11 @@
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
+#include "predict/attention_model.hpp"
 #include "predict/convolution_model.hpp"
+#include "predict/gathered_rows.hpp"
 #include "predict/l2_model.hpp"
+#include "predict/row_model.hpp"
 
 namespace fusecalc {
 namespace {
@@ -74,8 +77,10 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   if (products.size() == 1 && first.row->family == OpFamily::kScaledMatmul) {
     return products_.library_work(product_of(first, traffic));
   }
-  if (first.row->family == OpFamily::kAttention || products.size() == 2) {
-    return attention_work(kernel, products, traffic);
+  const bool attends = first.row->family == OpFamily::kAttention || products.size() == 2;
+  if (attends && graph_.tensors[first.operands[0].tensor].type.shape.size() >= 2) {
+    return attention_work(graph_, kernel, products, traffic, instructions_of(kernel, products[0]),
+                          device_);
   }
   return unknown_work(traffic);
 }
@@ -143,65 +148,6 @@ double KernelModel::scattered_elements(const Op& op) const {
   return work * (both % 2 == 0 ? kInPacks : kSingly);
 }
 
-// Rows that indices name again are fetched again if the L2 lost them; which indices there are is
-// not known: as many as there are draws, evenly.
-void KernelModel::add_repeated_rows(const Op& op, KernelWork& work) const {
-  const std::size_t table =
-      table_input(op.row->family, graph_.tensors[op.operands[0].tensor].type.dtype,
-                  graph_.tensors[op.operands[1].tensor].type.dtype);
-  const Tensor& rows = graph_.tensors[op.operands[table].tensor];
-  const double drawn =
-      static_cast<double>(op.work) * static_cast<double>(bytes_of(rows.type.dtype, 1));
-  const auto all = static_cast<double>(rows.bytes);
-  if (all > 0 && rows.producer == kNone) {
-    const double distinct = all * -std::expm1(-drawn / all);
-    const double kept =
-        std::min(1.0, 0.4 * static_cast<double>(device_.l2_bytes) / std::max(1.0, distinct));
-    const double counted = std::min(drawn, all);
-    work.dram_read += distinct + (drawn - distinct) * (1 - kept) - counted;
-    work.read_doubt = 0.4;
-  }
-}
-
-// Gradients of a norm: rows' means, and behind the last row the blocks' sums of columns, which each
-// block writes and all of them read (kernels/norm_backward.cuh).
-void KernelModel::add_column_sums(const Op& op, KernelWork& work) const {
-  constexpr double kRowsUs = 0.9;
-  constexpr double kGridUs = 3;  // blocks wait for each other, and for the first sums
-  const Tensor& x = graph_.tensors[op.operands[1].tensor];
-  const auto rows = static_cast<double>(graph_.tensors[op.operands[2].tensor].elements);
-  work.fixed_us += kRowsUs;
-  work.time_doubt = 0.15;
-  const double blocks = std::min<double>(std::max(1U, device_.multiprocessors), rows);
-  const double length = static_cast<double>(x.elements) / std::max(1.0, rows);
-  std::size_t sums = op.outputs.size();
-  if (sums > 0 && gradient_of(op, 0) == 0) --sums;
-  if (sums == 0) return;
-  work.fixed_us += kGridUs;
-  work.l2_bytes += 2 * blocks * length * static_cast<double>(sums * sizeof(float));
-}
-
-void KernelModel::add_row_latency(const Kernel& kernel, const Phases& phases, double space,
-                                  KernelWork& work) const {
-  constexpr double kRowsUs = 0.9;    // a row's passes wait for each other
-  constexpr double kLossUs = 5;      // rows' losses are added up behind the last
-  constexpr double kMergeUs = 0.07;  // for each block that shares columns
-  constexpr double kColumnBytes = 2048;
-  work.fixed_us += kRowsUs;
-  if (!phases.rows.reduces_innermost()) {
-    const double width =
-        space / static_cast<double>(std::max<std::uint64_t>(1, phases.rows.row_length())) * 4;
-    const double shares = std::clamp(kColumnBytes * device_.multiprocessors / width, 1.0,
-                                     static_cast<double>(phases.rows.row_length()));
-    work.fixed_us += kMergeUs * shares;
-  }
-  for (const OpId id : kernel) {
-    if (graph_.ops[id].row->family == OpFamily::kLoss) work.fixed_us += kLossUs;
-  }
-  if (phases.never_fits || phases.mixed_rows) work.time_doubt = 0.25;
-  work.time_doubt = std::max(work.time_doubt, 0.15);
-}
-
 KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {
   const Phases& phases = counter_.phases().resolve(kernel).phases();
   const L2Model l2 = streaming_l2(device_.l2_bytes);
@@ -225,8 +171,8 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     const Op& op = graph_.ops[id];
     space = std::max(space, static_cast<double>(op.work));
     scattered = std::max(scattered, scattered_elements(op));
-    if (op.row->access == Access::kGather) add_repeated_rows(op, work);
-    if (op.row->family == OpFamily::kRowNormBackward) add_column_sums(op, work);
+    if (op.row->access == Access::kGather) add_repeated_rows(graph_, op, device_, work);
+    if (op.row->family == OpFamily::kRowNormBackward) add_norm_backward(graph_, op, device_, work);
   }
   work.dram_read = std::max(0.0, work.dram_read);
   // Lines that the L2 keeps until their other elements follow.
@@ -242,7 +188,10 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   work.compute_us = std::max(lane_us(device_, instructions),
                              scattered / (near * kScattered * device_.multiprocessors *
                                           constants_.clock_ghz.value * kGiga));
-  if (!phases.rows.empty()) add_row_latency(kernel, phases, space, work);
+  if (!phases.rows.empty()) {
+    add_row_latency(graph_, kernel, phases, space, device_, work);
+    work.fixed_us += cluster_waves_us(phases, counter_.rows_fit(phases), device_);
+  }
   return work;
 }
 
@@ -385,117 +334,6 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   // Measuring takes the faster one.
   const KernelWork library = products_.library_work(product);
   return predict(library, device_).time_us < predict(own, device_).time_us ? library : own;
-}
-
-// Of attention of few queries: blocks that share a key head leave their parts for one of them.
-double KernelModel::merge_us(double key_heads, double rows, double keys, double head) const {
-  constexpr double kMergeUs = 3;
-  constexpr double kBytesPerUs = 110e3;  // that one multiprocessor reads from the L2
-  const auto whole = [](double count) {
-    return static_cast<std::uint64_t>(std::max(1.0, std::ceil(count)));
-  };
-  const std::uint64_t running =
-      std::max(1U, device_.multiprocessors) * few_blocks(whole(rows), whole(head));
-  const KeySplit split = key_split(whole(key_heads), whole(rows),
-                                   whole(keys / static_cast<double>(kFewTileKeys)), running);
-  if (split.parts == 1) return 0;
-  return kMergeUs + static_cast<double>(split.parts) * rows * head * sizeof(float) / kBytesPerUs;
-}
-
-KernelWork KernelModel::attention_work(const Kernel& kernel, const std::vector<OpId>& products,
-                                       const KernelTraffic& traffic) {
-  const Op& op = graph_.ops[products.front()];
-  const Tensor& q = graph_.tensors[op.operands[0].tensor];
-  const Tensor& k = graph_.tensors[op.operands[1].tensor];
-  const bool one_op = op.row->family == OpFamily::kAttention;
-  const Shape& shape = q.type.shape;
-  if (shape.size() < 2) return unknown_work(traffic);
-  const auto length = static_cast<double>(shape[shape.size() - 2]);
-  const auto head = static_cast<double>(shape.back());
-  const auto keys = one_op ? static_cast<double>(k.type.shape[k.type.shape.size() - 2])
-                           : static_cast<double>(op.matrix.columns);
-  const double heads = static_cast<double>(q.elements) / std::max(1.0, length * head);
-  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
-                  .dram_write = static_cast<double>(traffic.bytes.write),
-                  .fixed_us = constants_.launch_us.value + 1.5,
-                  .read_doubt = 0.1,
-                  .write_doubt = 0.05,
-                  .time_doubt = 0.3};
-  const double share = tensor_share(q.type.dtype);
-  const bool fast = share > 0 && device_.capability >= ComputeCapability{8, 0};
-  const double window =
-      std::min(keys, static_cast<double>(op.attributes->window.value_or(std::int64_t{1} << 40U)));
-  const double key_heads =
-      one_op ? static_cast<double>(k.elements) / std::max(1.0, keys * head) : heads;
-  const double few_rows = length * heads / std::max(1.0, key_heads);
-  constexpr double kLongestHead = 256;
-  if (fast && head <= kLongestHead && few_rows <= static_cast<double>(kMostFewRows)) {
-    work.fixed_us += merge_us(key_heads, few_rows, std::min(keys, window + length - 1), head);
-    work.time_doubt = 0.2;
-    constexpr double kLookUp = 0.8;  // until the first entries of a table have arrived
-    bool looks_up = false;
-    for (const OpId id : kernel) {
-      if (graph_.ops[id].row->access != Access::kGather) continue;
-      looks_up = true;
-      add_repeated_rows(graph_.ops[id], work);
-    }
-    if (looks_up) work.fixed_us += kLookUp;
-    return work;  // reading keys and values takes the time
-  }
-  constexpr double kMask = 10;  // instructions to find and read an element of it
-  const double extra = instructions_of(kernel, products.front()) - (one_op ? 0 : 12);
-  const bool masked = one_op && op.operands.size() > 3;
-  if (masked) work.time_doubt = 0.4;
-  work.compute_us = tiles_us(
-      {.queries = length,
-       .keys = keys,
-       .window = window,
-       .heads = heads,
-       .key_heads = key_heads,
-       .head = head,
-       .rate = fast ? constants_.tensor_flops.value * (device_.capability == kHopper ? 1 : 0.6)
-                    : 2 * constants_.lanes.value * 0.4,
-       .instructions = std::max(0.0, extra) * 0.3 + (masked ? kMask : 0),
-       .causal = one_op && op.attributes->causal,
-       .plain = !masked && extra <= 0});
-  return work;
-}
-
-// Blocks of queries over tiles of keys.
-double KernelModel::tiles_us(const Attention& attention) const {
-  constexpr double kExponentials = 18;  // of a tile, per cycle
-  constexpr double kManyWaves = 8;      // after which ends even out
-  const auto whole = [](double count) { return static_cast<std::uint64_t>(count); };
-  const bool short_head = attention.head <= 64;  // padded to as many
-  const auto rows = static_cast<double>(attention_rows(
-      short_head ? 64 : 128, attention.plain, whole(attention.queries), whole(attention.heads),
-      whole(attention.key_heads * attention.keys * attention.head * 4), device_.multiprocessors));
-  const bool small = attends_alone(short_head ? 64 : 128, attention.plain, whole(rows));
-  const bool alone = small && device_.capability == kHopper;
-  const auto tile_keys = static_cast<double>(
-      device_.capability == kHopper
-          ? attention_tile_keys(whole(attention.head), attention.plain, whole(attention.keys))
-          : 128);
-  const double tiles = std::ceil(attention.keys / tile_keys);
-  // To load its queries and store its result; several blocks do a part of it behind the others.
-  const double begin_us = alone ? 1.5 : 2.5;
-  // Blocks that a multiprocessor runs at once share it.
-  const double resident = alone ? static_cast<double>(kAloneBlocks) : small ? 2 : 1;
-  const double waves =
-      std::ceil(attention.queries / rows) * attention.heads / (resident * device_.multiprocessors);
-  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * tile_keys;
-  const double tile = scores * (attention.head * 4 / attention.rate + 1 / kExponentials +
-                                attention.instructions / constants_.lanes.value);
-  const auto block_us = [&](double count) {
-    return begin_us + count * tile / (constants_.clock_ghz.value * kGiga);
-  };
-  // The longest blocks run first, so that the short ones even out the ends.
-  if (attention.causal) {
-    const double seen = std::ceil((attention.window + rows) / tile_keys);
-    return std::max(waves * block_us(std::min((tiles + 1) / 2, seen)),
-                    block_us(std::min(tiles, seen)));
-  }
-  return (waves > kManyWaves ? waves : std::ceil(waves)) * block_us(tiles);
 }
 
 }  // namespace fusecalc

@@ -30,10 +30,6 @@ class KernelModel {
  private:
   double access_instructions(const KernelTraffic& traffic, double& space) const;
   double scattered_elements(const Op& op) const;
-  void add_repeated_rows(const Op& op, KernelWork& work) const;
-  void add_column_sums(const Op& op, KernelWork& work) const;
-  void add_row_latency(const Kernel& kernel, const Phases& phases, double space,
-                       KernelWork& work) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
   ProductKernel product_of(const Op& op, const KernelTraffic& traffic,
                            std::span<const OpId> others = {}) const;
@@ -42,19 +38,6 @@ class KernelModel {
   KernelWork siblings_work(const std::vector<Kernel>& parts, const std::vector<OpId>& products,
                            const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
-  KernelWork attention_work(const Kernel& kernel, const std::vector<OpId>& products,
-                            const KernelTraffic& traffic);
-  struct Attention {
-    double queries = 1, keys = 1;        // of a head
-    double window = 0;                   // keys that a query sees at most, if causal
-    double heads = 1, key_heads = 1;     // of all batches
-    double head = 1;                     // elements of a query
-    double rate = 1;                     // of its products, per multiprocessor and cycle
-    double instructions = 0;             // for each score, beside its exponential
-    bool causal = false, plain = false;  // plain: scores are only scaled
-  };
-  double tiles_us(const Attention& attention) const;
-  double merge_us(double key_heads, double rows, double keys, double head) const;
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;
 

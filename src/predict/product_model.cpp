@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/ceil_div.hpp"
+#include "plan/mma_tiling.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/l2_model.hpp"
 
@@ -170,16 +172,22 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
           (in_order ? 0 : kExchange));
 }
 
-// Cycles in which a warpgroup makes 128 rows of the first operand for 64 of k: it waits, loads and
-// computes. Fitted to casts, a silu with a factor and a normalisation's scales, over 64 and 32 such
-// steps and one, two, four and sixteen rounds of tiles.
+// Cycles in which 128 rows of the first operand are made for 64 of k: blocks beside each other load
+// and compute a share each, and all of them wait, longer where the L2 does not have it yet. Fitted
+// to casts, a silu with a factor, a normalisation's scales and rows of a table, over 32 such steps
+// and one to sixteen rounds of tiles.
 double ProductModel::made_cycles(const ProductKernel& product) {
-  constexpr double kStep = 1340;
+  constexpr double kStep = 1150;
+  constexpr double kFromMemory = 300;
   constexpr double kBytesPerCycle = 68;
   constexpr double kPerInstruction = 44;
   constexpr double kElements = static_cast<double>(kTileRows) * 64;
-  return kStep + kElements * product.row_bytes / kBytesPerCycle +
-         kPerInstruction * product.row_prologue;
+  const ProductTiling tiles = made_tiling(product.shape);
+  const auto beside = static_cast<double>(tiles.beside);
+  const auto columns = static_cast<double>(product.shape.column_tiles(tiles.width.columns));
+  return kStep + kFromMemory * beside / columns +
+         (kElements * product.row_bytes / kBytesPerCycle + kPerInstruction * product.row_prologue) /
+             beside;
 }
 
 // Few rows: moving the larger operand takes the time.
@@ -199,40 +207,29 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
   return work;
 }
 
-// Tiles of 128 x 128 whose threads copy the operands, as on sm_80: copies of few bytes take longer
-// than the products, and exact products of f32 are three. Cycles for each step of k.
-double ProductModel::mma_step(const ProductKernel& product) const {
-  constexpr double kExact = 137;
-  constexpr double kTf32 = 66;
-  constexpr double kInWhole = 32;                      // of 16 bytes
-  constexpr std::array kByCopy = {101.0, 56.0, 45.0};  // of 2, 4 and 8 bytes
-  if (product.type == DType::kF32) return kExact;
-  if (product.type == DType::kTf32) return kTf32;
-  const std::uint64_t lines = product.line_bytes();
-  if (lines % 16 == 0) return kInWhole;
-  return kByCopy[lines % 8 == 0 ? 2 : lines % 4 == 0 ? 1 : 0];
-}
-
+// Tiles whose threads copy the operands, as on sm_80.
 KernelWork ProductModel::mma_work(const ProductKernel& product) {
-  constexpr std::uint64_t kTile = 128;
-  constexpr double kStart = 2500;  // cycles
   const ProductShape& shape = product.shape;
+  const std::uint64_t lines = product.line_bytes();
+  const MmaTiling tiling = mma_tiling(shape,
+                                      {.kind = product.type == DType::kF32    ? MmaKind::kExact
+                                               : product.type == DType::kTf32 ? MmaKind::kTf32
+                                                                              : MmaKind::kNarrow,
+                                       .bytes = bytes_of(product.type, 1),
+                                       .piece = std::gcd(std::uint64_t{16}, lines),
+                                       .made = product.makes_rows},
+                                      device_);
   KernelWork work = library_work(product);
   work.write_doubt = 0.05;
   work.time_doubt = 0.3;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
-  const auto columns = static_cast<double>(shape.column_tiles(kTile));
-  const double strips =
-      std::ceil(static_cast<double>(shape.m) / kTile) * static_cast<double>(shape.batches);
-  const double rounds = std::ceil(strips * columns / device_.multiprocessors);
   double instructions = product.epilogue * static_cast<double>(product.results);
   if (product.makes_rows) {
-    instructions += (product.row_prologue + kMove) * columns *
-                    static_cast<double>(shape.m * shape.k * shape.batches);
+    instructions += (product.row_prologue + kMove) *
+                    static_cast<double>(shape.column_tiles(tiling.tile.columns) * shape.m *
+                                        shape.k * shape.batches);
   }
-  work.compute_us =
-      rounds * (static_cast<double>(shape.k) * mma_step(product) + kStart) / (clock * kCool) +
-      lane_us(device_, instructions);
+  work.compute_us = tiling.cycles / (clock * kCool) + lane_us(device_, instructions);
   return work;
 }
 
@@ -275,9 +272,11 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
   const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
-  const ProductTiling tiling = product.makes_rows
-                                   ? made_tiling(shape)
-                                   : product_tilings(size, multiprocessors, reading).front();
+  // Blocks that make rows together fetch as if each made them all.
+  const ProductTiling tiling =
+      product.makes_rows
+          ? ProductTiling{.width = made_tiling(shape).width, .above = shape.m > kTileRows ? 2U : 1U}
+          : product_tilings(size, multiprocessors, reading).front();
   const auto columns = static_cast<double>(tiling.width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const auto rounds = static_cast<double>(tiling.rounds(size, multiprocessors));
@@ -304,7 +303,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const std::uint64_t group = group_of(size, tiling.rows(), 2);
   work.dram_read =
       product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true, group,
-                                   std::max<std::uint64_t>(1, multiprocessors / tiling.cluster));
+                                   std::max<std::uint64_t>(1, multiprocessors / tiling.blocks()));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;

@@ -57,7 +57,6 @@ class ProductModel {
   };
   Tiling library_tiling(const ProductKernel& product, double rate);
   KernelWork skinny_work(const ProductKernel& product) const;
-  double mma_step(const ProductKernel& product) const;
   KernelWork mma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product);
   static double made_cycles(const ProductKernel& product);

@@ -18,9 +18,9 @@ TrafficCounter::TrafficCounter(const OpGraph& graph, const Device& device)
 
 bool TrafficCounter::rows_fit(const Phases& phases) const {
   if (phases.contracts) return true;
-  return !phases.never_fits &&
-         ceil_div(phases.held_bytes, row_cluster(phases.rows, device_.capability)) <=
-             device_.on_chip_bytes;
+  // A block keeps the sums of columns of all its rows to itself.
+  const unsigned blocks = phases.crossed ? 1 : row_cluster(phases.rows, device_.capability);
+  return !phases.never_fits && ceil_div(phases.held_bytes, blocks) <= device_.on_chip_bytes;
 }
 
 void TrafficCounter::add(std::uint64_t& total, std::uint64_t bytes, const Kernel& kernel) const {

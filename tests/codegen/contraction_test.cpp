@@ -63,6 +63,35 @@ TEST_CASE("rows that a kernel computes are loaded apart from what is computed of
   CHECK(contains(odd, "y[j] = j < valid ? "));
 }
 
+TEST_CASE("blocks whose tiles lie side by side share the rows they make") {
+  struct Case {
+    int columns;
+    std::string_view shared, cluster;
+    std::uint64_t blocks;  // of 20 tiles above each other
+  };
+  const auto code = [](int columns) {
+    return generated(
+        graph_of(
+            list(fmt::format(
+                     R"("x": {{"shape": [2560, 64], "dtype": "f32"}}, "w": {{"shape": [{}, 64]}})",
+                     columns),
+                 R"({"op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},
+               {"op": "linear", "inputs": ["c", "w"], "output": "y"})")),
+        {0, 1});
+  };
+  for (const Case& one : {Case{256, "kBeside = 1;", "__cluster_dims__(2, 1, 1)", 20},
+                          Case{512, "kBeside = 2;", "__cluster_dims__(2, 1, 1)", 40},
+                          Case{768, "kBeside = 1;", "__cluster_dims__(2, 1, 1)", 60},
+                          Case{1000, "kBeside = 4;", "__cluster_dims__(8, 1, 1)", 80}}) {
+    CAPTURE(one.columns);
+    const GeneratedKernel kernel = code(one.columns);
+    CHECK(contains(kernel, one.shared));
+    CHECK(contains(kernel, one.cluster));
+    CHECK(kernel.blocks == one.blocks);
+  }
+  CHECK(code(1000).persistent_cluster == 8);
+}
+
 TEST_CASE("a linear layer's rows are one matrix, or a batch of matrices of the requested rows") {
   const OpGraph graph = graph_of(kLinear);
   const auto whole = matrix_product(graph, graph.ops[op_called(graph, "up")]);
@@ -141,7 +170,10 @@ TEST_CASE("a fused product has code of ours for its architecture") {
   const GeneratedKernel older = generated(graph, {0, 1}, {8, 0});
   CHECK(!older.source.architecture_bound);
   CHECK(older.maps.empty());
-  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(older,
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
 }
 
 // m x k times [n][k], then relu, for 132 multiprocessors.
@@ -258,7 +290,10 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   CHECK(fused.maps[2].offset == 256 * 256 * 2);
   CHECK(!fused.library);
   CHECK(fused.workspace_bytes == 0);
-  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(made(few, {8, 0}),
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   // Halves of 20 columns do not begin at whole groups of eight lines.
   CHECK(contains(made(graph("64", "40", "256")), "ContractSm80<"));
   // Of 160 columns a tile would have 80 of each half, which are no whole boxes: 16 rounds of 256.
@@ -302,7 +337,10 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   }
   CHECK(fused.blocks == 4);
   CHECK(!fused.library);
-  CHECK(contains(made(few, {8, 0}), "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(made(few, {8, 0}),
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   // 20 lines are no whole groups of eight.
   CHECK(contains(made(graph("65", "20", "128")), "ContractSm80<"));
 }
@@ -344,11 +382,14 @@ TEST_CASE("tiles of linear layers of one input follow each other, with an epilog
   // x, three weights, a bias and three results, each once.
   CHECK(fused.storages.size() == 8);
   const GeneratedKernel older = made(even, {8, 0});
-  CHECK(contains(older, "ContractSm80<bf16, bf16, 8, 8, false, false, Epilogue>"));
+  CHECK(
+      contains(older,
+               "ContractSm80<bf16, bf16, MmaTile<64, 64, 32, 2, 128, 4, 2, 1>, 8, 8, false, false, "
+               "Epilogue>"));
   CHECK(contains(older, "Contract::Sources{{"));
-  // Three, one and two tiles of 128.
-  CHECK(contains(older, "kShape = {65, 768, 128,"));
-  CHECK(older.blocks == 6);
+  // Five, one and three tiles of 64, by two of the rows.
+  CHECK(contains(older, "kShape = {65, 576, 128,"));
+  CHECK(older.blocks == 18);
   // 131 lines are no whole groups of eight: all of B's come in another order.
   const GeneratedKernel odd = made(graph("131"));
   CHECK(contains(odd, "LinesOfB::kAlong, Epilogue>"));

@@ -36,8 +36,8 @@ bool has(const GeneratedKernel& kernel, const std::string& text) {
 TEST_CASE("tiles of a cluster lie side by side where rows are no whole pairs of tiles") {
   const GeneratedKernel kernel = around_product("1072", "4352", "1088", kRelu);
   CHECK(has(kernel,
-            "ContractSm90<bf16, 160, 2, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
-            "NoPrologue, true>"));
+            "ContractSm90<bf16, 160, 1, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
+            "NoPrologue, 2>"));
   CHECK(kernel.schedule == "wgmma, tiles of 128 x 160, side by side in clusters");
   CHECK(kernel.blocks == 132);
   CHECK(kernel.maps[0].box == std::array<std::uint32_t, 4>{64, 64, 1, 1});

@@ -154,6 +154,10 @@ TEST_CASE("weights are packed by an entry that runs first, and an epilogue follo
   CHECK(kernel.packing->blocks == 72 * 224 / 256);
   // The row counts images and channels.
   CHECK(contains(kernel, "q32 % 72"));
+  // What is the same for all pixels is multiplied once, and relu takes no instruction beside the
+  // conversion that follows it.
+  CHECK(contains(kernel, "* (rsqrt("));
+  CHECK(contains(kernel, "= quick_relu("));
   CHECK(contains(kernel, "q * 99 + column"));
 }
 
@@ -208,6 +212,59 @@ TEST_CASE("lines of pixels that are no whole words leave through shared memory")
   CHECK(!leaves(kernel("168", "[168, 1, 1]")));  // warps have 16 filters each
 }
 
+// The copy engine takes lines of whole 16 bytes; 196 pixels have 392.
+TEST_CASE("pixels of single elements are copied to the tiles where it takes no line of them") {
+  const auto kernel = [](const std::string& x, const std::string& weight,
+                         const std::string& attributes = {}) {
+    return generated(graph_of(list(x, weight, attributes)), {0});
+  };
+  // Two tiles an image, of 98 pixels each: the next width is 104.
+  const GeneratedKernel two = kernel("[70, 1024, 14, 14]", "[512, 1024, 1, 1]");
+  CHECK(two.schedule == "wgmma over pixels, tiles of 128 x 104");
+  CHECK(contains(two, "104, 1, 0, LinesOfB::kAcross, Epilogue, PixelsB<Geometry, 128, 4>>"));
+  // The filters lie as the product takes them, and nothing is copied first.
+  REQUIRE(two.maps.size() == 1);
+  CHECK(two.maps[0].extents == std::array<std::uint64_t, 4>{1024, 512, 1, 1});
+  CHECK(two.workspace_bytes == 0);
+  CHECK(!two.packing);
+  // Boxes of 64 columns: 128 lines of B in a stage.
+  CHECK(two.shared_bytes == 6 * ((128 + 128) * 128 + 16));
+  CHECK(two.blocks == 132);
+  // Two images of 64 pixels share a tile; few filters have low ones.
+  const GeneratedKernel small = kernel("[5, 72, 8, 8]", "[64, 72, 1, 1]");
+  CHECK(contains(small, "128, 1, 0, LinesOfB::kAcross, Epilogue, PixelsB<Geometry, 64, 8>>"));
+  CHECK(small.shared_bytes == 5 * ((64 + 128) * 128 + 16));
+  CHECK(small.blocks == 3);
+  CHECK(contains(kernel("[4, 64, 9, 10]", "[96, 64, 1, 1]"), "PixelsB<Geometry, 128, 2>>"));
+
+  const auto copies = [&](const std::string& x, const std::string& weight,
+                          const std::string& attributes = {}) {
+    return contains(kernel(x, weight, attributes), "PixelsB<Geometry, ");
+  };
+  CHECK(copies("[4, 64, 14, 14]", "[1280, 64, 1, 1]"));
+  CHECK(!copies("[4, 64, 14, 14]", "[1288, 64, 1, 1]"));  // more filters repay to copy first
+  CHECK(!copies("[4, 64, 7, 7]", "[128, 64, 1, 1]"));     // of two bytes nothing is copied
+  CHECK(!copies("[4, 60, 14, 14]", "[128, 60, 1, 1]"));   // a filter's line has whole 16 bytes
+  CHECK(!copies("[4, 64, 16, 16]", "[128, 64, 1, 1]"));   // the copy engine takes these
+  CHECK(!copies("[4, 64, 5, 6]", "[128, 64, 1, 1]"));     // more than half of a tile is empty
+  CHECK(!copies("[4, 64, 14, 14]", "[128, 32, 1, 1]", R"(, "groups": 2)"));
+  CHECK(!copies("[4, 64, 14, 14]", "[128, 64, 1, 1]", R"(, "stride": 2)"));
+  CHECK(!copies("[4, 64, 14, 14]", "[128, 64, 3, 3]", R"(, "padding": 1)"));
+}
+
+TEST_CASE("channels that are copied to the tiles have no gaps") {
+  const auto copies = [](const std::string& shape, const std::string& view) {
+    const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": )" + shape +
+                                   R"(}, "w": {"shape": [128, 64, 1, 1]}}, "ops": [{"op": )" +
+                                   view + R"(, "inputs": ["x"], "output": "t"},
+           {"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "y"}]})");
+    return contains(generated(graph, {op_called(graph, "c")}), "PixelsB<Geometry, ");
+  };
+  CHECK(copies("[4, 72, 14, 14]", R"("slice_view", "axis": 1, "end": 64)"));
+  CHECK(!copies("[4, 64, 15, 14]", R"("slice_view", "axis": 2, "end": 14)"));
+  CHECK(!copies("[4, 14, 14, 64]", R"("permute_view", "perm": [0, 3, 1, 2])"));
+}
+
 TEST_CASE("planes of one channel come as a stream, whatever the length of a line") {
   const auto kernel = [](const std::string& x, const std::string& attributes) {
     return generated(graph_of(list(x, "[512, 1, 3, 3]", attributes)), {0});
@@ -238,9 +295,21 @@ TEST_CASE("sums of planes are left for an epilogue that differs between pixels")
   text.insert(text.find("\"w\""), R"("r": {"shape": [64, 32, 14, 14]}, )");
   const GeneratedKernel kernel = generated(graph_of(text), {0, 1});
   CHECK(!contains(kernel, "Made* result() const {"));
-  // 2048 planes leave a multiprocessor 16, of 392 bytes, and 196 sums each.
+  // 2048 planes leave a multiprocessor 16, of 392 bytes, and 196 sums each. 16 have 384 times eight
+  // sums, three for each thread.
   CHECK(contains(kernel, "ConvolvePlanes<Geometry, bf16, 16, 2, 14, 2,"));
   CHECK(kernel.shared_bytes == 16 * (392 + 784));
+}
+
+// 18 planes of 14 x 14 have a strip for nearly every thread; but then 432 times eight sums leave 80
+// threads idle while others take a fourth eight.
+TEST_CASE("so many planes leave sums that all threads have some to take") {
+  const auto planes = [](std::uint64_t result_bytes) {
+    return plane_tiles({.planes = 131072, .in = {14, 14}, .out = {14, 14}}, 2, result_bytes, 132)
+        ->planes;
+  };
+  CHECK(planes(0) == 16);
+  CHECK(planes(2) == 18);
 }
 
 TEST_CASE(

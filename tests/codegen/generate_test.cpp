@@ -201,6 +201,7 @@ TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower g
   CHECK(pairs.blocks == 16 * 9);
   const GeneratedKernel singly = transposed(1001, 514);
   CHECK(contains(singly, "load_pack<1>"));
+  CHECK(contains(singly, "= tile0[(c + j) * kPitch + b]"));
   CHECK(singly.schedule == "tiles of 64 by 64, transposed on chip");
   CHECK(transposed(1001, 15).schedule == "8 elements per thread");
 }

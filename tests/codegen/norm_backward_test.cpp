@@ -30,7 +30,7 @@ GeneratedKernel generated(const OpGraph& graph) {
   return generate(counter, {0}, counter.device());
 }
 
-NormBackwardTiling tiling_of(const OpGraph& graph) {
+ColumnTiling tiling_of(const OpGraph& graph) {
   const auto tiling =
       norm_backward_tiling(graph, graph.ops[0], known_devices().front().on_chip_bytes);
   REQUIRE(tiling);
@@ -60,18 +60,46 @@ TEST_CASE("without the gradients of weights nothing is added up over rows") {
 TEST_CASE("a thread takes 16 bytes of a row, or what divides its length") {
   CHECK(tiling_of(layer_norm(1024, 4096, "bf16", kAll)).width == 8);
   CHECK(tiling_of(layer_norm(1024, 4096, "f32", kAll)).width == 4);
-  CHECK(tiling_of(layer_norm(1024, 4100, "bf16", kAll)).width == 4);
-  CHECK(tiling_of(layer_norm(1024, 777, "f32", kAll)).width == 1);
+  CHECK(tiling_of(layer_norm(1024, 33, "bf16", kAll)).width == 1);
+  CHECK(tiling_of(layer_norm(1024, 36, "bf16", kAll)).width == 4);
   // The 8 groups of a row are two for each of 4 threads; a warp has 8 rows.
-  const NormBackwardTiling narrow = tiling_of(layer_norm(100000, 64, "bf16", kAll));
+  const ColumnTiling narrow = tiling_of(layer_norm(100000, 64, "bf16", kAll));
   CHECK(narrow.rounds == 2);
   CHECK(narrow.team == 4);
 }
 
+TEST_CASE("long rows of any length are taken 16 bytes at a time, each team's from one place on") {
+  const ColumnTiling odd = tiling_of(layer_norm(65536, 777, "bf16", kAll));
+  CHECK(odd.width == 8);
+  // Wherever the first of its groups begins, up to 7 elements later: 96 of them, and 9 elements.
+  CHECK(odd.groups == 96);
+  CHECK(odd.ends == 9);
+  CHECK(odd.team >= odd.ends);
+  // Rows that begin alike are 8 rows apart.
+  CHECK(odd.teams * odd.blocks(132) % 8 == 0);
+  const ColumnTiling pairs = tiling_of(layer_norm(65536, 1026, "bf16", kAll));
+  CHECK(pairs.groups * 8 + pairs.ends == 1026);
+  CHECK(pairs.teams * pairs.blocks(132) % 4 == 0);
+  // A warp moves elements of four bytes at full speed one by one.
+  CHECK(tiling_of(layer_norm(65536, 777, "f32", kAll)).width == 1);
+  // 7 teams of 3 blocks are 21 rows apart, those of 8 blocks 56.
+  const ColumnTiling few{.rows = 20, .length = 1001, .width = 8, .ends = 9, .teams = 7};
+  CHECK(few.blocks(132) == 8);
+  CHECK(tiling_of(layer_norm(65536, 1024, "bf16", kAll)).ends == 0);
+}
+
+TEST_CASE("a team has more rounds where that leaves fewer threads idle") {
+  // Two rounds of 96 groups are 48 threads of a team of 64, three are a warp.
+  const ColumnTiling tiling = tiling_of(layer_norm(65536, 768, "bf16", kAll));
+  CHECK(tiling.rounds == 3);
+  CHECK(tiling.team == 32);
+  CHECK(tiling.teams == 16);
+}
+
 TEST_CASE("rows are long enough for a block's registers and shared memory, or refused") {
   for (const std::uint64_t length : {1U, 31U, 4096U, 12288U, 16384U}) {
-    const NormBackwardTiling tiling = tiling_of(layer_norm(4096, length, "bf16", kAll));
-    CHECK(std::uint64_t{tiling.width} * tiling.rounds * tiling.team >= length);
+    const ColumnTiling tiling = tiling_of(layer_norm(4096, length, "bf16", kAll));
+    CHECK(std::uint64_t{tiling.width} * tiling.rounds * tiling.team + tiling.ends >= length);
     CHECK(tiling.shared_bytes <= known_devices().front().on_chip_bytes);
     CHECK(tiling.threads() % 32 == 0);
   }

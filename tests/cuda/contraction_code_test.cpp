@@ -219,7 +219,7 @@ void check_compiles(const std::string& text, const std::string& architecture, bo
 }
 
 TEST_CASE("contractions for sm_90a compile and keep their accumulators in registers") {
-  const std::string kSideBySide = ", MatrixB, NoPrologue, true";
+  const std::string kSideBySide = ", MatrixB, NoPrologue, 2";
   const std::vector<std::vector<std::string>> cases = {
       {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
@@ -250,10 +250,10 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
 
 TEST_CASE("contractions for sm_80 and later compile and keep their accumulators in registers") {
   const std::vector<std::vector<std::string>> cases = {
-      {kPointwise, "bf16", "bf16, 8, 8, false, false"},
-      {kColumnMax, "f16", "f16, 1, 2, true, false"},
-      {kRowLogSumExp, "f32", "f32, 4, 4, false, true"},
-      {kPointwise, "f32", "exact_f32, 4, 1, true, true"},
+      {kPointwise, "bf16", "bf16, MmaTile<128, 128, 64, 1, 64, 4, 2>, 8, 8, false, false"},
+      {kColumnMax, "f16", "f16, MmaTile<128, 128, 32, 1, 64, 4, 1>, 1, 2, true, false"},
+      {kRowLogSumExp, "f32", "f32, MmaTile<64, 64, 32, 2, 128, 3, 2>, 4, 4, false, true"},
+      {kPointwise, "f32", "exact_f32, MmaTile<128, 128, 32, 1, 64, 4, 1>, 4, 1, true, true"},
   };
   for (const char* architecture : {"sm_80", "sm_100"}) {
     for (const auto& each : cases) {

@@ -75,6 +75,7 @@ class Bench {
                                : Tiles{.columns = 96, .stages = 7, .shares_a = true});
   }
   void run_sm80();
+  void run_sm80_shifted();
   void run_library();
   // The largest error over elements that touch all tiles' edges.
   double worst_error();
@@ -90,6 +91,15 @@ class Bench {
   CompiledKernel compile(const std::string& text, bool bound) {
     return gpu_.compile({.text = text, .entries = {"k"}, .architecture_bound = bound}).front();
   }
+
+  // A tile of contract_sm80, and what lines are said to begin at multiples of.
+  struct Mma {
+    const char* tile;
+    const char* alignment;
+    unsigned rows;  // of the tile, and columns
+    unsigned shared_bytes;
+  };
+  void run_mma(const Mma& mma);
 
   Operands operands_;
   GpuBackend& gpu_;
@@ -136,27 +146,35 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
                .arguments = arguments});
 }
 
-void Bench::run_sm80() {
-  const std::string text = kStore + kShape + "constexpr ContractStrides kStrides = {" +
-                           std::to_string(operands_.a_line()) + ", " +
-                           std::to_string(operands_.a_batch()) + ", 0, " +
-                           std::to_string(operands_.b_line()) + R"(, 0, 0};
-typedef ContractSm80<bf16, bf16, 8, 4, )" +
-                           flag(operands_.along_m) + ", " + flag(operands_.along_n) +
-                           R"(, Store> Contract;
-extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
+void Bench::run_mma(const Mma& mma) {
+  const std::string text =
+      kStore + kShape + "constexpr ContractStrides kStrides = {" +
+      std::to_string(operands_.a_line()) + ", " + std::to_string(operands_.a_batch()) + ", 0, " +
+      std::to_string(operands_.b_line()) + ", 0, 0};\ntypedef ContractSm80<bf16, bf16, MmaTile<" +
+      mma.tile + ">, " + mma.alignment + ", " + flag(operands_.along_m) + ", " +
+      flag(operands_.along_n) + R"(, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
     k(const bf16* a, const bf16* b, bf16* out, i64 rows, i64 line) {
   Contract::run(a, b, kShape, kStrides, Store{out, rows, line});
 }
 )";
-  constexpr unsigned kTiles = 3 * 3 * 8;  // batches, rows, columns
+  const auto tiles = [&](std::uint64_t extent) {
+    return (static_cast<unsigned>(extent) + mma.rows - 1) / mma.rows;
+  };
   std::vector<Argument> arguments = {a_.at(0), b_.at(0)};
   for (const Argument& each : tail()) arguments.push_back(each);
   gpu_.launch({.kernel = compile(source_of(kContractSm80, text), false),
-               .grid = {kTiles},
-               .block = {256},
-               .shared_bytes = 65536,
+               .grid = {static_cast<unsigned>(kBatches) * tiles(kM) * tiles(kN)},
+               .block = {128},
+               .shared_bytes = mma.shared_bytes,
                .arguments = arguments});
+}
+
+void Bench::run_sm80() { run_mma({"128, 128, 64, 1, 64, 4, 2", "8, 4", 128, 65536}); }
+
+// Three stages, for A with a chunk more for each line, and two tiles of it.
+void Bench::run_sm80_shifted() {
+  run_mma({"64, 64, 32, 2, 128, 3, 2", "1, 2", 64, 64 * (3 * (128 + 16) + 2 * 128 + 3 * 128)});
 }
 
 void Bench::run_library() {
@@ -219,6 +237,10 @@ TEST_CASE("contraction with TMA and wgmma, batched, b shared, in every layout") 
 
 TEST_CASE("contraction with mma, batched, b shared, in every layout") {
   check_layouts(&Bench::run_sm80);
+}
+
+TEST_CASE("contraction with mma of lines that are shifted on chip, in every layout") {
+  check_layouts(&Bench::run_sm80_shifted);
 }
 
 TEST_CASE("contraction by the library, batched, b shared, in every layout") {

@@ -19,7 +19,7 @@ inline const std::vector<std::string> kContractSm90 = {"elements", "quick",     
                                                        "hopper",   "stages",    "contract_sm90"};
 inline const std::vector<std::string> kContractSm80 = {"elements", "quick",        "accumulators",
                                                        "epilogue", "tile_walk",    "prologue",
-                                                       "mma",      "contract_sm80"};
+                                                       "mma",      "operand_sm80", "contract_sm80"};
 
 // C as it is, in bf16, with rows of kLine elements.
 inline const std::string kStore = R"(

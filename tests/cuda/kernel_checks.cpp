@@ -24,7 +24,7 @@ struct KnownSpills {
 };
 constexpr std::array kKnownSpills = {
     KnownSpills{"mma, tiles", 256,
-                "two blocks a multiprocessor leave 128 registers beside 64 sums"},
+                "f32 operands that lie across k are read in words, beside 128 sums a thread"},
     KnownSpills{
         "rows of 128 x 256", 640,
         "128 sums a thread beside what is done with them, and no narrower tile holds the row"},

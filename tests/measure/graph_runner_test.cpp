@@ -143,18 +143,18 @@ TEST_CASE("a kernel without code is skipped with its reason, and the others are 
 }
 
 TEST_CASE("an explicit group that analyze cannot launch is not measured, for the same reason") {
-  // The mean of the rows and the mean of the columns: no block has both.
+  // The mean of the rows and the largest of the columns: no block has both.
   const char* const list = R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [64, 32]}},
       "ops": [{"name": "rows", "op": "mean", "inputs": ["x"], "output": "r", "axes": [1]},
-              {"name": "columns", "op": "mean", "inputs": ["x"], "output": "c", "axes": [0]},
+              {"name": "columns", "op": "max", "inputs": ["x"], "output": "c", "axes": [0]},
               {"name": "act", "op": "relu", "inputs": ["x"], "output": "y"}],
       "fuse": [["rows", "columns"]]})";
   const OpGraph graph = graph_of(list);
   FakeBackend gpu;
   TrafficCounter counter(graph, known_devices().front());
   const std::string reason =
-      "mean and mean work on different rows, so no block holds the data that "
+      "mean and max work on different rows, so no block holds the data that "
       "both need";
   const Analysis analysis =
       analyze_graph(graph_of(list), "", counter.device(), PlanKind::kExplicit);

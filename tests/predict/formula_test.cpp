@@ -180,18 +180,18 @@ TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2")
 }
 
 TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") {
-  // 256 tiles of 128 x 128 in two rounds: 2500 cycles, and for each step of k what the copies take,
-  // which are the narrower the less the lengths of lines are multiples of. An instruction for each
-  // element, of which 128 run at a time on each of 132 multiprocessors.
-  const auto mma = [](int depth, double step) {
-    return 2 + 1.4 + (2 * (depth * step + 2500)) / 1150 + 256.0 * 128 * 128 / (132 * 128) / 1000;
+  // 128 tiles of 128 x 256 in one round: 800 cycles, and for each 64 bytes of k what the copies
+  // take, which are the narrower the less the lengths of lines are multiples of. An instruction for
+  // each element, of which 128 run at a time on each of 132 multiprocessors.
+  const auto mma = [](int steps, double step) {
+    return 2 + 1.4 + (steps * step + 800) / 1150 + 256.0 * 128 * 128 / (132 * 128) / 1000;
   };
   const auto time = [](int depth) {
     return time_of(operands(2048, 2048, depth), kLinearNeg, device_of_cycles());
   };
-  CHECK(mma(1004, 45) == time(1004));
-  CHECK(mma(1002, 56) == time(1002));
-  CHECK(mma(1001, 101) == time(1001));
+  CHECK(mma(32, 1500) == time(1004));
+  CHECK(mma(32, 1880) == time(1002));
+  CHECK(mma(32, 2560) == time(1001));
 }
 
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
@@ -255,9 +255,15 @@ TEST_CASE("prediction, by hand: a warpgroup makes the rows of a product") {
   // negation of each element, of two bytes, and an epilogue of two instructions to store.
   const char* ops = R"({"op": "neg", "inputs": ["x"], "output": "v"},
                        {"op": "linear", "inputs": ["v", "w"], "output": "h"})";
-  const double made = 1340 + 128 * 64 * 2 / 68.0 + 44;
-  CHECK(2 + 3.5 + (made + 730 + 128 * 256 * 2 * 0.0067) / 1150 ==
+  const double share = 128 * 64 * 2 / 68.0 + 44;
+  const double rest = 730 + 128 * 256 * 2 * 0.0067;
+  CHECK(2 + 3.5 + (1150 + 300 + share + rest) / 1150 ==
         time_of(operands(128, 256, 64), ops, device_of_cycles()));
+  // Two and four blocks beside each other share that; half of eight find the L2 has it.
+  CHECK(2 + 3.5 + (1150 + 300 + share / 2 + rest) / 1150 ==
+        time_of(operands(128, 512, 64), ops, device_of_cycles()));
+  CHECK(2 + 3.5 + (1150 + 300 / 2.0 + share / 4 + rest) / 1150 ==
+        time_of(operands(128, 2048, 64), ops, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: packed weights are scaled group by group") {
@@ -291,6 +297,35 @@ TEST_CASE("prediction, by hand: a convolution of gathered windows copies its ope
                     "t", device_of_cycles(), std::nullopt);
   const KernelAnalysis& kernel = analysis.graph->plan(PlanKind::kAuto).kernels[0];
   CHECK(kernel.predicted.dram_write == 2 * (2 * 132 * 64 * 256 + 64 * 64 * 9));
+}
+
+TEST_CASE("prediction, by hand: pixels are copied to tiles for each 128 filters") {
+  // 66 images of two tiles of 104 columns, of two steps, which copy 128 bytes of each at 14 a
+  // cycle: a round for each 128 filters, of 1300 cycles beside its steps.
+  const double round = (2 * 104 * 128 / 14.0 + 1300) / 1000;
+  const auto time_of_filters = [](int filters) {
+    return time_of(fmt::format(R"("x": {{"shape": [66, 128, 14, 14]}},
+                                  "w": {{"shape": [{}, 128, 1, 1]}})",
+                               filters),
+                   R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h"})", device_of_cycles());
+  };
+  CHECK(2 + round == time_of_filters(128));
+  CHECK(2 + 3 * round == time_of_filters(384));
+}
+
+TEST_CASE("prediction, by hand: planes that blocks hold take half as long as others") {
+  // 132 x 64 planes of 196 pixels, of nine products each, 80 a cycle; where lines are whole 16
+  // bytes, planes stay in memory, and it is 43.
+  const auto time_of_side = [](int side) {
+    return time_of(fmt::format(R"("x": {{"shape": [132, 64, {0}, {0}]}},
+                                  "w": {{"shape": [64, 1, 3, 3]}})",
+                               side),
+                   R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h", "padding": 1,
+                       "groups": 64})",
+                   device_of_cycles());
+  };
+  CHECK(2 + 64 * 196 * 9 / 80e3 == time_of_side(14));
+  CHECK(2 + 64 * 256 * 9 / 43e3 == time_of_side(16));
 }
 
 TEST_CASE("prediction, by hand: attention") {

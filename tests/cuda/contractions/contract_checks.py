@@ -7,8 +7,14 @@ import torch
 import cuda
 from checks import error_of, report
 from epilogues import LOSS, MERGE_LOSS, SPLADE, STORE
-from products import (Problem, Problem80, ProblemSkinny90, operand, source_80, source_90, source_skinny,
+from products import (LARGE_80, LOW_80, SMALL_80, SPLIT_80, WIDE_80, Problem, Problem80,
+                      ProblemSkinny90, operand, source_80, source_90, source_skinny,
                       source_skinny_90, source_vector)
+
+# Those that products of each kind have.
+TILES_80 = {"bf16": dict(wide=WIDE_80, large=LARGE_80, small=SMALL_80, split=SPLIT_80),
+            "f32": dict(large=LARGE_80, small=SMALL_80),
+            "exact_f32": dict(low=LOW_80, split=SPLIT_80)}
 
 
 def check_plain():
@@ -54,13 +60,14 @@ def check_sm80():
     cases = {}
     for ta in (False, True):
         for tb in (False, True):
-            for element, product, aligns in (("bf16", "bf16", (8, 1)), ("f32", "f32", (4,)),
+            for element, product, aligns in (("bf16", "bf16", (8, 4, 2, 1)), ("f32", "f32", (4, 2)),
                                              ("f32", "exact_f32", (4, 1))):
                 for align in aligns:
-                    cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}"] = dict(
-                        element=element, product=product, align_a=align, align_b=align, ta=ta,
-                        tb=tb)
-    cases["c80_f16"] = dict(element="f16", align_a=2, align_b=4)
+                    for size, tile in TILES_80[product].items():
+                        cases[f"c80_{product}_{align}_{int(ta)}{int(tb)}_{size}"] = dict(
+                            element=element, product=product, align_a=align, align_b=align, ta=ta,
+                            tb=tb, tile=tile)
+    cases["c80_f16"] = dict(element="f16", align_a=2, align_b=4, tile=LARGE_80)
     kernels = cuda.load({name: source_80(name, STORE, align=1, **c) for name, c in cases.items()})
     batches = [((1, 1), (1, 1)), ((2, 3), (2, 3)), ((1, 3), (2, 1))]
     for name, case in cases.items():
@@ -73,7 +80,8 @@ def check_sm80():
                                 -(n if tb else k) % case["align_b"])
                 a = operand(*batch_a, k, m, dtype, pad_a) if ta else operand(*batch_a, m, k, dtype, pad_a)
                 b = operand(*batch_b, k, n, dtype, pad_b) if tb else operand(*batch_b, n, k, dtype, pad_b)
-                problem = Problem80(a, b, ta, tb, group=3)
+                problem = Problem80(a, b, ta, tb, group=3, tile=case["tile"],
+                                    aligns=(case["align_a"], case["align_b"]))
                 out = torch.full((problem.outer, problem.inner, m, n), float("nan"),
                                  device="cuda", dtype=dtype)
                 problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))

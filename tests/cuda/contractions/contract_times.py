@@ -65,7 +65,7 @@ def time_sm80():
     for name, spec in specs.items():
         dtype = torch.float32 if spec.get("element") == "f32" else torch.bfloat16
         a, b = operand(1, 1, n, n, dtype), operand(1, 1, n, n, dtype)
-        problem = Problem80(a, b)
+        problem = Problem80(a, b, aligns=(spec.get("align_a", 8), spec.get("align_b", 8)))
         out = out32 if dtype == torch.float32 else out16
         work[name] = lambda p=problem, f=kernels[f"t80_{name}"], o=out: p.launch(
             f, cuda.pointer(o) + struct.pack("2i", n, n))

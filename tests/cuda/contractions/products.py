@@ -7,7 +7,8 @@ import torch
 import cuda
 
 BLOCKS_90 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "hopper", "stages", "contract_sm90")
-BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "mma", "contract_sm80")
+BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "mma",
+             "operand_sm80", "contract_sm80")
 ENTRY = """
 typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
@@ -25,19 +26,34 @@ def source_90(name, epilogue, element="bf16", tile_n=128, cluster=2, ta=False, t
 
 
 ENTRY_80 = """
-typedef ContractSm80<T, {product}, {align_a}, {align_b}, {ta}, {tb}, Store> Contract;
-extern "C" __global__ void __launch_bounds__(256, Contract::kBlocksPerSm)
-    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store) {{
-  Contract::run(a, b, shape, strides, store);
+typedef ContractSm80<T, {product}, MmaTile<{tile}>, {align_a}, {align_b}, {ta}, {tb}, Store> Contract;
+extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
+    {name}(const T* a, const T* b, ContractShape shape, ContractStrides strides, Store store,
+           u8* work) {{
+  Contract::run(a, b, shape, strides, store, work);
 }}
 """
 
+# Rows, columns, rows of a warp, groups, bytes of k, stages, blocks of a multiprocessor, split.
+WIDE_80 = (128, 256, 64, 1, 64, 4, 1, 1)
+LARGE_80 = (128, 128, 64, 1, 64, 3, 2, 1)
+LOW_80 = (128, 128, 32, 1, 64, 3, 1, 1)
+SMALL_80 = (64, 64, 32, 2, 128, 4, 2, 1)
+SPLIT_80 = (64, 64, 32, 2, 128, 4, 2, 3)
+
+
+def shared_80(tile, size, align_a, align_b):
+    rows, columns, _, _, line, stages, *_ = tile
+    return sum(lines * (stages * line + (stages * 16 + 2 * line if align * size < 4 else 0))
+               for lines, align in ((rows, align_a), (columns, align_b)))
+
 
 def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=None, align_b=None,
-              ta=False, tb=False):
+              ta=False, tb=False, tile=LARGE_80):
     return (cuda.building_blocks(*BLOCKS_80) + f"typedef {element} T;\n" +
             epilogue.replace("ALIGN", str(align)) +
-            ENTRY_80.format(name=name, product=product or element, align_a=align_a or align,
+            ENTRY_80.format(name=name, product=product or element, tile=", ".join(map(str, tile)),
+                            align_a=align_a or align,
                             align_b=align_b or align, ta=str(ta).lower(), tb=str(tb).lower()))
 
 
@@ -92,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 
 def source_skinny(name, epilogue, rows, columns, element="bf16", align=8):
-    return (cuda.building_blocks(*BLOCKS_80[:-1], "contract_skinny") + f"typedef {element} T;\n" +
+    return (cuda.building_blocks(*BLOCKS_80[:-2], "contract_skinny") + f"typedef {element} T;\n" +
             epilogue.replace("ALIGN", str(align)) +
             ENTRY_THIN.format(name=name, rows=rows, columns=columns))
 
@@ -149,7 +165,9 @@ def source_vector(name, epilogue, lanes, split, element="bf16", align=8):
 class Problem80:
     """The same for contract_sm80, without tensor maps."""
 
-    def __init__(self, a, b, ta=False, tb=False, group=8):
+    def __init__(self, a, b, ta=False, tb=False, group=8, tile=LARGE_80, aligns=(8, 8)):
+        self.tile = tile
+        self.shared = shared_80(tile, a.element_size(), *aligns)
         self.m, self.k = (a.shape[3], a.shape[2]) if ta else (a.shape[2], a.shape[3])
         self.n = b.shape[3] if tb else b.shape[2]
         self.outer, self.inner = max(a.shape[0], b.shape[0]), max(a.shape[1], b.shape[1])
@@ -160,10 +178,16 @@ class Problem80:
         self.strides = struct.pack("6q", *[
             t.stride(2) if d == 2 else t.stride(d) if t.shape[d] > 1 else 0
             for t in (a, b) for d in (2, 1, 0)])
-        self.grid = -(-self.m // 128) * -(-self.n // 128) * self.outer * self.inner
+        tiles = -(-self.m // tile[0]) * -(-self.n // tile[1]) * self.outer * self.inner
+        self.grid = tiles * tile[7]
+        self.work = torch.zeros(tiles * (tile[7] * tile[0] * tile[1] + 1) if tile[7] > 1 else 1,
+                                device="cuda")
 
     def launch(self, kernel, epilogue):
-        kernel.launch(self.grid, 256, 65536, *self.operands, self.shape, self.strides, epilogue)
+        rows, columns, warp_rows, groups, *_ = self.tile
+        threads = 32 * groups * (rows // warp_rows) * (columns // 64)
+        kernel.launch(self.grid, threads, self.shared, *self.operands, self.shape, self.strides,
+                      epilogue, self.work)
 
     def launch_vector(self, kernel, lanes, split, epilogue, work):
         """b: [outer, inner, 1, k]; work: zeros, (split + 1) floats a row."""

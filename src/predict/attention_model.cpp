@@ -1,0 +1,159 @@
+#include "predict/attention_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/tiling.hpp"
+#include "predict/gathered_rows.hpp"
+
+namespace fusecalc {
+namespace {
+
+struct Attention {
+  double queries = 1, keys = 1;     // of a head
+  double window = 0;                // keys that a query sees at most, if causal
+  double heads = 1, key_heads = 1;  // of all batches
+  double head = 1;                  // elements of a query
+  double rate = 1;                  // of its products, per multiprocessor and cycle
+  double instructions = 0;          // for each score, beside its exponential
+  bool on_tensor_cores = false;
+  bool causal = false, masked = false;
+  bool plain = false;  // scores are only scaled
+
+  // Of the queries' heads that share a key head.
+  double rows() const { return queries * heads / std::max(1.0, key_heads); }
+  // Whether blocks have all queries of a key head, and the keys are split over the chip.
+  bool has_few_queries() const {
+    constexpr double kLongestHead = 256;
+    return on_tensor_cores && head <= kLongestHead && rows() <= static_cast<double>(kMostFewRows);
+  }
+};
+
+std::uint64_t whole(double count) { return static_cast<std::uint64_t>(count); }
+
+// `beside`: instructions of all ops but the first product.
+Attention attention_of(const OpGraph& graph, const Op& op, double beside, const Device& device) {
+  constexpr double kMask = 10;     // instructions to find and read an element of it
+  constexpr double kSoftmax = 12;  // counted by its exponential
+  constexpr double kScored = 0.3;  // instructions of ours for one of those
+  constexpr double kNoWindow = 1e12;
+  const Shape& queries = graph.tensors[op.operands[0].tensor].type.shape;
+  const Tensor& k = graph.tensors[op.operands[1].tensor];
+  const DType type = graph.tensors[op.operands[0].tensor].type.dtype;
+  const bool one_op = op.row->family == OpFamily::kAttention;
+  Attention attention{
+      .queries = static_cast<double>(queries[queries.size() - 2]),
+      .keys =
+          static_cast<double>(one_op ? k.type.shape[k.type.shape.size() - 2] : op.matrix.columns),
+      .head = static_cast<double>(queries.back()),
+      .on_tensor_cores = tensor_share(type) > 0 && device.capability >= ComputeCapability{8, 0},
+      .causal = one_op && op.attributes->causal,
+      .masked = one_op && op.operands.size() > 3};
+  const auto elements = [&](std::size_t operand) {
+    return static_cast<double>(graph.tensors[op.operands[operand].tensor].elements);
+  };
+  attention.heads = elements(0) / std::max(1.0, attention.queries * attention.head);
+  attention.key_heads =
+      one_op ? elements(1) / std::max(1.0, attention.keys * attention.head) : attention.heads;
+  attention.window =
+      std::min(attention.keys,
+               op.attributes->window ? static_cast<double>(*op.attributes->window) : kNoWindow);
+  const double extra = beside - (one_op ? 0 : kSoftmax);
+  attention.instructions = std::max(0.0, extra) * kScored + (attention.masked ? kMask : 0);
+  attention.plain = !attention.masked && extra <= 0;
+  attention.rate = attention.on_tensor_cores ? device.constants.tensor_flops.value *
+                                                   (device.capability == kHopper ? 1 : 0.6)
+                                             : 2 * device.constants.lanes.value * 0.4;
+  return attention;
+}
+
+// Blocks that share a key head leave their parts for one of them.
+double merge_us(const Attention& attention, const Device& device) {
+  constexpr double kMergeUs = 3;
+  constexpr double kBytesPerUs = 110e3;  // that one multiprocessor reads from the L2
+  const auto up = [](double count) { return whole(std::max(1.0, std::ceil(count))); };
+  const double rows = attention.rows();
+  const double keys = std::min(attention.keys, attention.window + attention.queries - 1);
+  const std::uint64_t running =
+      std::max(1U, device.multiprocessors) * few_blocks(up(rows), up(attention.head));
+  const KeySplit split = key_split(up(attention.key_heads), up(rows),
+                                   up(keys / static_cast<double>(kFewTileKeys)), running);
+  if (split.parts == 1) return 0;
+  return kMergeUs +
+         static_cast<double>(split.parts) * rows * attention.head * sizeof(float) / kBytesPerUs;
+}
+
+// Reading keys and values takes the time.
+void add_few_queries(const OpGraph& graph, const Kernel& kernel, const Attention& attention,
+                     const Device& device, KernelWork& work) {
+  constexpr double kLookUpUs = 0.8;  // until the first entries of a table have arrived
+  work.fixed_us += merge_us(attention, device);
+  work.time_doubt = 0.2;
+  bool looks_up = false;
+  for (const OpId id : kernel) {
+    const Op& op = graph.ops[id];
+    if (op.row->access != Access::kGather) continue;
+    looks_up = true;
+    add_repeated_rows(graph, op, device, work);
+  }
+  if (looks_up) work.fixed_us += kLookUpUs;
+}
+
+// Blocks of queries over tiles of keys.
+double tiles_us(const Attention& attention, const Device& device) {
+  constexpr double kExponentials = 18;  // of a tile, per cycle
+  constexpr double kManyWaves = 8;      // after which ends even out
+  const std::uint64_t padded = attention.head <= 64 ? 64 : 128;
+  const auto rows = static_cast<double>(attention_rows(
+      padded, attention.plain, whole(attention.queries), whole(attention.heads),
+      whole(attention.key_heads * attention.keys * attention.head * 4), device.multiprocessors));
+  const bool small = attends_alone(padded, attention.plain, whole(rows));
+  const bool alone = small && device.capability == kHopper;
+  const auto tile_keys = static_cast<double>(
+      device.capability == kHopper
+          ? attention_tile_keys(whole(attention.head), attention.plain, whole(attention.keys))
+          : 128);
+  const double tiles = std::ceil(attention.keys / tile_keys);
+  // To load its queries and store its result; several blocks do a part of it behind the others.
+  const double begin_us = alone ? 1.5 : 2.5;
+  // Blocks that a multiprocessor runs at once share it.
+  const double resident = alone ? static_cast<double>(kAloneBlocks) : small ? 2 : 1;
+  const double waves =
+      std::ceil(attention.queries / rows) * attention.heads / (resident * device.multiprocessors);
+  const double scores = std::clamp(waves * resident, 1.0, resident) * rows * tile_keys;
+  const double tile = scores * (attention.head * 4 / attention.rate + 1 / kExponentials +
+                                attention.instructions / device.constants.lanes.value);
+  const auto block_us = [&](double count) {
+    return begin_us + count * tile / (device.constants.clock_ghz.value * kGiga);
+  };
+  // The longest blocks run first, so that the short ones even out the ends.
+  if (attention.causal) {
+    const double seen = std::ceil((attention.window + rows) / tile_keys);
+    return std::max(waves * block_us(std::min((tiles + 1) / 2, seen)),
+                    block_us(std::min(tiles, seen)));
+  }
+  return (waves > kManyWaves ? waves : std::ceil(waves)) * block_us(tiles);
+}
+
+}  // namespace
+
+KernelWork attention_work(const OpGraph& graph, const Kernel& kernel,
+                          const std::vector<OpId>& products, const KernelTraffic& traffic,
+                          double beside, const Device& device) {
+  constexpr double kBeginUs = 1.5;
+  const Attention attention = attention_of(graph, graph.ops[products.front()], beside, device);
+  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
+                  .dram_write = static_cast<double>(traffic.bytes.write),
+                  .fixed_us = device.constants.launch_us.value + kBeginUs,
+                  .read_doubt = 0.1,
+                  .write_doubt = 0.05,
+                  .time_doubt = attention.masked ? 0.4 : 0.3};
+  if (attention.has_few_queries()) {
+    add_few_queries(graph, kernel, attention, device, work);
+  } else {
+    work.compute_us = tiles_us(attention, device);
+  }
+  return work;
+}
+
+}  // namespace fusecalc
