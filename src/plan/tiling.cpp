@@ -81,7 +81,8 @@ std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& til
                            std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMost = 64;  // bytes a cycle
   const std::uint64_t bytes = tiling.lines() * kBoxBytes;
-  const std::uint64_t blocks = std::min(multiprocessors, tiling.clusters(product) * tiling.blocks());
+  const std::uint64_t blocks =
+      std::min(multiprocessors, tiling.clusters(product) * tiling.blocks());
   return std::max(bytes / kMost, bytes * blocks / (fetched_in_cycle(product) * multiprocessors));
 }
 

@@ -77,8 +77,8 @@ struct ProductTiling {
   std::uint64_t columns() const { return width.columns * beside; }
   // Of a product, one after the other, in each of which every cluster has tiles.
   std::uint64_t clusters(const ProductShape& product) const {
-    return ceil_div(product.m, rows()) *
-           ceil_div(product.column_tiles(width.columns), beside) * product.batches;
+    return ceil_div(product.m, rows()) * ceil_div(product.column_tiles(width.columns), beside) *
+           product.batches;
   }
   std::uint64_t rounds(const ProductShape& product, std::uint64_t multiprocessors) const {
     return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / blocks()));
@@ -96,8 +96,8 @@ std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& til
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading);
 
-// The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and blocks
-// side by side share what they make.
+// The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and
+// blocks side by side share what they make.
 ProductTiling made_tiling(const ProductShape& product);
 
 // A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).

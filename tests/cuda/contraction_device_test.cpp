@@ -72,7 +72,7 @@ class Bench {
   // Two side by side, which share a's rows; where b lies as [n][k] there is an odd number of them.
   void run_sm90_side_by_side() {
     run_sm90(operands_.along_n ? Tiles{.columns = 192, .stages = 5, .shares_a = true}
-                               : Tiles{.columns = 96, .stages = 7, .shares_a = true});
+                               : Tiles{.columns = 96, .stages = 6, .shares_a = true});
   }
   void run_sm80();
   void run_sm80_shifted();
@@ -114,10 +114,11 @@ const std::string kShape =
 std::string flag(bool value) { return value ? "true" : "false"; }
 
 void Bench::run_sm90(const Tiles& tiles) {
-  const std::string text = kStore + kShape + "typedef ContractSm90<bf16, " +
-                           std::to_string(tiles.columns) + ", 2, " + flag(operands_.along_m) +
-                           ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") +
-                           ", Store, MatrixB, NoPrologue, " + flag(tiles.shares_a) + R"(> Contract;
+  const std::string text =
+      kStore + kShape + "typedef ContractSm90<bf16, " + std::to_string(tiles.columns) +
+      (tiles.shares_a ? ", 1, " : ", 2, ") + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") +
+      ", Store, MatrixB, NoPrologue, " + (tiles.shares_a ? "2" : "1") + R"(> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
       i64 line) {
