@@ -24,7 +24,8 @@
 // as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
 //
 // Traffic: a cluster's blocks are adjacent along n and hold 128 whole rows in their registers. They
-// share the rows of A, which the first of them fetches for all; what they exchange about a row is a
+// share the rows of A, which one of them fetches for all, another at each step: what a block gets
+// from the L2 bounds it, about 36 bytes a cycle. What they exchange about a row is a
 // few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
@@ -60,8 +61,7 @@ struct ContractRowsSm90 {
         *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kExchangeBytes);
     const u32 rank = kCluster > 1 ? cluster_rank() : 0;
     if (threadIdx.x == 0) {
-      // The first block's stages are free when all blocks have read A.
-      barriers.ring.init(rank == 0 ? kConsumers * kCluster : kConsumers);
+      barriers.ring.init(kConsumers * kCluster);  // all blocks have read A
       for (int i = 0; i < 2 * kWarps; ++i) {
         barrier_init(&barriers.exchange[i / kWarps][i % kWarps], 1);
       }
@@ -101,7 +101,9 @@ struct ContractRowsSm90 {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
         barrier_expect(full, kStageBytes);
-        if (rank == 0) TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3);
+        if (step % kCluster == (int)rank) {
+          TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3);
+        }
         TileB::template fetch<1>(to + TileA::kBytes, b, full, n, k, b2, b3);
       }
     }
@@ -125,12 +127,12 @@ struct ContractRowsSm90 {
         const u32 offset = (u32)at.stage * (kStageBytes >> 4);
         multiply_stage<TileA, TileB>(sums, a0 + offset, b0 + offset, step > 0);
         wgmma_wait<1>();
-        if (step > 0) release(ring, before, thread, rank);
+        if (step > 0) release(ring, before, thread);
         before = at.stage;
       }
       wgmma_wait<0>();
       pin(acc);
-      release(ring, before, thread, rank);
+      release(ring, before, thread);
       const Piece piece{tile / units, tile % units * kTileRows + consumer * 64 + thread / 32 * 16,
                         (int)rank * kTileN, shape.m, shape.n};
       finish(piece, turn, consumer, rank, acc, exchange + turn % 2 * kCluster * kTileRows,
@@ -138,10 +140,12 @@ struct ContractRowsSm90 {
     }
   }
 
-  static __device__ __forceinline__ void release(Ring& ring, int stage, int thread, u32 rank) {
-    if (thread == 0) barrier_arrive(&ring.empty[stage]);
+  // One thread for each block that copies into this stage.
+  static __device__ __forceinline__ void release(Ring& ring, int stage, int thread) {
     if constexpr (kCluster > 1) {
-      if (thread == 1 && rank != 0) barrier_arrive_at(&ring.empty[stage], 0);
+      if (thread < kCluster) barrier_arrive_at(&ring.empty[stage], thread);
+    } else {
+      if (thread == 0) barrier_arrive(&ring.empty[stage]);
     }
   }
 

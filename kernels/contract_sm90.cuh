@@ -10,14 +10,16 @@
 //         a, b, shape, Epilogue{...});
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
-// along it. kTileN: 128, 160 (not where B lies across) or 256. kCluster: 2 where a batch has more
-// than 128 rows, else 1. kAlongM: A lies as [k][m], its lines along m. Launch: kThreads threads,
-// kSharedBytes of dynamic shared memory, and as grid the least of the multiprocessors and kCluster
-// * clusters of work, a multiple of kCluster (the blocks are persistent; any number works).
+// along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160 or 224, too. kCluster:
+// 1 or 2 blocks, whose tiles lie above each other and which share B. kAlongM: A lies as [k][m], its
+// lines along m. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the
+// least of the multiprocessors and the blocks of all clusters of work, a multiple of a cluster's
+// (they are persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}
-//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, box {64, 128, 1, 1}; a_piece is a
+//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}, or 64 lines where two
+//     blocks share it
+//   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, the same box; a_piece is a
 //     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
@@ -34,24 +36,28 @@
 // With a Prologue (prologue.cuh), run() takes it in place of A's map: a warpgroup makes A's tiles
 // out of memory and stores them as the copy engine would have. A cluster then is Prologue::kBeside
 // times as wide: each of the blocks beside each other makes a share of their lines for them all.
+// Without one, two blocks beside each other (kSideBySide, the last argument) fetch a half each.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
-// multiply, accumulators in registers. They share tiles of 128 x 256, 64 rows each, the second some
-// steps behind the first; with narrower tiles they alternate, so that one's epilogue runs while the
-// other multiplies: better if k is small or the epilogue long. Even then the epilogue is not free:
-// each instruction on the FMA pipe costs the tensor cores about a cycle, those on the ALU's and the
-// special functions' none (measured: 1280 additions more in a tile's epilogue make its turn 1350
-// cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma
-// leaves a lane two of eight columns, and shuffling eight neighbours together takes five
-// instructions per element; instead the copy engine permutes the lines of B. Of 32 lines, it puts
-// line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and e.
+// multiply, accumulators in registers. They share tiles of 192 columns and more, 64 rows each, the
+// second some steps behind the first; with narrower tiles they alternate, so that one's epilogue
+// runs while the other multiplies: better if k is small or the epilogue long. Even then the
+// epilogue is not free: each instruction on the FMA pipe costs the tensor cores about a cycle,
+// those on the ALU's and the special functions' none (measured: 1280 additions more in a tile's
+// epilogue make its turn 1350 cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in
+// epilogue.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
+// neighbours together takes five instructions per element; instead the copy engine permutes the
+// lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
+// e.
 //
-// Traffic: a cluster's two blocks take tiles above each other and share the columns of B; each
-// fetches half and multicasts it. For 64 of k a block reads 32 KiB from the L2 where a tile has 256
-// columns, for 512 cycles of multiplying 24 where it has 128, and for 640 cycles 26 where it has
-// 160: about what the L2 gives, so that what an epilogue reads beside comes on top. A large product
-// runs at the power limit, and these bytes take their part of it: plain products of 8192^3, with
-// pauses between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
+// Traffic: of what a cluster's two blocks share, each fetches half and multicasts it. Tiles above
+// each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256 columns,
+// for 1024 cycles of multiplying; 24 for 512 where it has 128; 26 for 640 where it has 160. If all
+// multiprocessors work, the L2 gives each 36 bytes a cycle: it bounds narrow tiles, and what an
+// epilogue reads beside comes on top. Tiles side by side share A, and read more; but their rows are
+// no pairs of 128, of which a product of 1072 rows would leave a sixth empty. A large product runs
+// at the power limit, and these bytes take their part of it: plain products of 8192^3, with pauses
+// between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
 // The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
 // the accumulators of a lane are adjacent columns.
@@ -72,7 +78,8 @@ struct MatrixB {
 };
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
-          class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue>
+          class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
+          int kSideBySide = 1>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -80,17 +87,18 @@ struct ContractSm90 {
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
   typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
-  static constexpr int kBeside = Prologue::kBeside;
+  static constexpr int kBeside = Prologue::kBeside * kSideBySide;
+  static_assert(kSideBySide == 1 || (kCluster == 1 && Prologue::kBeside == 1), "one line of tiles");
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN < 256 || kTileRows < 128;
+  static constexpr bool kAlternate = kTileN < 192 || kTileRows < 128;
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 ? 5 : kAlternate ? 6 : 4;
+  static constexpr int kStages = kTileRows < 128 || kTileN == 192 ? 5 : kAlternate ? 6 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kMakes = Prologue::kHere;
@@ -118,8 +126,7 @@ struct ContractSm90 {
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
   static constexpr bool kCopies = SourceOfB::kCopies;
-  static_assert(kTileN == 128 || kTileN == 256 || (kTileN == 160 && !kAlongN) ||
-                    (kTileN < 128 && kCopies),
+  static_assert(kTileN % 64 == 0 || (kTileN % 32 == 0 && !kAlongN) || kCopies,
                 "boxes of 64 columns");
 
   // Named barriers; 2 and 3 are the warpgroups' own.
@@ -171,8 +178,8 @@ struct ContractSm90 {
         SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
-        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, shared, ring);
-        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, shared, ring);
+        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, beside, shared, ring);
+        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring);
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
@@ -190,12 +197,15 @@ struct ContractSm90 {
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, u8* stages, Ring& ring) {
+                                                 int steps, u32 rank, int beside, u8* stages,
+                                                 Ring& ring) {
     auto at = Ring::to_fill();
-    for (int tile = blockIdx.x / kCluster; tile < walk.total; tile += gridDim.x / kCluster) {
+    const int stride = gridDim.x / kBlocksPerCluster;
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
       int batch, unit, column;
       walk.locate(tile, &batch, &unit, &column);
-      const TileColumn at_column = Products::template locate<kTileN>(column, shape.n);
+      const TileColumn at_column =
+          Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = kOfA ? a : *b.at(kPairs ? 0 : at_column.product);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
@@ -211,8 +221,12 @@ struct ContractSm90 {
           barrier_expect(full, kStageBytes);
           int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
-          TileA::template fetch<1>(to, map, full, (unit * kCluster + (int)rank) * kTileRows, k,
-                                   piece, c3);
+          // This block's share, to all blocks beside it.
+          typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
+          Share::template fetch<kBeside>(
+              to + beside * Share::kBytes, map, full,
+              (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
+              c3);
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
@@ -356,7 +370,8 @@ struct ContractSm90 {
                                                  u32 rank, int issuer = 0, u32 top = 0) {
     constexpr u32 kBox = TileB::kBox;
     constexpr int kTurns = kIssuers * kCluster;
-    const int turn = issuer * kCluster + (int)rank;
+    // Of an odd number of boxes, the blocks take the larger part in turns.
+    const int turn = issuer * kCluster + ((int)rank + k / kTileDepth) % kCluster;
     if constexpr (kAlongN) {
 #pragma unroll
       for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {

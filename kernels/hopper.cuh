@@ -246,6 +246,7 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
 #define FUSECALC_ACC_128 FUSECALC_ACC_64, FUSECALC_ACC32(32)
 #define FUSECALC_ACC_160 FUSECALC_ACC_128, FUSECALC_ACC8(64), FUSECALC_ACC8(72)
 #define FUSECALC_ACC_192 FUSECALC_ACC_128, FUSECALC_ACC32(64)
+#define FUSECALC_ACC_224 FUSECALC_ACC_192, FUSECALC_ACC8(96), FUSECALC_ACC8(104)
 #define FUSECALC_ACC_256 FUSECALC_ACC_192, FUSECALC_ACC32(96)
 #define FUSECALC_LIST16 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define FUSECALC_LIST32 FUSECALC_LIST16 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -275,6 +276,9 @@ __device__ __forceinline__ u64 wgmma_operand(const void* p, u32 repeat) {
   FUSECALC_LIST128                                                                   \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
   ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define FUSECALC_LIST224 \
+  FUSECALC_LIST192       \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define FUSECALC_LIST256                                                                         \
   FUSECALC_LIST192                                                                               \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
@@ -338,4 +342,5 @@ FUSECALC_WGMMA_ALL(112, 56, 57, 58, 59, 60, 61, 62)
 FUSECALC_WGMMA_ALL(128, 64, 65, 66, 67, 68, 69, 70)
 FUSECALC_WGMMA_ALL(160, 80, 81, 82, 83, 84, 85, 86)
 FUSECALC_WGMMA_ALL(192, 96, 97, 98, 99, 100, 101, 102)
+FUSECALC_WGMMA_ALL(224, 112, 113, 114, 115, 116, 117, 118)
 FUSECALC_WGMMA_ALL(256, 128, 129, 130, 131, 132, 133, 134)

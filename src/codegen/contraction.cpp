@@ -278,15 +278,32 @@ GeneratedKernel ContractionWriter::write() {
   return std::move(result_);
 }
 
+namespace {
+
+// All tilings that take about the least time are ways to run it. They would need workspaces of
+// their own.
+GeneratedKernel in_all_ways(const KernelView& kernel, OpId contraction, const Device& device,
+                            std::span<const KernelView> others = {}) {
+  ContractionWriter writer(kernel, contraction, device, others);
+  GeneratedKernel first = writer.write();
+  if (first.workspace_bytes > 0) return first;
+  for (std::size_t way = 1; way < writer.ways(); ++way) {
+    first.others.push_back(ContractionWriter(kernel, contraction, device, others, way).write());
+  }
+  return first;
+}
+
+}  // namespace
+
 GeneratedKernel generate_contraction(const KernelView& kernel, OpId contraction,
                                      const Device& device) {
-  return ContractionWriter(kernel, contraction, device).write();
+  return in_all_ways(kernel, contraction, device);
 }
 
 GeneratedKernel generate_siblings(std::span<const KernelView> parts, const Device& device) {
   const KernelView& first = parts.front();
   const OpId contraction = contraction_of(first.graph(), first.ops());
-  return ContractionWriter(first, contraction, device, parts.subspan(1)).write();
+  return in_all_ways(first, contraction, device, parts.subspan(1));
 }
 
 }  // namespace fusecalc

@@ -38,32 +38,27 @@ std::string ContractionWriter::packed_struct(const GroupedWeights& weights) {
 
 // False where no tiling of it fits on chip.
 bool ContractionWriter::write_nibbles(const GroupedWeights& weights) {
-  const auto shared_bytes = [&](const PackedTiling& tiling) {
-    const std::uint64_t stage = tiling.depth() * (tiling.lines() / 2 + product_.m * 2);
-    return tiling.stages * stage + 2 * (tiling.lines() * tiling.depth() / weights.group) * 8;
-  };
   const std::vector<PackedTiling> tilings =
-      packed_tilings(product_.m, product_.n, std::max(1U, device_.multiprocessors));
-  const auto tiling = std::ranges::find_if(tilings, [&](const PackedTiling& each) {
-    return shared_bytes(each) <= device_.on_chip_bytes;
-  });
-  if (tiling == tilings.end()) return false;
-  const std::uint64_t tile_n = tiling->lines();
+      packed_tilings(product_.m, product_.n, std::max(1U, device_.multiprocessors),
+                     device_.on_chip_bytes, weights.group);
+  if (tilings.empty()) return false;
+  const PackedTiling tiling = tiling_of(tilings);
+  const std::uint64_t tile_n = tiling.lines();
   epilogue_.write(product_, tile_n);
   reserve_packed();
   const std::string a = pointer_of(product_.a);
   const std::string packed = packed_struct(weights);
-  const KernelFacts facts{.threads = tiling->threads(),
-                          .shared_bytes = shared_bytes(*tiling),
+  const KernelFacts facts{.threads = tiling.threads(),
+                          .shared_bytes = tiling.shared_bytes(product_.m, weights.group),
                           .tile_rows = 16,
                           .tile_columns = tile_n,
-                          .tile_depth = tiling->depth()};
+                          .tile_depth = tiling.depth()};
   result_.source.text +=
       blocks({"mma", "contract_skinny", "contract_nibbles"}) + packed + epilogue_.text() +
       shape(8) +
       strided_entry(fmt::format("ContractNibbles<{}, {}, {}, {}, {}, {}, Weights",
-                                name_of(operand_type()), tiling->line_warps, tiling->depth_warps,
-                                tiling->line_tiles, product_.m, tiling->stages),
+                                name_of(operand_type()), tiling.line_warps, tiling.depth_warps,
+                                tiling.line_tiles, product_.m, tiling.stages),
                     facts, ", Contract::kBlocksPerSm", a,
                     fmt::format("Weights{{{}}}", code_.parameters().arguments()));
   facts.launch(result_);

@@ -82,9 +82,9 @@ void ContractionWriter::write_prologue() {
 }
 
 void ContractionWriter::write_prologue_sm90() {
-  const MadeTiles tiles = made_tiles(product_.m, product_.n);
+  const ProductTiling tiles = made_tiling(product_.shape());
   const std::uint64_t tile_n = tiles.width.columns;
-  const std::uint64_t cluster = tiles.above * tiles.beside;
+  const std::uint64_t cluster = tiles.blocks();
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool in_order = !product_.b.across && one_b && product_.n % 8 == 0;
   const std::string body = prologue_body();
@@ -93,7 +93,7 @@ void ContractionWriter::write_prologue_sm90() {
   result_.maps = {
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / tiles.above))};
-  const KernelFacts facts = sm90_facts(tiles.width, cluster);
+  const KernelFacts facts = sm90_facts(tiles);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body, tiles.beside) +
@@ -108,7 +108,7 @@ void ContractionWriter::write_prologue_sm90() {
             "const __grid_constant__ TensorMap b",
             fmt::format("Contract::run({}, b, kShape, {});", prologue_made(), epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = sm90_blocks(tiles.above, ceil_div(product_.n, tile_n), tiles.beside);
+  result_.blocks = sm90_blocks(tiles, product_.shape());
   if (tiles.beside > 1) result_.persistent_cluster = static_cast<unsigned>(cluster);
   result_.schedule =
       fmt::format("wgmma, tiles of 128 x {}, rows computed as they are read", tile_n);

@@ -103,14 +103,15 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
   return map;
 }
 
-KernelFacts ContractionWriter::sm90_facts(const TileWidth& width, std::uint64_t cluster) const {
+KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
+  const TileWidth& width = tiling.width;
   const std::uint64_t accumulators = width.columns * 4 * 4 * 2 * epilogue_.column_parts();
   return {.threads = 384,
           .shared_bytes = width.stages * ((kTileRows + width.columns) * 128 + 16) + accumulators,
           .tile_rows = kTileRows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
-          .blocks_per_cluster = cluster};
+          .blocks_per_cluster = tiling.blocks()};
 }
 
 std::string_view ContractionWriter::lines_of_b(bool in_order) const {
@@ -118,22 +119,19 @@ std::string_view ContractionWriter::lines_of_b(bool in_order) const {
   return in_order ? "LinesOfB::kInOrder" : "LinesOfB::kAlong";
 }
 
-// At most one for each multiprocessor: they go from tile to tile. Clusters are so many blocks high,
-// and `beside` wide.
-std::uint64_t ContractionWriter::sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles,
-                                             std::uint64_t beside) const {
-  const std::uint64_t blocks = cluster * beside;
-  const std::uint64_t clusters = ceil_div(product_.m, kTileRows * cluster) *
-                                 ceil_div(column_tiles, beside) * product_.batches();
-  return blocks * std::min(std::max<std::uint64_t>(1, device_.multiprocessors / blocks), clusters);
+// At most one for each multiprocessor: they go from tile to tile.
+std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
+                                             const ProductShape& size) const {
+  const std::uint64_t blocks = tiling.blocks();
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, device_.multiprocessors / blocks);
+  return blocks * std::min(at_once, tiling.clusters(size));
 }
 
 void ContractionWriter::write_sm90() {
-  const std::uint64_t cluster = product_.m > kTileRows ? 2 : 1;
   const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
-  const TileWidth& width =
-      width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reads_elsewhere());
-  const std::uint64_t tile_n = width.columns;
+  const ProductTiling tiling =
+      tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
+  const std::uint64_t tile_n = tiling.width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const std::vector<MatrixOperand> sources = sources_of_b();
   std::vector<std::uint64_t> lines = size.parts;  // of each source
@@ -144,27 +142,28 @@ void ContractionWriter::write_sm90() {
   pointer_of(product_.a);
   for (const MatrixOperand& source : sources) pointer_of(source);
   // Other orders of lines leave too few registers.
-  write_epilogues(tile_n, {.loads_ahead = tile_n == 256 && in_order && !product_.a.across});
+  write_epilogues(tile_n, {.loads_ahead = tiling.width.shared() && in_order && !product_.a.across});
   reserve_packed();
-  result_.maps = {map_of(product_.a, product_.m, kTileRows)};
+  const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.beside);
+  const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
+  result_.maps = {map_of(product_.a, product_.m, box_a)};
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto box = static_cast<std::uint32_t>(tile_n / cluster);
     result_.maps.push_back(in_order ? map_in_order(sources[i], lines[i])
-                                    : map_of(sources[i], lines[i], box));
+                                    : map_of(sources[i], lines[i], box_b));
   }
-  const std::uint64_t column_tiles = size.column_tiles(tile_n);
-  if (!siblings_.empty()) product_.n = column_tiles * tile_n;
-  const KernelFacts facts = sm90_facts(width, cluster);
+  if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
+  const KernelFacts facts = sm90_facts(tiling);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
-      shape(group_of(size, kTileRows * cluster, 2)) +
+      shape(group_of(size, tiling.rows(), 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
-                               cluster, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1");
+                               tiling.above, product_.a.across, lines_of_b(in_order)),
+                   facts, ", 1", tiling.beside > 1 ? ", MatrixB, NoPrologue, 2" : "");
   facts.launch(result_);
-  result_.blocks = sm90_blocks(cluster, column_tiles);
+  result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
+  if (tiling.beside > 1) result_.schedule += ", side by side in clusters";
 }
 
 void ContractionWriter::write_of_sources() {

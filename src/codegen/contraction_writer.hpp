@@ -29,20 +29,24 @@ std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most = 8)
 // the writer's own, and all others have the same operand A.
 class ContractionWriter {
  public:
+  // `way`: which of the tilings that take about the least time, the best first.
   ContractionWriter(const KernelView& kernel, OpId id, const Device& device,
-                    std::span<const KernelView> others = {})
+                    std::span<const KernelView> others = {}, std::size_t way = 0)
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
         id_(id),
         op_(kernel.op(id)),
         device_(device),
+        way_(way),
         epilogue_(code_, id, others.empty() ? "Epilogue" : "Epilogue0") {
     for (const KernelView& other : others)
       siblings_.emplace_back(other, code_, siblings_.size() + 1);
   }
 
   GeneratedKernel write();
+  // How many tilings there were, once it is written.
+  std::size_t ways() const { return ways_; }
 
  private:
   static constexpr unsigned kPackThreads = 256;
@@ -61,6 +65,11 @@ class ContractionWriter {
     Epilogue epilogue;
   };
 
+  template <class Tiling>
+  const Tiling& tiling_of(const std::vector<Tiling>& tilings) {
+    ways_ = tilings.size();
+    return tilings[way_];
+  }
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   // Elements of a line in a box that the copy engine brings.
   std::uint32_t box_elements() const {
@@ -87,10 +96,9 @@ class ContractionWriter {
   std::string made_epilogue() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
-  KernelFacts sm90_facts(const TileWidth& width, std::uint64_t cluster) const;
+  KernelFacts sm90_facts(const ProductTiling& tiling) const;
   std::string_view lines_of_b(bool in_order) const;
-  std::uint64_t sm90_blocks(std::uint64_t cluster, std::uint64_t column_tiles,
-                            std::uint64_t beside = 1) const;
+  std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;
   void write_sm90();
   // Where the columns of B come from several sources.
   void write_of_sources();
@@ -182,6 +190,8 @@ class ContractionWriter {
   OpId id_;
   const Op& op_;
   const Device& device_;
+  std::size_t way_;
+  std::size_t ways_ = 1;
   Epilogue epilogue_;
   std::deque<Sibling> siblings_;  // these refer to each other's members: they stay where they are
   MatrixProduct product_;

@@ -4,13 +4,59 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace fusecalc {
 namespace {
 
-constexpr std::array kTileWidths = {TileWidth{128, 6, 428, 1300, 1400},
-                                    TileWidth{160, 6, 420, 900, 1850},
-                                    TileWidth{256, 4, 400, 4500, 3800}};
+// At most so many tilings are measured.
+constexpr std::size_t kMostTilings = 2;
+
+// Of tilings with the time that they take, those within an eighth of the least, the best first.
+template <class Tiling>
+std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> timed) {
+  std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
+  std::vector<Tiling> tilings;
+  for (const auto& [time, tiling] : timed) {
+    if (tilings.size() < kMostTilings && time * 8 <= timed.front().first * 9)
+      tilings.push_back(tiling);
+  }
+  return tilings;
+}
+
+constexpr std::array kTileWidths = {
+    TileWidth{96, 6, 520, 1300, 1400},  TileWidth{128, 6, 428, 1300, 1400},
+    TileWidth{160, 6, 420, 900, 1850},  TileWidth{192, 5, 410, 4500, 3800},
+    TileWidth{224, 4, 406, 4500, 3800}, TileWidth{256, 4, 400, 4500, 3800}};
+constexpr const TileWidth& kNarrowMade = kTileWidths[1];
+constexpr const TileWidth& kWideMade = kTileWidths.back();
+
+// B as [k][n] comes in boxes of 64 columns, and so do columns of two halves.
+bool has_width(const ProductShape& product, const TileWidth& width) {
+  return !(product.b_across || product.halves) || width.columns % 64 == 0;
+}
+
+// Bytes that the L2 gives each block in a cycle, if all multiprocessors have one. A long product
+// runs at the power limit, where the tensor cores' cycles are longer and the L2's are not.
+std::uint64_t fetched_in_cycle(const ProductShape& product) {
+  constexpr std::uint64_t kStraddling = 35;
+  constexpr std::uint64_t kShort = 36;
+  constexpr std::uint64_t kLong = 42;
+  constexpr double kLongProduct = 5e10;  // multiplications
+  if (product.straddles()) return kStraddling;
+  const double multiplications = static_cast<double>(product.m) * static_cast<double>(product.n) *
+                                 static_cast<double>(product.k) *
+                                 static_cast<double>(product.batches);
+  return multiplications < kLongProduct ? kShort : kLong;
+}
+
+std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tiling,
+                          std::uint64_t multiprocessors, bool reading) {
+  const TileWidth& width = tiling.width;
+  const std::uint64_t step =
+      std::max(width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors));
+  return ceil_div(product.k, 64) * step + (reading ? width.beside_reading : width.beside);
+}
 
 // Of `most` planes and fewer, in steps of `unit` and above half of it, as many as leave the
 // smallest share of a block's threads idle in the last round of the epilogue, which takes eight
@@ -30,33 +76,38 @@ std::uint64_t fullest(std::uint64_t most, std::uint64_t unit, std::uint64_t eigh
 
 }  // namespace
 
-// Blocks work in rounds, all on a tile at a time, and the last round is seldom full. B as [k][n]
-// comes in boxes of 64 columns, and so do columns of two halves.
-const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
-                                std::uint64_t multiprocessors, bool reading) {
-  const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / cluster);
-  const std::uint64_t rows = ceil_div(product.m, kTileRows * cluster) * product.batches;
-  const std::uint64_t steps = ceil_div(product.k, 64);
-  const auto step = [&](const TileWidth& width) {
-    const std::uint64_t multiply = width.step * width.columns / 100;
-    return product.straddles() ? std::max(multiply, straddling_cycles(width.columns, cluster))
-                               : multiply;
-  };
-  const auto cycles = [&](const TileWidth& width) {
-    if ((product.b_across || product.halves) && width.columns % 64 != 0) {
-      return std::numeric_limits<std::uint64_t>::max();
-    }
-    const std::uint64_t rounds = ceil_div(rows * product.column_tiles(width.columns), clusters);
-    return rounds * (steps * step(width) + (reading ? width.beside_reading : width.beside));
-  };
-  return *std::ranges::min_element(kTileWidths, {}, cycles);
+// All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
+std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
+                           std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMost = 64;  // bytes a cycle
+  const std::uint64_t bytes = tiling.lines() * kBoxBytes;
+  const std::uint64_t blocks =
+      std::min(multiprocessors, tiling.clusters(product) * tiling.blocks());
+  return std::max(bytes / kMost, bytes * blocks / (fetched_in_cycle(product) * multiprocessors));
 }
 
-MadeTiles made_tiles(std::uint64_t rows, std::uint64_t columns) {
-  const TileWidth& width =
-      columns <= kTileWidths.front().columns ? kTileWidths.front() : kTileWidths.back();
-  const std::uint64_t tiles = ceil_div(columns, width.columns);
-  const std::uint64_t above = rows > kTileRows ? 2 : 1;
+// Blocks work in rounds, all on a tile at a time, and the last round is seldom full.
+std::vector<ProductTiling> product_tilings(const ProductShape& product,
+                                           std::uint64_t multiprocessors, bool reading) {
+  std::vector<std::pair<std::uint64_t, ProductTiling>> timed;
+  for (const TileWidth& width : kTileWidths) {
+    if (!has_width(product, width)) continue;
+    const std::uint64_t above = product.m > kTileRows ? 2 : 1;
+    for (const ProductTiling& tiling :
+         {ProductTiling{width, above, 1}, ProductTiling{width, 1, 2}}) {
+      if (tiling.beside > 1 && product.column_tiles(width.columns) < 2) continue;
+      timed.emplace_back(tiling.rounds(product, multiprocessors) *
+                             tile_cycles(product, tiling, multiprocessors, reading),
+                         tiling);
+    }
+  }
+  return about_least(std::move(timed));
+}
+
+ProductTiling made_tiling(const ProductShape& product) {
+  const TileWidth& width = product.n <= kNarrowMade.columns ? kNarrowMade : kWideMade;
+  const std::uint64_t tiles = ceil_div(product.n, width.columns);
+  const std::uint64_t above = product.m > kTileRows ? 2 : 1;
   if (tiles % 4 == 0) return {.width = width, .above = above, .beside = 4};
   if (tiles % 2 == 0) return {.width = width, .above = 1, .beside = 2};
   return {.width = width, .above = above};
@@ -196,15 +247,19 @@ SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocess
 // Blocks run in rounds, and each takes as long to start and to end as for so many lines; with more
 // than eight rows that is what it takes to copy A.
 std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,
-                                         std::uint64_t multiprocessors) {
+                                         std::uint64_t multiprocessors, std::uint64_t on_chip_bytes,
+                                         std::uint64_t group) {
   const bool few = rows <= 8;
-  std::vector<PackedTiling> tilings = {{2, 4, 7, 2}, {2, 4, 4, 2}, {2, 4, 2, 3}, {1, 8, 2, 3}};
-  if (!few) tilings = {{2, 4, 7, 2}, {4, 2, 2, 3}, {2, 4, 2, 3}};
-  std::ranges::stable_sort(tilings, {}, [&](const PackedTiling& tiling) {
+  std::vector<PackedTiling> candidates = {{2, 4, 7, 2}, {2, 4, 6, 2}, {2, 4, 5, 2}, {2, 4, 4, 2},
+                                          {2, 4, 3, 3}, {4, 2, 2, 3}, {2, 4, 2, 3}};
+  if (few) candidates.push_back({1, 8, 2, 3});
+  std::vector<std::pair<std::uint64_t, PackedTiling>> timed;
+  for (const PackedTiling& tiling : candidates) {
+    if (tiling.shared_bytes(rows, group) > on_chip_bytes) continue;
     const std::uint64_t rounds = ceil_div(ceil_div(lines, tiling.lines()), multiprocessors);
-    return rounds * (tiling.lines() + (few ? 10 : 142));
-  });
-  return tilings;
+    timed.emplace_back(rounds * (tiling.lines() + (few ? 10 : 142)), tiling);
+  }
+  return about_least(std::move(timed));
 }
 
 // Enough threads must be active to saturate memory, and each should have a few packs.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -58,29 +59,46 @@ struct TileWidth {
   // measured for a residual, the others for a gelu, too.
   std::uint64_t beside;
   std::uint64_t beside_reading;
+
+  // Whether two warpgroups share a tile; they alternate otherwise.
+  bool shared() const { return columns >= 192; }
 };
 
-// Cycles in which the L2 gives a block what it fetches for 64 of k, if boxes straddle its lines.
-// Else it is faster than the tensor cores.
-constexpr std::uint64_t straddling_cycles(std::uint64_t columns, std::uint64_t cluster) {
-  constexpr std::uint64_t kBytesPerCycle = 35;
-  return (kTileRows + columns / cluster) * kBoxBytes / kBytesPerCycle;
-}
-
-// The one that takes the least time, with clusters of so many blocks; `reading`: the epilogue reads
-// a tensor as large as the result.
-const TileWidth& width_of_tiles(const ProductShape& product, std::uint64_t cluster,
-                                std::uint64_t multiprocessors, bool reading);
-
-// How blocks share a product whose rows of A they make (prologue.cuh): tiles as wide as they get,
-// in clusters of so many above each other, which share columns of B, and side by side, which share
-// what they make.
-struct MadeTiles {
-  const TileWidth& width;
+// How contract_sm90's blocks share a product. A cluster's tiles lie above each other, whose blocks
+// share columns of B, and side by side, whose blocks share rows of A.
+struct ProductTiling {
+  TileWidth width{};
   std::uint64_t above = 1;
   std::uint64_t beside = 1;
+
+  std::uint64_t blocks() const { return above * beside; }
+  // What a cluster's tiles cover together.
+  std::uint64_t rows() const { return kTileRows * above; }
+  std::uint64_t columns() const { return width.columns * beside; }
+  // Of a product, one after the other, in each of which every cluster has tiles.
+  std::uint64_t clusters(const ProductShape& product) const {
+    return ceil_div(product.m, rows()) * ceil_div(product.column_tiles(width.columns), beside) *
+           product.batches;
+  }
+  std::uint64_t rounds(const ProductShape& product, std::uint64_t multiprocessors) const {
+    return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / blocks()));
+  }
+  // Lines of the operands that a block fetches for a box's length of k.
+  std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }
 };
-MadeTiles made_tiles(std::uint64_t rows, std::uint64_t columns);
+
+// Cycles in which a block gets from the L2 what it multiplies for 64 of k.
+std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
+                           std::uint64_t multiprocessors);
+
+// Those that take about the least time, the best first; `reading`: the epilogue reads a tensor as
+// large as the result.
+std::vector<ProductTiling> product_tilings(const ProductShape& product,
+                                           std::uint64_t multiprocessors, bool reading);
+
+// The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and
+// blocks side by side share what they make.
+ProductTiling made_tiling(const ProductShape& product);
 
 // A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
 struct ConvolutionSize {
@@ -187,10 +205,17 @@ struct PackedTiling {
   std::uint64_t threads() const { return 32 * line_warps * depth_warps; }
   std::uint64_t lines() const { return 16 * line_tiles * line_warps; }
   std::uint64_t depth() const { return 128 * depth_warps; }  // of k, of a stage
+  // With so many rows, and functions of so many neighbours.
+  std::uint64_t shared_bytes(std::uint64_t rows, std::uint64_t group) const {
+    const std::uint64_t stage = depth() * (lines() / 2 + rows * 2);
+    return stages * stage + 2 * (lines() * depth() / group) * 8;
+  }
 };
-// For so many rows and lines, the one that takes the least time first.
+// Of those that fit on chip, the ones that take about the least time for so many rows and lines,
+// the best first.
 std::vector<PackedTiling> packed_tilings(std::uint64_t rows, std::uint64_t lines,
-                                         std::uint64_t multiprocessors);
+                                         std::uint64_t multiprocessors, std::uint64_t on_chip_bytes,
+                                         std::uint64_t group);
 
 // Threads of a block of contract_vector, those of them to a row, blocks to a row.
 struct VectorSplit {

@@ -182,7 +182,7 @@ double ProductModel::made_cycles(const ProductKernel& product) {
   constexpr double kBytesPerCycle = 68;
   constexpr double kPerInstruction = 44;
   constexpr double kElements = static_cast<double>(kTileRows) * 64;
-  const MadeTiles tiles = made_tiles(product.shape.m, product.shape.n);
+  const ProductTiling tiles = made_tiling(product.shape);
   const auto beside = static_cast<double>(tiles.beside);
   const auto columns = static_cast<double>(product.shape.column_tiles(tiles.width.columns));
   return kStep + kFromMemory * beside / columns +
@@ -268,28 +268,21 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  const std::uint64_t cluster = shape.m > kTileRows ? 2 : 1;
   const double result_bytes = static_cast<double>(product.results) * 2;
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
   const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
-  const TileWidth& width =
+  const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
+  // Blocks that make rows together fetch as if each made them all.
+  const ProductTiling tiling =
       product.makes_rows
-          ? made_tiles(shape.m, shape.n).width
-          : width_of_tiles(size, cluster, std::max(1U, device_.multiprocessors), reading);
-  const auto columns = static_cast<double>(width.columns);
+          ? ProductTiling{.width = made_tiling(shape).width, .above = shape.m > kTileRows ? 2U : 1U}
+          : product_tilings(size, multiprocessors, reading).front();
+  const auto columns = static_cast<double>(tiling.width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
-  const std::uint64_t tiles = ceil_div(shape.m, kTileRows * cluster) * cluster *
-                              shape.column_tiles(width.columns) * shape.batches;
-  const double rounds = std::ceil(static_cast<double>(tiles) / device_.multiprocessors);
+  const auto rounds = static_cast<double>(tiling.rounds(size, multiprocessors));
   const double steps = std::ceil(static_cast<double>(size.k) / 64);
-  const bool wide = width.columns == 256;
-  // What a block fetches for 64 of k, of lines that straddle the L2's. Cycles are shorter here than
-  // those of straddling_cycles(): by up to 1.15, as the clock is below.
-  constexpr double kStraddling = 29;  // bytes a cycle
-  const double fetch = size.straddles()
-                           ? static_cast<double>(kBoxBytes) *
-                                 (kRows + columns / static_cast<double>(cluster)) / kStraddling
-                           : 0;
+  const bool wide = tiling.width.shared();
+  const auto fetch = static_cast<double>(fetch_cycles(size, tiling, multiprocessors));
   const double made = product.makes_rows ? made_cycles(product) : 0;
   const double multiply =
       steps * std::max({kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
@@ -307,10 +300,10 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   work.fixed_us += kOverhead;
   work.compute_us =
       cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
-  const std::uint64_t group = group_of(size, kTileRows * cluster, 2);
+  const std::uint64_t group = group_of(size, tiling.rows(), 2);
   work.dram_read =
-      product.beside + tiled_reads(product, kTileRows * cluster, width.columns, true, group,
-                                   std::max<std::uint64_t>(1, device_.multiprocessors / cluster));
+      product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true, group,
+                                   std::max<std::uint64_t>(1, multiprocessors / tiling.blocks()));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;

@@ -137,8 +137,8 @@ struct Mask {
 };
 )";
 
-std::string contract_sm90(const std::string& arguments) {
-  return "typedef ContractSm90<" + arguments + R"(, Tail> Contract;
+std::string contract_sm90(const std::string& arguments, const std::string& more = "") {
+  return "typedef ContractSm90<" + arguments + ", Tail" + more + R"(> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1)
     __cluster_dims__(Contract::kBlocksPerCluster, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
@@ -219,6 +219,7 @@ void check_compiles(const std::string& text, const std::string& architecture, bo
 }
 
 TEST_CASE("contractions for sm_90a compile and keep their accumulators in registers") {
+  const std::string kSideBySide = ", MatrixB, NoPrologue, 2";
   const std::vector<std::vector<std::string>> cases = {
       {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
@@ -226,13 +227,27 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
       {kColumnMax, "bf16, 128, 2, false, LinesOfB::kAlong"},
       {kColumnMax, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kRowLogSumExp, "bf16, 160, 1, false, LinesOfB::kAlong"},
+      {kPointwise, "bf16, 192, 2, false, LinesOfB::kAcross"},
+      {kRowLogSumExp, "bf16, 96, 2, false, LinesOfB::kInOrder"},
+      {kColumnMax, "f16, 192, 2, true, LinesOfB::kInOrder"},
+      {kPointwise, "fp8_e4m3, 224, 2, false, LinesOfB::kInOrder"},
   };
   for (const auto& each : cases) {
     CAPTURE(each[1]);
     check_compiles(source_of(kContractSm90, each[0] + contract_sm90(each[1])), "sm_90", true);
   }
+  for (const auto& each : cases) {
+    std::string beside = each[1];  // a cluster of one above, two side by side
+    const std::size_t above = beside.find(", 2, ");
+    if (above == std::string::npos) continue;
+    beside[above + 2] = '1';
+    CAPTURE(beside);
+    check_compiles(source_of(kContractSm90, each[0] + contract_sm90(beside, kSideBySide)), "sm_90",
+                   true);
+  }
   for (const char* arguments :
-       {"bf16, 256, 2, false, LinesOfB::kInOrder", "f16, 160, 2, false, LinesOfB::kInOrder"}) {
+       {"bf16, 256, 2, false, LinesOfB::kInOrder", "f16, 160, 2, false, LinesOfB::kInOrder",
+        "bf16, 224, 2, false, LinesOfB::kInOrder"}) {
     CAPTURE(arguments);
     std::string text = kResidual + contract_sm90(arguments);
     text.replace(text.find("shape, tail"), 5, "kKnown");

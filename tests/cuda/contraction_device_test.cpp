@@ -67,7 +67,13 @@ class Bench {
     gpu_.poison(out_);
   }
 
-  void run_sm90();
+  // Two tiles of a cluster above each other, which share b's columns.
+  void run_sm90() { run_sm90({.columns = 128, .stages = 6, .shares_a = false}); }
+  // Two side by side, which share a's rows; where b lies as [n][k] there is an odd number of them.
+  void run_sm90_side_by_side() {
+    run_sm90(operands_.along_n ? Tiles{.columns = 192, .stages = 5, .shares_a = true}
+                               : Tiles{.columns = 96, .stages = 6, .shares_a = true});
+  }
   void run_sm80();
   void run_sm80_shifted();
   void run_library();
@@ -75,6 +81,12 @@ class Bench {
   double worst_error();
 
  private:
+  struct Tiles {
+    std::uint32_t columns;
+    std::uint32_t stages;
+    bool shares_a;
+  };
+  void run_sm90(const Tiles& tiles);
   std::vector<Argument> tail() const { return {out_.at(0), std::uint64_t{kM}, std::uint64_t{kN}}; }
   CompiledKernel compile(const std::string& text, bool bound) {
     return gpu_.compile({.text = text, .entries = {"k"}, .architecture_bound = bound}).front();
@@ -101,34 +113,37 @@ const std::string kShape =
 
 std::string flag(bool value) { return value ? "true" : "false"; }
 
-void Bench::run_sm90() {
+void Bench::run_sm90(const Tiles& tiles) {
   const std::string text =
-      kStore + kShape + "typedef ContractSm90<bf16, 128, 2, " + flag(operands_.along_m) +
-      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") + R"(, Store> Contract;
+      kStore + kShape + "typedef ContractSm90<bf16, " + std::to_string(tiles.columns) +
+      (tiles.shares_a ? ", 1, " : ", 2, ") + flag(operands_.along_m) +
+      ", LinesOfB::" + (operands_.along_n ? "kAcross" : "kAlong") +
+      ", Store, MatrixB, NoPrologue, " + (tiles.shares_a ? "2" : "1") + R"(> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__(2, 1, 1)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, bf16* out, i64 rows,
       i64 line) {
   Contract::run(a, b, kShape, Store{out, rows, line});
 }
 )";
-  constexpr std::uint32_t kSharedBytes = 6 * (128 + 128) * 64 * 2 + 16 * 6;
+  const std::uint32_t shared_bytes = tiles.stages * ((128 + tiles.columns) * 64 * 2 + 16);
   const auto [lines, line] = operands_.along_m ? std::pair{kK, kM} : std::pair{kM, kK};
   const TensorMap a{.at = a_.at(0),
                     .dtype = DType::kBf16,
                     .extents = {line, lines, kBatches, 1},
                     .strides = {operands_.a_line() * 2, operands_.a_batch() * 2, 16},
-                    .box = {64, operands_.along_m ? 64U : 128U, 1, 1}};
-  const TensorMap b{.at = b_.at(0),
-                    .dtype = DType::kBf16,
-                    .extents = {operands_.along_n ? kN : kK, operands_.along_n ? kK : kN, 1, 1},
-                    .strides = {operands_.b_line() * 2, 16, 16},
-                    .box = {64, 64, 1, 1}};
+                    .box = {64, operands_.along_m || tiles.shares_a ? 64U : 128U, 1, 1}};
+  const TensorMap b{
+      .at = b_.at(0),
+      .dtype = DType::kBf16,
+      .extents = {operands_.along_n ? kN : kK, operands_.along_n ? kK : kN, 1, 1},
+      .strides = {operands_.b_line() * 2, 16, 16},
+      .box = {64, operands_.along_n ? 64U : tiles.columns / (tiles.shares_a ? 1 : 2), 1, 1}};
   std::vector<Argument> arguments = {a, b};
   for (const Argument& each : tail()) arguments.push_back(each);
   gpu_.launch({.kernel = compile(source_of(kContractSm90, text), true),
                .grid = {16},
                .block = {384},
-               .shared_bytes = kSharedBytes,
+               .shared_bytes = shared_bytes,
                .arguments = arguments});
 }
 
@@ -218,6 +233,7 @@ TEST_CASE("contraction with TMA and wgmma, batched, b shared, in every layout") 
     return skip("wgmma needs compute capability 9.0");
   }
   check_layouts(&Bench::run_sm90);
+  check_layouts(&Bench::run_sm90_side_by_side);
 }
 
 TEST_CASE("contraction with mma, batched, b shared, in every layout") {
