@@ -73,8 +73,9 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   // or the kernel does.
   check_refused(sm90, "sm_90", "kAlternate ? 6 : 4;", "kAlternate ? 5 : 3;",
                 "Contract::kSharedBytes");
+  // Half of the rows have half of the warps.
   check_refused(sm80, "sm_80", "kTileRows = Tile::kRows,", "kTileRows = Tile::kRows / 2,",
-                "Contract::kTileRows");
+                "Contract::kThreads");
   check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kKeys;",
                 "kTileKeys = kKeys / 2;", "Attention::kTileKeys");
 }
