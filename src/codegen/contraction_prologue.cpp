@@ -96,8 +96,9 @@ void ContractionWriter::write_prologue_sm90() {
   const KernelFacts facts = sm90_facts(tiles);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90"}) + prologue_struct(body, tiles.beside) +
-      epilogue_.text() + shape(group_of(product_.shape(), kTileRows * tiles.above, 2)) +
+      blocks({"hopper", "stages", "contract_sm90", "prologue_sm90"}) +
+      prologue_struct(body, tiles.beside) + epilogue_.text() +
+      shape(group_of(product_.shape(), kTileRows * tiles.above, 2)) +
       fmt::format(
           "typedef ContractSm90<{}, {}, {}, false, {}, Epilogue, MatrixB, Prologue> "
           "Contract;\n",

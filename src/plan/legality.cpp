@@ -262,7 +262,8 @@ bool Check::aligned(const Outline::Input& input, OpId reader) const {
 
 // All that is written must come out of one loop.
 Verdict Check::check_spaces() const {
-  if (phases_->crossed) {
+  // A general compiler keeps to one order of rows.
+  if (phases_->crossed && rules_.epilogues) {
     return check_rows_and_columns(*resolved_, kernel_, rules_.on_chip_bytes);
   }
   std::optional<OpId> widest;  // of those that work for the outside

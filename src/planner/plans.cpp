@@ -42,10 +42,17 @@ FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
   return {std::move(kernels)};
 }
 
-// Our runner's rules differ from a compiler's only for contractions and for what it cannot launch.
-bool contracts(const OpGraph& graph) {
-  return std::ranges::any_of(graph.ops,
-                             [](const Op& op) { return op.op_class == OpClass::kContract; });
+// Whether our runner's rules may allow more than a compiler's: for contractions, and for sums of
+// rows beside sums of columns.
+bool exceeds_compiler(const OpGraph& graph) {
+  bool rows = false;
+  bool columns = false;
+  for (const Op& op : graph.ops) {
+    if (op.op_class == OpClass::kContract) return true;
+    if (op.rows.empty()) continue;
+    (op.rows.reduces_innermost() ? rows : columns) = true;
+  }
+  return rows && columns;
 }
 
 // The fewest bytes that our own runner can launch; never worse than the compiler's plan, where all
@@ -57,10 +64,10 @@ FusionPlan auto_plan(PlanMaker& maker) {
   std::vector<Kernel> kernels;
   const auto search = [&] { kernels = searched(counter, rules, seed_attention(counter, rules)); };
   // The search need not wait for another thread that makes the compiler's plan.
-  if (contracts(graph)) search();
+  if (exceeds_compiler(graph)) search();
   const FusionPlan& compiler = maker.compiler_partition();
   std::vector<Kernel> start = maker.launchable_compiler();
-  if (!contracts(graph)) {
+  if (!exceeds_compiler(graph)) {
     if (start.size() == compiler.kernels.size()) return compiler;
     search();
   }
@@ -77,7 +84,7 @@ FusionPlan auto_plan(PlanMaker& maker) {
 FusionPlan recomputing_compiler(PlanMaker& maker) {
   const FusionPlan& partition = maker.compiler_partition();
   const bool as_auto =
-      !contracts(maker.graph()) && maker.auto_partition().kernels == partition.kernels;
+      !exceeds_compiler(maker.graph()) && maker.auto_partition().kernels == partition.kernels;
   if (as_auto) return *maker.plan(PlanKind::kAuto);
   TrafficCounter counter(maker.graph(), maker.device());
   return recomputed(counter, partition, compiler_rules(maker.device()));

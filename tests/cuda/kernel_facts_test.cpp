@@ -34,6 +34,11 @@ constexpr const char* kNorm = R"({"format": "fusecalc.ops/1", "dtype": "f32",
 constexpr const char* kVector = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [1, 1048576]}, "w": {"shape": [1048576, 1]}},
     "ops": [{"op": "matmul", "inputs": ["x", "w"], "output": "y"}]})";
+// Few tiles, whose k several blocks share.
+constexpr const char* kDeep = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [128, 4096]}, "w": {"shape": [128, 4096]}},
+    "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"op": "relu", "inputs": ["h"], "output": "y"}]})";
 
 // All ops of a list as one kernel.
 KernelSource source_of(const char* list, const Architecture& architecture) {
@@ -68,7 +73,9 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   // or the kernel does.
   check_refused(sm90, "sm_90", "kAlternate ? 6 : 4;", "kAlternate ? 5 : 3;",
                 "Contract::kSharedBytes");
-  check_refused(sm80, "sm_80", "kTileRows = 128", "kTileRows = 64", "Contract::kTileRows");
+  // Half of the rows have half of the warps.
+  check_refused(sm80, "sm_80", "kTileRows = Tile::kRows,", "kTileRows = Tile::kRows / 2,",
+                "Contract::kThreads");
   check_refused(source_of(kAttention, kArchitectures[1]), "sm_90", "kTileKeys = kKeys;",
                 "kTileKeys = kKeys / 2;", "Attention::kTileKeys");
 }
@@ -83,6 +90,9 @@ TEST_CASE("accumulators and partial sums that need more room than the host gives
   const KernelSource vector = source_of(kVector, kArchitectures[0]);
   check_refused(vector, "sm_80", "kSplit * sizeof(float) + sizeof(u32)",
                 "kSplit * sizeof(double) + sizeof(u32)", "Contract::kRowWorkspaceBytes", "is not");
+  const KernelSource shared = source_of(kDeep, kArchitectures[0]);
+  check_refused(shared, "sm_80", "kSplit * kTileRows * kTileColumns * 4",
+                "kSplit * kTileRows * kTileColumns * 2", "Contract::kTileWorkspaceBytes", "is not");
 }
 
 TEST_CASE("a harness kernel that differs from what the host assumes does not compile") {
