@@ -22,9 +22,13 @@ __device__ __forceinline__ float quick_reciprocal(float x) {
 
 // One instruction, or none: a conversion to 16 bits takes it in. NaN stays NaN.
 __device__ __forceinline__ float quick_relu(float x) {
+#if __CUDA_ARCH__ >= 800
   float result;
   asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(x));
   return result;
+#else
+  return x < 0 ? 0 : x;
+#endif
 }
 
 constexpr float kLog2E = 1.4426950408889634f;

@@ -59,7 +59,8 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
   const auto tiles_for = [&](std::uint64_t result_bytes) {
     return plane_tiles(shape, bytes_of(type, 1), result_bytes, multiprocessors);
   };
-  if (!tiles_for(0)) return false;
+  // Which of them is known once the epilogue is written.
+  if (!tiles_for(0) || !tiles_for(2)) return false;
   const std::string functions = weights_of_convolution();
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);

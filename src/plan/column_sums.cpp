@@ -34,7 +34,7 @@ void give_rounds(ColumnTiling& tiling, std::uint64_t rounds) {
   std::uint64_t team =
       threads < kTeamWarp ? std::bit_ceil(threads) : ceil_div(threads, kTeamWarp) * kTeamWarp;
   // A thread for each element at the ends, of which there are less than two groups.
-  if (tiling.ends > 0) team = std::max<std::uint64_t>(team, 2 * tiling.width);
+  if (tiling.ends > 0) team = std::max<std::uint64_t>(team, std::uint64_t{2} * tiling.width);
   tiling.rounds = static_cast<unsigned>(rounds);
   tiling.team = static_cast<unsigned>(team);
   tiling.teams = static_cast<unsigned>(kTeamThreads / team);

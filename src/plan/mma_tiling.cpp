@@ -95,8 +95,9 @@ std::uint64_t most_blocks(const MmaTile& tile, const ProductShape& product,
   constexpr std::uint64_t kLeastBytes = 512;  // of k, of a block
   const std::uint64_t tiles = tiles_of(tile, product);
   if (tile.groups == 1 || tiles >= device.multiprocessors) return 1;
-  return std::clamp<std::uint64_t>(product.k * operands.bytes / kLeastBytes, 1,
-                                   std::min(kMost, 2 * device.multiprocessors / tiles));
+  return std::clamp<std::uint64_t>(
+      product.k * operands.bytes / kLeastBytes, 1,
+      std::min(kMost, std::uint64_t{2} * device.multiprocessors / tiles));
 }
 
 // All tiles, with blocks that share k: they leave their sums in memory, and the last adds them.
@@ -132,7 +133,8 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
       if (cycles < best.cycles) best = {.tile = tile, .cycles = cycles};
     }
   };
-  if (operands.made) {
+  // No kernel makes rows of 32 bits; a plan that wants it is counted as if one did.
+  if (operands.made && kMade.costs[column].alone > 0) {
     consider(kMade, true);
   } else {
     for (const TileRow& row : kTiles) consider(row, &row == &kTiles.back());

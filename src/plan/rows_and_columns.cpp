@@ -25,14 +25,22 @@ class RowColumnFinder {
 
   std::optional<RowsAndColumns> find(std::uint64_t on_chip_bytes) {
     if (!std::ranges::all_of(kernel_, [&](OpId id) { return is_known(id); })) return std::nullopt;
-    // Readers come first: what large ops use of small values tells what those are.
-    for (auto id = kernel_.rbegin(); id != kernel_.rend(); ++id) {
-      if (!find_operands(*id)) return std::nullopt;
+    // What one op tells of its operands and results tells more of others, wherever they stand.
+    bool complete = false;
+    for (std::size_t known = each_.size() + 1; known != each_.size();) {
+      known = each_.size();
+      // Readers come first: what large ops use of small values tells what those are.
+      for (auto id = kernel_.rbegin(); id != kernel_.rend(); ++id) {
+        if (!find_operands(*id)) return std::nullopt;
+      }
+      found_ = {};
+      complete = true;
+      for (const OpId id : kernel_) complete = find_results(id) && complete;
     }
-    for (const OpId id : kernel_) {
-      if (!find_results(id)) return std::nullopt;
-    }
+    if (!complete) return std::nullopt;
     list_reads();
+    // Rows are copied to the chip: there must be some.
+    if (found_.elements.empty()) return std::nullopt;
     const auto tiling = column_tiling(work(), on_chip_bytes);
     if (!tiling) return std::nullopt;
     found_.tiling = *tiling;
@@ -170,9 +178,10 @@ bool RowColumnFinder::find_results(OpId id) {
   for (const TensorId output : op.outputs) {
     if (!assign(output, *each)) return false;
     if (sum) found_.column_sum_of[output] = *sum;
-    // What is made of columns' operands alone has no loop that would store it.
+    // What is made of operands of rows or of columns alone has no loop that would store it.
     const bool stored = resolved_.needed_outside(output);
     if (stored && *each == Each::kColumn && !sum) return false;
+    if (stored && *each == Each::kRow && phase_of(id) == 0) return false;
   }
   return true;
 }

@@ -245,6 +245,10 @@ FusionPlan fastest_plan(PlanMaker& maker) {
                                recomputed(counter, partition, runner_rules(maker.device())));
     }));
   }
+  others.push_back(started(ops, [&] {
+    const FusionPlan& compiled = *maker.plan(PlanKind::kCompiler);
+    return compiled.recomputation && can_launch(maker, compiled) ? timed(compiled) : Timed{};
+  }));
   Timed fastest = timed(partition);
   const FusionPlan& unfused = *maker.plan(PlanKind::kUnfused);
   if (const double time = predicted_time(maker, unfused, fastest.time); time < fastest.time) {

@@ -90,6 +90,21 @@ FusionPlan recomputing_compiler(PlanMaker& maker) {
   return recomputed(counter, partition, compiler_rules(maker.device()));
 }
 
+std::uint64_t plan_bytes(const PlanMaker& maker, const FusionPlan& plan) {
+  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
+  return cost_of(counter, plan.kernels).bytes;
+}
+
+// What is recomputed may save more in the compiler's plan, which then is the better one.
+FusionPlan recomputing_auto(PlanMaker& maker) {
+  TrafficCounter counter(maker.graph(), maker.device());
+  FusionPlan plan = recomputed(counter, maker.auto_partition(), runner_rules(maker.device()));
+  if (!exceeds_compiler(maker.graph())) return plan;
+  const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
+  const bool better = plan_bytes(maker, compiler) < plan_bytes(maker, plan);
+  return better && can_launch(maker, compiler) ? compiler : plan;
+}
+
 using MaybePlan = std::optional<FusionPlan>;
 
 constexpr std::array kPlans = {
@@ -102,10 +117,7 @@ constexpr std::array kPlans = {
             .search = [](PlanMaker& maker) -> MaybePlan { return recomputing_compiler(maker); }},
     PlanRow{.kind = PlanKind::kAuto,
             .rules = runner_rules,
-            .search = [](PlanMaker& maker) -> MaybePlan {
-              TrafficCounter counter(maker.graph(), maker.device());
-              return recomputed(counter, maker.auto_partition(), runner_rules(maker.device()));
-            },
+            .search = [](PlanMaker& maker) -> MaybePlan { return recomputing_auto(maker); },
             .launched = true},
     PlanRow{.kind = PlanKind::kFastest,
             .rules = runner_rules,
@@ -172,6 +184,14 @@ const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(ki
 
 Rules runner_rules(const Device& device) {
   return {.epilogues = true, .launchable = true, .on_chip_bytes = device.on_chip_bytes};
+}
+
+bool can_launch(const PlanMaker& maker, const FusionPlan& plan) {
+  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
+  const Rules rules = runner_rules(maker.device());
+  return std::ranges::all_of(plan.kernels, [&](const Kernel& kernel) {
+    return check_kernel(counter.phases(), kernel, rules).legal();
+  });
 }
 
 Rules compiler_rules(const Device& device) {

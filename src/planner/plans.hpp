@@ -71,6 +71,8 @@ const PlanRow& row_of(PlanKind kind);
 // What our own runner, and what a general graph compiler, may put into one kernel.
 Rules runner_rules(const Device& device);
 Rules compiler_rules(const Device& device);
+// Whether our own runner can launch all kernels of a plan.
+bool can_launch(const PlanMaker& maker, const FusionPlan& plan);
 
 // What a general graph compiler would make of the graph, before it recomputes ops.
 FusionPlan compiler_plan(TrafficCounter& counter);

@@ -84,7 +84,9 @@ bool holds_planes(const OpGraph& graph, const Op& op, const ConvolutionSize& siz
                          .filters = size.filters,
                          .in = {x.type.shape[2], x.type.shape[3]},
                          .out = {out[2], out[3]}};
-  return plane_tiles(shape, bytes, 0, std::max(1U, device.multiprocessors)).has_value();
+  const unsigned multiprocessors = std::max(1U, device.multiprocessors);
+  return plane_tiles(shape, bytes, 0, multiprocessors) &&
+         plane_tiles(shape, bytes, 2, multiprocessors);
 }
 
 // A product in tiles, whose pixels are copied for each 128 filters, longer than they are

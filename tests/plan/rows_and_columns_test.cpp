@@ -124,6 +124,24 @@ TEST_CASE("sums of columns may be worked on, one by one, but elements must not w
           .legal());
 }
 
+TEST_CASE("rows and columns: what no loop stores, or nothing reads, is no kernel") {
+  // Nothing as large as the matrix is read.
+  CHECK_FALSE(verdict_of(graph_of(R"({"tensors": {"r": {"shape": [300, 1]}, "c": {"shape": [777]}},
+    "ops": [{"op": "mul", "inputs": ["r", "c"], "output": "x"},
+            {"op": "sum", "inputs": ["x"], "output": "a", "axis": 0},
+            {"op": "sum", "inputs": ["x"], "output": "b", "axis": 1}]})"))
+                  .legal());
+  // A value of rows that waits for no sum.
+  CHECK_FALSE(
+      verdict_of(graph_of(
+                     R"({"tensors": {"x": {"shape": [4096, 1024]}, "r": {"shape": [4096, 1]}},
+    "ops": [{"op": "mul", "inputs": ["x", "r"], "output": "y"},
+            {"op": "sum", "inputs": ["y"], "output": "a", "axis": 0},
+            {"op": "sum", "inputs": ["y"], "output": "b", "axis": 1},
+            {"op": "mul", "inputs": ["r", "r"], "output": "q"}]})"))
+          .legal());
+}
+
 TEST_CASE("rows too long for a block, and 64-bit numbers, are refused with the reason") {
   const Verdict verdict = verdict_of(gradients(64, 50000));
   CHECK(verdict.obstacle == Obstacle::kColumns);
