@@ -38,13 +38,13 @@ struct ContractRowsAny {
     const int line = threadIdx.x / 8, m = m0 + line;
     float* const row = held + line * columns;
     State state = Rows::none();
-    float v[8];
+    float v[8], taken[8];
     if (m < shape.m) {
       for (int n = threadIdx.x % 8 * 8; n < shape.n; n += 64) {
         load(row + n, v);
         const int valid = min(8, shape.n - n);
-        epilogue.first(batch, (i64)m, (i64)n, v, valid);
-        state = Rows::merge(state, Rows::of_row(v, valid));
+        epilogue.first(batch, (i64)m, (i64)n, v, taken, valid);
+        state = Rows::merge(state, Rows::of_row(taken, valid));
         store(row + n, v);
       }
     }

@@ -3,10 +3,12 @@
 // epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
-//   typedef ExponentialSum Rows;  // or Largest, Sum, SquareSum, Moments: reduces v along a row
+//   typedef ExponentialSum Rows;  // or Largest, Sum, SquareSum, Moments: reduces along a row
 //   template <class Valid>
-//   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
-//       like operator() of epilogue.cuh; leaves in v what Rows reduces and second() receives
+//   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8],
+//                         Valid valid) const;
+//       like operator() of epilogue.cuh; leaves in v what second() receives, and what Rows reduces
+//       in taken
 //   template <class Valid>
 //   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
 //                          Rows::State all) const;
@@ -213,18 +215,18 @@ struct ContractRowsSm90 {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const i64 row = (i64)piece.row + lane / 4 + 8 * half;
-        float x[4][2], v[8];
+        float x[4][2], v[8], taken[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) x[i / 2][i % 2] = value(acc, group, half, i);
         columns_of_quad(x, v);
         if constexpr (kWhole) {
-          epilogue.first(piece.batch, row, column, v, Eight{});
-          rows[half] = Rows::merge(rows[half], Rows::of_row(v, 8));
+          epilogue.first(piece.batch, row, column, v, taken, Eight{});
+          rows[half] = Rows::merge(rows[half], Rows::of_row(taken, 8));
         } else {
           const int valid = (int)min((i64)8, piece.columns - column);
           if (row < piece.rows && valid > 0) {
-            epilogue.first(piece.batch, row, column, v, valid);
-            rows[half] = Rows::merge(rows[half], Rows::of_row(v, valid));
+            epilogue.first(piece.batch, row, column, v, taken, valid);
+            rows[half] = Rows::merge(rows[half], Rows::of_row(taken, valid));
           }
         }
 #pragma unroll

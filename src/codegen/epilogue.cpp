@@ -177,7 +177,12 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   if (!reduces()) return;
   const Value taken = accumulator_input(scope, reduction_, loop.element);
   if (kernel_.op(reduction_).row->family == OpFamily::kLoss) write_picked(scope);
-  block_.lanes += fmt::format("v[j] = {};\n", taken.text);
+  if (!holds_rows_) {
+    block_.lanes += fmt::format("v[j] = {};\n", taken.text);
+    return;
+  }
+  const Value kept = converted(element(scope, kept_, loop.element), ComputeType::kF32);
+  block_.lanes += fmt::format("v[j] = {};\ntaken[j] = {};\n", kept.text, taken.text);
 }
 
 // Stores the score of each row's target class for write_merge().
@@ -220,20 +225,19 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   write_merge();
 }
 
-// In the second function v holds what the first left in it, the elements that were reduced: all
-// other values of the row are computed from those.
+// In the second function v holds what the first left in it: all other values of the row are
+// computed from those elements.
 void Epilogue::write_rows(const MatrixProduct& product) {
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
-  signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
+  signature_ = "int batch, i64 row, i64 column, float (&v)[8], ";
+  kept_ = kept_value_of(graph_, kernel_.ops(), kernel_.phases(), contraction_);
   write_elements(product.batches() * product.m, product.n);
-  const Op& op = kernel_.op(reduction_);
   const Loop loop = loop_over(kNone);
   state_ = code_.accumulator(reduction_);
   CodeBlock of_row;
   store_row_results({code_, loop, of_row});
   CodeBlock block = block_of(8);
-  block.values[{graph_.tensors[op.operands[0].tensor].value, loop.element.name}] = {
-      .text = "v[j]", .type = ComputeType::kF32};
+  block.values[{kept_, loop.element.name}] = {.text = "v[j]", .type = ComputeType::kF32};
   std::vector<TensorId> stored = roots_.full;
   std::erase_if(stored, [&](TensorId id) { return stored_first(id); });
   store_full({code_, loop, block}, stored);

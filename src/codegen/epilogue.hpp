@@ -100,6 +100,7 @@ class Epilogue {
   OpId reduction_ = kNone;
   bool columns_ = false;
   bool holds_rows_ = false;
+  TensorId kept_ = kNone;  // if so: the value whose elements it holds
 
   std::uint64_t rows_ = 1;     // of all matrices
   std::uint64_t results_ = 0;  // of the reduction

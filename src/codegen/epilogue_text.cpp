@@ -65,8 +65,8 @@ std::string Epilogue::functions_of_rows() const {
   return fmt::format("struct Found {{\n  float {};\n}};\n", accumulator_->members) +
          fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", accumulator_->name,
                      code_.parameters().members()) +
-         function("first", "", block_.text("    ")) +
-         function("second", ", Rows::State state", found() + second_) + "};\n";
+         function("first", "float (&taken)[8], Valid valid", block_.text("    ")) +
+         function("second", "Valid valid, Rows::State state", found() + second_) + "};\n";
 }
 
 std::string Epilogue::text() const {
