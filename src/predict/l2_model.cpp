@@ -12,19 +12,22 @@ namespace {
 class Panels {
  public:
   Panels(std::uint64_t lines, std::uint64_t tile, double line_bytes)
-      : lines_(lines), tile_(tile), line_bytes_(line_bytes), seen_in_(ceil_div(lines, tile), -1) {}
+      : lines_(lines), tile_(tile), line_bytes_(line_bytes) {}
 
-  std::uint64_t count() const { return seen_in_.size(); }
+  std::uint64_t count() const { return ceil_div(lines_, tile_); }
   double bytes(std::uint64_t panel) const {
     return static_cast<double>(std::min(tile_, lines_ - panel * tile_)) * line_bytes_;
   }
-  int& seen_in(std::uint64_t panel) { return seen_in_[panel]; }
+  int& seen_in(std::uint64_t panel) {
+    if (panel >= seen_in_.size()) seen_in_.resize(panel + 1, -1);
+    return seen_in_[panel];
+  }
 
  private:
   std::uint64_t lines_;
   std::uint64_t tile_;
   double line_bytes_;
-  std::vector<int> seen_in_;  // the last wave that read it
+  std::vector<int> seen_in_;  // the last wave that read it, of those that were read
 };
 
 // Waves of clusters, each wave reading its panels from end to end.
@@ -39,6 +42,8 @@ class Walk {
   double reads() {
     Panels& grouped = walk_.rows_first ? a_ : b_;
     Panels& other = walk_.rows_first ? b_ : a_;
+    const auto tiles = static_cast<double>(grouped.count()) * static_cast<double>(other.count());
+    std::uint64_t walked = 0;
     for (std::uint64_t first = 0; first < grouped.count(); first += walk_.group) {
       const std::uint64_t end = std::min(grouped.count(), first + walk_.group);
       for (std::uint64_t across = 0; across < other.count(); ++across) {
@@ -47,12 +52,17 @@ class Walk {
           touch(other, across);
           if (++taken_ == walk_.at_once) end_wave();
         }
+        walked += end - first;
+        // The tiles after so many read as much as those before.
+        if (walked >= kMostWalked) return total_ * (tiles / static_cast<double>(walked));
       }
     }
     return total_;
   }
 
  private:
+  static constexpr std::uint64_t kMostWalked = std::uint64_t{1} << 22;
+
   void touch(Panels& panels, std::uint64_t panel) {
     int& seen = panels.seen_in(panel);
     if (seen == wave_) return;

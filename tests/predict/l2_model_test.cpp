@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
+
 namespace fusecalc {
 namespace {
 
@@ -50,6 +53,18 @@ TEST_CASE("l2: waves share panels") {
   walk.group = 2;
   walk.at_once = 4;
   CHECK(operand_reads(walk, {.near = 0, .far = 1}) == Approx(2 * 128 * 16 * 2));
+}
+
+TEST_CASE("l2: of very many tiles the first tell what all read") {
+  TileWalk walk = kFourTiles;
+  walk.m = std::uint64_t{64} << 40;
+  walk.n = 64 * 64;
+  walk.group = 8;
+  walk.at_once = 8;
+  // Each wave reads 8 panels of A and one of B; A's stay for the group's other 63 waves.
+  const double group = (8 + 64) * 64 * 16 * 2;
+  const L2Model l2{.near = 20 * 64 * 16 * 2, .far = 21 * 64 * 16 * 2};
+  CHECK(operand_reads(walk, l2) == Approx(group * std::pow(2, 37)).epsilon(1e-4));
 }
 
 TEST_CASE("l2: the last panels are as long as what is left") {
