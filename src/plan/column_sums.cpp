@@ -20,7 +20,9 @@ constexpr std::uint64_t kAloneBytes = 4;
 constexpr unsigned kMostBarriers = 15;
 // Elements that a thread should have of a row, so that adding up threads' sums stays cheap.
 constexpr std::uint64_t kWantedElements = 16;
-constexpr std::uint64_t kReservedBytes = 4 << 10;  // static shared memory
+// Static shared memory: a row's sums by each warp, for two rows, and a little more.
+constexpr std::uint64_t kLeastReserved = 4 << 10;
+constexpr std::uint64_t kMostReserved = 48 << 10;  // that a block may have
 
 // The most threads of a block, and the 32-bit registers that each can spare for column sums and
 // weights. More threads with fewer registers spend more instructions on adding up threads' sums.
@@ -28,6 +30,12 @@ constexpr std::uint64_t kTeamThreads = 512;
 constexpr std::uint64_t kMostRegisters = 84;
 // With which no other part of the loop has to spill.
 constexpr std::uint64_t kEasyRegisters = 64;
+
+std::uint64_t reserved_bytes(const ColumnWork& work) {
+  constexpr std::uint64_t kWarps = kTeamThreads / kTeamWarp;
+  constexpr std::uint64_t kOther = 512;
+  return std::max(kLeastReserved, kOther + 2 * kWarps * work.row_sums * work.number_bytes);
+}
 
 void give_rounds(ColumnTiling& tiling, std::uint64_t rounds) {
   const std::uint64_t threads = ceil_div(tiling.groups, rounds);
@@ -87,7 +95,8 @@ std::uint64_t ColumnTiling::blocks(unsigned multiprocessors) const {
 }
 
 std::optional<ColumnTiling> column_tiling(const ColumnWork& work, std::uint64_t on_chip_bytes) {
-  if (on_chip_bytes <= kReservedBytes) return std::nullopt;
+  const std::uint64_t reserved = reserved_bytes(work);
+  if (reserved > kMostReserved || on_chip_bytes <= reserved) return std::nullopt;
   ColumnTiling tiling{.rows = work.rows, .length = work.length};
   choose_groups(tiling, work);
   const std::uint64_t state = std::max<std::uint64_t>(
@@ -104,10 +113,10 @@ std::optional<ColumnTiling> column_tiling(const ColumnWork& work, std::uint64_t 
   const unsigned least = std::max(1U, kTeamWarp / tiling.team);
   const std::uint64_t enough = ceil_div(ceil_div(tiling.rows, kManyBlocks), least) * least;
   tiling.teams = static_cast<unsigned>(std::min<std::uint64_t>(tiling.teams, enough));
-  while (tiling.teams > least && 2 * stage_bytes() + kReservedBytes > on_chip_bytes) {
+  while (tiling.teams > least && 2 * stage_bytes() + reserved > on_chip_bytes) {
     tiling.teams -= least;
   }
-  const std::uint64_t fit = (on_chip_bytes - kReservedBytes) / stage_bytes();
+  const std::uint64_t fit = (on_chip_bytes - reserved) / stage_bytes();
   if (fit == 0) return std::nullopt;
   tiling.stages = static_cast<unsigned>(
       std::min({fit, kMostStages, std::max<std::uint64_t>(2, kWantedBytes / stage_bytes())}));
@@ -117,7 +126,7 @@ std::optional<ColumnTiling> column_tiling(const ColumnWork& work, std::uint64_t 
       tiling.teams > 1 && work.sums > 0 ? tiling.teams * tiling.length * work.number_bytes : 0;
   const std::uint64_t finished = work.sums > 0 ? work.number_bytes * tiling.threads() * 4 : 0;
   tiling.shared_bytes = std::max({tiling.stages * stage_bytes(), merged, finished});
-  if (tiling.shared_bytes + kReservedBytes > on_chip_bytes) return std::nullopt;
+  if (tiling.shared_bytes + reserved > on_chip_bytes) return std::nullopt;
   return tiling;
 }
 

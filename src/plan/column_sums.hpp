@@ -16,6 +16,7 @@ struct ColumnWork {
   std::uint64_t element_bytes = 0;  // on chip, of all operands as large as the rows
   std::uint64_t column_bytes = 0;   // in registers, of operands that have one element a column
   std::uint64_t sums = 0;           // of columns
+  std::uint64_t row_sums = 0;
   std::uint64_t number_bytes = 4;   // of the type that is computed in
 };
 

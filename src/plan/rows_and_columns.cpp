@@ -200,6 +200,7 @@ void RowColumnFinder::list_reads() {
 ColumnWork RowColumnFinder::work() const {
   ColumnWork work{.rows = rows_, .length = length_, .shifts = true};
   work.sums = found_.column_sums.size();
+  work.row_sums = found_.row_sums.size();
   for (const TensorId id : found_.elements) {
     work.element_bytes += bytes_of_element(id);
     work.widest_bytes = std::max(work.widest_bytes, bytes_of_element(id));

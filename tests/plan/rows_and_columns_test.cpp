@@ -161,3 +161,17 @@ TEST_CASE(
   CHECK(kernel.workspace_bytes == 256 + 132 * 2 * 4096 * 4);
   CHECK(kernel.storages.size() == 8);
 }
+
+TEST_CASE("the sums of a block's warps have room beside the rows") {
+  ColumnWork work{.rows = 4096, .length = 8192, .widest_bytes = 2, .element_bytes = 12, .sums = 1};
+  const std::uint64_t on_chip = known_devices().front().on_chip_bytes;
+  // 12 bytes for each of 8192 elements, of one row on its way and one in work.
+  REQUIRE(column_tiling(work, on_chip));
+  CHECK(column_tiling(work, on_chip)->shared_bytes == 2 * 8192 * 12);
+  // 280 floats for each of 16 warps, of two rows, leave room for one.
+  work.row_sums = 280;
+  CHECK(column_tiling(work, on_chip)->shared_bytes == 8192 * 12);
+  // More than static shared memory can be.
+  work.row_sums = 400;
+  CHECK_FALSE(column_tiling(work, on_chip));
+}
