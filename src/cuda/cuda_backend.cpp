@@ -152,10 +152,10 @@ unsigned CudaBackend::resident_clusters(const Launch& launch, unsigned blocks) {
 
 Buffer CudaBackend::allocate(std::uint64_t bytes) {
   CUdeviceptr address = 0;
-  // Narrow elements are combined by whole words, the last of a tensor's, too.
-  constexpr std::uint64_t kWord = 4;
-  const std::uint64_t words = std::max<std::uint64_t>(1, ceil_div(bytes, kWord));
-  check(driver().cuMemAlloc(&address, words * kWord), "cuMemAlloc");
+  // Kernels read whole groups of 16 bytes, and combine whole words, a tensor's last, too.
+  constexpr std::uint64_t kGroup = 16;
+  const std::uint64_t groups = std::max<std::uint64_t>(1, ceil_div(bytes, kGroup));
+  check(driver().cuMemAlloc(&address, groups * kGroup), "cuMemAlloc");
   return {.id = address, .bytes = bytes};
 }
 
