@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/threads.hpp"
 #include "planner/plans.hpp"
+#include "predict/limit.hpp"
 #include "predict/plan_model.hpp"
 #include "traffic/chain.hpp"
 
@@ -87,7 +88,7 @@ PlanAnalysis analyze_limit(const OpGraph& graph, const Device& device) {
   for (OpId op = 0; op < graph.ops.size(); ++op) kernel.ops.push_back(op);
   kernel.traffic = count_limit(graph, device);
   if (graph.ops.empty()) return analysis;
-  analysis.predicted = kernel.predicted = predict_limit(kernel.traffic, device);
+  analysis.predicted = kernel.predicted = predict_limit(graph, kernel.traffic, device);
   add_kernel(analysis, std::move(kernel), graph);
   return analysis;
 }

@@ -185,7 +185,12 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
     const double rate = wide ? kWide : channels < kFewChannels ? kNumbered : by_taps;
     const double loaded = results / filters * channels * taps * filled(filters, rows) / rows;
     work.fixed_us += kPackUs;
-    work.compute_us = loaded / (rate * cycles_per_us);
+    const DeviceConstants& constants = device.constants;
+    const double multiplied =
+        static_cast<double>(op.flops) /
+        (device.multiprocessors * constants.tensor_flops.value * tensor_share(x.type.dtype) *
+         constants.tensor_clock_ghz.value * kGiga);
+    work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
     const double rate = holds_planes(graph, op, size, device) ? kByPlanes : kByLanes;
     work.compute_us = results * channels * taps / (rate * cycles_per_us);

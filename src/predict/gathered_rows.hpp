@@ -5,8 +5,20 @@
 
 namespace fusecalc {
 
-// Rows that indices name again are fetched again if the L2 lost them; which indices there are is
-// not known: as many as there are draws, evenly.
+// Bytes of rows of an input that indices name. Which these are is not known: as many of each row as
+// there are draws, evenly.
+struct GatheredRows {
+  double drawn = 0;
+  double counted = 0;   // by the byte rules: no more than the table has
+  double distinct = 0;  // of rows that are drawn at all
+};
+
+inline constexpr double kRepeatedDoubt = 0.4;  // of what is read, where rows are drawn
+
+// None of an op that gathers no rows.
+GatheredRows gathered_rows(const OpGraph& graph, const Op& op);
+
+// Rows that indices name again are fetched again if the L2 lost them.
 void add_repeated_rows(const OpGraph& graph, const Op& gather, const Device& device,
                        KernelWork& work);
 

@@ -67,16 +67,4 @@ Prediction predict(const KernelWork& work, const Device& device, bool back_to_ba
   return result;
 }
 
-Prediction predict_limit(const KernelTraffic& traffic, const Device& device) {
-  const DeviceConstants& constants = device.constants;
-  KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
-                  .dram_write = static_cast<double>(traffic.bytes.write),
-                  .fixed_us = constants.launch_us.value,
-                  .time_doubt = 0.1};
-  work.compute_us =
-      static_cast<double>(traffic.flops) / (device.multiprocessors * constants.tensor_flops.value *
-                                            constants.tensor_clock_ghz.value * kGiga);
-  return predict(work, device);
-}
-
 }  // namespace fusecalc

@@ -25,12 +25,13 @@ struct KernelWork {
 // `back_to_back` leaves out what a lone kernel waits for.
 Prediction predict(const KernelWork& work, const Device& device, bool back_to_back = false);
 
-// The least that any kernels could take: the bytes of the limit, and arithmetic at full rate.
-Prediction predict_limit(const KernelTraffic& traffic, const Device& device);
-
 // Rates of a device, per microsecond.
 inline constexpr double kGiga = 1e3;  // of a rate in Gx/s
 inline double bytes_per_us(const DeviceConstant& gbps) { return gbps.value * kGiga; }
+
+// How much higher the tensor cores' clock is at first than in a long product, of which the device's
+// constants tell.
+inline constexpr double kCool = 1.15;
 
 // How long so many instructions for one thread each take the whole chip.
 double lane_us(const Device& device, double instructions);

@@ -18,9 +18,29 @@ PlanModel::PlanModel(const OpGraph& graph, const Device& device, std::size_t ker
   if (kernels * kFew >= graph.ops.size()) touches_.resize(graph.tensors.size());
 }
 
-PlanModel::Touch& PlanModel::last_touch(TensorId tensor) {
+PlanModel::Touch& PlanModel::touch_of(TensorId tensor) {
+  return touches_.empty() ? few_touches_[tensor] : touches_[tensor];
+}
+
+std::pair<double, PlanModel::Touch> PlanModel::last_touch(TensorId tensor) {
   const TensorId storage = graph_.storage_of(tensor);
-  return touches_.empty() ? few_touches_[storage] : touches_[storage];
+  const TensorId window = graph_.tensors[tensor].window;
+  const TensorId known = touch_of(window).moved_after < 0 ? storage : window;
+  const Touch& touch = touch_of(known);
+  const std::uint64_t bytes = std::min(graph_.tensors[known].bytes, graph_.tensors[storage].bytes);
+  return {bytes > 0 ? std::min(1.0, touch.covered / static_cast<double>(bytes)) : 1, touch};
+}
+
+void PlanModel::touch(const KernelTraffic::Entry& entry, double kernel_bytes) {
+  const TensorId storage = graph_.storage_of(entry.tensor);
+  const TensorId window = graph_.tensors[entry.tensor].window;
+  const double bytes = static_cast<double>(entry.bytes) / std::max(1U, entry.passes);
+  const auto add = [&](TensorId id) {
+    Touch& last = touch_of(id);
+    last = {moved_, kernel_bytes, last.covered + bytes};
+  };
+  add(storage);
+  if (window != storage) add(window);
 }
 
 KernelWork PlanModel::after_others(const KernelTraffic& traffic, const KernelWork& alone) {
@@ -28,21 +48,21 @@ KernelWork PlanModel::after_others(const KernelTraffic& traffic, const KernelWor
   const auto bytes = static_cast<double>(traffic.bytes.total());
   double served = 0;
   for (const KernelTraffic::Entry& entry : traffic.reads) {
-    const Touch& last = last_touch(entry.tensor);
+    const auto [share, last] = last_touch(entry.tensor);
     if (last.moved_after < 0) continue;
     // From an element's last touch to this one: the rest of that kernel, those in between, and
     // the part of this one before it.
     const double between = moved_ - last.moved_after;
     const double miss = l2_.mean_miss(last.kernel_bytes + between, between + bytes);
     const double once = static_cast<double>(entry.bytes) / std::max(1U, entry.passes);
-    served += once * (1 - miss);
+    served += once * share * (1 - miss);
   }
   served = std::min(served, work.dram_read);
   work.dram_read -= served;
   work.l2_bytes += served;
   moved_ += bytes;
   for (const auto* entries : {&traffic.reads, &traffic.writes}) {
-    for (const KernelTraffic::Entry& entry : *entries) last_touch(entry.tensor) = {moved_, bytes};
+    for (const KernelTraffic::Entry& entry : *entries) touch(entry, bytes);
   }
   return work;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "predict/kernel_model.hpp"
@@ -28,17 +29,21 @@ class PlanModel {
   struct Touch {
     double moved_after = -1;  // bytes that all kernels up to that one moved; negative: never
     double kernel_bytes = 0;  // that one alone
+    double covered = 0;       // bytes that all of them touched, of different parts at best
   };
 
-  Touch& last_touch(TensorId tensor);
+  Touch& touch_of(TensorId tensor);
+  // The share of what is read that the L2 may have, if it was touched, and when.
+  std::pair<double, Touch> last_touch(TensorId tensor);
+  void touch(const KernelTraffic::Entry& entry, double kernel_bytes);
   KernelWork after_others(const KernelTraffic& traffic, const KernelWork& alone);
 
   const OpGraph& graph_;
   const Device& device_;
   L2Model l2_;
   double moved_ = 0;  // bytes
-  // By storage. A plan may have few kernels of a large graph: then nothing here takes more time the
-  // larger the graph is.
+  // Of parts that views show, and of whole tensors. A plan may have few kernels of a large graph:
+  // then nothing here takes more time the larger the graph is.
   std::vector<Touch> touches_;
   std::unordered_map<TensorId, Touch> few_touches_;
   std::size_t kernels_ = 0;

@@ -14,9 +14,6 @@
 namespace fusecalc {
 namespace {
 
-// How much higher a clock is than a long product's, at which the device's constants were measured.
-constexpr double kCool = 1.15;
-
 // Cycles of a tile and its count decide how long a product takes.
 struct Tile {
   double n = 0;
