@@ -30,12 +30,23 @@ struct KernelAnalysis {
   Prediction predicted;  // alone, from a cold L2
 };
 
+// What an obstacle to fusing two kernels lies in.
+enum class ObstacleIn : std::uint8_t {
+  kBoth,   // an op of one and an op of the other, or a single op
+  kUnion,  // all ops of both in one kernel, though none of one and one of the other
+  kEither  // the ops of one of them: a group of an explicit plan that cannot be launched
+};
+
 // Two kernels of a plan that share a tensor, and why they are not fused.
 struct Boundary {
   KernelId with = 0;  // the other kernel's index in the plan
   TensorId tensor = kNone;
-  bool feeds = false;            // one of the two writes the tensor, the other reads it
-  Verdict verdict;               // the obstacle to fusing them
+  bool feeds = false;  // this kernel writes the tensor, the other reads it
+  Verdict verdict;     // the obstacle to fusing them
+  ObstacleIn in = ObstacleIn::kBoth;
+  // An op of this kernel and an op of the other one that are two of the verdict's; else none.
+  OpId here = kNone;
+  OpId there = kNone;
   std::int64_t bytes_saved = 0;  // by fusing them, if there is no obstacle
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -75,7 +76,8 @@ class BoundaryFinder {
         kernels_(planned.kernels),
         owner_(planned.owner),
         counter_(graph_, planned.device),
-        paths_(graph_, kernels_, owner_) {}
+        paths_(graph_, kernels_, owner_),
+        own_(kernels_.size()) {}
 
   // Of the kernels from `first` up to `end`.
   Boundaries find(KernelId first, KernelId end);
@@ -86,7 +88,14 @@ class BoundaryFinder {
   OpId first_reader(KernelId kernel, TensorId value) const;
   KernelId next_reader(KernelId kernel, TensorId value) const;
   void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
-  Boundary judge(KernelId a, KernelId b);
+  Boundary judge(KernelId a, KernelId b, TensorId tensor);
+  void explain_obstacle(Boundary& boundary, KernelId a, KernelId b);
+  bool name_pair(Boundary& boundary, KernelId a, KernelId b) const;
+  void name_contractions(Boundary& boundary, KernelId a, KernelId b) const;
+  void explain_circle(Boundary& boundary, KernelId a, KernelId b, TensorId tensor) const;
+  Verdict obstacle_of_pair(KernelId a, KernelId b);
+  std::vector<Kernel> pairs_of(KernelId a, KernelId b) const;
+  const Verdict& own_obstacle(KernelId kernel);
   bool too_many_tensors(KernelId a, KernelId b) const;
   const KernelTraffic& traffic_of(KernelId kernel) const {
     return planned_.plan.kernels[kernel].traffic;
@@ -103,6 +112,7 @@ class BoundaryFinder {
   // Of the kernel at hand: the first boundary with each other kernel.
   std::unordered_map<KernelId, std::size_t> judged_;
   Kernel both_;
+  std::vector<std::optional<Verdict>> own_;  // of each kernel: its own obstacle, once asked for
 };
 
 Boundaries BoundaryFinder::find(KernelId first, KernelId end) {
@@ -165,7 +175,7 @@ KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
 void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor, bool feeds) {
   // The reason is the same for all tensors that two kernels share.
   const auto [known, added] = judged_.emplace(b, found_.all.size());
-  Boundary boundary = added ? judge(a, b) : found_.all[known->second];
+  Boundary boundary = added ? judge(a, b, tensor) : found_.all[known->second];
   boundary.tensor = tensor;
   boundary.feeds = feeds;
   found_.all.push_back(boundary);
@@ -192,7 +202,7 @@ bool BoundaryFinder::too_many_tensors(KernelId a, KernelId b) const {
   return alone + (of_a.size() - i) > kMostTensors;
 }
 
-Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
+Boundary BoundaryFinder::judge(KernelId a, KernelId b, TensorId tensor) {
   Boundary boundary{.with = b, .verdict = {}};
   // Kernels of a random graph have many boundaries with other large ones: checking all of their ops
   // for each takes longer than planning.
@@ -203,19 +213,126 @@ Boundary BoundaryFinder::judge(KernelId a, KernelId b) {
   both_.clear();
   std::ranges::merge(kernels_[a], kernels_[b], std::back_inserter(both_));
   boundary.verdict = check_kernel(counter_.phases(), both_, planned_.rules);
-  // What keeps bystanders out of a contraction's kernel says less than a third kernel in between.
-  const bool bystanders = boundary.verdict.obstacle == Obstacle::kSideContraction ||
-                          boundary.verdict.obstacle == Obstacle::kEpilogueSide;
-  if (!boundary.verdict.legal() && !bystanders) return boundary;
-  if (paths_.has_indirect_path(a, b)) {
-    boundary.verdict = {Obstacle::kCycle, kernels_[a].front(), kernels_[b].front()};
+  const bool legal = boundary.verdict.legal();
+  // What keeps bystanders out of a contraction's kernel says less than a third kernel in between,
+  // and so does what lies in one of the kernels alone.
+  const bool first = legal || bystands(boundary.verdict.obstacle) || !own_obstacle(a).legal() ||
+                     !own_obstacle(b).legal();
+  if (first && paths_.has_indirect_path(a, b)) {
+    explain_circle(boundary, a, b, tensor);
     return boundary;
   }
-  if (bystanders) return boundary;
+  if (!legal) {
+    explain_obstacle(boundary, a, b);
+    return boundary;
+  }
   const auto apart =
       static_cast<std::int64_t>(traffic_of(a).bytes.total() + traffic_of(b).bytes.total());
   boundary.bytes_saved = apart - static_cast<std::int64_t>(counter_.bytes(both_).total());
   return boundary;
+}
+
+void BoundaryFinder::explain_circle(Boundary& boundary, KernelId a, KernelId b,
+                                    TensorId tensor) const {
+  const auto user = [&](KernelId kernel) {
+    const OpId maker = graph_.value_of(tensor).producer;
+    if (maker != kNone && owner_[maker] == kernel) return maker;
+    const OpId reader = first_reader(kernel, graph_.tensors[tensor].value);
+    return reader == kNone ? kernels_[kernel].front() : reader;
+  };
+  boundary.here = user(a);
+  boundary.there = user(b);
+  boundary.verdict = {Obstacle::kCycle, boundary.here, boundary.there};
+}
+
+// The verdict on all ops of both may name ops of one kernel only: then two others tell more, or it
+// is about all of them.
+void BoundaryFinder::explain_obstacle(Boundary& boundary, KernelId a, KernelId b) {
+  const Verdict& own = own_obstacle(a).legal() ? own_obstacle(b) : own_obstacle(a);
+  if (own.legal()) {
+    if (boundary.verdict.second == kNone || name_pair(boundary, a, b)) return;
+    if (boundary.verdict.obstacle == Obstacle::kSideContraction) {
+      name_contractions(boundary, a, b);
+      if (boundary.here != kNone) return;
+    }
+  }
+  const Verdict pair = obstacle_of_pair(a, b);
+  if (!pair.legal()) {
+    boundary.verdict = pair;
+    name_pair(boundary, a, b);
+  } else if (own.legal()) {
+    boundary.in = ObstacleIn::kUnion;
+  } else {
+    boundary.in = ObstacleIn::kEither;
+    boundary.verdict = own;
+  }
+}
+
+bool BoundaryFinder::name_pair(Boundary& boundary, KernelId a, KernelId b) const {
+  const Verdict& of = boundary.verdict;
+  for (const auto& [one, other] : {std::pair{of.first, of.second}, std::pair{of.second, of.third},
+                                   std::pair{of.first, of.third}}) {
+    if (one == kNone || other == kNone) continue;
+    const bool in_order = owner_[one] == a && owner_[other] == b;
+    if (!in_order && !(owner_[one] == b && owner_[other] == a)) continue;
+    boundary.here = in_order ? one : other;
+    boundary.there = in_order ? other : one;
+    return true;
+  }
+  return false;
+}
+
+// Of more than two side by side, any two are.
+void BoundaryFinder::name_contractions(Boundary& boundary, KernelId a, KernelId b) const {
+  const auto contraction = [&](KernelId kernel) {
+    const auto found = std::ranges::find_if(
+        kernels_[kernel], [&](OpId op) { return graph_.outline[op].contracts(); });
+    return found == kernels_[kernel].end() ? kNone : *found;
+  };
+  const OpId here = contraction(a);
+  const OpId there = contraction(b);
+  if (here == kNone || there == kNone) return;
+  boundary.verdict = {Obstacle::kSideContraction, here, there};
+  name_pair(boundary, a, b);
+}
+
+// What keeps an op of one kernel and an op of the other apart that share a tensor.
+Verdict BoundaryFinder::obstacle_of_pair(KernelId a, KernelId b) {
+  for (const Kernel& pair : pairs_of(a, b)) {
+    const Verdict verdict = check_kernel(counter_.phases(), pair, planned_.rules);
+    if (verdict.second != kNone) return verdict;
+  }
+  return {};
+}
+
+// First those of which one makes what the other one reads.
+std::vector<Kernel> BoundaryFinder::pairs_of(KernelId a, KernelId b) const {
+  constexpr std::size_t kMostPairs = 64;
+  std::vector<Kernel> pairs;
+  std::vector<Kernel> readers;
+  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    for (const OpId reader : kernels_[to]) {
+      for (const Outline::Input& input : graph_.outline.inputs_of(reader)) {
+        const bool made = input.producer != kNone && owner_[input.producer] == from;
+        const OpId other = made ? input.producer : first_reader(from, input.value);
+        if (other == kNone || pairs.size() + readers.size() == kMostPairs) continue;
+        (made ? pairs : readers).push_back({std::min(other, reader), std::max(other, reader)});
+      }
+    }
+  }
+  pairs.insert(pairs.end(), readers.begin(), readers.end());
+  return pairs;
+}
+
+// Only groups of an explicit plan have one.
+const Verdict& BoundaryFinder::own_obstacle(KernelId kernel) {
+  std::optional<Verdict>& own = own_[kernel];
+  if (own) return *own;
+  own.emplace();
+  if (planned_.plan.kind == PlanKind::kExplicit) {
+    own = check_kernel(counter_.phases(), kernels_[kernel], planned_.rules);
+  }
+  return *own;
 }
 
 // Each thread takes a part of the kernels.
@@ -240,7 +357,7 @@ Boundaries boundaries_of(const PlanAnalysis& plan, const OpGraph& document, cons
   }
   if (!plan.recomputed) return found;
   for (Boundary& boundary : found.all) {
-    boundary.verdict = in_document(boundary.verdict, *plan.recomputed->recomputation);
+    name_in_document(boundary, *plan.recomputed->recomputation);
   }
   return found;
 }

@@ -20,6 +20,7 @@ class AttentionMatch {
 
   Verdict run() {
     const Verdict two{Obstacle::kSecondContraction, scores_, weighted_};
+    if (graph_.ops[weighted_].row->family == OpFamily::kAttention) return before_attention();
     if (!is_matmul(scores_) || !is_matmul(weighted_)) return two;
     const Op& second = graph_.ops[weighted_];
     if (second.attributes->transpose_a || producer_of(weighted_, 0) == kNone ||
@@ -29,7 +30,10 @@ class AttentionMatch {
     for (const auto& [product, operand] : {std::pair{scores_, 0}, {scores_, 1}, {weighted_, 1}}) {
       const OpId before = producer_of(product, static_cast<std::size_t>(operand));
       if (before == kNone) continue;
-      return has_softmax() ? Verdict{Obstacle::kPrologue, before, product} : two;
+      if (!has_softmax()) return two;
+      const bool queries = product == scores_ && operand == 0;
+      return {queries ? Obstacle::kAttentionOperand : Obstacle::kAttentionKeys, before, product,
+              product == scores_ ? weighted_ : scores_};
     }
     find_between();
     std::size_t whole = 0;
@@ -42,13 +46,16 @@ class AttentionMatch {
       const bool between = between_[resolved_.index_of(id)];
       scores_needed = scores_needed || (between && needed_outside(op));
       const bool in_order = op.row->access == Access::kSame && !rearranges_operands(id);
-      if (!in_order && (between || !stores_reordered(resolved_, id))) return two;
+      if (!in_order && (between || !stores_reordered(resolved_, id))) {
+        return between || !has_softmax() ? two : reordered_after(id);
+      }
       if (op.op_class == OpClass::kPointwise || op.op_class == OpClass::kMovement) {
         // All that is stored has the shape of the result.
         const bool other = !between && needed_outside(op) && op.work != result_elements();
         if (other) return {Obstacle::kSpaces, weighted_, id};
         continue;
       }
+      if (!between && has_softmax()) return {Obstacle::kEpilogueRows, weighted_, id};
       if (!between || !over_keys(op)) return two;
       if (op.op_class == OpClass::kNormalise && op.row->softmax != SoftmaxPart::kWhole) return two;
       if (op.op_class == OpClass::kReduce) ++reductions;
@@ -69,6 +76,35 @@ class AttentionMatch {
     if (tensor == kNone) return kNone;
     const OpId producer = graph_.value_of(tensor).producer;
     return producer != kNone && resolved_.contains(producer) ? producer : kNone;
+  }
+
+  // Why an attention op is not in the kernel of what makes its operands.
+  Verdict before_attention() const {
+    for (const std::size_t keys : {std::size_t{1}, std::size_t{2}}) {
+      if (depends(keys)) return {Obstacle::kAttentionKeys, scores_, weighted_};
+    }
+    return {Obstacle::kAttentionOperand, scores_, weighted_};
+  }
+
+  // Whether this operand of the second contraction is made of the first one's result.
+  bool depends(std::size_t operand) const {
+    std::vector<bool> needed(kernel_.size());
+    const OpId maker = producer_of(weighted_, operand);
+    if (maker == kNone) return false;
+    needed[resolved_.index_of(maker)] = true;
+    for (std::size_t i = kernel_.size(); i-- > 0;) {
+      if (!needed[i]) continue;
+      for (const ResolvedKernel::Edge& edge : resolved_.edges_of(i)) {
+        if (edge.inside()) needed[edge.maker] = true;
+      }
+    }
+    return needed[resolved_.index_of(scores_)];
+  }
+
+  // An op that works on the result of the attention, not in its order.
+  Verdict reordered_after(OpId id) const {
+    const bool reads = graph_.ops[id].row->access == Access::kSame;
+    return {reads ? Obstacle::kEpilogueOrder : Obstacle::kEpilogueMovement, weighted_, id};
   }
 
   bool needed_outside(const Op& op) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <optional>
+#include <utility>
 
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
@@ -17,6 +18,15 @@ constexpr std::uint64_t kFewestTileRows = 64;
 constexpr std::uint64_t kAccumulatorBytes = 4;
 
 using Edge = ResolvedKernel::Edge;
+
+// Of 16 bits, with a result that has columns.
+bool has_prologue_types(const OpGraph& graph, const Op& product) {
+  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
+  const DType made = graph.tensors[product.outputs[0]].type.dtype;
+  return (type == DType::kBf16 || type == DType::kF16) &&
+         graph.tensors[product.operands[0].tensor].type.dtype == type && is_float(made) &&
+         made != DType::kF64 && product.matrix.columns > 1;
+}
 
 class EpilogueCheck {
  public:
@@ -48,6 +58,11 @@ class EpilogueCheck {
   bool attends() const { return op(contraction_).row->family == OpFamily::kAttention; }
 
   Verdict check_prologue() const;
+  Verdict check_operand(const Edge& edge) const;
+  Verdict check_before(std::size_t place) const;
+  Verdict check_shared(std::size_t place) const;
+  bool reads_in_order() const;
+  OpId first_reduction() const;
   bool computes_elements(std::size_t place) const;
   bool gathers_rows(std::size_t place) const;
   Verdict check_pages() const;
@@ -84,39 +99,73 @@ void EpilogueCheck::find_prologue() {
 Verdict EpilogueCheck::check_prologue() const {
   if (precedes_.none()) return {};
   if (attends()) return check_pages();
-  for (const OpId product : {contraction_, other_}) {
-    if (other_ == kNone) break;
-    for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
-      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, product};
+  if (other_ != kNone) {
+    for (const auto& [product, beside] :
+         {std::pair{contraction_, other_}, std::pair{other_, contraction_}}) {
+      for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
+        if (edge.inside()) return {Obstacle::kProloguePair, edge.input->producer, product, beside};
+      }
     }
   }
-  const bool of_rows = computes_rows(graph_, contraction_);
-  const bool of_weights = computes_weights(graph_, contraction_);
-  const TensorId computed = op(contraction_).operands[of_rows ? 0 : 1].tensor;
-  const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));
-  const bool in_order = std::ranges::all_of(edges, [&](const Edge& edge) {
-    return edge.input->view == Access::kSame || (of_rows && !edge.inside());
-  });
-  const bool fits = (of_rows || of_weights) && in_order;
-  for (const Edge& edge : edges) {
-    if (edge.inside() && !(fits && edge.input->tensor == computed)) {
-      return {Obstacle::kPrologue, edge.input->producer, contraction_};
-    }
+  for (const Edge& edge : resolved_.edges_of(resolved_.index_of(contraction_))) {
+    if (!edge.inside()) continue;
+    if (const Verdict operand = check_operand(edge); !operand.legal()) return operand;
   }
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
-    const OpId id = kernel_[i];
-    if (id == contraction_) continue;
-    if (precedes_[i]) {
-      const bool fit = computes_elements(i) || (of_rows && gathers_rows(i));
-      if (!fit) return {Obstacle::kPrologue, id, contraction_};
-      continue;
-    }
-    for (const Edge& edge : resolved_.edges_of(i)) {
-      const bool shares = edge.inside() && precedes_[edge.maker];
-      if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
-    }
+    if (kernel_[i] == contraction_) continue;
+    const Verdict verdict = precedes_[i] ? check_before(i) : check_shared(i);
+    if (!verdict.legal()) return verdict;
   }
   return {};
+}
+
+// Whether it is the operand that the contraction may compute as it reads it.
+Verdict EpilogueCheck::check_operand(const Edge& edge) const {
+  const Op& product = op(contraction_);
+  const OpId maker = edge.input->producer;
+  if (!is_matrix_product(product.row->family)) {
+    return {Obstacle::kPrologueKind, maker, contraction_};
+  }
+  const bool fits_types = has_prologue_types(graph_, product) && !product.attributes->transpose_a;
+  if (!fits_types) return {Obstacle::kPrologueTypes, maker, contraction_};
+  const bool of_rows = computes_rows(graph_, contraction_);
+  const bool of_one = of_rows || computes_weights(graph_, contraction_);
+  const bool computed = of_one && edge.input->tensor == product.operands[of_rows ? 0 : 1].tensor;
+  if (!computed) return {Obstacle::kPrologueOperand, maker, contraction_};
+  return reads_in_order() ? Verdict{} : Verdict{Obstacle::kPrologueView, maker, contraction_};
+}
+
+bool EpilogueCheck::reads_in_order() const {
+  const bool of_rows = computes_rows(graph_, contraction_);
+  const auto edges = resolved_.edges_of(resolved_.index_of(contraction_));
+  return std::ranges::all_of(edges, [&](const Edge& edge) {
+    return edge.input->view == Access::kSame || (of_rows && !edge.inside());
+  });
+}
+
+// Whether the contraction can compute what the op at this place makes.
+Verdict EpilogueCheck::check_before(std::size_t place) const {
+  if (computes_elements(place)) return {};
+  if (computes_rows(graph_, contraction_) && gathers_rows(place)) return {};
+  const OpId id = kernel_[place];
+  const Outline::OpFacts& maker = facts(id);
+  if (!maker.moves()) return {Obstacle::kPrologueRows, id, contraction_};
+  const bool in_order = maker.op_class == OpClass::kPointwise && maker.access == Access::kSame;
+  return {in_order ? Obstacle::kPrologueView : Obstacle::kPrologueMovement, id, contraction_};
+}
+
+// Whether the op at this place leaves alone what the contraction computes as it reads it.
+Verdict EpilogueCheck::check_shared(std::size_t place) const {
+  for (const Edge& edge : resolved_.edges_of(place)) {
+    if (!edge.inside() || !precedes_[edge.maker]) continue;
+    return {Obstacle::kPrologueShared, edge.input->producer, contraction_, kernel_[place]};
+  }
+  return {};
+}
+
+OpId EpilogueCheck::first_reduction() const {
+  const auto found = std::ranges::find_if(kernel_, [&](OpId id) { return facts(id).reduces(); });
+  return found == kernel_.end() ? kNone : *found;
 }
 
 // Out of elements that lie in the same order.
@@ -162,18 +211,16 @@ Verdict EpilogueCheck::check_pages() const {
     const OpId maker = tensor == kNone ? kNone : graph_.value_of(tensor).producer;
     if (maker == kNone || !resolved_.contains(maker)) continue;
     const bool keys = i == 1 || i == 2;
-    if (!keys || facts(maker).access != Access::kGather) {
-      return {Obstacle::kPrologue, maker, contraction_};
+    if (!keys) return {Obstacle::kAttentionOperand, maker, contraction_};
+    if (facts(maker).access != Access::kGather) {
+      return {Obstacle::kAttentionKeys, maker, contraction_};
     }
     if (!takes_pages(graph_, attention)) return {Obstacle::kPageQueries, maker, contraction_};
     if (!paged_rows(graph_, attention, i)) return {Obstacle::kPageRows, maker, contraction_};
   }
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     if (kernel_[i] == contraction_) continue;
-    for (const Edge& edge : resolved_.edges_of(i)) {
-      const bool shares = edge.inside() && precedes_[edge.maker];
-      if (shares) return {Obstacle::kPrologue, edge.input->producer, contraction_};
-    }
+    if (const Verdict shared = check_shared(i); !shared.legal()) return shared;
   }
   return {};
 }
@@ -215,7 +262,7 @@ Verdict EpilogueCheck::check_ops() {
         return {Obstacle::kEpilogueSums, contraction_, id};
       }
       if (edge.inside() && edge.input->view == Access::kSelect && !half) {
-        return {Obstacle::kEpiloguePart, contraction_, id};
+        return {Obstacle::kEpiloguePart, edge.input->producer, id, contraction_};
       }
       if (edge.input->view == Access::kPermute && !picks) {
         return {Obstacle::kEpilogueOrder, contraction_, id};
@@ -239,15 +286,19 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   if (halves_) {
     const bool part = other_ == kNone && phases.written[resolved_.index_of(contraction_)] > 0;
     if (part || !phases.rows.empty()) {
-      return other_ == kNone ? Verdict{Obstacle::kEpiloguePart, contraction_, kernel_.back()}
-                             : Verdict{Obstacle::kSideContraction, contraction_, other_};
+      return other_ == kNone
+                 ? Verdict{Obstacle::kEpiloguePart, contraction_, kernel_.back()}
+                 : Verdict{Obstacle::kSiblingReduction, contraction_, first_reduction(), other_};
     }
   }
   for (const OpId id : kernel_) {
     if (is_product(id)) continue;
     if (precedes_[resolved_.index_of(id)]) {
-      const bool written_too = phases.written[resolved_.index_of(id)] > 0;
-      if (written_too || !phases.rows.empty()) return {Obstacle::kPrologue, id, contraction_};
+      const bool stored = phases.written[resolved_.index_of(id)] > 0;
+      if (stored) return {Obstacle::kPrologueStored, id, contraction_};
+      if (!phases.rows.empty()) {
+        return {Obstacle::kPrologueReduction, id, contraction_, first_reduction()};
+      }
       continue;
     }
     const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases.rows.rows();
@@ -271,19 +322,24 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
   OpId reduction = contraction_;
   for (const OpId id : kernel_) {
     if (!facts(id).reduces()) continue;
-    if (phases.mixed_rows) return {Obstacle::kRows, reduction, id};
+    if (phases.mixed_rows) {
+      if (reduction == contraction_) reduction = id;
+      if (facts(id).rows != facts(reduction).rows) return {Obstacle::kRows, reduction, id};
+      continue;
+    }
     const bool reduces =
         facts(id).op_class != OpClass::kReduce || row_of(op(id).row->accumulator).merges_tiles;
     if (!reduces) return {Obstacle::kEpilogueAccumulator, contraction_, id};
     const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
     if (picks) return {Obstacle::kEpilogueMovement, contraction_, id};
-    if (reduction != contraction_) return {Obstacle::kEpilogueSecond, contraction_, id};
+    if (reduction != contraction_) return {Obstacle::kEpilogueSecond, contraction_, id, reduction};
     if (!is_narrow_float(product.outputs[0]) || !is_narrow_float(op(id).operands[0].tensor) ||
         !is_narrow_float(op(id).outputs[0])) {
       return {Obstacle::kEpilogueTypes, contraction_, id};
     }
     reduction = id;
   }
+  if (phases.mixed_rows) return {Obstacle::kRows, contraction_, reduction};
   const RowLayout& rows = phases.rows;
   const auto reduced_axes = std::ranges::count_if(
       rows.axes, [](const RowLayout::MergedAxis& axis) { return axis.reduced; });
@@ -306,15 +362,6 @@ Verdict EpilogueCheck::check_rows(std::uint64_t on_chip_bytes) const {
     if (reads_again) return {Obstacle::kEpilogueHolds, contraction_, id};
   }
   return {};
-}
-
-// Of 16 bits, with a result that has columns.
-bool has_prologue_types(const OpGraph& graph, const Op& product) {
-  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
-  const DType made = graph.tensors[product.outputs[0]].type.dtype;
-  return (type == DType::kBf16 || type == DType::kF16) &&
-         graph.tensors[product.operands[0].tensor].type.dtype == type && is_float(made) &&
-         made != DType::kF64 && product.matrix.columns > 1;
 }
 
 }  // namespace

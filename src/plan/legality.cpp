@@ -66,7 +66,7 @@ class Check {
 
   Verdict check_ops();
   Verdict check_fusion();
-  bool connected() const;
+  OpId unconnected() const;
   Verdict check_edges() const;
   Verdict check_ready(OpId to, const Outline::Input& input) const;
   Verdict check_edge(OpId to, const Outline::Input& input) const;
@@ -74,6 +74,8 @@ class Check {
   Verdict check_spaces() const;
   Verdict check_grid() const;
   bool works_on(OpId id, OpId earlier) const;
+  OpId first_reduction() const;
+  OpId reduction_before(OpId id) const;
   Verdict check_siblings() const;
   Verdict check_contractions() const;
   OpId apart_from(OpId last) const;
@@ -121,15 +123,17 @@ Verdict Check::check_fusion() {
   // What can be told from who feeds whom comes first: searches ask about many kernels that fail.
   if (const Verdict order = check_contractions(); !order.legal()) return order;
   if (too_many_tensors()) return {Obstacle::kTooManyTensors};
-  if (!connected()) return {Obstacle::kUnrelated, kernel_.front(), kernel_.back()};
+  if (const OpId apart = unconnected(); apart != kNone) {
+    return {Obstacle::kUnrelated, kernel_.front(), apart};
+  }
   phases_ = &resolved_->phases();
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (contractions_.empty()) return check_spaces();
   if (!parts_.empty()) {
-    return phases_->rows.empty()
-               ? check_overwrites_between(graph_, parts_)
-               : Verdict{Obstacle::kSideContraction, contractions_[0], contractions_[1]};
+    return phases_->rows.empty() ? check_overwrites_between(graph_, parts_)
+                                 : Verdict{Obstacle::kSiblingReduction, contractions_[0],
+                                           first_reduction(), contractions_[1]};
   }
   if (contractions_.size() == 1 || halves_) {
     return check_epilogue_tiles(*resolved_, kernel_, contractions_[0], rules_.on_chip_bytes);
@@ -151,8 +155,9 @@ bool Check::too_many_tensors() const {
   return tensors > kMostTensors;
 }
 
-// Kernels share tensors: merging what has nothing in common saves no traffic.
-bool Check::connected() const {
+// An op that shares no tensor with the first, directly or not: merging what has nothing in common
+// saves no traffic.
+OpId Check::unconnected() const {
   std::array<std::uint16_t, kMostOps> root{};
   std::iota(root.begin(), root.begin() + std::ssize(kernel_), std::uint16_t{0});
   const auto find = [&](std::size_t i) {
@@ -183,9 +188,11 @@ bool Check::connected() const {
         join(i, first);
       }
     }
-    if (parts == 1) return true;
+    if (parts == 1) return kNone;
   }
-  return parts == 1;
+  std::size_t apart = 0;
+  while (find(apart) == find(0)) ++apart;
+  return kernel_[apart];
 }
 
 Verdict Check::check_edges() const {
@@ -217,7 +224,7 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
                         input.view == Access::kPermute;
   if (permutes && reader.op_class != OpClass::kContract) {
-    return {Obstacle::kPermutesRows, from, to};
+    return {Obstacle::kPermutesRows, from, to, reader.reduces() ? to : first_reduction()};
   }
   if (phase_of(to) == 0 && phases_->ready_in[resolved_->index_of(from)] == 0) return {};
   // From here on the value comes out of a reduction, directly or not.
@@ -229,16 +236,16 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
     const bool whole_rows =
         layout.reduces_innermost() && layout.rows() == reader.work && input.view == Access::kSame &&
         (input.elements == layout.rows() * layout.row_length() || input.elements == layout.rows());
-    return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to};
+    return whole_rows ? Verdict{} : Verdict{Obstacle::kRows, from, to, reduction_before(from)};
   }
   // What a scatter writes may be made here, what it writes into may not.
   const bool written_into =
       access == Access::kScatter && graph_.value_of(op(to).operands[0].tensor).producer == from;
   const bool moves = (access != Access::kSame && access != Access::kScatter) ||
                      (input.view != Access::kSame && !(reader.moves() && access == Access::kSame));
-  if (moves || written_into) return {Obstacle::kMovesRows, from, to};
+  if (moves || written_into) return {Obstacle::kMovesRows, from, to, reduction_before(from)};
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
-    return {Obstacle::kMisaligned, from, to};
+    return {Obstacle::kMisaligned, from, to, reduction_before(from)};
   }
   return {};
 }
@@ -319,6 +326,26 @@ bool Check::works_on(OpId id, OpId earlier) const {
   return needed[resolved_->index_of(earlier)];
 }
 
+OpId Check::first_reduction() const {
+  const auto found = std::ranges::find_if(kernel_, [&](OpId id) { return facts(id).reduces(); });
+  return found == kernel_.end() ? kNone : *found;
+}
+
+// The last reduction whose result the op needs; kNone if it reduces, too.
+OpId Check::reduction_before(OpId id) const {
+  if (facts(id).reduces()) return kNone;
+  std::bitset<kMostOps> needed;
+  needed[resolved_->index_of(id)] = true;
+  for (std::size_t i = resolved_->index_of(id) + 1; i-- > 0;) {
+    if (!needed[i]) continue;
+    if (facts(kernel_[i]).reduces()) return kernel_[i];
+    for (const Edge& edge : resolved_->edges_of(i)) {
+      if (edge.inside()) needed[edge.maker] = true;
+    }
+  }
+  return kNone;
+}
+
 // Why there are no parts, where all contractions are siblings.
 Verdict Check::check_siblings() const {
   const std::vector<OpId>& contractions = contractions_;
@@ -329,7 +356,9 @@ Verdict Check::check_siblings() const {
   if (!siblings) return {};
   for (const OpId id : contractions) {
     for (const Edge& edge : edges_of(id)) {
-      if (edge.inside()) return {Obstacle::kPrologue, edge.input->producer, id};
+      if (!edge.inside()) continue;
+      const OpId beside = contractions[id == contractions[0] ? 1 : 0];
+      return {Obstacle::kProloguePair, edge.input->producer, id, beside};
     }
   }
   for (const OpId id : kernel_) {

@@ -13,12 +13,12 @@
 namespace fusecalc {
 namespace {
 
-// What each obstacle is called; {0} and {1} are the kinds of its ops, {2} and {3} the elements that
-// they loop over, {4} what more is true of these two.
-constexpr std::array<std::string_view, 48> kReasons = {
+// What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
+// that the first two loop over, {4} what more is true of those.
+constexpr std::array<std::string_view, 60> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
-    "they share no tensor",
+    "{0} and {1} share no tensor",
     "their code would evaluate more than 1,024 ops for an element, counting again those that "
     "are recomputed for each reader",
     "a thread would hold more values at once than its registers do",
@@ -31,12 +31,36 @@ constexpr std::array<std::string_view, 48> kReasons = {
     "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements of rows that {0} has not finished",
-    "the transposed order splits the rows that the reduction needs whole",
+    "a transposed order between {0} and {1} splits the rows that {5} needs whole",
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",
     "{1} aligns the result of {0} with an axis other than the reduced one",
-    "{1} loads its operands directly from memory; {0} would have to run inside its main loop",
+    "{1} loads its operands from memory as they are; only matmul and linear compute one as they "
+    "read it",
+    "{1} computes an operand as it reads it only if both are bf16 or both f16, the first is not "
+    "transposed and the result has several columns",
+    "a product computes its first operand as it reads it with more than 64 rows, the weights of a "
+    "linear op with at most 32; {1} has {4}",
+    "{0} would run as {1} reads its operands, in the order of memory; a view between them selects "
+    "or reorders elements",
+    "{0} needs whole rows, and the main loop of {1} reads parts of them; only elementwise ops "
+    "(casts, activations) and gathers run there",
+    "{0} moves elements; while {1} reads an operand, only elementwise ops run, and for its first "
+    "one of more than 64 rows gathers of whole rows",
+    "{0} runs as {1} reads its operand, a part at a time, and then has no result that {5} could "
+    "use "
+    "in the same kernel",
+    "{0} would run as {1} reads its operand, a part at a time, but its result is also needed in "
+    "memory",
+    "{0} would run as {1} reads its operand; such a kernel reduces no rows, as {5} does",
+    "{1} shares its kernel with a second product, and such a kernel loads its operands from "
+    "memory; "
+    "{0} must write its result first",
+    "{1} loads its queries and any mask from memory; no other op runs ahead of its main loop, so "
+    "{0} must write its result first",
+    "{1} reads keys and values from memory, again for each tile of queries; only a gather of them "
+    "runs there, so {0} must write its result first",
     "{1} gathers keys and values itself in bf16 or f16, for at most 32 queries of the heads that "
     "share a key head; for others {0} stays a separate kernel",
     "{1} gathers keys and values itself where {0} takes whole pages along the first axis, and each "
@@ -45,6 +69,7 @@ constexpr std::array<std::string_view, 48> kReasons = {
     "attention's softmax can run on parts",
     "two contractions side by side, and a kernel runs one main loop, except for up to four linear "
     "layers of one input (more than 64 rows){4}",
+    "a kernel of two products reduces no rows of their results, as {1} does",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",
@@ -96,9 +121,32 @@ bool concatenate(const OpGraph& graph, const Op& one, const Op& other) {
   }
 }
 
-std::string_view more_of(const OpGraph& graph, const Verdict& verdict) {
+// How many rows the second op has, and which of its operands the first one makes.
+std::string rows_and_operand(const OpGraph& graph, OpId maker, OpId product) {
+  const Op& op = graph.ops[product];
+  std::string rows = grouped_digits(op.matrix.rows) + (op.matrix.rows == 1 ? " row" : " rows");
+  const auto makes = [&](std::size_t operand) {
+    return operand < op.operands.size() && op.operands[operand].tensor != kNone &&
+           graph.value_of(op.operands[operand].tensor).producer == maker;
+  };
+  const bool linear = op.row->family == OpFamily::kLinear;
+  const std::string_view name = graph.ops[maker].row->name;
+  if (makes(0) && makes(1)) return fmt::format("{}, and {} makes both operands", rows, name);
+  if (makes(0)) return fmt::format("{}, and {} makes its first operand", rows, name);
+  if (!makes(1)) return fmt::format("{}, and {} makes its bias", rows, name);
+  const bool uneven = linear && op.matrix.depth % 8 != 0;
+  return fmt::format(
+      "{}{}, and {} makes its {}", rows,
+      uneven ? fmt::format(" of {} elements, no multiple of 8", op.matrix.depth) : "", name,
+      linear ? "weights" : "second operand");
+}
+
+std::string more_of(const OpGraph& graph, const Verdict& verdict) {
   if (verdict.first == kNone || verdict.second == kNone) return "";
   const Op& first = graph.ops[verdict.first];
+  if (verdict.obstacle == Obstacle::kPrologueOperand) {
+    return rows_and_operand(graph, verdict.first, verdict.second);
+  }
   if (verdict.obstacle == Obstacle::kSideContraction &&
       concatenate(graph, first, graph.ops[verdict.second])) {
     return "; one contraction with their weights concatenated would read their common input once";
@@ -119,7 +167,7 @@ std::string explain(const OpGraph& graph, const Verdict& verdict) {
   };
   return fmt::format(fmt::runtime(kReasons[static_cast<std::size_t>(verdict.obstacle)]),
                      kind(verdict.first), kind(verdict.second), work(verdict.first),
-                     work(verdict.second), more_of(graph, verdict));
+                     work(verdict.second), more_of(graph, verdict), kind(verdict.third));
 }
 
 }  // namespace fusecalc

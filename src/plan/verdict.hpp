@@ -25,11 +25,23 @@ enum class Obstacle : std::uint8_t {
   kAfterCollapse,
   kBeforeWindow,
   kMisaligned,
-  kPrologue,
+  kPrologueKind,
+  kPrologueTypes,
+  kPrologueOperand,
+  kPrologueView,
+  kPrologueRows,
+  kPrologueMovement,
+  kPrologueShared,
+  kPrologueStored,
+  kPrologueReduction,
+  kProloguePair,
+  kAttentionOperand,
+  kAttentionKeys,
   kPageQueries,
   kPageRows,
   kSecondContraction,
   kSideContraction,
+  kSiblingReduction,
   kScoresNeeded,
   kEpilogueSide,
   kEpilogueMovement,
@@ -59,18 +71,25 @@ enum class Obstacle : std::uint8_t {
   kTooLarge,
 };
 
-// Why ops cannot be one kernel: the obstacle, and the two ops that it separates.
+// Why ops cannot be one kernel: the obstacle, and the ops between which it is. With a third op,
+// none of the three would be in the way without the others.
 struct Verdict {
   Obstacle obstacle = Obstacle::kNothing;
   OpId first = kNone;
   OpId second = kNone;
+  OpId third = kNone;
 
   Verdict() = default;
-  Verdict(Obstacle what, OpId one = kNone, OpId other = kNone)
-      : obstacle(what), first(one), second(other) {}
+  Verdict(Obstacle what, OpId one = kNone, OpId other = kNone, OpId more = kNone)
+      : obstacle(what), first(one), second(other), third(more) {}
 
   bool legal() const { return obstacle == Obstacle::kNothing; }
 };
+
+// Whether it keeps a bystander out of a contraction's kernel: an op that does not use its result.
+constexpr bool bystands(Obstacle obstacle) {
+  return obstacle == Obstacle::kSideContraction || obstacle == Obstacle::kEpilogueSide;
+}
 
 // The reason in words.
 std::string explain(const OpGraph& graph, const Verdict& verdict);
