@@ -103,7 +103,10 @@ Verdict EpilogueCheck::check_prologue() const {
     for (const auto& [product, beside] :
          {std::pair{contraction_, other_}, std::pair{other_, contraction_}}) {
       for (const Edge& edge : resolved_.edges_of(resolved_.index_of(product))) {
-        if (edge.inside()) return {Obstacle::kProloguePair, edge.input->producer, product, beside};
+        if (!edge.inside()) continue;
+        const OpId maker = edge.input->producer;
+        if (!facts(maker).moves()) return {Obstacle::kPrologueRows, maker, product, beside};
+        return {Obstacle::kProloguePair, maker, product, beside};
       }
     }
   }
@@ -123,6 +126,7 @@ Verdict EpilogueCheck::check_prologue() const {
 Verdict EpilogueCheck::check_operand(const Edge& edge) const {
   const Op& product = op(contraction_);
   const OpId maker = edge.input->producer;
+  if (!facts(maker).moves()) return {Obstacle::kPrologueRows, maker, contraction_};
   if (!is_matrix_product(product.row->family)) {
     return {Obstacle::kPrologueKind, maker, contraction_};
   }

@@ -357,8 +357,10 @@ Verdict Check::check_siblings() const {
   for (const OpId id : contractions) {
     for (const Edge& edge : edges_of(id)) {
       if (!edge.inside()) continue;
+      const OpId maker = edge.input->producer;
       const OpId beside = contractions[id == contractions[0] ? 1 : 0];
-      return {Obstacle::kProloguePair, edge.input->producer, id, beside};
+      return {facts(maker).moves() ? Obstacle::kProloguePair : Obstacle::kPrologueRows, maker, id,
+              beside};
     }
   }
   for (const OpId id : kernel_) {
@@ -396,7 +398,10 @@ Verdict Check::check_contractions() const {
            !works_on(contractions[last], contractions[last - 1])) {
       ++last;
     }
-    return {Obstacle::kSecondContraction, contractions[last - 1], contractions[last]};
+    const bool attends = op(contractions[last]).row->family == OpFamily::kAttention;
+    return attends
+               ? check_attention(*resolved_, kernel_, contractions[last - 1], contractions[last])
+               : Verdict{Obstacle::kSecondContraction, contractions[last - 1], contractions[last]};
   }
   if (contractions.size() == 2) {
     const Verdict verdict = check_attention(*resolved_, kernel_, contractions[0], contractions[1]);

@@ -36,30 +36,28 @@ constexpr std::array<std::string_view, 60> kReasons = {
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",
     "{1} aligns the result of {0} with an axis other than the reduced one",
-    "{1} loads its operands from memory as they are; only matmul and linear compute one as they "
-    "read it",
-    "{1} computes an operand as it reads it only if both are bf16 or both f16, the first is not "
+    "{1} loads its operands from memory as they are; only matmul and linear can compute one as "
+    "they load it",
+    "{1} can compute an operand as it loads it only if both are bf16 or both f16, the first is not "
     "transposed and the result has several columns",
-    "a product computes its first operand as it reads it with more than 64 rows, the weights of a "
-    "linear op with at most 32; {1} has {4}",
-    "{0} would run as {1} reads its operands, in the order of memory; a view between them selects "
+    "with more than 64 rows {1} can compute its first operand as it loads it{4}",
+    "{0} would run as {1} loads its operands, in the order of memory; a view between them selects "
     "or reorders elements",
-    "{0} needs whole rows, and the main loop of {1} reads parts of them; only elementwise ops "
+    "{0} needs whole rows, and the main loop of {1} loads parts of them; at most elementwise ops "
     "(casts, activations) and gathers run there",
-    "{0} moves elements; while {1} reads an operand, only elementwise ops run, and for its first "
-    "one of more than 64 rows gathers of whole rows",
-    "{0} runs as {1} reads its operand, a part at a time, and then has no result that {5} could "
-    "use "
-    "in the same kernel",
-    "{0} would run as {1} reads its operand, a part at a time, but its result is also needed in "
-    "memory",
-    "{0} would run as {1} reads its operand; such a kernel reduces no rows, as {5} does",
-    "{1} shares its kernel with a second product, and such a kernel loads its operands from "
-    "memory; "
+    "{0} moves elements; as {1} loads its operands, only elementwise ops run, and with more than "
+    "64 "
+    "rows gathers of the first one's rows",
+    "a kernel that runs {0} as {1} loads its operand has only parts of the result of {0}, not what "
+    "{5} needs",
+    "a kernel that runs {0} as {1} loads its operand never stores the result of {0}, which others "
+    "read from memory",
+    "a kernel that runs {0} as {1} loads its operand cannot also reduce its result, as {5} does",
+    "a kernel of two products loads their operands from memory as they are, so {0} must write its "
+    "result before {1}",
+    "{1} loads its queries and any mask from memory, and no other op runs ahead of its main loop; "
     "{0} must write its result first",
-    "{1} loads its queries and any mask from memory; no other op runs ahead of its main loop, so "
-    "{0} must write its result first",
-    "{1} reads keys and values from memory, again for each tile of queries; only a gather of them "
+    "{1} loads keys and values from memory, again for each tile of queries; only a gather of them "
     "runs there, so {0} must write its result first",
     "{1} gathers keys and values itself in bf16 or f16, for at most 32 queries of the heads that "
     "share a key head; for others {0} stays a separate kernel",
@@ -69,7 +67,7 @@ constexpr std::array<std::string_view, 60> kReasons = {
     "attention's softmax can run on parts",
     "two contractions side by side, and a kernel runs one main loop, except for up to four linear "
     "layers of one input (more than 64 rows){4}",
-    "a kernel of two products reduces no rows of their results, as {1} does",
+    "a kernel of several products cannot reduce their results, as {1} does",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",
@@ -121,24 +119,23 @@ bool concatenate(const OpGraph& graph, const Op& one, const Op& other) {
   }
 }
 
-// How many rows the second op has, and which of its operands the first one makes.
+// What the second op could compute with fewer rows, and what the first one makes instead.
 std::string rows_and_operand(const OpGraph& graph, OpId maker, OpId product) {
   const Op& op = graph.ops[product];
-  std::string rows = grouped_digits(op.matrix.rows) + (op.matrix.rows == 1 ? " row" : " rows");
   const auto makes = [&](std::size_t operand) {
-    return operand < op.operands.size() && op.operands[operand].tensor != kNone &&
-           graph.value_of(op.operands[operand].tensor).producer == maker;
+    const TensorId tensor = op.operands[operand].tensor;
+    return tensor != kNone && graph.value_of(tensor).producer == maker;
   };
   const bool linear = op.row->family == OpFamily::kLinear;
-  const std::string_view name = graph.ops[maker].row->name;
-  if (makes(0) && makes(1)) return fmt::format("{}, and {} makes both operands", rows, name);
-  if (makes(0)) return fmt::format("{}, and {} makes its first operand", rows, name);
-  if (!makes(1)) return fmt::format("{}, and {} makes its bias", rows, name);
+  std::string_view made = "its bias";
+  if (makes(1)) made = linear ? "its weights" : "its second operand";
+  if (makes(0)) made = makes(1) ? "both operands" : "its first operand";
   const bool uneven = linear && op.matrix.depth % 8 != 0;
-  return fmt::format(
-      "{}{}, and {} makes its {}", rows,
-      uneven ? fmt::format(" of {} elements, no multiple of 8", op.matrix.depth) : "", name,
-      linear ? "weights" : "second operand");
+  return fmt::format("{}; it has {} row{}{}, and {} makes {}",
+                     linear ? ", with at most 32 its weights" : ", but not its second",
+                     grouped_digits(op.matrix.rows), op.matrix.rows == 1 ? "" : "s",
+                     uneven ? " of a length that 8 does not divide" : "",
+                     graph.ops[maker].row->name, made);
 }
 
 std::string more_of(const OpGraph& graph, const Verdict& verdict) {
