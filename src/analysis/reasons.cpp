@@ -12,7 +12,7 @@ namespace {
 
 // By ObstacleIn.
 constexpr std::array<std::string_view, 3> kPrefixes = {
-    "", "if they were one kernel: ", "one of the two kernels cannot be launched even alone: "};
+    "", "if they were one kernel: ", "one of the two kernels cannot be launched alone: "};
 
 }  // namespace
 

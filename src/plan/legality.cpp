@@ -245,7 +245,9 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
                      (input.view != Access::kSame && !(reader.moves() && access == Access::kSame));
   if (moves || written_into) return {Obstacle::kMovesRows, from, to, reduction_before(from)};
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
-    return {Obstacle::kMisaligned, from, to, reduction_before(from)};
+    const auto leads = [&](OpId id) { return op(id).rows == phases_->rows; };
+    const auto leader = std::ranges::find_if(kernel_, leads);
+    return {Obstacle::kMisaligned, from, to, leader == kernel_.end() ? from : *leader};
   }
   return {};
 }

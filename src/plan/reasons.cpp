@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 60> kReasons = {
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",
-    "{1} aligns the result of {0} with an axis other than the reduced one",
+    "{1} aligns the result of {0} with another axis than the one that {5} reduces",
     "{1} loads its operands from memory as they are; only matmul and linear can compute one as "
     "they load it",
     "{1} can compute an operand as it loads it only if both are bf16 or both f16, the first is not "
@@ -130,7 +130,7 @@ std::string rows_and_operand(const OpGraph& graph, OpId maker, OpId product) {
   std::string_view made = "its bias";
   if (makes(1)) made = linear ? "its weights" : "its second operand";
   if (makes(0)) made = makes(1) ? "both operands" : "its first operand";
-  const bool uneven = linear && op.matrix.depth % 8 != 0;
+  const bool uneven = linear && makes(1) && op.matrix.depth % 8 != 0;
   return fmt::format("{}; it has {} row{}{}, and {} makes {}",
                      linear ? ", with at most 32 its weights" : ", but not its second",
                      grouped_digits(op.matrix.rows), op.matrix.rows == 1 ? "" : "s",

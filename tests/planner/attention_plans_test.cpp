@@ -87,11 +87,14 @@ TEST_CASE("what makes an operand of attention is told as the obstacle that it is
             {"name": "softmax", "op": "softmax", "inputs": ["s"], "output": "p"},
             {"name": "pv", "op": "matmul", "inputs": ["p", "c"], "output": "o"}]})");
   CHECK(obstacle(graph, {"qk", "softmax", "pv"}).empty());
-  for (const auto& [name, kind] :
-       {std::pair{"scale_q", "mul"}, {"scale_k", "neg"}, {"scale_v", "abs"}}) {
+  CHECK(obstacle(graph, {"scale_q", "qk", "softmax", "pv"}) ==
+        "matmul loads its queries and any mask from memory, and no other op runs ahead of its main "
+        "loop; mul must write its result first");
+  for (const auto& [name, kind] : {std::pair{"scale_k", "neg"}, {"scale_v", "abs"}}) {
     CHECK(obstacle(graph, {name, "qk", "softmax", "pv"}) ==
-          "matmul loads its operands directly from memory; " + std::string(kind) +
-              " would have to run inside its main loop");
+          "matmul loads keys and values from memory, again for each tile of queries; only a gather "
+          "of them runs there, so " +
+              std::string(kind) + " must write its result first");
   }
 }
 
@@ -203,6 +206,6 @@ TEST_CASE("what else reads gathered keys needs them in memory") {
   const OpGraph read = paged("1", kPages, kRows,
                              R"(, {"name": "neg", "op": "neg", "inputs": ["gk"], "output": "n"})");
   CHECK(obstacle(read, {"gather_k", "attend"}) ==
-        "attention loads its operands directly from memory; gather would have to run inside its "
-        "main loop");
+        "a kernel that runs gather as attention loads its operand never stores the result of "
+        "gather, which others read from memory");
 }
