@@ -136,6 +136,7 @@ Verdict EpilogueCheck::check_operand(const Edge& edge) const {
   const bool of_one = of_rows || computes_weights(graph_, contraction_);
   const bool computed = of_one && edge.input->tensor == product.operands[of_rows ? 0 : 1].tensor;
   if (!computed) return {Obstacle::kPrologueOperand, maker, contraction_};
+  if (const Verdict before = check_before(edge.maker); !before.legal()) return before;
   return reads_in_order() ? Verdict{} : Verdict{Obstacle::kPrologueView, maker, contraction_};
 }
 

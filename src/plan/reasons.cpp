@@ -50,8 +50,8 @@ constexpr std::array<std::string_view, 60> kReasons = {
     "rows gathers of the first one's rows",
     "a kernel that runs {0} as {1} loads its operand has only parts of the result of {0}, not what "
     "{5} needs",
-    "a kernel that runs {0} as {1} loads its operand never stores the result of {0}, which others "
-    "read from memory",
+    "a kernel that runs {0} as {1} loads its operand stores nothing that {0} makes, and some of it "
+    "is needed in memory",
     "a kernel that runs {0} as {1} loads its operand cannot also reduce its result, as {5} does",
     "a kernel of two products loads their operands from memory as they are, so {0} must write its "
     "result before {1}",

@@ -161,7 +161,8 @@ TEST_CASE("a product says which operand it can compute, and what is in the way")
                          std::string_view product = R"("linear", "inputs": ["x", "p"])") {
     const Reasons found = reasons_of(fmt::format(
         R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": [{0}, 64]}}, "r": {{"shape": [{0}, 64]}},
-            "w": {{"shape": [64, 64]}}, "f": {{"shape": [64, 64], "dtype": "f32"}}}},
+            "w": {{"shape": [64, 64]}}, "f": {{"shape": [64, 64], "dtype": "f32"}},
+            "g": {{"shape": [64, 64], "dtype": "f32"}}}},
           "ops": [{{"name": "a", "op": {1}, "inputs": {2}, "output": "p"}},
                   {{"name": "b", "op": {3}, "output": "y"}}]}})",
         rows, op, inputs, product));
@@ -187,9 +188,10 @@ TEST_CASE("a product says which operand it can compute, and what is in the way")
           "a|b: softmax -> linear: softmax needs whole rows, and the main loop of linear loads "
           "parts of them; at most elementwise ops (casts, activations) and gathers run there");
   }
-  CHECK(reason(96, R"("relu")", R"(["x"])", R"("linear", "inputs": ["p", "f"], "dtype": "f32")")
-            .starts_with("a|b: relu -> linear: linear can compute an operand as it loads it only "
-                         "if both are bf16 or both f16"));
+  // Of f32.
+  CHECK(reason(96, R"("neg")", R"(["f"])", R"("matmul", "inputs": ["p", "g"])") ==
+        "a|b: neg -> matmul: matmul can compute an operand as it loads it only if both are bf16 or "
+        "both f16, the first is not transposed and the result has several columns");
 }
 
 TEST_CASE("the two reductions that work on different rows are named, not the one of each kernel") {
@@ -230,7 +232,7 @@ TEST_CASE("a group that cannot be launched is the reason where no two ops are") 
   // Two that cannot be fused tell more.
   CHECK(reasons_of(list(R"([["a", "b", "d"], ["c"]])"))[0].starts_with("a+b+d|c: one of the two"));
   CHECK(reasons_of(list(R"([["b", "d"], ["a", "c"]])"))[0] ==
-        "b+d|a+c: one of the two kernels cannot be launched alone: softmax and silu share no "
+        "a+c|b+d: one of the two kernels cannot be launched alone: softmax and silu share no "
         "tensor");
 }
 
