@@ -63,6 +63,7 @@ class EpilogueCheck {
   Verdict check_shared(std::size_t place) const;
   bool reads_in_order() const;
   OpId first_reduction() const;
+  OpId reader_of(std::size_t place) const;
   bool computes_elements(std::size_t place) const;
   bool gathers_rows(std::size_t place) const;
   Verdict check_pages() const;
@@ -168,6 +169,15 @@ Verdict EpilogueCheck::check_shared(std::size_t place) const {
   return {};
 }
 
+// An op of the kernel that reads what the one at this place makes, or kNone.
+OpId EpilogueCheck::reader_of(std::size_t place) const {
+  for (std::size_t i = place + 1; i < kernel_.size(); ++i) {
+    const auto edges = resolved_.edges_of(i);
+    if (std::ranges::find(edges, place, &Edge::maker) != edges.end()) return kernel_[i];
+  }
+  return kNone;
+}
+
 OpId EpilogueCheck::first_reduction() const {
   const auto found = std::ranges::find_if(kernel_, [&](OpId id) { return facts(id).reduces(); });
   return found == kernel_.end() ? kNone : *found;
@@ -258,7 +268,7 @@ Verdict EpilogueCheck::check_ops() {
     const bool picks = facts(id).op_class == OpClass::kNormalise && follows_[i];
     if (stores_reordered(resolved_, id)) continue;
     if (facts(id).access != Access::kSame && !picks) {
-      return {Obstacle::kEpilogueMovement, contraction_, id};
+      return {Obstacle::kEpilogueMovement, contraction_, id, reader_of(i)};
     }
     for (const Edge& edge : resolved_.edges_of(i)) {
       const bool made = edge.maker == resolved_.index_of(contraction_);

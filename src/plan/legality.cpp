@@ -243,7 +243,11 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
       access == Access::kScatter && graph_.value_of(op(to).operands[0].tensor).producer == from;
   const bool moves = (access != Access::kSame && access != Access::kScatter) ||
                      (input.view != Access::kSame && !(reader.moves() && access == Access::kSame));
-  if (moves || written_into) return {Obstacle::kMovesRows, from, to, reduction_before(from)};
+  if (moves || written_into) {
+    // The rows that are not finished may be those of another operand.
+    const bool waits = phases_->ready_in[resolved_->index_of(from)] > 0;
+    return {Obstacle::kMovesRows, from, to, reduction_before(waits ? from : to)};
+  }
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
     const auto leads = [&](OpId id) { return op(id).rows == phases_->rows; };
     const auto leader = std::ranges::find_if(kernel_, leads);
