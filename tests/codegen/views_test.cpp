@@ -247,7 +247,7 @@ TEST_CASE("a row's result that a view repeats along the row is that of the row")
                 {"op": "expand_view", "inputs": ["row"], "output": "e", "shape": [256, 256]},
                 {"op": "sub", "inputs": ["x", "e"], "output": "y"})"));
   CHECK(obstacle(across) ==
-        "sub aligns the result of mean with an axis other than the reduced one");
+        "sub aligns the result of mean with another axis than the one that mean reduces");
 }
 
 }  // namespace
