@@ -207,9 +207,9 @@ class Table {
       const auto& [tensor, count] = saved[i];
       table.add({tensor_name(tensor.tensor),
                  times(count),
-                 human_bytes(tensor.bytes),
-                 {tensor.never_in_memory ? "never in memory" : "", kFaint},
-                 {share_of(tensor.bytes, most), kAfter}});
+                 (tensor.moved_more ? "-" : "") + human_bytes(tensor.bytes),
+                 {std::string(tensor.note()), kFaint},
+                 {share_of(tensor.bytes, most), tensor.moved_more ? kBefore : kAfter}});
     }
     line("");
     table.write(output_);
@@ -219,11 +219,10 @@ class Table {
   // The most saved first, those of all layers together.
   std::vector<Folded<SavedTensor>> folded_tensors() const {
     std::vector<Folded<SavedTensor>> rows;
-    std::map<std::tuple<std::string, std::uint64_t, bool>, std::size_t> known;
+    std::map<std::tuple<std::string, std::uint64_t, std::string_view>, std::size_t> known;
     for (const SavedTensor& tensor : saved_tensors(*analysis_.graph, headline())) {
       const auto [place, added] = known.try_emplace(
-          {without_numbers(tensor_name(tensor.tensor)), tensor.bytes, tensor.never_in_memory},
-          rows.size());
+          {without_numbers(tensor_name(tensor.tensor)), tensor.bytes, tensor.note()}, rows.size());
       if (added) {
         rows.push_back({.row = tensor});
       } else {
