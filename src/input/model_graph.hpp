@@ -92,10 +92,21 @@ class ModelGraph {
 
   void output(TensorId tensor) { outputs_.push_back(tensor); }
 
-  // `same` holds what `written` does, and is read instead of it where `inner`, of which `written`
-  // was computed, is then needed by nothing.
-  void instead(TensorId written, TensorId same, TensorId inner) {
-    alternatives_.push_back({written, same, inner});
+  // `same` holds what `written` does, and is read instead of it where all of `inner`, of which
+  // `written` was computed, is then needed by nothing.
+  struct Alternative {
+    TensorId written = 0;
+    TensorId same = 0;
+    std::vector<TensorId> inner;
+  };
+  void instead(TensorId written, TensorId same, std::vector<TensorId> inner) {
+    alternative_of_[written] = alternatives_.size();
+    alternatives_.push_back({written, same, std::move(inner)});
+  }
+  // The latest that was given for a tensor; null if there is none.
+  const Alternative* alternative(TensorId written) const {
+    const auto found = alternative_of_.find(written);
+    return found == alternative_of_.end() ? nullptr : &alternatives_[found->second];
   }
 
   // The op that wrote a tensor, where it is of this row: its inputs and attributes.
@@ -127,12 +138,6 @@ class ModelGraph {
     Custom custom;
   };
 
-  struct Alternative {
-    TensorId written = 0;
-    TensorId same = 0;
-    TensorId inner = 0;
-  };
-
   struct NodeState {
     Node node;
     bool folded = false;
@@ -148,6 +153,7 @@ class ModelGraph {
   std::optional<std::vector<TensorType>> infer(const OpRow& row, const std::vector<Input>& inputs,
                                                const std::vector<WrittenAttribute>& attributes,
                                                std::size_t outputs) const;
+  void find_patterns(OpFamily family, TensorId last);
   bool is_whole(const Input& input) const;
   std::vector<bool> needed_ops() const;
   void choose_alternatives();
@@ -167,6 +173,7 @@ class ModelGraph {
   std::vector<NodeState> nodes_;
   std::vector<TensorId> outputs_;
   std::vector<Alternative> alternatives_;
+  std::unordered_map<TensorId, std::size_t> alternative_of_;  // by what is written
   std::unordered_map<std::string, std::int64_t> dims_;
   std::unordered_map<std::string, std::uint32_t> names_;  // taken, with how often each was wanted
 };

@@ -6,6 +6,7 @@
 
 #include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
+#include "input/written_pattern.hpp"
 
 namespace fusecalc {
 namespace {
@@ -18,29 +19,6 @@ using Origin = ModelGraph::Origin;
 constexpr double kBlocked = -1e4;
 // The most ops that a pattern is followed through, in all.
 constexpr int kMostSteps = 200;
-
-std::optional<TensorId> tensor_in(const Input& input) {
-  const auto* tensor = std::get_if<TensorId>(&input);
-  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
-}
-
-std::optional<double> number_in(const Input& input) {
-  const auto* number = std::get_if<double>(&input);
-  return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
-bool is_set(const Origin& origin, std::string_view name) {
-  return std::ranges::any_of(origin.attributes, [&](const WrittenAttribute& attribute) {
-    const auto* flag = std::get_if<bool>(&attribute.value);
-    return attribute.name == name && flag != nullptr && *flag;
-  });
-}
-
-const std::vector<WrittenDim>* list_in(const Origin& origin, std::string_view name) {
-  const auto found = std::ranges::find(origin.attributes, name, &WrittenAttribute::name);
-  return found == origin.attributes.end() ? nullptr
-                                          : std::get_if<std::vector<WrittenDim>>(&found->value);
-}
 
 // Shapes of matrices, whatever the axes before them.
 bool same_matrices(const Shape& a, const Shape& b) {
@@ -371,7 +349,7 @@ class Pattern {
 void find_written_attention(ModelGraph& graph, TensorId weighted) {
   Pattern pattern(graph);
   const std::optional<TensorId> result = pattern.attention(weighted);
-  if (result) graph.instead(weighted, *result, pattern.softmax());
+  if (result) graph.instead(weighted, *result, {pattern.softmax()});
 }
 
 TensorId unrepeated(ModelGraph& graph, TensorId tensor, std::uint64_t query_heads) {

@@ -75,11 +75,9 @@ class OnnxImporter {
                     const std::vector<TensorType>& outputs = {});
   // The type that the file states of output i.
   std::optional<TensorType> stated(const OnnxNode& node, std::size_t i) const;
-  // The op that wrote a value, where it is of this row.
-  std::optional<ModelGraph::Origin> written_by(const OnnxKnown& value, std::string_view row) const;
-  // Writes an op that reads what another one reads, and more.
-  bool write_again(const OnnxNode& node, std::string_view op, const ModelGraph::Origin& origin,
-                   const OnnxKnown& more);
+  // Writes a linear that computes a product and adds a bias; false if it was no product with a
+  // matrix.
+  bool write_biased(const OnnxNode& node, const OnnxKnown& product, const OnnxKnown& bias);
 
  private:
   void refuse_open_dims() const;

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
 #include "input/onnx/shapes.hpp"
 
@@ -99,16 +100,23 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
-bool OnnxImporter::write_again(const OnnxNode& node, std::string_view op,
-                               const ModelGraph::Origin& origin, const OnnxKnown& more) {
-  std::vector<ModelGraph::Input> inputs = origin.inputs;
-  inputs.emplace_back(tensor_of(more));
-  return bind_results(node, graph_.op(op, std::move(inputs), origin.attributes, 1));
-}
-
-std::optional<ModelGraph::Origin> OnnxImporter::written_by(const OnnxKnown& value,
-                                                           std::string_view row) const {
-  return value.tensor ? graph_.written_by(*value.tensor, row) : std::nullopt;
+bool OnnxImporter::write_biased(const OnnxNode& node, const OnnxKnown& product,
+                                const OnnxKnown& bias) {
+  if (!product.tensor) return false;
+  auto origin = graph_.written_by(*product.tensor, "linear");
+  if (!origin) {
+    origin = graph_.written_by(*product.tensor, "matmul");
+    if (!origin || !origin->attributes.empty()) return false;
+    const auto b = std::get<ModelGraph::TensorId>(origin->inputs[1]);
+    const bool is_matrix = graph_.type(b).shape().size() == 2;
+    if (!is_matrix || graph_.type(*product.tensor).shape().size() < 2) return false;
+    const auto weight = graph_.op("permute_view", {b}, {listed("perm", {1, 0})}, 1);
+    if (!weight) return false;
+    origin->inputs[1] = weight->front();
+  }
+  if (origin->inputs.size() != 2) return false;
+  origin->inputs.emplace_back(tensor_of(bias));
+  return bind_results(node, graph_.op("linear", origin->inputs, {}, 1));
 }
 
 std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
