@@ -19,6 +19,7 @@ class Mask {
   // Which elements of a mask hold: those for which the function is 0 or less.
   std::optional<Affine> condition(TensorId tensor) {
     if (!reader_.goes_on()) return std::nullopt;
+    if (const auto& known = graph_.known(tensor).condition) return known;
     if (const auto from = reader_.viewed(tensor)) {
       return reader_.moved(condition(*from), *from, tensor);
     }
@@ -116,7 +117,8 @@ class Mask {
 
 bool is_causal_mask(const ModelGraph& graph, TensorId mask, bool blocks) {
   const Shape& shape = graph.type(mask).shape();
-  if (shape.size() < 2 || graph.type(mask).dtype() != DType::kBool) return false;
+  const bool compares = graph.type(mask).dtype() == DType::kBool;
+  if (shape.size() < 2 || (!compares && !graph.known(mask).condition)) return false;
   std::optional<Affine> affine = Mask(graph).condition(mask);
   if (!affine) return false;
   if (blocks) {

@@ -70,8 +70,9 @@ ModelGraph::TensorId ModelGraph::new_tensor(ModelType type, std::uint32_t produc
   return static_cast<TensorId>(tensors_.size() - 1);
 }
 
-ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type) {
+ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type, KnownElements known) {
   const TensorId id = new_tensor(std::move(type), kNobody);
+  tensors_[id].known = std::move(known);
   tensors_[id].name = std::move(name);
   return id;
 }

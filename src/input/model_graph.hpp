@@ -28,6 +28,22 @@ struct ModelType {
 // A type without dims.
 ModelType model_type(Shape shape, DType dtype);
 
+// The elements of a tensor as an affine function of their coordinates: a constant, and so much more
+// for each step along an axis.
+struct Affine {
+  std::vector<double> along;
+  double constant = 0;
+
+  bool is_constant() const;
+};
+
+// What is known of elements that a file states.
+struct KnownElements {
+  std::optional<Affine> numbers{};
+  // They are true or 0 where this function is 0 or less, else false or minus infinity.
+  std::optional<Affine> condition{};
+};
+
 // Builds the graph of a model: readers of model files add its tensors and ops, whose types the file
 // states; finish() leaves out what no output needs, names everything and makes a WrittenGraph.
 //
@@ -62,7 +78,8 @@ class ModelGraph {
   // The expression of dims, if an op list has it and it has this value; or else the value.
   WrittenDim extent(const std::string& expression, std::int64_t value) const;
 
-  TensorId input(std::string name, ModelType type);
+  TensorId input(std::string name, ModelType type, KnownElements known = {});
+  const KnownElements& known(TensorId tensor) const { return tensors_[tensor].known; }
   const ModelType& type(TensorId tensor) const { return tensors_[tensor].type; }
   bool is_input(TensorId tensor) const { return tensors_[tensor].producer == kNobody; }
   bool is_view(TensorId tensor) const {
@@ -125,6 +142,7 @@ class ModelGraph {
     ModelType type;
     std::string name;  // of an input; of others once finished
     std::uint32_t producer = kNobody;
+    KnownElements known{};
     bool pinned_shape = false;
     bool pinned_dtype = false;
   };

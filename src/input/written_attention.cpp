@@ -15,8 +15,6 @@ using TensorId = ModelGraph::TensorId;
 using Input = ModelGraph::Input;
 using Origin = ModelGraph::Origin;
 
-// Numbers below this one stand for minus infinity in masks.
-constexpr double kBlocked = -1e4;
 // The most ops that a pattern is followed through, in all.
 constexpr int kMostSteps = 200;
 
@@ -98,7 +96,7 @@ class Pattern {
                                                      : std::nullopt;
     const auto blocked = some ? by(*tensor_in(some->inputs[0]), "eq") : std::nullopt;
     return blocked && tensor_in(blocked->inputs[0]) == scores &&
-           number_in(blocked->inputs[1]).value_or(0) < kBlocked;
+           number_in(blocked->inputs[1]).value_or(0) < kMaskedScore;
   }
 
   bool find_softmax(TensorId weights) {
@@ -181,7 +179,7 @@ class Pattern {
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
       const auto before = tensor_in(choice.inputs[i]);
       const auto blocked = number_in(choice.inputs[3 - i]);
-      if (!condition || !before || blocked.value_or(0) >= kBlocked) continue;
+      if (!condition || !before || blocked.value_or(0) >= kMaskedScore) continue;
       return follow_masked(scores, *before, {*condition, i == 2});
     }
     return false;
@@ -195,8 +193,8 @@ class Pattern {
     const auto first = number_in(choice->inputs[1]);
     const auto second = number_in(choice->inputs[2]);
     if (!condition || !first || !second) return {added, false};
-    if (*first == 0 && *second < kBlocked) return {*condition, false};
-    if (*second == 0 && *first < kBlocked) return {*condition, true};
+    if (*first == 0 && *second < kMaskedScore) return {*condition, false};
+    if (*second == 0 && *first < kMaskedScore) return {*condition, true};
     return {added, false};
   }
 

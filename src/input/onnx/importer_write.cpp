@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "input/affine.hpp"
 #include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
 #include "input/onnx/shapes.hpp"
@@ -68,7 +69,8 @@ ModelGraph::TensorId OnnxImporter::tensor_of(const OnnxKnown& value) {
   if (value.tensor) return *value.tensor;
   const auto [entry, added] = constant_tensors_.emplace(value.constant.get(), 0);
   if (added) {
-    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype));
+    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype),
+                                 known_elements(value.type.shape, value.constant->elements));
   }
   return entry->second;
 }
