@@ -7,8 +7,10 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "input/affine.hpp"
+#include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
+#include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
 
 namespace fusecalc {
@@ -102,6 +104,10 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
+bool OnnxImporter::is_causal(const OnnxKnown& mask) {
+  return is_causal_mask(graph_, tensor_of(mask), false);
+}
+
 bool OnnxImporter::write_biased(const OnnxNode& node, const OnnxKnown& product,
                                 const OnnxKnown& bias) {
   if (!product.tensor) return false;
@@ -172,10 +178,12 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
     const std::optional<TensorType> type =
         i < outputs.size() ? std::optional(outputs[i]) : stated(node, i);
     if (!type) {
-      throw Error(Fault::kBadInput,
-                  fmt::format("{}: {}: the file states no shape of {}, and fusecalc does not know "
-                              "the operator; run ONNX shape inference on the model first",
-                              document_, place_of(node), in_quotes(node.outputs[i])));
+      const bool known = rule_of(node.domain, node.type) != nullptr;
+      fail(node, fmt::format("the file states no shape of {}, and {}; run ONNX shape inference on "
+                             "the model first",
+                             in_quotes(node.outputs[i]),
+                             known ? "fusecalc does not know this form of the operator"
+                                   : "fusecalc does not know the operator"));
     }
     types.push_back(model_type(type->shape, type->dtype));
     places.push_back(i);

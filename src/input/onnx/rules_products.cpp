@@ -133,11 +133,13 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   const auto v = split_heads(in, unrepeated(*given[2]), shared);
   if (!q || !k || !v) return false;
   std::vector<Operand> inputs = {&*q, &*k, &*v};
-  if (in.input(node, 3) != nullptr) inputs.emplace_back(in.input(node, 3));
-  const bool causal = whole_attribute(node, "is_causal", 0) != 0;
+  const bool first_aligned = whole_attribute(node, "is_causal", 0) != 0;
   // `causal` aligns the last query and key, ONNX the first ones.
-  if (causal && q->type.shape[2] != k->type.shape[2]) return false;
-  OnnxImporter::Written attributes = {{"causal", causal}};
+  if (first_aligned && q->type.shape[2] != k->type.shape[2]) return false;
+  const OnnxKnown* mask = in.input(node, 3);
+  const bool masks = mask != nullptr && in.is_causal(*mask);
+  if (mask != nullptr && !masks) inputs.emplace_back(mask);
+  OnnxImporter::Written attributes = {{"causal", first_aligned || masks}};
   if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
     attributes.push_back({"scale", *scale->real});
   }
