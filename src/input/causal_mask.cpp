@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "input/affine.hpp"
+#include "input/written_pattern.hpp"
 
 namespace fusecalc {
 namespace {
@@ -43,7 +44,29 @@ class Mask {
     for (const std::string_view row : {"logical_and", "bitwise_and"}) {
       if (const auto both = graph_.written_by(tensor, row)) return of_both(*both, tensor);
     }
+    if (const auto choice = graph_.written_by(tensor, "where")) return of_choice(*choice, 1, 0);
+    if (auto zero = of_zero(tensor)) return zero;
     return of_comparison(tensor);
+  }
+
+  // Which elements of what is added to scores leave them as they are; the others are as good as
+  // minus infinity.
+  std::optional<Affine> added(TensorId tensor) {
+    if (!reader_.goes_on()) return std::nullopt;
+    if (const auto& known = graph_.known(tensor).condition) return known;
+    if (const auto from = reader_.viewed(tensor)) {
+      return reader_.moved(added(*from), *from, tensor);
+    }
+    if (const auto choice = graph_.written_by(tensor, "where")) {
+      return of_choice(*choice, 0, kMaskedScore);
+    }
+    for (const bool lower : {true, false}) {
+      const auto triangle = graph_.written_by(tensor, lower ? "tril" : "triu");
+      const auto full = triangle ? reader_.numbers(tensor_of(*triangle)) : std::nullopt;
+      if (!full || !full->is_constant() || !(full->constant < kMaskedScore)) continue;
+      return negated(of_triangle(*triangle, tensor, lower));
+    }
+    return std::nullopt;
   }
 
  private:
@@ -75,6 +98,31 @@ class Mask {
       std::optional<Affine> affine = reader_.combined(*origin, rank(tensor), -1);
       if (affine) affine->constant += comparison.more;
       return affine;
+    }
+    return std::nullopt;
+  }
+
+  // Of two numbers, that which is `yes` (or, above 0, any but 0), and `no` or less.
+  std::optional<Affine> of_choice(const Origin& choice, double yes, double no) {
+    const auto* chosen = std::get_if<double>(&choice.inputs[1]);
+    const auto* other = std::get_if<double>(&choice.inputs[2]);
+    if (chosen == nullptr || other == nullptr) return std::nullopt;
+    const auto is_yes = [&](double number) { return yes > 0 ? number != 0 : number == 0; };
+    const auto is_no = [&](double number) { return yes > 0 ? number == 0 : number < no; };
+    if (is_yes(*chosen) && is_no(*other)) return condition(tensor_of(choice));
+    if (is_yes(*other) && is_no(*chosen)) return negated(condition(tensor_of(choice)));
+    return std::nullopt;
+  }
+
+  // x == 0 and x != 0, of an x that is a condition itself.
+  std::optional<Affine> of_zero(TensorId tensor) {
+    for (const bool equal : {true, false}) {
+      const auto origin = graph_.written_by(tensor, equal ? "eq" : "ne");
+      const auto* x = origin ? std::get_if<TensorId>(&origin->inputs[0]) : nullptr;
+      const auto* number = origin ? std::get_if<double>(&origin->inputs[1]) : nullptr;
+      if (x == nullptr || number == nullptr || *number != 0) continue;
+      if (graph_.type(*x).shape() != graph_.type(tensor).shape()) return std::nullopt;
+      return equal ? negated(condition(*x)) : condition(*x);
     }
     return std::nullopt;
   }
@@ -117,9 +165,10 @@ class Mask {
 
 bool is_causal_mask(const ModelGraph& graph, TensorId mask, bool blocks) {
   const Shape& shape = graph.type(mask).shape();
+  if (shape.size() < 2) return false;
   const bool compares = graph.type(mask).dtype() == DType::kBool;
-  if (shape.size() < 2 || (!compares && !graph.known(mask).condition)) return false;
-  std::optional<Affine> affine = Mask(graph).condition(mask);
+  Mask reader(graph);
+  std::optional<Affine> affine = compares ? reader.condition(mask) : reader.added(mask);
   if (!affine) return false;
   if (blocks) {
     for (double& step : affine->along) step = -step;

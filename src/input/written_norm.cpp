@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <cmath>
-#include <span>
 #include <utility>
 
+#include "input/affine.hpp"
 #include "input/model_shapes.hpp"
 #include "input/written_pattern.hpp"
 
@@ -34,7 +33,8 @@ class NormReader {
     if (quotient) {
       const auto x = tensor_in(quotient->inputs[0]);
       const auto deviation = tensor_in(quotient->inputs[1]);
-      return x && deviation && is_root(*deviation) && found(*x, last);
+      if (!x || !deviation || !is_root(*deviation)) return false;
+      return found(*x, last) || found_weighted(*x, last);
     }
     const auto product = graph_.written_by(last, "mul");
     if (!product) return false;
@@ -42,13 +42,15 @@ class NormReader {
       const auto x = tensor_in(product->inputs[i]);
       const auto inverse = tensor_in(product->inputs[1 - i]);
       inner_.clear();
+      variance_of_.reset();
       if (x && inverse && is_inverse_root(*inverse) && found(*x, last)) return true;
     }
     return false;
   }
 
-  std::string_view row() const { return centred_ ? "layer_norm" : "rms_norm"; }
+  std::string_view row() const { return row_; }
   TensorId x() const { return x_; }
+  std::optional<TensorId> weight() const { return weight_; }  // of before the division
   const std::vector<TensorId>& inner() const { return inner_; }
   Attributes attributes() const {
     return {listed("axes", axes_), {.name = "eps", .value = epsilon_}};
@@ -90,6 +92,7 @@ class NormReader {
     if (!parts || !(parts->second > 0)) return false;
     epsilon_ = parts->second;
     inner_.push_back(parts->first);
+    if (const auto variance = by(parts->first, "var")) return is_variance(*variance);
     const auto mean = by(parts->first, "mean");
     const auto squares = mean ? tensor_in(mean->inputs[0]) : std::nullopt;
     if (!squares || !last_axes_of(*mean, *squares)) return false;
@@ -97,6 +100,13 @@ class NormReader {
     const auto squared = square_of(*squares);
     if (squared) squared_ = *squared;
     return squared.has_value();
+  }
+
+  // Of the squares divided by their number.
+  bool is_variance(const Origin& variance) {
+    variance_of_ = tensor_in(variance.inputs[0]);
+    return number_of(variance, "correction", 0) == 0 && variance_of_ &&
+           last_axes_of(variance, *variance_of_);
   }
 
   std::optional<TensorId> square_of(TensorId tensor) const {
@@ -127,37 +137,66 @@ class NormReader {
     });
   }
 
-  // `x` is what was squared, or what that was cast of; and it was x - mean(x).
+  // What is written twice, as programs do, is the same.
+  bool is_same(TensorId a, TensorId b) const {
+    if (a == b) return true;
+    const auto first = by(a, "sub");
+    const auto second = by(b, "sub");
+    return first && second && first->inputs == second->inputs;
+  }
+
+  // `x` is what was squared, or what that was cast of; and it was from - mean(from).
   bool found(TensorId x, TensorId last) {
     x_ = x;
-    if (x != squared_) {
+    if (!is_float(graph_.type(x).dtype())) return false;
+    if (graph_.type(x).shape() != graph_.type(last).shape()) return false;
+    if (!variance_of_ && !is_same(x, squared_)) {
       const auto cast = by(squared_, "cast");
       if (!cast || tensor_in(cast->inputs[0]) != x) return false;
     }
-    if (!is_float(graph_.type(x).dtype())) return false;
-    if (graph_.type(x).shape() != graph_.type(last).shape()) return false;
+    if (!is_centred(x)) return !variance_of_;
+    row_ = "layer_norm";
+    return true;
+  }
+
+  bool found_weighted(TensorId numerator, TensorId last) {
+    const auto product = by(numerator, "mul");
+    if (!product) return false;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto x = tensor_in(product->inputs[i]);
+      weight_ = tensor_in(product->inputs[1 - i]);
+      if (!x || !weight_ || !found(*x, last)) continue;
+      inner_.push_back(numerator);
+      return true;
+    }
+    return false;
+  }
+
+  bool is_centred(TensorId x) {
     const auto difference = by(x, "sub");
     const auto from = difference ? tensor_in(difference->inputs[0]) : std::nullopt;
     const auto mean = difference ? tensor_in(difference->inputs[1]) : std::nullopt;
     const auto centre = mean ? by(*mean, "mean") : std::nullopt;
-    if (!centre || !from || tensor_in(centre->inputs[0]) != from) return true;
+    if (!centre || !from || tensor_in(centre->inputs[0]) != from) return false;
+    if (variance_of_ && variance_of_ != from) return false;
     const std::vector<std::int64_t> axes = axes_;
-    if (!last_axes_of(*centre, *from) || axes_ != axes) {
-      axes_ = axes;
-      return true;
-    }
-    centred_ = true;
+    const bool same = last_axes_of(*centre, *from) && axes_ == axes;
+    axes_ = axes;
+    if (!same) return false;
     x_ = *from;
     inner_.insert(inner_.end(), {*mean, x});
+    if (!variance_of_) inner_.push_back(squared_);
     return true;
   }
 
   ModelGraph& graph_;
   TensorId x_ = 0;
   TensorId squared_ = 0;
+  std::optional<TensorId> variance_of_{};
+  std::optional<TensorId> weight_{};
+  std::string_view row_ = "rms_norm";
   std::vector<std::int64_t> axes_;
   double epsilon_ = 0;
-  bool centred_ = false;
   std::vector<TensorId> inner_;
 };
 
@@ -215,7 +254,13 @@ void find_written_norm(ModelGraph& graph, TensorId last) {
   if (extend_norm(graph, last)) return;
   NormReader reader(graph);
   if (!reader.read(last)) return;
-  take_norm(graph, last, {reader.row(), {{reader.x()}, reader.attributes()}, reader.inner()});
+  FoundPattern norm{reader.row(), {{reader.x()}, reader.attributes()}, reader.inner()};
+  if (reader.weight()) {
+    const auto weight = parameter_of(graph, norm, *reader.weight());
+    if (!weight) return;
+    norm.origin.inputs.emplace_back(*weight);
+  }
+  take_norm(graph, last, norm);
 }
 
 }  // namespace fusecalc

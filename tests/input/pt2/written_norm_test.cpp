@@ -139,6 +139,30 @@ TEST_CASE("pt2: a layer norm that is written out is one op with its weight and b
   CHECK(rows_of(layer_norm(true)).size() == 9);
 }
 
+TEST_CASE(
+    "pt2: a layer norm by the variance, or with the difference and the weight written first") {
+  ProgramText text;
+  text.input("x", {4, 64}).input("w", {64}).input("b", {64});
+  for (const char* name : {"mean", "variance", "sum", "deviation"}) text.tensor(name, {4, 1});
+  for (const char* name : {"d", "weighed", "n", "y"}) text.tensor(name, {4, 64});
+  text.node("mean", {{"self", "x"}, {"dim", Json{-1}}, {"keepdim", true}}, {"mean"});
+  text.node("sub", {{"self", "x"}, {"other", "mean"}}, {"d"});
+  const std::size_t at = text.graph["nodes"].size();
+  text.node("var", {{"self", "x"}, {"dim", Json{-1}}, {"correction", 0}, {"keepdim", true}},
+            {"variance"});
+  text.node("add", {{"self", "variance"}, {"other", 1e-5}}, {"sum"});
+  text.node("sqrt", {{"self", "sum"}}, {"deviation"});
+  text.node("mul", {{"self", "w"}, {"other", "d"}}, {"weighed"});
+  text.node("div", {{"self", "weighed"}, {"other", "deviation"}}, {"n"});
+  text.node("add", {{"self", "n"}, {"other", "b"}}, {"y"});
+  text.output("y");
+  CHECK(rows_of(text) == Words{"layer_norm"});
+  CHECK(unfused(text) == 4 * (2 * 4 * 64 + 2 * 64));
+  // Divided by one element less, it is no layer norm.
+  text.graph["nodes"][at]["inputs"][2]["arg"] = {{"as_int", 1}};
+  CHECK(rows_of(text).size() == 8);
+}
+
 TEST_CASE("pt2: gelu by tanh is one op where its factors are those of gelu") {
   CHECK(rows_of(tanh_gelu(0.044715)) == Words{"gelu"});
   CHECK(unfused(tanh_gelu(0.044715)) == 4 * 2 * 4 * 64);
