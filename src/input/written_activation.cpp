@@ -24,7 +24,7 @@ std::optional<std::pair<Input, Input>> two_factors(const ModelGraph& graph, Tens
   return by ? std::optional(std::pair(quotient->inputs[0], Input(1 / *by))) : std::nullopt;
 }
 
-std::optional<Polynomial> product_of(const Polynomial& a, const Polynomial& b) {
+std::optional<Polynomial> multiplied(const Polynomial& a, const Polynomial& b) {
   Polynomial result{};
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t j = 0; j < b.size(); ++j) {
@@ -46,7 +46,7 @@ std::optional<Polynomial> polynomial(const ModelGraph& graph, const Input& input
   if (const auto both = two_factors(graph, tensor)) {
     const auto a = part(both->first);
     const auto b = a ? part(both->second) : std::nullopt;
-    return b ? product_of(*a, *b) : std::nullopt;
+    return b ? multiplied(*a, *b) : std::nullopt;
   }
   if (const auto sum = graph.written_by(tensor, "add")) {
     auto a = part(sum->inputs[0]);
@@ -61,8 +61,8 @@ std::optional<Polynomial> polynomial(const ModelGraph& graph, const Input& input
   const double exponent = square ? 2 : number_in(power->inputs[1]).value_or(0);
   const auto base = part((square ? square : power)->inputs[0]);
   if (!base || (exponent != 2 && exponent != 3)) return std::nullopt;
-  auto result = product_of(*base, *base);
-  if (result && exponent == 3) result = product_of(*result, *base);
+  auto result = multiplied(*base, *base);
+  if (result && exponent == 3) result = multiplied(*result, *base);
   return result;
 }
 

@@ -60,7 +60,7 @@ void require_single_writers(const OnnxGraph& graph, const std::string& document)
 }
 
 // Why the elements of an input cannot be counted.
-std::string fault_of(const OnnxValue& value) {
+std::string input_fault(const OnnxValue& value) {
   if (!dtype_of_onnx(value.type)) return "its elements are of a type that fusecalc does not read";
   if (!value.shape) return "the file does not state its shape";
   for (const OnnxDim& dim : *value.shape) {
@@ -309,7 +309,7 @@ void OnnxImporter::process(const OnnxNode& node) {
     const std::string name = in_quotes(node.inputs[i]);
     const auto given = std::ranges::find(model_.graph.inputs, node.inputs[i], &OnnxValue::name);
     if (given != model_.graph.inputs.end()) {
-      fail(node, fmt::format("the graph's input {} is not read: {}", name, fault_of(*given)));
+      fail(node, fmt::format("the graph's input {} is not read: {}", name, input_fault(*given)));
     }
     fail(node, "its input " + name + " is not known: no earlier node writes it");
   }

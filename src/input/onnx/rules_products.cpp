@@ -23,7 +23,7 @@ bool swaps_last_two(const OnnxKnown& value) {
 }
 
 // A matrix, transposed: a view, or what it is a transposed view of.
-std::optional<OnnxKnown> transposed(OnnxImporter& in, const OnnxKnown& matrix) {
+std::optional<OnnxKnown> transposed_matrix(OnnxImporter& in, const OnnxKnown& matrix) {
   return swaps_last_two(matrix) ? *matrix.permuted : in.permute(matrix, {1, 0});
 }
 
@@ -84,8 +84,8 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
   if (b == nullptr || a->type.shape.size() != 2 || b->type.shape.size() != 2) return false;
   std::optional<OnnxKnown> x = *a;
   std::optional<OnnxKnown> weight = *b;
-  if (whole_attribute(node, "transA", 0) != 0) x = transposed(in, *x);
-  if (whole_attribute(node, "transB", 0) == 0) weight = transposed(in, *weight);
+  if (whole_attribute(node, "transA", 0) != 0) x = transposed_matrix(in, *x);
+  if (whole_attribute(node, "transB", 0) == 0) weight = transposed_matrix(in, *weight);
   if (!x || !weight) return false;
   std::vector<Operand> inputs = {&*x, &*weight};
   std::optional<OnnxKnown> term;
