@@ -49,6 +49,41 @@ class Mask {
     return of_comparison(tensor);
   }
 
+  // The conditions of which a mask holds where all of them do; false if one is not affine.
+  bool collect(TensorId tensor, std::vector<Affine>& conditions) {
+    if (!reader_.goes_on()) return false;
+    const auto show = [&](TensorId from) {
+      std::vector<Affine> inner;
+      if (!collect(from, inner)) return false;
+      for (const Affine& each : inner) {
+        auto shown = reader_.moved(each, from, tensor);
+        if (!shown) return false;
+        conditions.push_back(std::move(*shown));
+      }
+      return true;
+    };
+    if (const auto from = reader_.viewed(tensor)) return show(*from);
+    for (const std::string_view row : {"logical_and", "bitwise_and"}) {
+      const auto both = graph_.written_by(tensor, row);
+      if (!both) continue;
+      return std::ranges::all_of(both->inputs, [&](const ModelGraph::Input& input) {
+        const auto* number = std::get_if<double>(&input);
+        return number != nullptr ? *number != 0 : show(std::get<TensorId>(input));
+      });
+    }
+    auto one = condition(tensor);
+    if (one) conditions.push_back(std::move(*one));
+    return one.has_value();
+  }
+
+  static std::optional<Affine> negated(std::optional<Affine> affine) {
+    if (!affine) return std::nullopt;
+    // Not (n <= 0) is 1 - n <= 0.
+    for (double& step : affine->along) step = -step;
+    affine->constant = 1 - affine->constant;
+    return affine;
+  }
+
   // Which elements of what is added to scores leave them as they are; the others are as good as
   // minus infinity.
   std::optional<Affine> added(TensorId tensor) {
@@ -73,14 +108,6 @@ class Mask {
   static TensorId tensor_of(const Origin& origin) { return std::get<TensorId>(origin.inputs[0]); }
   bool is_bool(TensorId tensor) const { return graph_.type(tensor).dtype() == DType::kBool; }
   std::size_t rank(TensorId tensor) const { return graph_.type(tensor).shape().size(); }
-
-  static std::optional<Affine> negated(std::optional<Affine> affine) {
-    if (!affine) return std::nullopt;
-    // Not (n <= 0) is 1 - n <= 0.
-    for (double& step : affine->along) step = -step;
-    affine->constant = 1 - affine->constant;
-    return affine;
-  }
 
   std::optional<Affine> of_comparison(TensorId tensor) {
     struct Comparison {
@@ -163,24 +190,50 @@ class Mask {
 
 }  // namespace
 
-bool is_causal_mask(const ModelGraph& graph, TensorId mask, bool blocks) {
+std::vector<WrittenAttribute> CausalMask::attributes() const {
+  std::vector<WrittenAttribute> result = {{.name = "causal", .value = true}};
+  if (window) result.push_back({.name = "window", .value = *window});
+  return result;
+}
+
+std::optional<CausalMask> causal_mask(const ModelGraph& graph, TensorId mask, bool blocks) {
   const Shape& shape = graph.type(mask).shape();
-  if (shape.size() < 2) return false;
+  if (shape.size() < 2) return std::nullopt;
   const bool compares = graph.type(mask).dtype() == DType::kBool;
   Mask reader(graph);
-  std::optional<Affine> affine = compares ? reader.condition(mask) : reader.added(mask);
-  if (!affine) return false;
-  if (blocks) {
-    for (double& step : affine->along) step = -step;
-    affine->constant = 1 - affine->constant;
+  std::vector<Affine> conditions;
+  if (compares && !blocks) {
+    if (!reader.collect(mask, conditions)) return std::nullopt;
+  } else {
+    auto one = compares ? Mask::negated(reader.condition(mask)) : reader.added(mask);
+    if (!one) return std::nullopt;
+    conditions.push_back(std::move(*one));
   }
-  // Key - query <= keys - queries.
+  // Key - query <= keys - queries, and query + keys - queries - key < window.
   const std::size_t last = shape.size() - 1;
-  std::vector<double> expected(shape.size(), 0);
-  expected[last - 1] = -1;
-  expected[last] = 1;
-  const double later = static_cast<double>(shape[last]) - static_cast<double>(shape[last - 1]);
-  return affine->along == expected && affine->constant == -later;
+  std::vector<double> later(shape.size(), 0);
+  later[last - 1] = -1;
+  later[last] = 1;
+  std::vector<double> earlier(shape.size(), 0);
+  earlier[last - 1] = 1;
+  earlier[last] = -1;
+  const double ahead = static_cast<double>(shape[last]) - static_cast<double>(shape[last - 1]);
+  bool causal = false;
+  CausalMask result;
+  for (const Affine& condition : conditions) {
+    const double window = ahead + 1 - condition.constant;
+    if (condition.along == later && condition.constant == -ahead) {
+      causal = true;
+    } else if (condition.along == earlier && window >= 1 && !result.window) {
+      result.window = static_cast<std::int64_t>(window);
+    } else if (!condition.is_constant() || condition.constant > 0) {
+      return std::nullopt;
+    }
+  }
+  if (result.window && static_cast<std::uint64_t>(*result.window) >= shape[last]) {
+    result.window.reset();
+  }
+  return causal ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace fusecalc

@@ -284,8 +284,10 @@ class Pattern {
   bool add_mask(std::vector<Input>& inputs) {
     std::optional<TensorId> joined;
     for (const Mask& mask : masks_) {
-      if (is_causal_mask(graph_, mask.tensor, mask.blocks)) {
-        causal_ = true;
+      auto causal = causal_mask(graph_, mask.tensor, mask.blocks);
+      if (causal && (!causal_ || !causal_->window || !causal->window)) {
+        if (causal_ && !causal->window) causal->window = causal_->window;
+        causal_ = causal;
         continue;
       }
       std::optional<TensorId> one = mask.tensor;
@@ -312,7 +314,7 @@ class Pattern {
     std::vector<Input> inputs = {q, k, v};
     if (!add_mask(inputs)) return std::nullopt;
     std::vector<WrittenAttribute> attributes;
-    if (causal_) attributes.push_back({.name = "causal", .value = true});
+    if (causal_) attributes = causal_->attributes();
     const double usual = 1 / std::sqrt(static_cast<double>(queries.back()));
     if (std::abs(scale_ / usual - 1) > 1e-3) {
       attributes.push_back({.name = "scale", .value = scale_});
@@ -337,7 +339,7 @@ class Pattern {
   TensorId scores_ = 0;
   double scale_ = 1;
   std::vector<Mask> masks_;
-  bool causal_ = false;
+  std::optional<CausalMask> causal_{};
   bool narrow_ = true;  // operands are read as they were before casts
   int steps_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "input/causal_mask.hpp"
 #include "input/model_graph.hpp"
 #include "input/onnx/constants.hpp"
 #include "input/onnx/model.hpp"
@@ -79,8 +80,8 @@ class OnnxImporter {
                     const std::vector<TensorType>& outputs = {});
   // The type that the file states of output i.
   std::optional<TensorType> stated(const OnnxNode& node, std::size_t i) const;
-  // Whether a mask is what `causal` makes of places alone.
-  bool is_causal(const OnnxKnown& mask);
+  // What a mask is that is made of places alone, where attention has attributes for it.
+  std::optional<CausalMask> causal(const OnnxKnown& mask);
   // Writes a linear that computes a product and adds a bias; false if it was no product with a
   // matrix.
   bool write_biased(const OnnxNode& node, const OnnxKnown& product, const OnnxKnown& bias);

@@ -7,7 +7,6 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "input/affine.hpp"
-#include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
 #include "input/onnx/rules.hpp"
@@ -104,8 +103,8 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
-bool OnnxImporter::is_causal(const OnnxKnown& mask) {
-  return is_causal_mask(graph_, tensor_of(mask), false);
+std::optional<CausalMask> OnnxImporter::causal(const OnnxKnown& mask) {
+  return causal_mask(graph_, tensor_of(mask), false);
 }
 
 bool OnnxImporter::write_biased(const OnnxNode& node, const OnnxKnown& product,

@@ -137,9 +137,11 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   // `causal` aligns the last query and key, ONNX the first ones.
   if (first_aligned && q->type.shape[2] != k->type.shape[2]) return false;
   const OnnxKnown* mask = in.input(node, 3);
-  const bool masks = mask != nullptr && in.is_causal(*mask);
-  if (mask != nullptr && !masks) inputs.emplace_back(mask);
-  OnnxImporter::Written attributes = {{"causal", first_aligned || masks}};
+  auto causal = mask != nullptr ? in.causal(*mask) : std::nullopt;
+  if (mask != nullptr && !causal) inputs.emplace_back(mask);
+  if (first_aligned && !causal) causal = CausalMask{};
+  OnnxImporter::Written attributes;
+  if (causal) attributes = causal->attributes();
   if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
     attributes.push_back({"scale", *scale->real});
   }

@@ -135,6 +135,25 @@ TEST_CASE("pt2: a mask of sequences that are packed is causal where all keys are
   CHECK(packed(-1, 2).back() == "attention");  // each place is a sequence
 }
 
+TEST_CASE("pt2: a mask of the last keys before each query is a window where it is causal, too") {
+  // With 12 keys, the queries are the last eight.
+  const auto within = [](int keys, int window, bool causal) {
+    return attention_with(keys, [&](ProgramText& text) {
+      compare_places(text, keys, "le", keys - 8);
+      text.graph["nodes"].back()["outputs"][0]["as_tensor"]["name"] = "past";
+      text.tensor("past", {8, keys}, {}, kBool).tensor("first", {8, 1}, {}, kLong);
+      text.tensor("near", {8, keys}, {}, kBool);
+      text.node("sub", {{"self", "row"}, {"other", window}}, {"first"});
+      text.node("gt", {{"self", "columns"}, {"other", "first"}}, {"near"});
+      text.node("bitwise_and", {{"self", causal ? "past" : "near"}, {"other", "near"}}, {"mask"});
+    });
+  };
+  CHECK(within(8, 3, true) == Words{"attention", "causal", "window"});
+  CHECK(within(12, 3, true) == Words{"attention", "causal", "window"});
+  CHECK(within(8, 8, true) == Words{"attention", "causal"});  // all keys are within it
+  CHECK(within(8, 3, false).back() == "attention");
+}
+
 TEST_CASE("pt2: causal attention with fewer queries than keys aligns the first ones, by a mask") {
   ProgramText text;
   text.input("q", {1, 2, 8, 16}).input("k", {1, 2, 12, 16}).input("v", {1, 2, 12, 16});
