@@ -55,6 +55,7 @@ struct RowIndex {
 // Tiles of transposed tensors that the block of threads has in shared memory, by their names.
 struct TransposedTiles {
   IndexTransform map;  // from the loop's index to the tensors'
+  std::string place;   // of the group's element j, in code
   std::map<TensorId, std::string> names;
 };
 

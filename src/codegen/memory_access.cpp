@@ -63,7 +63,7 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
     const auto tile = tiles.names.find(tensor);
     // A group of one element is not scattered.
     if (tile != tiles.names.end() && map == tiles.map) {
-      return scope.define(type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
+      return scope.define(type, fmt::format("{}[{}]", tile->second, tiles.place), false);
     }
     if (at.pattern == LanePattern::kScattered)
       scope.block.scattered_reads.emplace_back(tensor, map);

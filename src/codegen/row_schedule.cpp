@@ -163,6 +163,9 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   RowSchedule schedule{.columns = true, .width = width};
   const std::uint64_t length = work.rows.row_length();
   const std::uint64_t column_groups = work.rows.rows() / width;
+  // Threads side by side: where there are few columns, the others take other elements of them.
+  const auto most_wide =
+      static_cast<unsigned>(std::min<std::uint64_t>(kWarp, std::bit_ceil(column_groups)));
   const auto fit = [&](unsigned wide, unsigned threads) {
     schedule.threads = threads;
     schedule.team = threads / wide;
@@ -173,7 +176,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   };
   if (work.holds) {
     const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
-    for (unsigned wide = kWarp; wide >= least; wide /= 2) {
+    for (unsigned wide = most_wide; wide >= std::min(least, most_wide); wide /= 2) {
       for (const unsigned threads : {kLoopThreads, 2 * kLoopThreads, kMostThreads}) {
         const bool enough = work.state_bytes * threads / 2 * width <= kScratchBytes;
         if (enough && fit(wide, threads)) return schedule;
@@ -183,8 +186,9 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   unsigned threads = kLoopThreads;
   while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
   schedule.threads = threads;
-  schedule.team = std::min<unsigned>(
-      threads / kWarp, static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
+  schedule.team =
+      std::min<unsigned>(threads / most_wide,
+                         static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
   schedule.rounds =
       static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
   const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);

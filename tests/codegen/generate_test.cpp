@@ -189,21 +189,43 @@ TEST_CASE("threads compute fewer elements where each has many slow paths") {
   CHECK(sines(50) == "1 element per thread");
 }
 
-TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower groups") {
-  const auto transposed = [](int rows, int columns) {
-    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16",
-      "tensors": {{"x": {{"shape": [{}, {}]}}}},
-      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y"}}]}})",
-                                          rows, columns)));
-  };
-  const GeneratedKernel pairs = transposed(1002, 514);
-  CHECK(contains(pairs, "load_pack<2>"));
-  CHECK(pairs.blocks == 16 * 9);
-  const GeneratedKernel singly = transposed(1001, 514);
-  CHECK(contains(singly, "load_pack<1>"));
-  CHECK(contains(singly, "= tile0[(c + j) * kPitch + b]"));
-  CHECK(singly.schedule == "tiles of 64 by 64, transposed on chip");
-  CHECK(transposed(1001, 15).schedule == "8 elements per thread");
+GeneratedKernel transposed(const std::string& shape, const std::string& perm,
+                           const std::string& dtype = "bf16") {
+  return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{}",
+      "tensors": {{"x": {{"shape": [{}]}}}},
+      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y", "perm": [{}]}}]}})",
+                                        dtype, shape, perm)));
+}
+
+TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sectors on") {
+  const GeneratedKernel odd = transposed("1001, 514", "1, 0");
+  CHECK(odd.schedule == "tiles of 56 by 128, transposed on chip");
+  // 10 of 56 rows, and 9 of 128 columns with the 15 that the last tile of a row may lag behind.
+  CHECK(odd.blocks == 10 * 8);
+  CHECK(transposed("1010, 514", "1, 0").blocks == 10 * 9);  // 1,010 + 15 are more than 8 tiles
+  CHECK(contains(odd, "load_within<8>(p0, at, 514514)"));
+  CHECK(contains(odd, "store_pack<8>(p1 + i"));
+  CHECK(contains(odd, "const u32 early = (u32)run % 16;"));  // elements of a sector
+  // Each column of the tensor begins 514 % 8 elements later in its group than the one before.
+  CHECK(contains(odd, "tile0[(x + j) * kPitch + b + (near + (x + j) * 2) % 8]"));
+}
+
+TEST_CASE("few channels are transposed as one run of memory") {
+  // Pixels of three channels: 1,024 of them are a run of the tensor, behind those of the 16 pixels
+  // that a plane's run may begin ahead of them (9 groups, and a group for where it begins).
+  const GeneratedKernel planes = transposed("2, 100, 100, 3", "0, 3, 1, 2");
+  CHECK(planes.schedule == "tiles of 3 by 1024, transposed on chip");
+  CHECK(planes.blocks == 2 * 10);
+  CHECK(contains(planes, "n < 391;"));
+  const GeneratedKernel pixels = transposed("2, 3, 100, 100", "0, 2, 3, 1");
+  CHECK(pixels.schedule == "tiles of 1024 by 3, transposed on chip");
+  CHECK(pixels.blocks == 2 * 10);
+  // Rows apart from each other are no such run.
+  CHECK(transposed("100, 50, 3", "1, 2, 0").schedule == "8 elements per thread");
+}
+
+TEST_CASE("8 bytes an element are transposed on chip, too") {
+  CHECK(transposed("300, 200", "1, 0", "i64").schedule == "tiles of 64 by 64, transposed on chip");
 }
 
 TEST_CASE("a transposition goes through tiles on chip") {
