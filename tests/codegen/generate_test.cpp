@@ -221,7 +221,7 @@ TEST_CASE("few channels are transposed as one run of memory") {
   CHECK(pixels.schedule == "tiles of 1024 by 3, transposed on chip");
   CHECK(pixels.blocks == 2 * 10);
   // Rows apart from each other are no such run.
-  CHECK(transposed("100, 50, 3", "1, 2, 0").schedule == "8 elements per thread");
+  CHECK(transposed("100, 50, 3", "2, 1, 0").schedule == "8 elements per thread");
 }
 
 TEST_CASE("8 bytes an element are transposed on chip, too") {
