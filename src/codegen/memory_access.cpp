@@ -40,6 +40,23 @@ Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std
   return scope.define(type, fmt::format("{}.get(j)", name), false);
 }
 
+// The loop's group of a tensor that is transposed on chip.
+Value load_transposed(const Scope& scope, TensorId tensor, const std::string& tile) {
+  const TransposedTiles& tiles = scope.loop.tiles;
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const ComputeType type = compute_type(dtype);
+  if (!tiles.element.empty()) {
+    return scope.define(type, fmt::format("{}[{}]", tile, tiles.element), false);
+  }
+  const std::string name = scope.fresh("x");
+  const std::string way =
+      scope.block.width == tiles.width
+          ? fmt::format("take_group<{}, {}, {}>", tiles.width, tiles.aligned, stored_type(dtype))
+          : fmt::format("take_one<{}, {}>", tiles.width, stored_type(dtype));
+  scope.block.before += fmt::format("const auto {} = {}({}, x, b);\n", name, way, tile);
+  return scope.define(type, fmt::format("{}.get(j)", name), false);
+}
+
 // Whether the index is that of an element in its row, and groups of such begin anywhere.
 bool is_across(const Scope& scope, TensorId tensor, const Index& at) {
   const std::uint64_t length = scope.loop.row_length;
@@ -63,7 +80,7 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
     const auto tile = tiles.names.find(tensor);
     // A group of one element is not scattered.
     if (tile != tiles.names.end() && map == tiles.map) {
-      return scope.define(type, fmt::format("{}[{}]", tile->second, tiles.place), false);
+      return load_transposed(scope, tensor, tile->second);
     }
     if (at.pattern == LanePattern::kScattered)
       scope.block.scattered_reads.emplace_back(tensor, map);

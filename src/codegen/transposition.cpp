@@ -16,6 +16,7 @@
 
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
+#include "core/embedded.hpp"
 
 namespace fusecalc {
 namespace {
@@ -101,8 +102,8 @@ struct Tiling {
   // begin some columns (or rows) ahead of the tile, which holds them, too.
   std::uint64_t sector = 1;
   std::uint64_t ahead = 0;
-  std::uint64_t pitch = 0;  // elements of a column on chip
-  std::uint64_t words = 0;  // on chip, of each tensor
+  std::uint64_t pitch = 0;  // of runs: elements of a column on chip
+  std::uint64_t words = 0;  // of runs: elements on chip, of each tensor
 };
 
 bool groups_are_aligned(const Transposition& found, unsigned width) {
@@ -113,8 +114,14 @@ bool groups_are_aligned(const Transposition& found, unsigned width) {
          });
 }
 
-// `on_chip_bytes`: of an element as it is computed.
-Tiling tiling_of(const Transposition& found, unsigned width, std::uint64_t on_chip_bytes) {
+// `bytes`: of an element of all tensors together.
+std::uint64_t most_columns(std::uint64_t ahead, std::uint64_t bytes) {
+  std::uint64_t columns = 2 * kTile;
+  while ((columns + ahead) * kTile * bytes > kSharedBytes) columns /= 2;
+  return columns;
+}
+
+Tiling tiling_of(const Transposition& found, unsigned width, std::uint64_t bytes) {
   const std::uint64_t few = std::min(found.rows(), found.columns());
   const std::uint64_t many = kRunElements / few / kLeastLong * kLeastLong;
   Tiling tiling{.width = width, .sector = std::max(2 * width, kTall)};
@@ -131,18 +138,11 @@ Tiling tiling_of(const Transposition& found, unsigned width, std::uint64_t on_ch
     tiling.ahead = ceil_div(tiling.sector, few);
     tiling.pitch = with_gaps(ceil_div(many + tiling.ahead, width) * width + width) | 1U;
     tiling.words = few * tiling.pitch;
-  } else if (groups_are_aligned(found, width)) {
-    tiling = {.width = width, .rows = kTile, .columns = kTile, .pitch = kTile + 1};
-    tiling.words = kTile * tiling.pitch;
   } else {
-    tiling.runs = Runs::kAnywhere;
-    tiling.rows = kTile - width;
-    tiling.ahead = tiling.sector;
-    tiling.pitch = kTile + 1;
-    tiling.columns = 2 * kTile;
-    const auto words = [&] { return (tiling.columns + tiling.ahead) * tiling.pitch; };
-    while (found.tensors.size() * words() * on_chip_bytes > kSharedBytes) tiling.columns /= 2;
-    tiling.words = words();
+    tiling.runs = groups_are_aligned(found, width) ? Runs::kAligned : Runs::kAnywhere;
+    tiling.rows = kTile;
+    tiling.ahead = tiling.runs == Runs::kAligned ? 0 : tiling.sector;
+    tiling.columns = most_columns(tiling.ahead, bytes);
   }
   return tiling;
 }
@@ -169,9 +169,22 @@ TilePlace place_of(const Transposition& found, std::uint64_t space) {
   return place;
 }
 
-std::uint64_t bytes_on_chip(const KernelView& kernel, const Transposition& found) {
-  const DType dtype = kernel.tensor(found.tensors.front()).type.dtype;
-  return bytes_of(dtype, 1) > sizeof(float) ? 8 : 4;
+// Columns of which a word holds an element each (kShared in kernels/transposed.cuh).
+std::uint64_t shared_columns(DType dtype, std::uint64_t width) {
+  const std::uint64_t bytes = bytes_of(dtype, 1);
+  return bytes < sizeof(float) ? std::min(sizeof(float) / bytes, width) : 1;
+}
+
+std::uint64_t word_bytes(DType dtype) { return bytes_of(dtype, 1) > sizeof(float) ? 8 : 4; }
+
+// Of an element of all tensors together, in words.
+std::uint64_t bytes_on_chip(const KernelView& kernel, const Transposition& found, unsigned width) {
+  std::uint64_t bytes = 0;
+  for (const TensorId id : found.tensors) {
+    const DType dtype = kernel.tensor(id).type.dtype;
+    bytes += ceil_div(word_bytes(dtype), shared_columns(dtype, width));
+  }
+  return bytes;
 }
 
 // Writes a kernel whose blocks move one tile each.
@@ -181,7 +194,7 @@ class TileWriter {
              unsigned width)
       : found_(found),
         space_(space),
-        tiling_(tiling_of(found, width, bytes_on_chip(kernel, found))),
+        tiling_(tiling_of(found, width, bytes_on_chip(kernel, found, width))),
         place_(place_of(found, space)),
         code_(kernel) {}
 
@@ -194,14 +207,20 @@ class TileWriter {
     std::string text;
   };
 
-  Groups groups_of_tensors() const;
-  Groups groups_of_loop() const;
-  std::string element_on_chip() const;
-  std::string starts() const;
-  std::string loads(const TransposedTiles& tiles);
-  std::string stores(const Roots& roots, const Loop& loop);
+  bool in_words() const {
+    return tiling_.runs == Runs::kAligned || tiling_.runs == Runs::kAnywhere;
+  }
   std::uint64_t row_tiles() const;
   std::uint64_t column_tiles() const;
+  std::uint64_t words_of(DType dtype) const;
+  std::string start_of_run() const;
+  std::string element_of_run() const;
+  Groups groups_of_run() const;
+  Groups groups_of_loop() const;
+  std::string declarations(const TransposedTiles& tiles) const;
+  std::string load_words(TensorId tensor, const std::string& tile);
+  std::string load_run(TensorId tensor, const std::string& tile);
+  std::string stores(const Roots& roots, const Loop& loop);
 
   const Transposition& found_;
   std::uint64_t space_;
@@ -218,90 +237,59 @@ std::uint64_t TileWriter::row_tiles() const {
 
 std::uint64_t TileWriter::column_tiles() const {
   if (tiling_.runs == Runs::kLoopRun) return 1;
-  return ceil_div(found_.columns() + tiling_.sector - 1, tiling_.columns);
+  const std::uint64_t late = tiling_.ahead > 0 ? tiling_.sector - 1 : 0;
+  return ceil_div(found_.columns() + late, tiling_.columns);
 }
 
-// Where the elements lie on chip, from where the block's part of the tensors begins.
-std::string TileWriter::starts() const {
-  switch (tiling_.runs) {
-    case Runs::kAligned: return {};
-    case Runs::kAnywhere:
-      return fmt::format("  const u32 near = (u32)(from + (c0 - {}) * {} + b0) % {};\n",
-                         tiling_.ahead, found_.pitch(), tiling_.width);
-    case Runs::kTensorRun:
-      return fmt::format(
-          "  const idx start = from + (c0 - {}) * {};\n  const u32 near = (u32)start % {};\n",
-          tiling_.ahead, tiling_.rows, tiling_.width);
-    case Runs::kLoopRun:
-      return fmt::format(
-          "  const idx start = from + b0 - {};\n  const u32 near = (u32)start % {};\n",
-          tiling_.ahead, tiling_.width);
+std::uint64_t TileWriter::words_of(DType dtype) const {
+  if (!in_words()) return tiling_.words;
+  return (tiling_.columns + tiling_.ahead) / shared_columns(dtype, tiling_.width) * tiling_.rows;
+}
+
+// Where the run of a tile begins, and how far from a whole group.
+std::string TileWriter::start_of_run() const {
+  if (in_words()) return {};
+  return fmt::format("  const idx start = from + {};\n  const u32 near = (u32)start % {};\n",
+                     tiling_.runs == Runs::kTensorRun
+                         ? fmt::format("(c0 - {}) * {}", tiling_.ahead, tiling_.rows)
+                         : fmt::format("b0 - {}", tiling_.ahead),
+                     tiling_.width);
+}
+
+// The place of element j of the loop's group at `x`, in its row `b`.
+std::string TileWriter::element_of_run() const {
+  if (in_words()) return {};
+  if (tiling_.runs == Runs::kTensorRun) {
+    return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
   }
-  return {};
+  return fmt::format(
+      "(x + j) % {0} * kPitch + with_gaps((x + j) / {0} + (near + (x + j) % {0} * {1}) % {2})",
+      tiling_.columns, found_.pitch() % tiling_.width, tiling_.width);
 }
 
-// Lane j of the group `x` of the loop's row `b`.
-std::string TileWriter::element_on_chip() const {
-  const std::uint64_t turn = found_.pitch() % tiling_.width;
-  switch (tiling_.runs) {
-    case Runs::kAligned: return "(x + j) * kPitch + b";
-    case Runs::kAnywhere:
-      return fmt::format("(x + j) * kPitch + b + (near + (x + j) * {}) % {}", turn, tiling_.width);
-    case Runs::kTensorRun: return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
-    case Runs::kLoopRun:
-      return fmt::format(
-          "(x + j) % {0} * kPitch + with_gaps((x + j) / {0} + (near + (x + j) % {0} * {1}) % {2})",
-          tiling_.columns, turn, tiling_.width);
+// The groups of the tensors, each with the number `at` of its first element and its place on chip.
+TileWriter::Groups TileWriter::groups_of_run() const {
+  const std::uint64_t width = tiling_.width;
+  if (tiling_.runs == Runs::kTensorRun) {
+    return {(tiling_.columns + tiling_.ahead) * tiling_.rows / width + 1,
+            fmt::format("    const idx at = start - near + n * {0};\n"
+                        "    const u32 place = with_gaps(n * {0});\n",
+                        width)};
   }
-  return {};
+  const std::uint64_t groups = ceil_div(tiling_.rows + tiling_.ahead, width) + 1;
+  return {groups * tiling_.columns,
+          fmt::format("    const u32 k = n % {0}, c = n / {0};\n"
+                      "    const idx at = (start + c * {1}) / {2} * {2} + k * {2};\n"
+                      "    const u32 place = c * kPitch + with_gaps(k * {2});\n",
+                      groups, found_.pitch(), width)};
 }
 
-// Deals groups out to warps so that neither side of a tile has bank conflicts.
+// Deals groups out to warps: lanes that are a few groups of several rows find all banks.
 std::string dealt(std::uint64_t along, std::string_view across) {
   return fmt::format(
       "    const u32 k = n % {0} + n / {1} % {2} * {0};\n"
       "    const u32 {3} = n / {0} % {4} + n / {5} * {4};\n",
       kLanesAlong, kWarp, along / kLanesAlong, across, kTall, kTall * along);
-}
-
-// The groups of the tensors, each with the number `at` of its first element and its place on chip.
-TileWriter::Groups TileWriter::groups_of_tensors() const {
-  const std::uint64_t width = tiling_.width;
-  const std::uint64_t all = (tiling_.columns + tiling_.ahead) * tiling_.rows;
-  switch (tiling_.runs) {
-    case Runs::kAligned:
-      return {all / width,
-              fmt::format("    const u32 b = n % {0} * {1}, c = n / {0};\n"
-                          "    if (b0 + b >= {2} || c0 + c >= {3}) continue;\n"
-                          "    const idx at = from + (c0 + c) * {4} + b0 + b;\n"
-                          "    const u32 place = c * kPitch + b;\n",
-                          kTile / width, width, found_.rows(), found_.columns(), found_.pitch())};
-    case Runs::kAnywhere:
-      return {(tiling_.columns + tiling_.ahead) * kTile / width,
-              dealt(kTile / width, "r") +
-                  fmt::format("    const idx c = c0 + r - {0};\n"
-                              "    const idx start = from + c * {1} + b0;\n"
-                              "    const u32 past = (u32)start % {2};\n"
-                              "    const idx rows = {4} - b0 < {3} ? {4} - b0 : {3};\n"
-                              "    if (c >= {5} || k * {2} >= past + rows) continue;\n"
-                              "    const idx at = start - past + k * {2};\n"
-                              "    const u32 place = r * kPitch + k * {2};\n",
-                              tiling_.ahead, found_.pitch(), width, tiling_.rows, found_.rows(),
-                              found_.columns())};
-    case Runs::kTensorRun:
-      return {all / width + 1, fmt::format("    const idx at = start - near + n * {0};\n"
-                                           "    const u32 place = with_gaps(n * {0});\n",
-                                           width)};
-    case Runs::kLoopRun: {
-      const std::uint64_t groups = ceil_div(tiling_.rows + tiling_.ahead, width) + 1;
-      return {groups * tiling_.columns,
-              fmt::format("    const u32 k = n % {0}, c = n / {0};\n"
-                          "    const idx at = (start + c * {1}) / {2} * {2} + k * {2};\n"
-                          "    const u32 place = c * kPitch + with_gaps(k * {2});\n",
-                          groups, found_.pitch(), width)};
-    }
-  }
-  return {};
 }
 
 // The groups of the loop, each with the number `i` of its first element and its place `x` in a row
@@ -319,21 +307,17 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
         "    const idx i = run + k * {} - early;\n",
         tiling_.sector, first, width, width, ahead, width);
   };
+  const std::string rows_end = fmt::format("    if (b0 + b >= {}) continue;\n", found_.rows());
   switch (tiling_.runs) {
     case Runs::kAligned:
-      return {groups, fmt::format("    const u32 x = n % {0} * {1}, b = n / {0};\n"
-                                  "    if (b0 + b >= {2} || c0 + x >= {3}) continue;\n"
-                                  "    const idx i = to + (b0 + b) * {4} + c0 + x;\n",
-                                  kTile / width, width, found_.rows(), found_.columns(),
-                                  place_.loop_across)};
-    case Runs::kAnywhere: {
-      const std::uint64_t rows = ceil_div(tiling_.rows, kTall) * kTall;
-      return {rows * tiling_.columns / width,
-              dealt(tiling_.columns / width, "b") +
-                  fmt::format("    if (b >= {} || b0 + b >= {}) continue;\n", tiling_.rows,
-                              found_.rows()) +
-                  run + begin("c0", tiling_.ahead)};
-    }
+      return {groups, dealt(tiling_.columns / width, "b") +
+                          fmt::format("    const u32 x = k * {};\n"
+                                      "    if (b0 + b >= {} || c0 + x >= {}) continue;\n"
+                                      "    const idx i = to + (b0 + b) * {} + c0 + x;\n",
+                                      width, found_.rows(), found_.columns(), place_.loop_across)};
+    case Runs::kAnywhere:
+      return {groups,
+              dealt(tiling_.columns / width, "b") + rows_end + run + begin("c0", tiling_.ahead)};
     case Runs::kTensorRun:
       return {groups,
               fmt::format("    const u32 k = n % {0}, b = n / {0};\n", tiling_.columns / width) +
@@ -353,23 +337,32 @@ std::string loop_over(std::uint64_t groups, unsigned unrolled, const std::string
                      unrolled, groups, kLoopThreads, body);
 }
 
-std::string TileWriter::loads(const TransposedTiles& tiles) {
-  const Groups groups = groups_of_tensors();
-  std::string body = groups.text;
-  for (const auto& [tensor, name] : tiles.names) {
-    const Tensor& read = code_.view().tensor(tensor);
-    const std::string memory = code_.parameters().input(tensor);
-    const std::string pack =
-        tiling_.runs == Runs::kAligned
-            ? fmt::format("load_pack<{}>({} + at)", tiling_.width, memory)
-            : fmt::format("load_within<{}>({}, at, {})", tiling_.width, memory, read.elements);
-    body += fmt::format(
-        "    const Pack<{0}, {1}> of_{2} = {3};\n"
-        "#pragma unroll\n    for (int j = 0; j < {1}; ++j) {{\n"
-        "      {2}[place + j] = to_compute(of_{2}.v[j]);\n    }}\n",
-        stored_type(read.type.dtype), tiling_.width, name, pack);
-  }
-  return loop_over(groups.count, 4, body);
+std::string TileWriter::load_words(TensorId tensor, const std::string& tile) {
+  const Tensor& read = code_.view().tensor(tensor);
+  const std::uint64_t packs = tiling_.rows / tiling_.width;
+  const std::uint64_t shared = shared_columns(read.type.dtype, tiling_.width);
+  const bool aligned = tiling_.runs == Runs::kAligned;
+  return loop_over(
+      (tiling_.columns + tiling_.ahead) / shared * packs, 2,
+      fmt::format("    const u32 b = n % {} * {}, q = n / {};\n"
+                  "    if (b0 + b >= {}) continue;\n"
+                  "    const idx c = c0 + q * {} - {};\n"
+                  "    fill_words<{}, {}>({}, q, b, {}, from + c * {} + b0 + b, {}, c, {}, {});\n",
+                  packs, tiling_.width, packs, found_.rows(), shared, tiling_.ahead, tiling_.width,
+                  aligned, tile, code_.parameters().input(tensor), found_.pitch(), found_.pitch(),
+                  found_.columns(), read.elements));
+}
+
+std::string TileWriter::load_run(TensorId tensor, const std::string& tile) {
+  const Tensor& read = code_.view().tensor(tensor);
+  const Groups groups = groups_of_run();
+  return loop_over(
+      groups.count, 4,
+      groups.text + fmt::format("    const Pack<{0}, {1}> group = load_within<{1}>({3}, at, {4});\n"
+                                "#pragma unroll\n    for (int j = 0; j < {1}; ++j) {{\n"
+                                "      {2}[place + j] = to_compute(group.v[j]);\n    }}\n",
+                                stored_type(read.type.dtype), tiling_.width, tile,
+                                code_.parameters().input(tensor), read.elements));
 }
 
 std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
@@ -396,32 +389,44 @@ std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
                       most, width, body(width, "      "), body(1, "      ")));
 }
 
-GeneratedKernel TileWriter::write(const Roots& roots) {
-  TransposedTiles tiles{.map = found_.map, .place = element_on_chip(), .names = {}};
-  for (const TensorId tensor : found_.tensors) tiles.names[tensor] = fmt::format("tile{}", tensor);
-  Loop loop;
-  loop.element = group_index();
-  loop.tiles = tiles;
-  std::string declarations;
+std::string TileWriter::declarations(const TransposedTiles& tiles) const {
+  std::string text = in_words() ? "" : fmt::format("  constexpr u32 kPitch = {};\n", tiling_.pitch);
   for (const auto& [tensor, name] : tiles.names) {
     const DType dtype = code_.view().tensor(tensor).type.dtype;
-    declarations +=
-        fmt::format("  __shared__ {} {}[{}];\n", name_of(compute_type(dtype)), name, tiling_.words);
+    const std::string_view type = !in_words()              ? name_of(compute_type(dtype))
+                                  : word_bytes(dtype) == 8 ? "u64"
+                                                           : "u32";
+    text += fmt::format("  __shared__ alignas(16) {} {}[{}];\n", type, name, words_of(dtype));
   }
-  const std::string moved = starts() + loads(tiles) + "  __syncthreads();\n" + stores(roots, loop);
+  return text;
+}
+
+GeneratedKernel TileWriter::write(const Roots& roots) {
+  Loop loop;
+  loop.element = group_index();
+  loop.tiles = {.map = found_.map,
+                .names = {},
+                .width = static_cast<unsigned>(tiling_.width),
+                .aligned = tiling_.runs == Runs::kAligned,
+                .element = element_of_run()};
+  std::string loads;
+  for (const TensorId tensor : found_.tensors) {
+    const std::string name = fmt::format("tile{}", tensor);
+    loop.tiles.names[tensor] = name;
+    loads += in_words() ? load_words(tensor, name) : load_run(tensor, name);
+  }
+  const std::string moved = start_of_run() + loads + "  __syncthreads();\n" + stores(roots, loop);
   GeneratedKernel result;
-  result.source.text =
-      preamble(code_.view().graph(), space_) +
-      fmt::format(
-          "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
-          "  constexpr u32 kPitch = {};\n{}"
-          "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n"
-          "  const u32 rest = blockIdx.x / {};\n"
-          "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
-          "  const idx from = {};\n  const idx to = {};\n{}}}\n",
-          kLoopThreads, code_.parameters().declarations(), tiling_.pitch, declarations,
-          column_tiles(), tiling_.columns, column_tiles(), row_tiles(), tiling_.rows, row_tiles(),
-          place_.tensor.text("outer"), place_.loop.text("outer"), moved);
+  result.source.text = fmt::format(
+      "{}{}\nextern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}"
+      "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n"
+      "  const u32 rest = blockIdx.x / {};\n"
+      "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
+      "  const idx from = {};\n  const idx to = {};\n{}}}\n",
+      preamble(code_.view().graph(), space_), embedded_kernel("transposed"), kLoopThreads,
+      code_.parameters().declarations(), declarations(loop.tiles), column_tiles(), tiling_.columns,
+      column_tiles(), row_tiles(), tiling_.rows, row_tiles(), place_.tensor.text("outer"),
+      place_.loop.text("outer"), moved);
   result.source.entries = {"fused"};
   result.storages = code_.parameters().storages();
   result.threads = kLoopThreads;

@@ -199,15 +199,31 @@ GeneratedKernel transposed(const std::string& shape, const std::string& perm,
 
 TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sectors on") {
   const GeneratedKernel odd = transposed("1001, 514", "1, 0");
-  CHECK(odd.schedule == "tiles of 56 by 128, transposed on chip");
-  // 10 of 56 rows, and 9 of 128 columns with the 15 that the last tile of a row may lag behind.
-  CHECK(odd.blocks == 10 * 8);
-  CHECK(transposed("1010, 514", "1, 0").blocks == 10 * 9);  // 1,010 + 15 are more than 8 tiles
-  CHECK(contains(odd, "load_within<8>(p0, at, 514514)"));
+  CHECK(odd.schedule == "tiles of 64 by 128, transposed on chip");
+  // 9 of 64 rows, and 8 of 128 columns: a row's first sector may begin 15 elements ahead of it.
+  CHECK(odd.blocks == 9 * 8);
+  CHECK(transposed("1010, 514", "1, 0").blocks == 9 * 9);  // 1,010 + 15 are more than 8 tiles
+  CHECK(contains(odd, "const u32 early = (u32)run % 16;"));
+  // Two columns to a word, of 128 and the 16 ahead of them.
+  CHECK(contains(odd, "u32 tile0[4608];"));
+  CHECK(contains(odd, "fill_words<8, false>(tile0, q, b, p0, from + c * 514 + b0 + b, 514, c"));
+  CHECK(contains(odd, "take_group<8, false, bf16>(tile0, x, b)"));
+  CHECK(contains(odd, "take_one<8, bf16>(tile0, x, b)"));  // at a row's ends
   CHECK(contains(odd, "store_pack<8>(p1 + i"));
-  CHECK(contains(odd, "const u32 early = (u32)run % 16;"));  // elements of a sector
-  // Each column of the tensor begins 514 % 8 elements later in its group than the one before.
-  CHECK(contains(odd, "tile0[(x + j) * kPitch + b + (near + (x + j) * 2) % 8]"));
+}
+
+TEST_CASE("the tiles of several tensors fit on chip together") {
+  const auto tiles = [](const std::string& dtype) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{}",
+        "tensors": {{"a": {{"shape": [512, 256]}}, "b": {{"shape": [512, 256]}}}},
+        "ops": [{{"op": "transpose", "inputs": ["a"], "output": "s"}},
+                {{"op": "transpose", "inputs": ["b"], "output": "t"}},
+                {{"op": "add", "inputs": ["s", "t"], "output": "y"}}]}})",
+                                          dtype)))
+        .schedule;
+  };
+  CHECK(tiles("bf16") == "tiles of 64 by 128, transposed on chip");  // 2 x 16 KiB
+  CHECK(tiles("f32") == "tiles of 64 by 64, transposed on chip");    // 2 x 16 KiB
 }
 
 TEST_CASE("few channels are transposed as one run of memory") {
@@ -234,7 +250,7 @@ TEST_CASE("a transposition goes through tiles on chip") {
       "ops": [{"op": "transpose", "inputs": ["x"], "output": "y"}]})");
   const GeneratedKernel kernel = generated(graph);
   CHECK(kernel.schedule.find("transposed on chip") != std::string::npos);
-  CHECK(kernel.blocks == 4 * 8);
+  CHECK(kernel.blocks == 4 * 4);
 }
 
 TEST_CASE("ops without generated code are refused with the reason") {
