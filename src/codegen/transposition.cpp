@@ -102,7 +102,6 @@ struct Tiling {
   // begin some columns (or rows) ahead of the tile, which holds them, too.
   std::uint64_t sector = 1;
   std::uint64_t ahead = 0;
-  std::uint64_t pitch = 0;  // of runs: elements of a column on chip
   std::uint64_t words = 0;  // of runs: elements on chip, of each tensor
 };
 
@@ -135,9 +134,8 @@ Tiling tiling_of(const Transposition& found, unsigned width, std::uint64_t bytes
     tiling.runs = Runs::kLoopRun;
     tiling.rows = many;
     tiling.columns = few;
-    tiling.ahead = ceil_div(tiling.sector, few);
-    tiling.pitch = with_gaps(ceil_div(many + tiling.ahead, width) * width + width) | 1U;
-    tiling.words = few * tiling.pitch;
+    tiling.ahead = tiling.sector;
+    tiling.words = with_gaps((many + tiling.ahead + 4 * width) * few + tiling.sector);
   } else {
     tiling.runs = groups_are_aligned(found, width) ? Runs::kAligned : Runs::kAnywhere;
     tiling.rows = kTile;
@@ -205,6 +203,7 @@ class TileWriter {
   struct Groups {
     std::uint64_t count = 0;
     std::string text;
+    std::string element{};  // the place on chip of its element j
   };
 
   bool in_words() const {
@@ -249,39 +248,45 @@ std::uint64_t TileWriter::words_of(DType dtype) const {
 // Where the run of a tile begins, and how far from a whole group.
 std::string TileWriter::start_of_run() const {
   if (in_words()) return {};
-  return fmt::format("  const idx start = from + {};\n  const u32 near = (u32)start % {};\n",
-                     tiling_.runs == Runs::kTensorRun
-                         ? fmt::format("(c0 - {}) * {}", tiling_.ahead, tiling_.rows)
-                         : fmt::format("b0 - {}", tiling_.ahead),
-                     tiling_.width);
-}
-
-// The place of element j of the loop's group at `x`, in its row `b`.
-std::string TileWriter::element_of_run() const {
-  if (in_words()) return {};
   if (tiling_.runs == Runs::kTensorRun) {
-    return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
+    return fmt::format(
+        "  const idx start = from + (c0 - {}) * {};\n"
+        "  const u32 near = (u32)start % {};\n",
+        tiling_.ahead, tiling_.rows, tiling_.width);
   }
   return fmt::format(
-      "(x + j) % {0} * kPitch + with_gaps((x + j) / {0} + (near + (x + j) % {0} * {1}) % {2})",
-      tiling_.columns, found_.pitch() % tiling_.width, tiling_.width);
+      "  const idx start = from + b0 - {};\n"
+      "  const u32 near = (u32)(to + b0 * {}) % {};\n",
+      tiling_.ahead, tiling_.columns, tiling_.sector);
 }
 
-// The groups of the tensors, each with the number `at` of its first element and its place on chip.
+// The place on chip of element j of the loop's group at `x`.
+std::string TileWriter::element_of_run() const {
+  if (in_words()) return {};
+  if (tiling_.runs == Runs::kLoopRun) return "x + j";
+  return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
+}
+
+// The groups of the tensors, each with the number `at` of its first element, and the place on chip
+// of its element j.
 TileWriter::Groups TileWriter::groups_of_run() const {
   const std::uint64_t width = tiling_.width;
   if (tiling_.runs == Runs::kTensorRun) {
     return {(tiling_.columns + tiling_.ahead) * tiling_.rows / width + 1,
             fmt::format("    const idx at = start - near + n * {0};\n"
-                        "    const u32 place = with_gaps(n * {0});\n",
-                        width)};
+                        "    const u32 first = with_gaps(n * {0});\n",
+                        width),
+            "first + j"};
   }
   const std::uint64_t groups = ceil_div(tiling_.rows + tiling_.ahead, width) + 1;
   return {groups * tiling_.columns,
           fmt::format("    const u32 k = n % {0}, c = n / {0};\n"
-                      "    const idx at = (start + c * {1}) / {2} * {2} + k * {2};\n"
-                      "    const u32 place = c * kPitch + with_gaps(k * {2});\n",
-                      groups, found_.pitch(), width)};
+                      "    const idx run = start + c * {1};\n"
+                      "    const u32 past = (u32)run % {2};\n"
+                      "    const idx at = run - past + k * {2};\n"
+                      "    const u32 first = (k * {2} + {2} - past) * {3} + c + near;\n",
+                      groups, found_.pitch(), width, tiling_.columns),
+          fmt::format("with_gaps(first + j * {})", tiling_.columns)};
 }
 
 // Deals groups out to warps: lanes that are a few groups of several rows find all banks.
@@ -299,13 +304,13 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
   const std::uint64_t groups = tiling_.rows * tiling_.columns / width;
   const std::string run =
       fmt::format("    const idx run = to + (b0 + b) * {} + c0;\n", place_.loop_across);
-  const auto begin = [&](std::string_view first, std::uint64_t ahead) {
+  const auto begin = [&](std::uint64_t ahead) {
     return fmt::format(
         "    const u32 early = (u32)run % {};\n"
-        "    const idx first = {} + k * {} - early;\n"
+        "    const idx first = c0 + k * {} - early;\n"
         "    const u32 x = k * {} - early + {};\n"
         "    const idx i = run + k * {} - early;\n",
-        tiling_.sector, first, width, width, ahead, width);
+        tiling_.sector, width, width, ahead, width);
   };
   const std::string rows_end = fmt::format("    if (b0 + b >= {}) continue;\n", found_.rows());
   switch (tiling_.runs) {
@@ -316,17 +321,17 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
                                       "    const idx i = to + (b0 + b) * {} + c0 + x;\n",
                                       width, found_.rows(), found_.columns(), place_.loop_across)};
     case Runs::kAnywhere:
-      return {groups,
-              dealt(tiling_.columns / width, "b") + rows_end + run + begin("c0", tiling_.ahead)};
+      return {groups, dealt(tiling_.columns / width, "b") + rows_end + run + begin(tiling_.ahead)};
     case Runs::kTensorRun:
       return {groups,
               fmt::format("    const u32 k = n % {0}, b = n / {0};\n", tiling_.columns / width) +
-                  run + begin("c0", tiling_.ahead)};
+                  run + begin(tiling_.ahead)};
     case Runs::kLoopRun:
       return {groups,
-              fmt::format("    const u32 k = n;\n    const idx run = to + b0 * {};\n",
-                          tiling_.columns) +
-                  begin(fmt::format("b0 * {}", tiling_.columns), tiling_.ahead * tiling_.columns)};
+              fmt::format("    const idx first = b0 * {0} + n * {1} - near;\n"
+                          "    const u32 x = with_gaps(n * {1} + {2});\n"
+                          "    const idx i = to + first;\n",
+                          tiling_.columns, width, (tiling_.ahead + width) * tiling_.columns)};
   }
   return {};
 }
@@ -360,9 +365,9 @@ std::string TileWriter::load_run(TensorId tensor, const std::string& tile) {
       groups.count, 4,
       groups.text + fmt::format("    const Pack<{0}, {1}> group = load_within<{1}>({3}, at, {4});\n"
                                 "#pragma unroll\n    for (int j = 0; j < {1}; ++j) {{\n"
-                                "      {2}[place + j] = to_compute(group.v[j]);\n    }}\n",
+                                "      {2}[{5}] = to_compute(group.v[j]);\n    }}\n",
                                 stored_type(read.type.dtype), tiling_.width, tile,
-                                code_.parameters().input(tensor), read.elements));
+                                code_.parameters().input(tensor), read.elements, groups.element));
 }
 
 std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
@@ -390,7 +395,7 @@ std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
 }
 
 std::string TileWriter::declarations(const TransposedTiles& tiles) const {
-  std::string text = in_words() ? "" : fmt::format("  constexpr u32 kPitch = {};\n", tiling_.pitch);
+  std::string text;
   for (const auto& [tensor, name] : tiles.names) {
     const DType dtype = code_.view().tensor(tensor).type.dtype;
     const std::string_view type = !in_words()              ? name_of(compute_type(dtype))
