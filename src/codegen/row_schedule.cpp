@@ -17,6 +17,11 @@ constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kMostThreads = kMostRowThreads;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
+// Of a row, that neighbouring threads take together: less would waste parts of lines.
+constexpr std::uint64_t kLineBytes = 128;
+// Of a block, where a warp or less has a row: many small blocks end more evenly than few large
+// ones.
+constexpr unsigned kShortRowThreads = 128;
 // Groups in a row that are worth its ends by themselves.
 constexpr std::uint64_t kLeastShifted = 16;
 // What the hardware copies to shared memory at once, at least.
@@ -125,11 +130,14 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
+  const std::uint64_t line =
+      std::min(std::bit_ceil(groups), std::min<std::uint64_t>(kWarp, kLineBytes / group_bytes));
+  wanted = std::max(wanted, line);
   // A thread for each element at a row's ends.
   if (shifted) wanted = std::max(wanted, std::uint64_t{2} * width);
   const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
-    schedule.threads = schedule.team > kWarp ? schedule.team : kLoopThreads;
+    schedule.threads = schedule.team > kWarp ? schedule.team : kShortRowThreads;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
   };
