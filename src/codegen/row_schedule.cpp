@@ -48,12 +48,12 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   return true;
 }
 
-// Holds where there is room for it.
-void place_held(RowSchedule& schedule, const RowWork& work, const Device& device) {
+// Holds where there is room for it: in a block's registers, or so much of its shared memory.
+void place_held(RowSchedule& schedule, const RowWork& work, std::uint64_t shared_bytes) {
   if (hold_in_registers(schedule, work)) return;
   const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
-      device.on_chip_bytes) {
+      shared_bytes) {
     return;
   }
   schedule.in_shared = schedule.rounds;
@@ -146,7 +146,7 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
     // Asynchronous copies to shared memory need no registers while they are in flight.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
     if (schedule.team <= kWarp) {
-      place_held(schedule, work, device);
+      place_held(schedule, work, device.on_chip_bytes);
     } else if (copied || !hold_in_registers(schedule, work)) {
       place_long(schedule, work, device);
     }
@@ -174,22 +174,30 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   // Threads side by side: where there are few columns, the others take other elements of them.
   const auto most_wide =
       static_cast<unsigned>(std::min<std::uint64_t>(kWarp, std::bit_ceil(column_groups)));
-  const auto fit = [&](unsigned wide, unsigned threads) {
+  const auto fit = [&](unsigned wide, unsigned threads, std::uint64_t shared_bytes) {
     schedule.threads = threads;
     schedule.team = threads / wide;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
-    place_held(schedule, work, device);
+    place_held(schedule, work, shared_bytes);
     return schedule.holds();
   };
-  if (work.holds) {
-    const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
-    for (unsigned wide = most_wide; wide >= std::min(least, most_wide); wide /= 2) {
+  const auto hold = [&](unsigned least_bytes, std::uint64_t shared_bytes) {
+    const unsigned least =
+        std::min(most_wide, std::max(1U, least_bytes / std::max(1U, width * work.widest_bytes)));
+    for (unsigned wide = most_wide; wide >= least; wide /= 2) {
       for (const unsigned threads : {kLoopThreads, 2 * kLoopThreads, kMostThreads}) {
         const bool enough = work.state_bytes * threads / 2 * width <= kScratchBytes;
-        if (enough && fit(wide, threads)) return schedule;
+        if (enough && fit(wide, threads, shared_bytes)) return true;
       }
     }
+    return false;
+  };
+  // Several blocks to a multiprocessor, so that one reads while another writes, as long as each
+  // reads two sectors of a line; else any.
+  constexpr std::uint64_t kBlocks = 3;
+  if (work.holds && (hold(64, device.on_chip_bytes / kBlocks) || hold(32, device.on_chip_bytes))) {
+    return schedule;
   }
   unsigned threads = kLoopThreads;
   while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
