@@ -40,14 +40,26 @@ unsigned most_copies(const KernelView& kernel) {
   return std::bit_floor(std::max(1U, kMostSlowPaths / std::max(1U, paths)));
 }
 
+// Elements of a thread where ops walk over windows. Of more than two windows of one thread, the
+// neighbouring threads read too far apart; those of stretched axes are as near as their results,
+// but eight spill.
+unsigned most_windows(const KernelView& kernel) {
+  unsigned most = kLoopThreads;
+  for (const OpId id : kernel.ops()) {
+    const OpRow& row = *kernel.op(id).row;
+    if (row.access != Access::kWindow) continue;
+    most = std::min(most, row.family == OpFamily::kUpsample ? 4U : 2U);
+  }
+  return most;
+}
+
 }  // namespace
 
 GeneratedKernel generate_map(const KernelView& kernel) {
   const std::uint64_t space = space_of(kernel);
   const Roots roots = find_roots(kernel, space);
-  constexpr unsigned kMostWindows = 4;  // eight spill
   const unsigned widest = std::min(group_width(kernel, roots, space), most_copies(kernel));
-  const unsigned width = has_windows(kernel) ? std::min(widest, kMostWindows) : widest;
+  const unsigned width = std::min(widest, most_windows(kernel));
   const Loop loop{.element = group_index()};
   KernelCode code(kernel);
   CodeBlock full{.width = width, .width_text = "kV"};

@@ -17,8 +17,10 @@ constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kMostThreads = kMostRowThreads;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
-// Of a row, that neighbouring threads take together: less would waste parts of lines.
+// What neighbouring threads take together in whole groups, or in smaller ones. A line, or a sector:
+// less would waste parts of them.
 constexpr std::uint64_t kLineBytes = 128;
+constexpr std::uint64_t kSectorBytes = 32;
 // Of a block, where a warp or less has a row: many small blocks end more evenly than few large
 // ones.
 constexpr unsigned kShortRowThreads = 128;
@@ -130,9 +132,9 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
-  const std::uint64_t line =
-      std::min(std::bit_ceil(groups), std::min<std::uint64_t>(kWarp, kLineBytes / group_bytes));
-  wanted = std::max(wanted, line);
+  const std::uint64_t together = group_bytes < kAccessBytes ? kSectorBytes : kLineBytes;
+  wanted = std::max(
+      wanted, std::min(std::bit_ceil(std::max<std::uint64_t>(1, groups)), together / group_bytes));
   // A thread for each element at a row's ends.
   if (shifted) wanted = std::max(wanted, std::uint64_t{2} * width);
   const auto pattern = [&](unsigned most) {
@@ -199,16 +201,22 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   if (work.holds && (hold(64, device.on_chip_bytes / kBlocks) || hold(32, device.on_chip_bytes))) {
     return schedule;
   }
-  unsigned threads = kLoopThreads;
-  while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
-  schedule.threads = threads;
-  schedule.team =
-      std::min<unsigned>(threads / most_wide,
-                         static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
-  schedule.rounds =
-      static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
-  const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
-  split(schedule, work, blocks, device);
+  const auto share = [&](unsigned wide) {
+    unsigned threads = kLoopThreads;
+    while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
+    schedule.threads = threads;
+    schedule.team = static_cast<unsigned>(
+        std::min<std::uint64_t>(threads / wide, std::bit_ceil(std::max<std::uint64_t>(1, length))));
+    schedule.rounds =
+        static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
+    schedule.splits = 1;
+    split(schedule, work, ceil_div(column_groups, threads / schedule.team), device);
+  };
+  share(most_wide);
+  // Few columns: what blocks leave of them is merged by more threads where fewer are side by side.
+  constexpr std::uint64_t kManySplits = 32;
+  const auto line = static_cast<unsigned>(kLineBytes / (width * work.widest_bytes));
+  if (schedule.splits > kManySplits && !work.writes && line < most_wide) share(std::max(1U, line));
   return schedule;
 }
 

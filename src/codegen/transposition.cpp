@@ -115,7 +115,9 @@ bool groups_are_aligned(const Transposition& found, unsigned width) {
 
 // `bytes`: of an element of all tensors together.
 std::uint64_t most_columns(std::uint64_t ahead, std::uint64_t bytes) {
-  std::uint64_t columns = 2 * kTile;
+  // More where a tile has columns ahead, too, or many of them share a line, unless it gets large.
+  const bool more = bytes == 1 || (ahead > 0 && bytes < sizeof(float));
+  std::uint64_t columns = more ? 2 * kTile : kTile;
   while ((columns + ahead) * kTile * bytes > kSharedBytes) columns /= 2;
   return columns;
 }

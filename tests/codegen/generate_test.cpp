@@ -213,17 +213,19 @@ TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sector
 }
 
 TEST_CASE("the tiles of several tensors fit on chip together") {
-  const auto tiles = [](const std::string& dtype) {
-    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{}",
-        "tensors": {{"a": {{"shape": [512, 256]}}, "b": {{"shape": [512, 256]}}}},
+  const auto tiles = [](const std::string& shape, const std::string& dtype) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{0}",
+        "tensors": {{"a": {{"shape": [{1}]}}, "b": {{"shape": [{1}]}}}},
         "ops": [{{"op": "transpose", "inputs": ["a"], "output": "s"}},
                 {{"op": "transpose", "inputs": ["b"], "output": "t"}},
                 {{"op": "add", "inputs": ["s", "t"], "output": "y"}}]}})",
-                                          dtype)))
+                                          dtype, shape)))
         .schedule;
   };
-  CHECK(tiles("bf16") == "tiles of 64 by 128, transposed on chip");  // 2 x 16 KiB
-  CHECK(tiles("f32") == "tiles of 64 by 64, transposed on chip");    // 2 x 16 KiB
+  CHECK(tiles("512, 256", "f32") == "tiles of 64 by 64, transposed on chip");  // 2 x 16 KiB
+  // 128 columns and 16 ahead would take 2 x 18 KiB, those of f32 of any length 2 x 18 KiB, too.
+  CHECK(tiles("511, 255", "bf16") == "tiles of 64 by 64, transposed on chip");
+  CHECK(tiles("511, 255", "f32") == "tiles of 64 by 64, transposed on chip");
 }
 
 TEST_CASE("few channels are transposed as one run of memory") {
@@ -250,7 +252,7 @@ TEST_CASE("a transposition goes through tiles on chip") {
       "ops": [{"op": "transpose", "inputs": ["x"], "output": "y"}]})");
   const GeneratedKernel kernel = generated(graph);
   CHECK(kernel.schedule.find("transposed on chip") != std::string::npos);
-  CHECK(kernel.blocks == 4 * 4);
+  CHECK(kernel.blocks == 4 * 8);
 }
 
 TEST_CASE("ops without generated code are refused with the reason") {
