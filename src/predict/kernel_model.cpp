@@ -129,7 +129,7 @@ double KernelModel::access_instructions(const KernelTraffic& traffic, double& sp
 }
 
 // Elements that an op moves one by one, away from their neighbours, or what takes as long. Most
-// transpositions go through tiles on chip (codegen/transposition.cpp); of those, only rows that
+// transpositions go through tiles on chip (codegen/transposed_tiles.cpp); of those, only rows that
 // begin anywhere take longer than the memory does.
 double KernelModel::scattered_elements(const Op& op) const {
   if (op.row->access != Access::kPermute || !op.source) return 0;
