@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/ceil_div.hpp"
 #include "plan/grouped_weights.hpp"
