@@ -165,6 +165,22 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
+// The N elements from number i on, a multiple of N: those that are among the `count` of the tensor.
+template <int N, typename T>
+__device__ __forceinline__ Pack<T, N> load_within(const T* tensor, u64 i, u64 count) {
+  if (i < count && count - i >= N) return load_pack<N>(tensor + i);
+  Pack<T, N> result = {};
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if (i < count && j < count - i) result.v[j] = tensor[i + j];
+  }
+  return result;
+}
+
+// The place on chip of an element of a run: each 32 of them are followed by a gap, so that lanes
+// that are several elements apart find other banks.
+__device__ __forceinline__ u32 with_gaps(u32 element) { return element + element / 32; }
+
 // The N elements from number i on, which need not be a multiple of N, of a tensor of `count`: out
 // of the two groups that they lie in.
 template <int N, typename T>

@@ -153,10 +153,17 @@ struct ExponentialSum {
   static __device__ __forceinline__ T below(T x, T top) {
     return x == lowest<T>() ? T(0) : exp_below(x - top);
   }
+  // What the sum with the smaller of two units, x or `most`, which are d apart, is scaled by: the
+  // other sum keeps its own. Where both are minus infinity, d is no distance.
+  static __device__ __forceinline__ T scale_of(T x, T d) {
+    return x == lowest<T>() ? T(0) : exp_below(d > T(0) ? -d : d);
+  }
   __device__ __forceinline__ void add(T x, u64) {
-    const T top = larger(x, most);
-    sum = sum * below(most, top) + below(x, top);
-    most = top;
+    const T d = x - most;
+    const T scale = scale_of(x, d);
+    // An infinite x makes the sum NaN.
+    sum = d > T(0) ? sum * scale + (T(1) + (x - x)) : sum + scale;
+    most = larger(x, most);
   }
   // One search for the largest and one rescaling for a whole group.
   template <int n>
@@ -174,9 +181,10 @@ struct ExponentialSum {
     most = top;
   }
   __device__ __forceinline__ void merge(const ExponentialSum& o) {
-    const T top = larger(most, o.most);
-    sum = sum * below(most, top) + o.sum * below(o.most, top);
-    most = top;
+    const T d = o.most - most;
+    const T scale = scale_of(o.most, d);
+    sum = d > T(0) ? sum * scale + o.sum : sum + o.sum * scale;
+    most = larger(o.most, most);
   }
   __device__ __forceinline__ void finish(u64, double) {
     // A row of nothing but minus infinity has no softmax: NaN, as in every framework.

@@ -56,6 +56,11 @@ struct RowIndex {
 struct TransposedTiles {
   IndexTransform map;  // from the loop's index to the tensors'
   std::map<TensorId, std::string> names;
+  // Of words (kernels/transposed.cuh): the loop's group is at `x` of row `b`, a multiple of the
+  // width if they are aligned. Its ends are taken one by one.
+  unsigned width = 1;
+  bool aligned = false;
+  std::string element;  // of runs: the place of the group's element j, in code; empty: words
 };
 
 // The loop that code is written for. A schedule makes one for each of its loops; what writes code

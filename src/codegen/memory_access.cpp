@@ -9,6 +9,14 @@
 namespace fusecalc {
 namespace {
 
+// A value from memory, whose element as it is stored the code `stored` is.
+Value from_memory(Value value, const std::string& stored, DType dtype) {
+  if (is_packed(dtype)) return value;
+  value.stored = stored;
+  value.stored_as = dtype;
+  return value;
+}
+
 std::string place_of(const HeldValue& held) { return held.name + kHeldGroup; }
 
 // A group that is aligned, 16 bytes at a time.
@@ -37,7 +45,26 @@ Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std
   if (held != nullptr) {
     block.before += fmt::format("hold_at({}, {});\n", place_of(*held), name);
   }
-  return scope.define(type, fmt::format("{}.get(j)", name), false);
+  return from_memory(scope.define(type, fmt::format("{}.get(j)", name), false), name + ".v[j]",
+                     dtype);
+}
+
+// The loop's group of a tensor that is transposed on chip.
+Value load_transposed(const Scope& scope, TensorId tensor, const std::string& tile) {
+  const TransposedTiles& tiles = scope.loop.tiles;
+  const DType dtype = scope.tensor(tensor).type.dtype;
+  const ComputeType type = compute_type(dtype);
+  if (!tiles.element.empty()) {
+    return scope.define(type, fmt::format("{}[{}]", tile, tiles.element), false);
+  }
+  const std::string name = scope.fresh("x");
+  const std::string way =
+      scope.block.width == tiles.width
+          ? fmt::format("take_group<{}, {}, {}>", tiles.width, tiles.aligned, stored_type(dtype))
+          : fmt::format("take_one<{}, {}>", tiles.width, stored_type(dtype));
+  scope.block.before += fmt::format("const auto {} = {}({}, x, b);\n", name, way, tile);
+  return from_memory(scope.define(type, fmt::format("{}.get(j)", name), false), name + ".v[j]",
+                     dtype);
 }
 
 // Whether the index is that of an element in its row, and groups of such begin anywhere.
@@ -63,7 +90,7 @@ Value load(const Scope& scope, TensorId tensor, const Index& at) {
     const auto tile = tiles.names.find(tensor);
     // A group of one element is not scattered.
     if (tile != tiles.names.end() && map == tiles.map) {
-      return scope.define(type, fmt::format("{}[(c + j) * kPitch + b]", tile->second), false);
+      return load_transposed(scope, tensor, tile->second);
     }
     if (at.pattern == LanePattern::kScattered)
       scope.block.scattered_reads.emplace_back(tensor, map);
@@ -89,7 +116,8 @@ Value load_from(const Scope& scope, DType dtype, const std::string& address, Lan
   scope.block.before +=
       fmt::format("const Pack<{}, {}> {} = load_pack<{}>({});\n", stored_type(dtype),
                   scope.block.width_text, name, scope.block.width_text, address);
-  return scope.define(type, fmt::format("{}.get(j)", name), false);
+  return from_memory(scope.define(type, fmt::format("{}.get(j)", name), false), name + ".v[j]",
+                     dtype);
 }
 
 Value load_held(const Scope& scope, const HeldValue& held) {
@@ -135,7 +163,8 @@ void store(const Scope& scope, TensorId tensor, const Index& at, const Value& va
   }
   const std::string name = scope.fresh("y");
   block.before += fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), block.width_text, name);
-  block.lanes += fmt::format("store_as({}.v[j], {});\n", name, text);
+  block.lanes += value.stored_as == dtype ? fmt::format("{}.v[j] = {};\n", name, value.stored)
+                                          : fmt::format("store_as({}.v[j], {});\n", name, text);
   block.after += fmt::format("{}store_pack<{}>({} + {}, {});\n", condition, block.width_text,
                              memory, at.name, name);
 }

@@ -208,7 +208,9 @@ void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool
   const std::uint64_t whole = whole_rounds();
   // Held values leave fewer registers for unrolling.
   const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;
-  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : 4;
+  // Of columns in narrow groups, more must be on their way.
+  const bool narrow = schedule_.columns && schedule_.width <= 2;
+  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : narrow ? 8 : 4;
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers have no addresses: an array in them is indexed by constants only.

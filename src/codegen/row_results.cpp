@@ -36,11 +36,19 @@ Value computed_row(const Scope& scope, OpId id, std::size_t k) {
   return evaluate(scope, expression);
 }
 
+Accumulator accumulator_of(const Op& op) {
+  const Accumulator kept = op.row->accumulator;
+  // Nobody asks where the value is.
+  const bool value_only = op.outputs.size() == 1 && op.row->device == "s.value";
+  if (value_only && kept == Accumulator::kLargestPlace) return Accumulator::kLargest;
+  if (value_only && kept == Accumulator::kSmallestPlace) return Accumulator::kSmallest;
+  return kept == Accumulator::kNone ? Accumulator::kSum : kept;
+}
+
 }  // namespace
 
 std::string accumulator_class(const KernelView& view, const Op& op) {
-  const bool adds = op.row->accumulator == Accumulator::kNone;
-  const Accumulator kept = adds ? Accumulator::kSum : op.row->accumulator;
+  const Accumulator kept = accumulator_of(op);
   return fmt::format("{}<{}>", row_of(kept).name, name_of(accumulator_type(view, op)));
 }
 

@@ -17,6 +17,13 @@ constexpr unsigned kAccessBytes = 16;
 constexpr unsigned kMostThreads = kMostRowThreads;
 // What a thread keeps in flight.
 constexpr std::uint64_t kFlightBytes = 64;
+// What neighbouring threads take together in whole groups, or in smaller ones. A line, or a sector:
+// less would waste parts of them.
+constexpr std::uint64_t kLineBytes = 128;
+constexpr std::uint64_t kSectorBytes = 32;
+// Of a block, where a warp or less has a row: many small blocks end more evenly than few large
+// ones.
+constexpr unsigned kShortRowThreads = 128;
 // Groups in a row that are worth its ends by themselves.
 constexpr std::uint64_t kLeastShifted = 16;
 // What the hardware copies to shared memory at once, at least.
@@ -43,12 +50,12 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   return true;
 }
 
-// Holds where there is room for it.
-void place_held(RowSchedule& schedule, const RowWork& work, const Device& device) {
+// Holds where there is room for it: in a block's registers, or so much of its shared memory.
+void place_held(RowSchedule& schedule, const RowWork& work, std::uint64_t shared_bytes) {
   if (hold_in_registers(schedule, work)) return;
   const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes * schedule.threads + scratch_bytes(schedule, work) >
-      device.on_chip_bytes) {
+      shared_bytes) {
     return;
   }
   schedule.in_shared = schedule.rounds;
@@ -125,11 +132,14 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
       std::uint64_t{width} * std::max<std::uint64_t>(1, work.widest_bytes);
   const std::uint64_t rounds = std::max<std::uint64_t>(1, kFlightBytes / group_bytes);
   std::uint64_t wanted = std::bit_ceil(std::max<std::uint64_t>(1, ceil_div(groups, rounds)));
+  const std::uint64_t together = group_bytes < kAccessBytes ? kSectorBytes : kLineBytes;
+  wanted = std::max(
+      wanted, std::min(std::bit_ceil(std::max<std::uint64_t>(1, groups)), together / group_bytes));
   // A thread for each element at a row's ends.
   if (shifted) wanted = std::max(wanted, std::uint64_t{2} * width);
   const auto pattern = [&](unsigned most) {
     schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
-    schedule.threads = schedule.team > kWarp ? schedule.team : kLoopThreads;
+    schedule.threads = schedule.team > kWarp ? schedule.team : kShortRowThreads;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
   };
@@ -138,7 +148,7 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
     // Asynchronous copies to shared memory need no registers while they are in flight.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
     if (schedule.team <= kWarp) {
-      place_held(schedule, work, device);
+      place_held(schedule, work, device.on_chip_bytes);
     } else if (copied || !hold_in_registers(schedule, work)) {
       place_long(schedule, work, device);
     }
@@ -163,32 +173,50 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   RowSchedule schedule{.columns = true, .width = width};
   const std::uint64_t length = work.rows.row_length();
   const std::uint64_t column_groups = work.rows.rows() / width;
-  const auto fit = [&](unsigned wide, unsigned threads) {
+  // Threads side by side: where there are few columns, the others take other elements of them.
+  const auto most_wide =
+      static_cast<unsigned>(std::min<std::uint64_t>(kWarp, std::bit_ceil(column_groups)));
+  const auto fit = [&](unsigned wide, unsigned threads, std::uint64_t shared_bytes) {
     schedule.threads = threads;
     schedule.team = threads / wide;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
-    place_held(schedule, work, device);
+    place_held(schedule, work, shared_bytes);
     return schedule.holds();
   };
-  if (work.holds) {
-    const unsigned least = std::max(1U, kWarp / std::max(1U, width * work.widest_bytes));
-    for (unsigned wide = kWarp; wide >= least; wide /= 2) {
+  const auto hold = [&](unsigned least_bytes, std::uint64_t shared_bytes) {
+    const unsigned least =
+        std::min(most_wide, std::max(1U, least_bytes / std::max(1U, width * work.widest_bytes)));
+    for (unsigned wide = most_wide; wide >= least; wide /= 2) {
       for (const unsigned threads : {kLoopThreads, 2 * kLoopThreads, kMostThreads}) {
         const bool enough = work.state_bytes * threads / 2 * width <= kScratchBytes;
-        if (enough && fit(wide, threads)) return schedule;
+        if (enough && fit(wide, threads, shared_bytes)) return true;
       }
     }
+    return false;
+  };
+  // Several blocks to a multiprocessor, so that one reads while another writes, as long as each
+  // reads two sectors of a line; else any.
+  constexpr std::uint64_t kBlocks = 3;
+  if (work.holds && (hold(64, device.on_chip_bytes / kBlocks) || hold(32, device.on_chip_bytes))) {
+    return schedule;
   }
-  unsigned threads = kLoopThreads;
-  while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
-  schedule.threads = threads;
-  schedule.team = std::min<unsigned>(
-      threads / kWarp, static_cast<unsigned>(std::bit_ceil(std::max<std::uint64_t>(1, length))));
-  schedule.rounds =
-      static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
-  const std::uint64_t blocks = ceil_div(column_groups, threads / schedule.team);
-  split(schedule, work, blocks, device);
+  const auto share = [&](unsigned wide) {
+    unsigned threads = kLoopThreads;
+    while (threads > kWarp && work.state_bytes * threads / 2 * width > kScratchBytes) threads /= 2;
+    schedule.threads = threads;
+    schedule.team = static_cast<unsigned>(
+        std::min<std::uint64_t>(threads / wide, std::bit_ceil(std::max<std::uint64_t>(1, length))));
+    schedule.rounds =
+        static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(length, schedule.team)));
+    schedule.splits = 1;
+    split(schedule, work, ceil_div(column_groups, threads / schedule.team), device);
+  };
+  share(most_wide);
+  // Few columns: what blocks leave of them is merged by more threads where fewer are side by side.
+  constexpr std::uint64_t kManySplits = 32;
+  const auto line = static_cast<unsigned>(kLineBytes / (width * work.widest_bytes));
+  if (schedule.splits > kManySplits && !work.writes && line < most_wide) share(std::max(1U, line));
   return schedule;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,7 +51,14 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 // Tells that the kernel has no code, in the words of the verdict.
 [[noreturn]] void refuse(const OpGraph& graph, const Verdict& verdict);
 
+// The index of the first element of a thread's group.
+inline Index group_index() { return {.name = "i", .pattern = LanePattern::kUnit, .aligned = true}; }
+
 GeneratedKernel generate_map(const KernelView& kernel);
+// The same where tiles of what it reads are transposed on chip; nothing where they would not help.
+// `block`: the loop's body, without tiles.
+std::optional<GeneratedKernel> generate_transposition(const KernelView& kernel, const Roots& roots,
+                                                      const CodeBlock& block, std::uint64_t space);
 // `rows_fit`: what later passes over the rows need again may be held on chip.
 GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device);
 // The kernel is a single op that works on whole rows in an order of its own: a scan or a sort.

@@ -31,6 +31,9 @@ struct Value {
   std::optional<double> number{};  // a literal of the graph, of any type
   // An integer as a float, where that takes less than to convert it.
   std::string as_float{};
+  // Where it comes from memory as it is: the element as it is stored, and its type there.
+  std::string stored{};
+  std::optional<DType> stored_as{};
 };
 
 Value converted(const Value& value, ComputeType type);

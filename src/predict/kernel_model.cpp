@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/ceil_div.hpp"
 #include "plan/grouped_weights.hpp"
@@ -128,24 +127,30 @@ double KernelModel::access_instructions(const KernelTraffic& traffic, double& sp
   return accesses;
 }
 
-// Elements that an op moves one by one, away from their neighbours, or what takes as long. Where
-// both directions are long, tiles are transposed on chip (codegen/map.cpp), in packs of 16 bytes if
-// these fit both; narrow packs take a part of the time.
+// Elements that an op moves one by one, away from their neighbours, or what takes as long. Most
+// transpositions go through tiles on chip (codegen/transposed_tiles.cpp); of those, only rows that
+// begin anywhere take longer than the memory does.
 double KernelModel::scattered_elements(const Op& op) const {
-  constexpr std::uint64_t kTiled = 16;  // elements
-  constexpr double kSingly = 0.25;
-  constexpr double kInPacks = 0.18;
-  if (op.row->access != Access::kPermute) return 0;
-  const Tensor& result = graph_.tensors[op.outputs[0]];
-  const std::uint64_t pack = 16 / std::max<std::uint64_t>(1, bytes_of(result.type.dtype, 1));
-  const Shape& to = result.type.shape;
-  const Shape& from = graph_.tensors[op.operands[0].tensor].type.shape;
-  if (to.empty() || to.back() == from.back()) return 0;
+  if (op.row->access != Access::kPermute || !op.source) return 0;
+  const std::vector<StridedMap::Axis>& axes = op.source->axes;
+  const auto across = std::ranges::find(axes, 1U, &StridedMap::Axis::stride);
+  if (axes.empty() || across == axes.end() || across + 1 == axes.end()) return 0;
   const auto work = static_cast<double>(op.work);
-  if (to.back() < kTiled || from.back() < kTiled) return work;
-  const std::uint64_t both = std::gcd(to.back(), from.back());
-  if (both % pack == 0) return 0;
-  return work * (both % 2 == 0 ? kInPacks : kSingly);
+  const std::uint64_t rows = across->extent;
+  const std::uint64_t columns = axes.back().extent;
+  constexpr std::uint64_t kTiled = 16;  // elements
+  constexpr double kFew = 0.1;
+  constexpr double kAnywhere = 0.07;  // and once more for each of two bytes
+  const bool run = rows < kTiled ? axes.back().stride == rows : across + 2 == axes.end();
+  if (rows < kTiled || columns < kTiled) return run ? kFew * work : work;
+  const std::uint64_t bytes =
+      std::max<std::uint64_t>(1, bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1));
+  const bool whole = std::ranges::all_of(axes, [&](const StridedMap::Axis& axis) {
+    return axis.stride == 1 || axis.stride * bytes % 16 == 0;
+  });
+  return whole && rows * bytes % 16 == 0 && columns * bytes % 16 == 0
+             ? 0
+             : kAnywhere * (1 + static_cast<double>(std::min<std::uint64_t>(bytes, 2))) * work;
 }
 
 KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {

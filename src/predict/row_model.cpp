@@ -40,14 +40,23 @@ void add_row_latency(const OpGraph& graph, const Kernel& kernel, const Phases& p
   constexpr double kLossUs = 5;      // rows' losses are added up behind the last
   constexpr double kMergeUs = 0.07;  // for each block that shares columns
   constexpr double kColumnBytes = 2048;
+  constexpr double kMostShares = 4;    // of each multiprocessor
+  constexpr double kLeastShare = 64;   // elements of a column
+  constexpr double kManyShares = 32;   // from which on four times as many threads merge them
+  constexpr double kColumnLanes = 32;  // threads side by side
   const RowLayout& rows = phases.rows;
   work.fixed_us += kRowsUs;
   if (!rows.reduces_innermost()) {
     const double width =
         space / static_cast<double>(std::max<std::uint64_t>(1, rows.row_length())) * 4;
-    const double shares = std::clamp(kColumnBytes * device.multiprocessors / width, 1.0,
-                                     static_cast<double>(rows.row_length()));
-    work.fixed_us += kMergeUs * shares;
+    const double most = std::min(static_cast<double>(rows.row_length()) / kLeastShare,
+                                 kMostShares * static_cast<double>(device.multiprocessors));
+    const double shares =
+        std::clamp(kColumnBytes * device.multiprocessors / width, 1.0, std::max(1.0, most));
+    // Of few columns, more threads merge each.
+    const double lanes =
+        std::min(kColumnLanes / (shares > kManyShares ? 4 : 1), static_cast<double>(rows.rows()));
+    work.fixed_us += kMergeUs * shares * lanes / kColumnLanes;
   }
   std::uint64_t column_sums = 0;
   for (const OpId id : kernel) {

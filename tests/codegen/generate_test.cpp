@@ -189,21 +189,61 @@ TEST_CASE("threads compute fewer elements where each has many slow paths") {
   CHECK(sines(50) == "1 element per thread");
 }
 
-TEST_CASE("a transposition of odd lengths goes through tiles, too, in narrower groups") {
-  const auto transposed = [](int rows, int columns) {
-    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "bf16",
-      "tensors": {{"x": {{"shape": [{}, {}]}}}},
-      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y"}}]}})",
-                                          rows, columns)));
+GeneratedKernel transposed(const std::string& shape, const std::string& perm,
+                           const std::string& dtype = "bf16") {
+  return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{}",
+      "tensors": {{"x": {{"shape": [{}]}}}},
+      "ops": [{{"op": "transpose", "inputs": ["x"], "output": "y", "perm": [{}]}}]}})",
+                                        dtype, shape, perm)));
+}
+
+TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sectors on") {
+  const GeneratedKernel odd = transposed("1001, 514", "1, 0");
+  CHECK(odd.schedule == "tiles of 64 by 128, transposed on chip");
+  // 9 of 64 rows, and 8 of 128 columns: a row's first sector may begin 15 elements ahead of it.
+  CHECK(odd.blocks == 9 * 8);
+  CHECK(transposed("1010, 514", "1, 0").blocks == 9 * 9);  // 1,010 + 15 are more than 8 tiles
+  CHECK(contains(odd, "const u32 early = (u32)run % 16;"));
+  // Two columns to a word, of 128 and the 16 ahead of them.
+  CHECK(contains(odd, "u32 tile0[4608];"));
+  CHECK(contains(odd, "fill_words<8, false>(tile0, q, b, p0, from + c * 514 + b0 + b, 514, c"));
+  CHECK(contains(odd, "take_group<8, false, bf16>(tile0, x, b)"));
+  CHECK(contains(odd, "take_one<8, bf16>(tile0, x, b)"));  // at a row's ends
+  CHECK(contains(odd, "store_pack<8>(p1 + i"));
+}
+
+TEST_CASE("the tiles of several tensors fit on chip together") {
+  const auto tiles = [](const std::string& shape, const std::string& dtype) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{0}",
+        "tensors": {{"a": {{"shape": [{1}]}}, "b": {{"shape": [{1}]}}}},
+        "ops": [{{"op": "transpose", "inputs": ["a"], "output": "s"}},
+                {{"op": "transpose", "inputs": ["b"], "output": "t"}},
+                {{"op": "add", "inputs": ["s", "t"], "output": "y"}}]}})",
+                                          dtype, shape)))
+        .schedule;
   };
-  const GeneratedKernel pairs = transposed(1002, 514);
-  CHECK(contains(pairs, "load_pack<2>"));
-  CHECK(pairs.blocks == 16 * 9);
-  const GeneratedKernel singly = transposed(1001, 514);
-  CHECK(contains(singly, "load_pack<1>"));
-  CHECK(contains(singly, "= tile0[(c + j) * kPitch + b]"));
-  CHECK(singly.schedule == "tiles of 64 by 64, transposed on chip");
-  CHECK(transposed(1001, 15).schedule == "8 elements per thread");
+  CHECK(tiles("512, 256", "f32") == "tiles of 64 by 64, transposed on chip");  // 2 x 16 KiB
+  // 128 columns and 16 ahead would take 2 x 18 KiB, those of f32 of any length 2 x 18 KiB, too.
+  CHECK(tiles("511, 255", "bf16") == "tiles of 64 by 64, transposed on chip");
+  CHECK(tiles("511, 255", "f32") == "tiles of 64 by 64, transposed on chip");
+}
+
+TEST_CASE("few channels are transposed as one run of memory") {
+  // Pixels of three channels: 1,024 of them are a run of the tensor, behind those of the 16 pixels
+  // that a plane's run may begin ahead of them (9 groups, and a group for where it begins).
+  const GeneratedKernel planes = transposed("2, 100, 100, 3", "0, 3, 1, 2");
+  CHECK(planes.schedule == "tiles of 3 by 1024, transposed on chip");
+  CHECK(planes.blocks == 2 * 10);
+  CHECK(contains(planes, "n < 391;"));
+  const GeneratedKernel pixels = transposed("2, 3, 100, 100", "0, 2, 3, 1");
+  CHECK(pixels.schedule == "tiles of 1024 by 3, transposed on chip");
+  CHECK(pixels.blocks == 2 * 10);
+  // Rows apart from each other are no such run.
+  CHECK(transposed("100, 50, 3", "2, 1, 0").schedule == "8 elements per thread");
+}
+
+TEST_CASE("8 bytes an element are transposed on chip, too") {
+  CHECK(transposed("300, 200", "1, 0", "i64").schedule == "tiles of 64 by 64, transposed on chip");
 }
 
 TEST_CASE("a transposition goes through tiles on chip") {

@@ -36,6 +36,41 @@ TEST_CASE("a short row stays in the registers of its threads") {
   CHECK(!schedule.as_stored);
 }
 
+TEST_CASE("neighbouring threads take whole lines of short rows") {
+  const RowLayout rows = rows_of(100000, 64);  // 8 groups of 16 bytes are a line
+  const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);
+  CHECK(schedule.team == 8);
+  CHECK(schedule.rounds == 1);
+  CHECK(schedule.threads == 128);
+  const RowLayout shorter = rows_of(100000, 16);
+  CHECK(schedule_rows(normalisation(shorter), kDevice).team == 2);
+}
+
+TEST_CASE("few columns leave no threads without one") {
+  RowLayout columns{{{.extent = 1000000, .reduced = true}, {.extent = 3, .reduced = false}}};
+  const RowWork sum{.rows = columns, .widest_bytes = 4, .state_bytes = 4};
+  const RowSchedule schedule = schedule_rows(sum, kDevice);
+  CHECK(schedule.columns);
+  CHECK(schedule.threads == 256);
+  CHECK(schedule.team == 64);  // four side by side, of which three have a column
+}
+
+TEST_CASE("columns on chip leave room for other blocks") {
+  // 1,024 elements of 4 bytes: eight groups side by side would take 128 KiB of shared memory; of
+  // four, each of 512 threads has eight.
+  const RowLayout columns{{{.extent = 64, .reduced = false},
+                           {.extent = 1024, .reduced = true},
+                           {.extent = 1000, .reduced = false}}};
+  RowWork work = normalisation(columns);
+  work.widest_bytes = 4;
+  work.held_bytes = work.stored_bytes = work.least_bytes = 4;
+  const RowSchedule schedule = schedule_rows(work, kDevice);
+  CHECK(schedule.width == 4);
+  CHECK(schedule.teams() == 4);
+  CHECK(schedule.threads == 512);
+  CHECK(schedule.in_registers == 8);
+}
+
 TEST_CASE("a row of 64 KiB is copied on chip, by three blocks to a multiprocessor") {
   const RowLayout rows = rows_of(4096, 32768);
   const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);

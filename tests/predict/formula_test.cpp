@@ -156,9 +156,9 @@ TEST_CASE("prediction, by hand: a transposition by how many elements move togeth
                    R"({"op": "transpose", "inputs": ["x"], "output": "y"})", device_of_cycles());
   };
   const auto gathered = [](double elements) { return 2 + elements / (2.2 * 0.62 * 132) / 1000; };
-  CHECK(gathered(0.25 * 1001 * 1009) == time(1001, 1009));
-  CHECK(gathered(0.18 * 1002 * 1010) == time(1002, 1010));
-  CHECK(gathered(15.0 * 80090) == time(80090, 15));
+  CHECK(gathered(0.07 * 3 * 1001 * 1009) == time(1001, 1009));
+  CHECK(gathered(0.07 * 3 * 1002 * 1010) == time(1002, 1010));
+  CHECK(gathered(0.1 * 15 * 80090) == time(80090, 15));
 }
 
 TEST_CASE("prediction, by hand: a product with an epilogue") {

@@ -1,0 +1,311 @@
+// Kernels without reductions that read a tensor in a transposed order: tiles of it lie in shared
+// memory in between.
+//
+// Traffic: tensors and results are moved in whole groups of 16 bytes that begin at multiples of it.
+// Where rows begin anywhere, each row of a tile begins at its own whole sector, so that no sector
+// is written in parts; the tile has some more columns on chip than any of its rows stores.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/schedule.hpp"
+#include "codegen/transposition.hpp"
+#include "core/ceil_div.hpp"
+#include "core/embedded.hpp"
+
+namespace fusecalc {
+namespace {
+
+// Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
+struct TilePlace {
+  IndexTransform loop;
+  IndexTransform tensor;
+  std::uint64_t loop_across = 1;  // elements of the loop from one row of the tile to the next
+};
+
+TilePlace place_of(const Transposition& found, std::uint64_t space) {
+  const std::vector<IndexTransform::Axis>& axes = found.map.axes;
+  TilePlace place;
+  place.tensor.offset = found.map.offset;
+  std::uint64_t stride = space;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    stride /= axes[axis].extent;
+    if (axis == found.across) place.loop_across = stride;
+    if (axis == found.across || axis == found.along) continue;
+    place.loop.append(axes[axis].extent, stride);
+    place.tensor.append(axes[axis].extent, axes[axis].stride);
+  }
+  return place;
+}
+
+// Writes a kernel whose blocks move one tile each.
+class TileWriter {
+ public:
+  TileWriter(const KernelView& kernel, const Transposition& found, std::uint64_t space,
+             unsigned width)
+      : found_(found),
+        space_(space),
+        tiling_(tiling_of(kernel, found, width)),
+        place_(place_of(found, space)),
+        code_(kernel) {}
+
+  GeneratedKernel write(const Roots& roots);
+
+ private:
+  // Groups that a block moves, and code that finds the one numbered `n`.
+  struct Groups {
+    std::uint64_t count = 0;
+    std::string text;
+    std::string element{};  // the place on chip of its element j
+  };
+
+  bool in_words() const {
+    return tiling_.runs == TileRuns::kAligned || tiling_.runs == TileRuns::kAnywhere;
+  }
+  std::uint64_t row_tiles() const;
+  std::uint64_t column_tiles() const;
+  std::uint64_t words_of(DType dtype) const;
+  std::string start_of_run() const;
+  std::string element_of_run() const;
+  Groups groups_of_run() const;
+  Groups groups_of_loop() const;
+  std::string declarations(const TransposedTiles& tiles) const;
+  std::string load_words(TensorId tensor, const std::string& tile);
+  std::string load_run(TensorId tensor, const std::string& tile);
+  std::string stores(const Roots& roots, const Loop& loop);
+
+  const Transposition& found_;
+  std::uint64_t space_;
+  TransposedTiling tiling_;
+  TilePlace place_;
+  KernelCode code_;
+};
+
+std::uint64_t TileWriter::row_tiles() const {
+  if (tiling_.runs != TileRuns::kLoopRun) return ceil_div(found_.rows(), tiling_.rows);
+  return ceil_div(found_.rows() * tiling_.columns + tiling_.sector - 1,
+                  tiling_.rows * tiling_.columns);
+}
+
+std::uint64_t TileWriter::column_tiles() const {
+  if (tiling_.runs == TileRuns::kLoopRun) return 1;
+  const std::uint64_t late = tiling_.ahead > 0 ? tiling_.sector - 1 : 0;
+  return ceil_div(found_.columns() + late, tiling_.columns);
+}
+
+std::uint64_t TileWriter::words_of(DType dtype) const {
+  if (!in_words()) return tiling_.words;
+  return (tiling_.columns + tiling_.ahead) / shared_columns(dtype, tiling_.width) * tiling_.rows;
+}
+
+// Where the run of a tile begins, and how far from a whole group.
+std::string TileWriter::start_of_run() const {
+  if (in_words()) return {};
+  if (tiling_.runs == TileRuns::kTensorRun) {
+    return fmt::format(
+        "  const idx start = from + (c0 - {}) * {};\n"
+        "  const u32 near = (u32)start % {};\n",
+        tiling_.ahead, tiling_.rows, tiling_.width);
+  }
+  return fmt::format(
+      "  const idx start = from + b0 - {};\n"
+      "  const u32 near = (u32)(to + b0 * {}) % {};\n",
+      tiling_.ahead, tiling_.columns, tiling_.sector);
+}
+
+// The place on chip of element j of the loop's group at `x`.
+std::string TileWriter::element_of_run() const {
+  if (in_words()) return {};
+  if (tiling_.runs == TileRuns::kLoopRun) return "x + j";
+  return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
+}
+
+// The groups of the tensors, each with the number `at` of its first element, and the place on chip
+// of its element j.
+TileWriter::Groups TileWriter::groups_of_run() const {
+  const std::uint64_t width = tiling_.width;
+  if (tiling_.runs == TileRuns::kTensorRun) {
+    return {(tiling_.columns + tiling_.ahead) * tiling_.rows / width + 1,
+            fmt::format("    const idx at = start - near + n * {0};\n"
+                        "    const u32 first = with_gaps(n * {0});\n",
+                        width),
+            "first + j"};
+  }
+  const std::uint64_t groups = ceil_div(tiling_.rows + tiling_.ahead, width) + 1;
+  return {groups * tiling_.columns,
+          fmt::format("    const u32 k = n % {0}, c = n / {0};\n"
+                      "    const idx run = start + c * {1};\n"
+                      "    const u32 past = (u32)run % {2};\n"
+                      "    const idx at = run - past + k * {2};\n"
+                      "    const u32 first = (k * {2} + {2} - past) * {3} + c + near;\n",
+                      groups, found_.pitch(), width, tiling_.columns),
+          fmt::format("with_gaps(first + j * {})", tiling_.columns)};
+}
+
+// Deals groups out to warps: lanes that are a few groups of several rows find all banks.
+std::string dealt(std::uint64_t along, std::string_view across) {
+  return fmt::format(
+      "    const u32 k = n % {0} + n / {1} % {2} * {0};\n"
+      "    const u32 {3} = n / {0} % {4} + n / {5} * {4};\n",
+      kGroupsAlong, kWarp, along / kGroupsAlong, across, kRowsAcross, kRowsAcross * along);
+}
+
+// The groups of the loop, each with the number `i` of its first element and its place `x` in a row
+// of the tile; `first` of the loop's run of `most`, whose ends need not be those of groups.
+TileWriter::Groups TileWriter::groups_of_loop() const {
+  const std::uint64_t width = tiling_.width;
+  const std::uint64_t groups = tiling_.rows * tiling_.columns / width;
+  const std::string run =
+      fmt::format("    const idx run = to + (b0 + b) * {} + c0;\n", place_.loop_across);
+  const auto begin = [&](std::uint64_t ahead) {
+    return fmt::format(
+        "    const u32 early = (u32)run % {};\n"
+        "    const idx first = c0 + k * {} - early;\n"
+        "    const u32 x = k * {} - early + {};\n"
+        "    const idx i = run + k * {} - early;\n",
+        tiling_.sector, width, width, ahead, width);
+  };
+  const std::string rows_end = fmt::format("    if (b0 + b >= {}) continue;\n", found_.rows());
+  switch (tiling_.runs) {
+    case TileRuns::kAligned:
+      return {groups, dealt(tiling_.columns / width, "b") +
+                          fmt::format("    const u32 x = k * {};\n"
+                                      "    if (b0 + b >= {} || c0 + x >= {}) continue;\n"
+                                      "    const idx i = to + (b0 + b) * {} + c0 + x;\n",
+                                      width, found_.rows(), found_.columns(), place_.loop_across)};
+    case TileRuns::kAnywhere:
+      return {groups, dealt(tiling_.columns / width, "b") + rows_end + run + begin(tiling_.ahead)};
+    case TileRuns::kTensorRun:
+      return {groups,
+              fmt::format("    const u32 k = n % {0}, b = n / {0};\n", tiling_.columns / width) +
+                  run + begin(tiling_.ahead)};
+    case TileRuns::kLoopRun:
+      return {groups,
+              fmt::format("    const idx first = b0 * {0} + n * {1} - near;\n"
+                          "    const u32 x = with_gaps(n * {1} + {2});\n"
+                          "    const idx i = to + first;\n",
+                          tiling_.columns, width, (tiling_.ahead + width) * tiling_.columns)};
+  }
+  return {};
+}
+
+// A loop over groups, dealt out to the threads of the block.
+std::string loop_over(std::uint64_t groups, unsigned unrolled, const std::string& body) {
+  return fmt::format("#pragma unroll {}\n  for (u32 n = threadIdx.x; n < {}; n += {}) {{\n{}  }}\n",
+                     unrolled, groups, kLoopThreads, body);
+}
+
+std::string TileWriter::load_words(TensorId tensor, const std::string& tile) {
+  const Tensor& read = code_.view().tensor(tensor);
+  const std::uint64_t packs = tiling_.rows / tiling_.width;
+  const std::uint64_t shared = shared_columns(read.type.dtype, tiling_.width);
+  const bool aligned = tiling_.runs == TileRuns::kAligned;
+  return loop_over(
+      (tiling_.columns + tiling_.ahead) / shared * packs, 2,
+      fmt::format("    const u32 b = n % {} * {}, q = n / {};\n"
+                  "    if (b0 + b >= {}) continue;\n"
+                  "    const idx c = c0 + q * {} - {};\n"
+                  "    fill_words<{}, {}>({}, q, b, {}, from + c * {} + b0 + b, {}, c, {}, {});\n",
+                  packs, tiling_.width, packs, found_.rows(), shared, tiling_.ahead, tiling_.width,
+                  aligned, tile, code_.parameters().input(tensor), found_.pitch(), found_.pitch(),
+                  found_.columns(), read.elements));
+}
+
+std::string TileWriter::load_run(TensorId tensor, const std::string& tile) {
+  const Tensor& read = code_.view().tensor(tensor);
+  const Groups groups = groups_of_run();
+  return loop_over(
+      groups.count, 4,
+      groups.text + fmt::format("    const Pack<{0}, {1}> group = load_within<{1}>({3}, at, {4});\n"
+                                "#pragma unroll\n    for (int j = 0; j < {1}; ++j) {{\n"
+                                "      {2}[{5}] = to_compute(group.v[j]);\n    }}\n",
+                                stored_type(read.type.dtype), tiling_.width, tile,
+                                code_.parameters().input(tensor), read.elements, groups.element));
+}
+
+std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
+  const auto body = [&](unsigned width, std::string_view indent) {
+    CodeBlock block = block_of(width);
+    store_full({code_, loop, block}, roots.full);
+    return block.text(indent);
+  };
+  const Groups groups = groups_of_loop();
+  const auto width = static_cast<unsigned>(tiling_.width);
+  if (tiling_.runs == TileRuns::kAligned) {
+    return loop_over(groups.count, 2, groups.text + body(width, "    "));
+  }
+  const std::uint64_t most =
+      found_.columns() * (tiling_.runs == TileRuns::kLoopRun ? found_.rows() : 1);
+  return loop_over(
+      groups.count, 2,
+      groups.text +
+          fmt::format("    if (first < {0} && {0} - first >= {1}) {{\n{2}      continue;\n    }}\n"
+                      "    const idx group = i;\n    const u32 place = x;\n"
+                      "    for (u32 e = 0; e < {1}; ++e) {{\n"
+                      "      if (first + e >= {0}) continue;\n"
+                      "      const idx i = group + e;\n      const u32 x = place + e;\n{3}    }}\n",
+                      most, width, body(width, "      "), body(1, "      ")));
+}
+
+std::string TileWriter::declarations(const TransposedTiles& tiles) const {
+  std::string text;
+  for (const auto& [tensor, name] : tiles.names) {
+    const DType dtype = code_.view().tensor(tensor).type.dtype;
+    const std::string_view type = !in_words()              ? name_of(compute_type(dtype))
+                                  : word_bytes(dtype) == 8 ? "u64"
+                                                           : "u32";
+    text += fmt::format("  __shared__ alignas(16) {} {}[{}];\n", type, name, words_of(dtype));
+  }
+  return text;
+}
+
+GeneratedKernel TileWriter::write(const Roots& roots) {
+  Loop loop;
+  loop.element = group_index();
+  loop.tiles = {.map = found_.map,
+                .names = {},
+                .width = static_cast<unsigned>(tiling_.width),
+                .aligned = tiling_.runs == TileRuns::kAligned,
+                .element = element_of_run()};
+  std::string loads;
+  for (const TensorId tensor : found_.tensors) {
+    const std::string name = fmt::format("tile{}", tensor);
+    loop.tiles.names[tensor] = name;
+    loads += in_words() ? load_words(tensor, name) : load_run(tensor, name);
+  }
+  const std::string moved = start_of_run() + loads + "  __syncthreads();\n" + stores(roots, loop);
+  GeneratedKernel result;
+  result.source.text = fmt::format(
+      "{}{}\nextern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}"
+      "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n"
+      "  const u32 rest = blockIdx.x / {};\n"
+      "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
+      "  const idx from = {};\n  const idx to = {};\n{}}}\n",
+      preamble(code_.view().graph(), space_), embedded_kernel("transposed"), kLoopThreads,
+      code_.parameters().declarations(), declarations(loop.tiles), column_tiles(), tiling_.columns,
+      column_tiles(), row_tiles(), tiling_.rows, row_tiles(), place_.tensor.text("outer"),
+      place_.loop.text("outer"), moved);
+  result.source.entries = {"fused"};
+  result.storages = code_.parameters().storages();
+  result.threads = kLoopThreads;
+  result.blocks = row_tiles() * column_tiles() * (space_ / found_.rows() / found_.columns());
+  result.schedule =
+      fmt::format("tiles of {} by {}, transposed on chip", tiling_.rows, tiling_.columns);
+  return result;
+}
+
+}  // namespace
+
+std::optional<GeneratedKernel> generate_transposition(const KernelView& kernel, const Roots& roots,
+                                                      const CodeBlock& block, std::uint64_t space) {
+  const auto found = find_transposition(kernel, block, space);
+  if (!found) return std::nullopt;
+  return TileWriter(kernel, *found, space, block.width).write(roots);
+}
+
+}  // namespace fusecalc

@@ -1,0 +1,116 @@
+#include "codegen/transposition.hpp"
+
+#include <algorithm>
+
+#include "core/ceil_div.hpp"
+
+namespace fusecalc {
+namespace {
+
+constexpr std::uint64_t kLeastSide = 16;      // of a tile, unless the other side leaves no gaps
+constexpr std::uint64_t kLeastLong = 64;      // that other side
+constexpr std::uint64_t kTile = 64;           // rows of a tile, and its columns or half of them
+constexpr std::uint64_t kRunElements = 3072;  // about so many are a tile that is one run
+constexpr std::uint64_t kSharedBytes = std::uint64_t{48} << 10U;  // of all tiles
+constexpr std::size_t kMostTensors = 3;  // of 4 bytes each on chip; of 8 there is but one
+// Each 32 elements of a run are followed by a gap: lanes that are several elements apart find
+// other banks.
+std::uint64_t with_gaps(std::uint64_t elements) { return elements + elements / 32; }
+
+bool has_tiles(const Transposition& found) {
+  const std::uint64_t rows = found.rows();
+  const std::uint64_t columns = found.columns();
+  if (rows >= kLeastSide && columns >= kLeastSide) return true;
+  if (rows < kLeastSide) return found.pitch() == rows && columns >= kLeastLong;
+  return found.across + 1 == found.along && rows >= kLeastLong;
+}
+
+bool groups_are_aligned(const Transposition& found, unsigned width) {
+  const std::vector<StridedMap::Axis>& axes = found.map.axes;
+  return found.map.offset % width == 0 && found.rows() % width == 0 &&
+         found.columns() % width == 0 && std::ranges::all_of(axes, [&](const auto& axis) {
+           return axis.stride == 1 || axis.stride % width == 0;
+         });
+}
+
+// `bytes`: of an element of all tensors together.
+std::uint64_t most_columns(std::uint64_t ahead, std::uint64_t bytes) {
+  // More where a tile has columns ahead, too, or many of them share a line, unless it gets large.
+  const bool more = bytes == 1 || (ahead > 0 && bytes < sizeof(float));
+  std::uint64_t columns = more ? 2 * kTile : kTile;
+  while ((columns + ahead) * kTile * bytes > kSharedBytes) columns /= 2;
+  return columns;
+}
+
+// Of an element of all tensors together, in words.
+std::uint64_t bytes_on_chip(const KernelView& kernel, const Transposition& found, unsigned width) {
+  std::uint64_t bytes = 0;
+  for (const TensorId id : found.tensors) {
+    const DType dtype = kernel.tensor(id).type.dtype;
+    bytes += ceil_div(word_bytes(dtype), shared_columns(dtype, width));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t shared_columns(DType dtype, std::uint64_t width) {
+  const std::uint64_t bytes = bytes_of(dtype, 1);
+  return bytes < sizeof(float) ? std::min(sizeof(float) / bytes, width) : 1;
+}
+
+std::uint64_t word_bytes(DType dtype) { return bytes_of(dtype, 1) > sizeof(float) ? 8 : 4; }
+
+std::optional<Transposition> find_transposition(const KernelView& kernel, const CodeBlock& block,
+                                                std::uint64_t space) {
+  for (const auto& [tensor, map] : block.scattered_reads) {
+    if (map.axes.size() < 2) continue;
+    if (kernel.graph().tensors[tensor].elements < space / 2) continue;
+    if (is_packed(kernel.graph().tensors[tensor].type.dtype)) continue;
+    Transposition found{.map = map, .across = map.axes.size(), .along = map.axes.size() - 1};
+    for (std::size_t axis = 0; axis < map.axes.size(); ++axis) {
+      if (map.axes[axis].stride == 1) found.across = axis;
+    }
+    if (found.across >= found.along || !has_tiles(found)) continue;
+    const auto bytes = [&](TensorId id) {
+      return bytes_of(kernel.graph().tensors[id].type.dtype, 1);
+    };
+    found.tensors = {tensor};
+    if (bytes(tensor) > sizeof(float)) return found;
+    for (const auto& [other, other_map] : block.scattered_reads) {
+      const bool known = std::ranges::find(found.tensors, other) != found.tensors.end();
+      const bool fits = bytes(other) <= sizeof(float) && found.tensors.size() < kMostTensors;
+      if (other_map == map && !known && fits) found.tensors.push_back(other);
+    }
+    return found;
+  }
+  return std::nullopt;
+}
+
+TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found, unsigned width) {
+  const std::uint64_t bytes = bytes_on_chip(kernel, found, width);
+  const std::uint64_t few = std::min(found.rows(), found.columns());
+  const std::uint64_t many = kRunElements / few / kLeastLong * kLeastLong;
+  TransposedTiling tiling{.width = width, .sector = std::max(2 * width, kRowsAcross)};
+  if (found.rows() < kLeastSide) {
+    tiling.runs = TileRuns::kTensorRun;
+    tiling.rows = few;
+    tiling.columns = many;
+    tiling.ahead = tiling.sector;
+    tiling.words = with_gaps((tiling.ahead + many) * few + 2 * width);
+  } else if (found.columns() < kLeastSide) {
+    tiling.runs = TileRuns::kLoopRun;
+    tiling.rows = many;
+    tiling.columns = few;
+    tiling.ahead = tiling.sector;
+    tiling.words = with_gaps((many + tiling.ahead + 4 * width) * few + tiling.sector);
+  } else {
+    tiling.runs = groups_are_aligned(found, width) ? TileRuns::kAligned : TileRuns::kAnywhere;
+    tiling.rows = kTile;
+    tiling.ahead = tiling.runs == TileRuns::kAligned ? 0 : tiling.sector;
+    tiling.columns = most_columns(tiling.ahead, bytes);
+  }
+  return tiling;
+}
+
+}  // namespace fusecalc
