@@ -3,8 +3,9 @@
 // quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
 // convolve.cuh and contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows>; kRows:
-// 128, or 64 with tiles of 256 columns. Geometry: kShape, over the last two axes; the first has
+// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kLast>;
+// kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose rows
+// are pixels of all images, and whose columns are the filters, a multiple of 8 in each group. Geometry: kShape, over the last two axes; the first has
 // extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
 // kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
 // that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
@@ -18,7 +19,7 @@
 // where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
 // speed of memory. An element comes from the L2 once per tap and tile of filters.
 
-template <class Geometry, int kRows>
+template <class Geometry, int kRows, bool kLast>
 struct WindowsB {
   static constexpr bool kWindows = true, kCopies = false;
   static constexpr int kTileRows = kRows;
@@ -64,11 +65,41 @@ struct WindowsB {
                                                       const float (&acc)[kColumns / 2]) {
     static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
                   "nothing is reduced");
+    if constexpr (kLast) return run_last<kColumns>(epilogue, piece, acc);
     if (kPixels % 8 == 0 && piece.row + 16 <= piece.rows &&
         piece.column + kColumns <= piece.columns) {
       run_groups<kColumns, true>(epilogue, piece, acc);
     } else {
       run_groups<kColumns, false>(epilogue, piece, acc);
+    }
+  }
+
+  // A lane has eight filters of two pixels, so that a warp's stores are whole sectors.
+  template <int kColumns, class Epilogue>
+  static __device__ __forceinline__ void run_last(const Epilogue& epilogue, const Piece& piece,
+                                                  const float (&acc)[kColumns / 2]) {
+    const int lane = threadIdx.x % 32, row = piece.row + lane / 16 * 8;
+#pragma unroll
+    for (int group = 0; group < kColumns / 32; ++group) {
+      if (piece.column + group * 32 >= piece.columns) break;
+      // Beside the sums, registers do not hold what all groups read.
+      if (group > 0 && group % 2 == 0) __syncwarp();
+      float x[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        x[i] = acc[(group * 4 + i % 8 / 2) * 4 + i / 8 * 2 + i % 2];
+      }
+      rows_of_lanes(x);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int pixel = piece.column + group * 32 + lane / 4 % 4 * 8 + lane % 4 * 2 + e;
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = x[2 * i + e];
+        const bool inside = pixel < piece.columns && row < piece.rows;
+        epilogue(0, (i64)min(pixel, piece.columns - 1), (i64)piece.batch * piece.rows + row, v,
+                 EightOrNone{inside});
+      }
     }
   }
 

@@ -248,6 +248,25 @@ __device__ __forceinline__ void columns_of_quad(const float (&x)[4][2], float (&
   }
 }
 
+// Two 8 x 8 matrices of rows r + 8h, of which lane 4r + q has columns 8j + 2q + e of 32, at
+// x[8h + 2j + e]: afterwards lane 16h + 4j + q has column 8j + 2q + e of rows 8h..8h+7, row r at
+// x[2r + e].
+__device__ __forceinline__ void rows_of_lanes(float (&x)[16]) {
+#pragma unroll
+  for (int bit = 8; bit > 1; bit /= 2) {
+    const bool upper = threadIdx.x & (bit * 2);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      if (i & bit) continue;
+      const float keep = upper ? x[i + bit] : x[i];
+      const float send = upper ? x[i] : x[i + bit];
+      const float came = __shfl_xor_sync(0xffffffffu, send, bit * 2);
+      x[i] = upper ? came : keep;
+      x[i + bit] = upper ? keep : came;
+    }
+  }
+}
+
 // Merges 8 columns' states over the 8 lanes of equal q that hold other rows; lane i = lane / 4 ends
 // with column i of its 8. Halving what is exchanged at each step takes 7 shuffles a part, not 24.
 template <class Accumulator>

@@ -116,10 +116,12 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
   const std::uint64_t depth = size.k;
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
+  const bool last = leaves_channels_last(convolution);
   // Nothing is reduced, so that no tile has partials.
-  epilogue_.write(
-      product_, 1,
-      {.stores = leaves_through_shared(all), .period = convolution.groups * convolution.filters});
+  epilogue_.write(last ? product_of_pixels_last(convolution) : product_, 1,
+                  {.stores = leaves_through_shared(all),
+                   .period = convolution.groups * convolution.filters,
+                   .channels_last = last});
   const WindowTiles tiles =
       window_tiles(all, epilogue_.stored_outside(), std::max(1U, device_.multiprocessors));
   const std::uint64_t weights =
@@ -156,7 +158,7 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
       operands_struct(functions) + shape(units) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong", element,
                                tiles.columns, tiles.cluster),
-                   facts, ", 1", fmt::format(", WindowsB<Geometry, {}>", tiles.rows));
+                   facts, ", 1", fmt::format(", WindowsB<Geometry, {}, {}>", tiles.rows, last));
   facts.launch(result_);
   result_.blocks =
       tiles.cluster *

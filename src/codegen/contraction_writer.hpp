@@ -141,6 +141,9 @@ class ContractionWriter {
   std::optional<MatrixProduct> pixels_in_tiles() const;
   bool convolves_in_tiles(const Convolution& convolution) const;
   void write_convolution();
+  // Whether its epilogue is one of a matrix with its channels last, which is the product.
+  bool leaves_channels_last(const Convolution& convolution) const;
+  static MatrixProduct product_of_pixels_last(const Convolution& convolution);
   void write_convolution_sm80(const Convolution& convolution);
   std::optional<MatrixProduct> pixels_in_copies() const;
   void write_convolution_pixels(const Convolution& convolution);
@@ -154,6 +157,7 @@ class ContractionWriter {
   // Whether planes of the input are a stream, of which a block should hold some.
   bool streams(const Convolution& convolution) const;
   bool write_convolution_planes(const Convolution& convolution);  // if some fit
+  bool write_convolution_last(const Convolution& convolution);    // if its channels lie last
   void write_convolution_any(const Convolution& convolution);
   std::string weights_of_convolution();
   void pack_weights(std::uint64_t elements);

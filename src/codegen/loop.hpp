@@ -41,6 +41,10 @@ struct MatrixLoop {
   bool loads_ahead = false;
   bool stores = false;
   std::uint64_t period = 0;  // of rows, for CodeBlock::differs; columns are pixels then
+  // Where its elements are numbered in another order than those of `made`, whose index is the
+  // loop's: its own index, and the map from that to the loop's.
+  std::optional<IndexTransform> order{};
+  Index place{};
 };
 
 // The index of the row, or of a group of `width` neighbouring rows, that the loop is at.

@@ -220,6 +220,56 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   return tiles;
 }
 
+std::uint64_t LastTiles::blocks(const LastShape& shape) const {
+  const std::uint64_t strips =
+      shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns);
+  return ceil_div(strips, kThreads / pairs * rounds) * (shape.channels / (2 * pairs));
+}
+
+// Strips cost what a thread executes: multiplications, loads of the input with their conversions,
+// loads of weights, and the epilogue. Larger ones load less for each pixel, but the last ones of a
+// plane reach beyond it, and too few threads leave memory idle.
+std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMostTaps = 64;
+  constexpr std::uint64_t kMostSpan = 32;
+  constexpr std::uint64_t kMostSums = 40;
+  constexpr std::uint64_t kMostPairs = 64;
+  constexpr std::uint64_t kWantedThreads = 1024;  // of a multiprocessor
+  constexpr std::uint64_t kManyBlocks = 16;
+  if (shape.channels % 8 != 0 || shape.taps[0] * shape.taps[1] > kMostTaps) return std::nullopt;
+  const std::uint64_t pairs = shape.channels / 2;
+  const auto reach = [&](std::size_t axis, std::uint64_t pixels) {
+    return (pixels - 1) * shape.stride.at(axis) +
+           (shape.taps.at(axis) - 1) * shape.dilation.at(axis) + 1;
+  };
+  std::optional<LastTiles> best;
+  double least = 0;
+  for (const std::uint64_t columns : {4U, 8U}) {
+    for (std::uint64_t lines = 1; 2 * lines * columns <= kMostSums; ++lines) {
+      if (reach(1, columns) > kMostSpan) continue;
+      const std::uint64_t strips = shape.images * ceil_div(shape.out[0], lines) *
+                                   ceil_div(shape.out[1], columns) * pairs;
+      const std::uint64_t taps = shape.taps[0] * shape.taps[1];
+      const std::uint64_t cost = 2 * taps * lines * columns +
+                                 4 * reach(0, lines) * reach(1, columns) + 2 * taps * lines +
+                                 12 * lines * columns;
+      const double idle = std::max(1.0, static_cast<double>(kWantedThreads * multiprocessors) /
+                                            static_cast<double>(strips));
+      const double time = static_cast<double>(strips * cost) * idle;
+      if (best && time >= least) continue;
+      best = {.lines = lines, .columns = columns};
+      least = time;
+    }
+  }
+  if (!best) return best;
+  for (std::uint64_t each = 4; each <= std::min(kMostPairs, pairs); each += 4) {
+    if (pairs % each == 0) best->pairs = each;
+  }
+  best->rounds = std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1,
+                                           8);
+  return best;
+}
+
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes) {
   constexpr std::uint64_t kResident = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kLeast = 8;

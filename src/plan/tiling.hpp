@@ -184,6 +184,28 @@ struct PlaneTiles {
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors);
 
+// How threads of convolve_last share a convolution of one channel in a group whose channels lie
+// last, of two axes: a strip of pixels of two channels each.
+struct LastShape {
+  std::uint64_t images = 1;
+  std::uint64_t channels = 1;
+  std::array<std::uint64_t, 2> out{1, 1};
+  std::array<std::uint64_t, 2> taps{1, 1};
+  std::array<std::uint64_t, 2> stride{1, 1};
+  std::array<std::uint64_t, 2> dilation{1, 1};
+};
+struct LastTiles {
+  static constexpr std::uint64_t kThreads = 256;
+  std::uint64_t lines = 1;
+  std::uint64_t columns = 4;
+  std::uint64_t pairs = 4;   // of channels, of a block
+  std::uint64_t rounds = 1;  // of its strips
+
+  std::uint64_t blocks(const LastShape& shape) const;
+};
+// Nothing where windows are too large to be written out.
+std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multiprocessors);
+
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);
 
