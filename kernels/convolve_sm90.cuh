@@ -120,8 +120,16 @@ struct WindowsB {
       const int number = piece.column + part * kFlat;
       if (number >= piece.columns) break;
       const int image0 = number / kPixels, pixel0 = number % kPixels;
+      const int last = min((pixel0 + kFlat - 1) / kPixels, kImages - 1 - image0);
+      const auto place_of = [&](int segment) {
+        const i64 row = (i64)((image0 + segment) * kGroups + piece.batch) * piece.rows + piece.row;
+        return row * kPixels;
+      };
       if (lane == 0) stores_wait_read<0>();
       __syncwarp();
+      if constexpr (BesideIn<Epilogue>::kHere) {
+        bring_flat(epilogue.operand(), pixel0, last, place_of, buffer);
+      }
 #pragma unroll
       for (int group = 0; group < kFlat / 32; ++group) {
         const int column = group * 32 + lane % 4 * 8;
@@ -135,20 +143,28 @@ struct WindowsB {
           float v[8];
           take_eight<false>(acc, part * (kFlat / 32) + group, half, v);
           Pack<Made, 8> pack;
-          epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack);
           Made* const to = buffer + 15 * begin + line * length + column;
           Made* const next = buffer + 15 * end + line * next_length + column;
+          if constexpr (BesideIn<Epilogue>::kHere) {
+            typedef typename BesideIn<Epilogue>::Type Beside;
+            Pack<Beside, 8> beside;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+              beside.v[i] = reinterpret_cast<const Beside*>(i < kPixels - pixel ? to : next)[i];
+            }
+            epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack, beside);
+          } else {
+            epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack);
+          }
 #pragma unroll
           for (int i = 0; i < 8; ++i) (i < kPixels - pixel ? to : next)[i] = pack.v[i];
         }
       }
       stores_fence();
       __syncwarp();
-      const int last = min((pixel0 + kFlat - 1) / kPixels, kImages - 1 - image0);
       for (int segment = 0; segment <= last; ++segment) {
         const int begin = begin_of(pixel0, segment), length = begin_of(pixel0, segment + 1) - begin;
-        const i64 row = (i64)((image0 + segment) * kGroups + piece.batch) * piece.rows + piece.row;
-        Made* const to = epilogue.result() + row * kPixels;
+        Made* const to = epilogue.result() + place_of(segment);
         const Made* const from = buffer + 16 * begin;
         if (length == kPixels) {
           if (lane == 0) store_bulk(to, from, 16 * kPixels * (int)sizeof(Made));
@@ -165,6 +181,34 @@ struct WindowsB {
       }
       if (lane == 0) stores_commit();
     }
+  }
+  // What lies as the result, to where that will be in `buffer`.
+  template <typename Beside, class PlaceOf, typename Made>
+  static __device__ __forceinline__ void bring_flat(const Beside* operand, int pixel0, int last,
+                                                    const PlaceOf& place_of, Made* buffer) {
+    static_assert(sizeof(Beside) == sizeof(Made), "at the same places");
+    const int lane = threadIdx.x % 32;
+    for (int segment = 0; segment <= last; ++segment) {
+      const int begin = begin_of(pixel0, segment), length = begin_of(pixel0, segment + 1) - begin;
+      const Beside* const from = operand + place_of(segment);
+      Beside* const to = reinterpret_cast<Beside*>(buffer) + 16 * begin;
+      if (length == kPixels) {
+#pragma unroll 4
+        for (int i = lane * 8; i < 16 * kPixels; i += 32 * 8) {
+          store_pack(to + i, load_pack<8>(from + i));
+        }
+        continue;
+      }
+      const int pixel = segment == 0 ? pixel0 : 0;
+      for (int i = lane; i < length; i += 32) {
+        Beside run[16];
+#pragma unroll
+        for (int line = 0; line < 16; ++line) run[line] = from[line * kPixels + pixel + i];
+#pragma unroll
+        for (int line = 0; line < 16; ++line) to[line * length + i] = run[line];
+      }
+    }
+    __syncwarp();
   }
   // The first of the columns that an image has.
   static __device__ __forceinline__ int begin_of(int pixel0, int segment) {

@@ -19,15 +19,18 @@
 // half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The
 // operator then takes both, and reduces nothing: column is one of the first half.
 //   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
-// Two more are for contract_sm90, where nothing is reduced:
+// Three more are for contract_sm90, where nothing is reduced:
 //   typedef Pack<bf16, 8> Ahead;  // or f16
 //   template <class Valid>
 //   __device__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) const;
 //       an operand of those eight (load_ahead), which the operator takes as one more argument
 //   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
 //   __device__ Made* result() const;
-//       the operator stores nothing, but leaves in its last argument, a Pack<Made, 8>&, what
+//       the operator stores nothing, but leaves in one more argument, a Pack<Made, 8>&, what
 //       belongs to result() at its row and column
+//   typedef bf16 Beside;  // or f16; with a Made, and WindowsB
+//   __device__ const Beside* operand() const;
+//       what operand() has there comes as the operator's last argument, a const Pack<Beside, 8>&
 // row_done and column_done may be left out where there is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
@@ -310,6 +313,17 @@ template <class Epilogue>
 struct MadeIn<Epilogue, decltype((void)sizeof(typename Epilogue::Made))> {
   static constexpr bool kHere = true;
   typedef typename Epilogue::Made Type;
+};
+
+template <class Epilogue, class = void>
+struct BesideIn {
+  static constexpr bool kHere = false;
+  typedef Nothing Type;
+};
+template <class Epilogue>
+struct BesideIn<Epilogue, decltype((void)sizeof(typename Epilogue::Beside))> {
+  static constexpr bool kHere = true;
+  typedef typename Epilogue::Beside Type;
 };
 
 template <class Epilogue, class = void>

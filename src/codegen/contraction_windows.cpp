@@ -120,6 +120,7 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
   // Nothing is reduced, so that no tile has partials.
   epilogue_.write(last ? product_of_pixels_last(convolution) : product_, 1,
                   {.stores = leaves_through_shared(all),
+                   .brings = true,
                    .period = convolution.groups * convolution.filters,
                    .channels_last = last});
   const WindowTiles tiles =

@@ -125,6 +125,7 @@ Loop Epilogue::loop_over(TensorId made) const {
                                  .quick = quick,
                                  .loads_ahead = services_.loads_ahead,
                                  .stores = services_.stores,
+                                 .brings = services_.stores && services_.brings,
                                  .period = services_.period}};
   if (services_.channels_last) {
     loop.matrix->order = channels_last(graph_.tensors[made].type.shape);
@@ -222,6 +223,7 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   services_ = {
       .loads_ahead = services.loads_ahead && plain,
       .stores = services.stores && plain && !services.channels_last && roots_.full.size() == 1 && is_same_in_columns(),
+      .brings = services.brings,
       .period = services.period,
       .channels_last = services.channels_last};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
@@ -230,7 +232,7 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   const std::uint64_t rows = product.batches() * product.m;
   const std::uint64_t columns = halves_ ? halves_->columns : product.n;
   write_elements(rows, columns);
-  if (block_.made && block_.differs) {
+  if (block_.made ? block_.differs : block_.beside.has_value()) {
     services_.stores = false;
     write_elements(rows, columns);
   }

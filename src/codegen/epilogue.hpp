@@ -37,17 +37,19 @@ class Epilogue {
   ComputeType made_type() const { return made_type_; }
 
   // What the building block can do for it: load a tensor ahead; store the one result, of rows of
-  // which each `period` are alike but for what the contraction made of them.
+  // which each `period` are alike but for what the contraction made of them, and bring a tensor
+  // that lies as the result.
   struct Services {
     bool loads_ahead = false;
     bool stores = false;
+    bool brings = false;
     std::uint64_t period = 0;
     bool channels_last = false;  // the product's rows are a convolution's pixels, of all images
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, 0, false});
+             const Services& services = {false, false, false, 0, false});
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.

@@ -135,6 +135,14 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
   const DType dtype = scope.tensor(tensor).type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = scope.kernel.parameters().input(tensor);
+  const bool brought =
+      scope.loop.matrix->brings && !scope.block.beside && is_own_pack(scope, dtype, at, 1);
+  if (brought) {
+    scope.block.beside = {.type = std::string(stored_type(dtype)), .memory = memory};
+    const std::string name = scope.fresh("x");
+    scope.block.before += fmt::format("float {0}[8];\nunpack(beside, {0});\n", name);
+    return {.text = name + "[j]", .type = type};
+  }
   if (at.name == place_in_matrix(scope).name) scope.block.differs = true;
   const auto element = [&](const std::string& i) {
     return is_packed(dtype) ? fmt::format("fetch({}, {})", memory, i)
