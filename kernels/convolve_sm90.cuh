@@ -3,23 +3,24 @@
 // quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
 // convolve.cuh and contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kLast>;
-// kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose rows
-// are pixels of all images, and whose columns are the filters, a multiple of 8 in each group. Geometry: kShape, over the last two axes; the first has
-// extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
-// kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
-// that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
-// and kTileN / kCluster pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are
-// at least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
-// the first image, may be given eight pixels of two, and so reads only what is the same for all
-// pixels and images.
+// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kTapsFirst,
+// kLast>; kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose
+// rows are pixels of all images, and whose columns are the filters, a multiple of 8 in each group.
+// Geometry: kShape, over the last two axes; the first has extent 1. k counts boxes of 64 channels,
+// in each of them the taps, in each tap its channels: kPackedLine elements, with zeros where
+// channels are missing. With kTapsFirst it counts taps, and in each of them channels: a multiple of
+// 64, or zeros where there is one tap. A's map is that of a product, B's that of windows (TensorMap
+// in backend/backend.hpp) over {channel, w, h, image}, with 64 channels and kTileN / kCluster
+// pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are at least eight pixels
+// and a multiple of 16 filters, and kRows is 128: its operator is called with the first image, may
+// be given eight pixels of two, and so reads only what is the same for all pixels and images.
 //
 // Traffic: the copy engine gathers windows from the L2, so that no product of matrices is stored,
 // and shared memory has no more than the tile. It needs neighbouring channels next to each other:
 // where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
 // speed of memory. An element comes from the L2 once per tap and tile of filters.
 
-template <class Geometry, int kRows, bool kLast>
+template <class Geometry, int kRows, bool kTapsFirst, bool kLast>
 struct WindowsB {
   static constexpr bool kWindows = true, kCopies = false;
   static constexpr int kTileRows = kRows;
@@ -44,6 +45,10 @@ struct WindowsB {
     }
     __device__ __forceinline__ void next() {
       constexpr ConvolutionShape shape = Geometry::kShape;
+      if constexpr (kTapsFirst && shape.all_taps() > 1) {
+        if ((channel += kBoxChannels) % shape.channels != 0) return;
+        channel -= shape.channels;
+      }
       if (++column < shape.taps[2]) return;
       column = 0;
       if (++row < shape.taps[1]) return;
@@ -268,11 +273,12 @@ struct WindowsB {
 };
 
 // What the entry `pack` does, in kThreads threads a block: kWeightBlocks blocks put the weights in
-// the order of k, kInputBlocks put the channels of the input last, in lines of kLine elements for a
-// pixel. Of the input, whose pixels follow each other, all lines of pixels begin at multiples of
-// kAlign elements, and have a multiple of so many. kFlat: images of few pixels, whose lines follow
-// each other, and which begin at multiples of 8 elements and have a multiple of so many.
-template <class Geometry, typename Element, int kAlign, bool kFlat>
+// the order of k (kTogether groups are one of Geometry's, with zeros between them), kInputBlocks
+// put the channels of the input last, in lines of kLine elements for a pixel. Of the input, whose
+// pixels follow each other, all lines of pixels begin at multiples of kAlign elements, and have a
+// multiple of so many. kFlat: images of few pixels, whose lines follow each other, and which begin
+// at multiples of 8 elements and have a multiple of so many.
+template <class Geometry, typename Element, int kTogether, int kAlign, bool kFlat>
 struct ConvolvePack {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
   static constexpr ConvolutionStrides kStrides = Geometry::kStrides;
@@ -298,10 +304,13 @@ struct ConvolvePack {
     if (at >= (i64)kFilters * kFilled) return;
     const int filter = (int)(at / kFilled), channel = (int)(at % kFilled);
     to += (i64)filter * kPackedLine + channel / 64 * (64 * kTaps) + channel % 64;
-    const i64 from = ((i64)filter * kShape.channels + channel) * kTaps;
+    constexpr int kOwn = kShape.channels / kTogether;  // channels
+    const bool own = filter % kShape.filters / (kShape.filters / kTogether) == channel / kOwn;
+    const i64 from = ((i64)filter * kOwn + channel % kOwn) * kTaps;
 #pragma unroll 9
     for (int tap = 0; tap < kTaps; ++tap) {
-      store_as(to[tap * 64], channel < kShape.channels ? weights.weight(from + tap) : 0.0f);
+      const bool real = channel < kShape.channels && (kTogether == 1 || own);
+      store_as(to[tap * 64], real ? weights.weight(from + tap) : 0.0f);
     }
   }
 

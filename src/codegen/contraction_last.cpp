@@ -62,9 +62,8 @@ bool ContractionWriter::write_convolution_last(const Convolution& convolution) {
                         epilogue_.made()));
   facts.launch(result_);
   result_.blocks = tiles->blocks(shape);
-  result_.schedule =
-      fmt::format("channels last, {} per block, strips of {} x {} of two per thread",
-                  2 * tiles->pairs, tiles->lines, tiles->columns);
+  result_.schedule = fmt::format("channels last, {} per block, strips of {} x {} of two per thread",
+                                 2 * tiles->pairs, tiles->lines, tiles->columns);
   return true;
 }
 

@@ -129,7 +129,8 @@ Loop Epilogue::loop_over(TensorId made) const {
                                  .period = services_.period}};
   if (services_.channels_last) {
     loop.matrix->order = channels_last(graph_.tensors[made].type.shape);
-    loop.matrix->place = std::exchange(loop.element, {.name = "own", .pattern = LanePattern::kUnit});
+    loop.matrix->place =
+        std::exchange(loop.element, {.name = "own", .pattern = LanePattern::kUnit});
   }
   return loop;
 }
@@ -139,12 +140,11 @@ bool Epilogue::ends_channels_last() const {
   const auto stores_last = [&](OpId id) {
     return stores_channels_last(graph_, kernel_.op(id), convolution);
   };
-  return !roots_.full.empty() &&
-         std::ranges::all_of(
-             roots_.full,
-             [&](TensorId result) { return stores_last(graph_.tensors[result].producer); }) &&
-         std::ranges::all_of(kernel_.ops(),
-                             [&](OpId id) { return ignores_place(id) || stores_last(id); });
+  return !roots_.full.empty() && std::ranges::all_of(roots_.full, [&](TensorId result) {
+    return stores_last(graph_.tensors[result].producer);
+  }) && std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    return ignores_place(id) || stores_last(id);
+  });
 }
 
 // Whether no op takes an element's place into account, but for what it reads.
@@ -220,12 +220,12 @@ void Epilogue::store_row_results(const Scope& scope) const {
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                      const Services& services) {
   const bool plain = !reduces() && !halves_;
-  services_ = {
-      .loads_ahead = services.loads_ahead && plain,
-      .stores = services.stores && plain && !services.channels_last && roots_.full.size() == 1 && is_same_in_columns(),
-      .brings = services.brings,
-      .period = services.period,
-      .channels_last = services.channels_last};
+  services_ = {.loads_ahead = services.loads_ahead && plain,
+               .stores = services.stores && plain && !services.channels_last &&
+                         roots_.full.size() == 1 && is_same_in_columns(),
+               .brings = services.brings,
+               .period = services.period,
+               .channels_last = services.channels_last};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
                            name_of(made_type_), halves_ ? "float (&u)[8], " : "");

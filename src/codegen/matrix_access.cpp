@@ -123,8 +123,8 @@ bool is_own_pack(const Scope& scope, DType dtype, const Index& at, unsigned alig
 // variable in the code.
 Index index_in_code(const Scope& scope, const Index& at) {
   const bool other = scope.loop.matrix->order && at.name == scope.loop.element.name;
-  return other ? map_in_matrix(scope, at, StridedMap::of(scope.loop.matrix->rows *
-                                                         scope.loop.matrix->columns))
+  return other ? map_in_matrix(scope, at,
+                               StridedMap::of(scope.loop.matrix->rows * scope.loop.matrix->columns))
                : at;
 }
 

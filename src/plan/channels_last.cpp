@@ -6,12 +6,12 @@
 
 namespace fusecalc {
 
-StridedMap channels_last(const Shape& result) {
-  const std::uint64_t pixels = elements_between(result, 2, result.size());
+StridedMap channels_last(const Shape& shape) {
+  const std::uint64_t pixels = elements_between(shape, 2, shape.size());
   StridedMap map;
-  map.append(result[0], result[1] * pixels);
+  map.append(shape[0], shape[1] * pixels);
   map.append(pixels, 1);
-  map.append(result[1], pixels);
+  map.append(shape[1], pixels);
   return map;
 }
 
@@ -20,12 +20,9 @@ bool stores_channels_last(const OpGraph& graph, const Op& op, const Op& convolut
   return reordering == channels_last(graph.tensors[convolution.outputs[0]].type.shape);
 }
 
-bool lies_channels_last(const OpGraph& graph, TensorId tensor, const Op& convolution) {
-  const Tensor& made = graph.tensors[convolution.outputs[0]];
-  const Tensor& shown = graph.tensors[tensor];
-  if (shown.elements != made.elements) return false;
-  std::optional<StridedMap> map = channels_last(made.type.shape);
-  for (const StridedMap& next : shown.maps) map = map ? joined(*map, next) : map;
+bool lies_channels_last(const Tensor& tensor) {
+  std::optional<StridedMap> map = channels_last(tensor.type.shape);
+  for (const StridedMap& next : tensor.maps) map = map ? joined(*map, next) : map;
   return map && map->identity();
 }
 

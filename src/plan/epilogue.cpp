@@ -199,9 +199,10 @@ void EpilogueCheck::find_epilogue() {
 // Whether an operand lies in memory as the kernel stores what it makes of a convolution.
 bool EpilogueCheck::is_channels_last(const Edge& edge) const {
   const Op& convolution = op(contraction_);
+  const Tensor& tensor = graph_.tensors[edge.input->tensor];
   return convolution.row->family == OpFamily::kConvolution && !edge.inside() &&
-         lies_channels_last(graph_, edge.input->tensor, convolution) &&
-         std::ranges::any_of(kernel_, [&](OpId id) {
+         tensor.type.shape == graph_.tensors[convolution.outputs[0]].type.shape &&
+         lies_channels_last(tensor) && std::ranges::any_of(kernel_, [&](OpId id) {
            return stores_reordered(resolved_, id) &&
                   stores_channels_last(graph_, op(id), convolution);
          });

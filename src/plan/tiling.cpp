@@ -120,6 +120,22 @@ ProductShape ConvolutionSize::product() const {
           .batches = groups};
 }
 
+// Another input would be copied first, and has other kernels that are as fast.
+std::uint64_t ConvolutionSize::together() const {
+  constexpr std::uint64_t kFewest = 4;
+  if (!channels_last || groups == 1 || channels < kFewest || kBoxChannels % channels != 0) return 1;
+  const std::uint64_t count = kBoxChannels / channels;
+  return groups % count == 0 ? count : 1;
+}
+
+ConvolutionSize ConvolutionSize::merged() const {
+  ConvolutionSize size = *this;
+  size.groups /= together();
+  size.channels *= together();
+  size.filters *= together();
+  return size;
+}
+
 bool repays_gathering(const ConvolutionSize& size) {
   constexpr std::uint64_t kFewChannels = 32;
   constexpr std::uint64_t kFewFilters = 32;
@@ -157,6 +173,23 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
   const bool many =
       size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
   return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
+}
+
+std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMostSplit = 8;
+  constexpr std::uint64_t kLeastSteps = 3;  // of a block
+  const ProductShape product = size.product();
+  const auto tiles = [&](std::uint64_t rows, std::uint64_t columns) {
+    return ceil_div(product.m, rows) * ceil_div(product.n, columns) * product.batches;
+  };
+  std::uint64_t split = 1;
+  if (tiles(kTileRows, kTileRows) * 2 > multiprocessors) return split;
+  const std::uint64_t all = tiles(64, 64), steps = product.k / kBoxChannels;
+  while (split < kMostSplit && all * split * 2 <= 2 * multiprocessors &&
+         steps >= kLeastSteps * split * 2) {
+    split *= 2;
+  }
+  return split;
 }
 
 // Each 128 filters copy the input again: 12.2 us for 70 images of 1024 channels and 14 x 14 pixels.
@@ -247,14 +280,14 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   for (const std::uint64_t columns : {4U, 8U}) {
     for (std::uint64_t lines = 1; 2 * lines * columns <= kMostSums; ++lines) {
       if (reach(1, columns) > kMostSpan) continue;
-      const std::uint64_t strips = shape.images * ceil_div(shape.out[0], lines) *
-                                   ceil_div(shape.out[1], columns) * pairs;
+      const std::uint64_t strips =
+          shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns) * pairs;
       const std::uint64_t taps = shape.taps[0] * shape.taps[1];
       const std::uint64_t cost = 2 * taps * lines * columns +
                                  4 * reach(0, lines) * reach(1, columns) + 2 * taps * lines +
                                  12 * lines * columns;
-      const double idle = std::max(1.0, static_cast<double>(kWantedThreads * multiprocessors) /
-                                            static_cast<double>(strips));
+      const double idle = std::max(
+          1.0, static_cast<double>(kWantedThreads * multiprocessors) / static_cast<double>(strips));
       const double time = static_cast<double>(strips * cost) * idle;
       if (best && time >= least) continue;
       best = {.lines = lines, .columns = columns};
@@ -265,8 +298,8 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   for (std::uint64_t each = 4; each <= std::min(kMostPairs, pairs); each += 4) {
     if (pairs % each == 0) best->pairs = each;
   }
-  best->rounds = std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1,
-                                           8);
+  best->rounds =
+      std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1, 8);
   return best;
 }
 

@@ -110,10 +110,18 @@ struct ConvolutionSize {
   std::uint64_t in = 1;  // pixels of an image
   std::uint64_t out = 1;
   bool channels_last = false;  // in the input; otherwise it is copied first
+  bool weights_last = false;   // likewise
 
   // That of the filters and of what the windows of all pixels cover; boxes of channels are filled
   // up with zeros.
   ProductShape product() const;
+  // How many groups of few channels are multiplied as one, whose filters have weights of zero for
+  // the channels of the others.
+  std::uint64_t together() const;
+  // With those groups as one.
+  ConvolutionSize merged() const;
+  // Whether the weights are copied first: not where they lie as the tiles take them.
+  bool packs_weights() const { return !weights_last || channels % (taps > 1 ? 64 : 8) != 0; }
 };
 constexpr std::uint64_t kBoxChannels = 64;
 // With fewer in an image, the tiles of a product for each image are mostly empty.
@@ -133,6 +141,9 @@ struct WindowTiles {
   std::uint64_t stages = 4;
   std::uint64_t cluster = 1;
 };
+// Blocks of a cluster of convolve_few_sm90 that share k, of tiles of 64 x 64: 1 where those of
+// window_tiles() are enough for most multiprocessors.
+std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors);
 // `through_shared`: results leave through shared memory.
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);

@@ -5,6 +5,7 @@
 
 #include "core/ceil_div.hpp"
 #include "graph/shape.hpp"
+#include "plan/channels_last.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
 
@@ -40,7 +41,8 @@ ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
           .taps = elements_from(weight, 2),
           .in = elements_from(x.type.shape, 2),
           .out = elements_from(graph.tensors[op.outputs[0]].type.shape, 2),
-          .channels_last = !x.maps.empty()};
+          .channels_last = !x.maps.empty(),
+          .weights_last = lies_channels_last(graph.tensors[op.operands[1].tensor])};
 }
 
 bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
@@ -111,14 +113,16 @@ void add_copied(const ConvolutionSize& size, const Device& device, KernelWork& w
 
 // A product in tiles, after a copy of the weights, and of the input with its channels last.
 void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork& work) {
-  constexpr double kL2Bytes = 52;     // of a multiprocessor, in a cycle
-  constexpr double kLineBytes = 128;  // of a filter or a pixel, for 64 of k
-  constexpr double kStart = 1300;     // cycles of a tile
-  constexpr double kShared = 2000;    // more of a shared one, whose epilogue is not hidden
-  constexpr double kOdd = 6000;       // more, where pixels are stored one by one
-  constexpr double kLeaves = 2000;    // more, where they leave through shared memory
-  constexpr double kExposed = 8000;   // the same of a shared tile
-  constexpr double kNarrow = 1.11;    // lower clock, where more is fetched
+  constexpr double kL2Bytes = 52;       // of a multiprocessor, in a cycle
+  constexpr double kLineBytes = 128;    // of a filter or a pixel, for 64 of k
+  constexpr double kStart = 1300;       // cycles of a tile
+  constexpr double kShared = 2000;      // more of a shared one, whose epilogue is not hidden
+  constexpr double kOdd = 6000;         // more, where pixels are stored one by one
+  constexpr double kLeaves = 2000;      // more, where they leave through shared memory
+  constexpr double kExposed = 8000;     // the same of a shared tile
+  constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
+  constexpr double kSplitStep = 300;    // cycles of 64 of k, where blocks share k
+  constexpr double kSplitStart = 3500;  // and of the rest
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);
   const ProductShape product = size.product();
@@ -136,9 +140,14 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
                                                  : 0;
   const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
                       (shared ? kShared : 0) + odd;
-  work.compute_us = rounds * tile / (constants.tensor_clock_ghz.value * kGiga);
+  const std::uint64_t split = window_split(size, streams);
+  const double cycles =
+      split > 1 ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
+                : rounds * tile;
+  work.compute_us = cycles / (constants.tensor_clock_ghz.value * kGiga);
+  if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;
-  work.dram_write += number(product.m * product.batches * product.k) * 2;
+  if (size.packs_weights()) work.dram_write += number(product.m * product.batches * product.k) * 2;
   if (size.channels_last) return;
   const double copy = number(size.images * size.groups * size.channels * size.in) * 2;
   // The input was read beside it, and results are written since.
@@ -176,8 +185,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
   const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
   if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
-  } else if (gathers_windows(graph, op, size, device)) {
-    add_gathered(size, device, work);
+  } else if (gathers_windows(graph, op, size.merged(), device)) {
+    add_gathered(size.merged(), device, work);
   } else if (in_tiles) {
     const bool low = filters <= kLowRows;
     const double rows = low ? kLowRows : 2 * kLowRows;
