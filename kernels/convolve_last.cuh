@@ -106,10 +106,11 @@ struct ConvolveLast {
 
   static __device__ __forceinline__ void load(const Element* line, int row, u32 inside,
                                               Two (&to)[kSpan]) {
+    constexpr bool kInside = !kShape.pads(2) && kShape.out[2] % kColumns == 0;
     const bool there = (u32)row < (u32)kShape.in[1];
 #pragma unroll
     for (int i = 0; i < kSpan; ++i) {
-      const u32 all = there && (!kShape.pads(2) || (inside >> i & 1));
+      const u32 all = there && (kInside || (inside >> i & 1));
       to[i] = load_words(reinterpret_cast<const Two*>(line + i * kStrides.at[2]), all);
     }
   }

@@ -324,7 +324,8 @@ struct ConvolveSm80 {
         float v[8];
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = x[2 * j + e];
-        epilogue(0, pixel, (i64)group * shape.filters + row, v, EightOrNone{inside});
+        epilogue(0, pixel, (i64)group * shape.filters + min(row, shape.filters - 8), v,
+                 EightOrNone{inside});
       }
     }
   }

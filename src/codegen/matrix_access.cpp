@@ -106,6 +106,8 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
   }
   Index result = scope.define_index(text + " + column", LanePattern::kUnit, false);
   result.align = alignment_of(parts->rows);
+  result.of_column =
+      std::ranges::all_of(rows, [](const IndexTransform::Axis& axis) { return axis.stride == 0; });
   // Among pixels, which are numbered over all images, a group of eight may begin anywhere.
   if (matrix.period > 0) result.align = std::min(result.align, place.align);
   return result;
@@ -149,7 +151,9 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
                             : fmt::format("to_compute(load_input({} + {}))", memory, i);
   };
   if (at.pattern == LanePattern::kUniform) return scope.define(type, element(at.name), true);
-  const bool whole = scope.loop.matrix->whole;
+  // Channels that lie last are whole groups of eight. What is loaded whether or not the pixel is
+  // real is the same to the compiler for all pixels, and so is what is computed of it.
+  const bool whole = scope.loop.matrix->whole || (scope.loop.matrix->order && at.of_column);
   if (whole && at.pattern == LanePattern::kUnit && !is_packed(dtype)) {
     const std::string name = scope.fresh("x");
     scope.block.before += fmt::format("const auto {} = load_neighbours<{}, {}>({} + {});\n", name,

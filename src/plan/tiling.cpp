@@ -253,6 +253,44 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   return tiles;
 }
 
+// About as many blocks as plane_tiles() has, whose warps have equal shares.
+std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t padding,
+                                      std::uint64_t span, std::uint64_t result_bytes,
+                                      std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;
+  constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;
+  constexpr std::uint64_t kWarps = 4;
+  constexpr std::uint64_t kFewest = 12;    // columns: of fewer, most products are of zeros
+  constexpr std::uint64_t kMostRows = 32;  // of a band
+  constexpr std::uint64_t kMostAdvance = 2;
+  const std::uint64_t rows = padding % 2 + 7 * shape.stride + span;
+  if (shape.in[1] % 2 != 0 || shape.in[1] < kFewest || rows > kMostRows ||
+      shape.stride > kMostAdvance) {
+    return std::nullopt;
+  }
+  const std::uint64_t plane = shape.in[0] * shape.in[1] * 2;
+  const std::uint64_t pixels = shape.out[0] * shape.out[1];
+  const std::uint64_t results =
+      shape.filters *
+      (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
+  const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
+  if (unit * (plane + results) > kMost) return std::nullopt;
+  const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
+  const std::uint64_t most =
+      std::max(unit, std::min(kWanted / (plane + results) / unit * unit, share));
+  const auto idle = [&](std::uint64_t planes) {  // of each 1024 of the warps' turns
+    const std::uint64_t turns = planes * shape.filters * ceil_div(shape.out[0], 16);
+    const std::uint64_t all = ceil_div(turns, kWarps) * kWarps;
+    return (all - turns) * 1024 / all;
+  };
+  std::uint64_t best = most;
+  for (std::uint64_t planes = most; 2 * planes > most && planes >= unit; planes -= unit) {
+    if (idle(planes) < idle(best)) best = planes;
+  }
+  const std::uint64_t zeros = ceil_div(shape.in[1] * 2 + 64, 128) * 128;
+  return PlaneBands{.planes = best, .shared_bytes = zeros + best * (plane + results)};
+}
+
 std::uint64_t LastTiles::blocks(const LastShape& shape) const {
   const std::uint64_t strips =
       shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns);

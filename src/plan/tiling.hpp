@@ -195,6 +195,17 @@ struct PlaneTiles {
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors);
 
+// How blocks of convolve_planes_mma share it, with 16-bit elements and lines of an even number of
+// them: nothing where a band of weights is too wide, or a multiprocessor would hold few blocks.
+struct PlaneBands {
+  std::uint64_t planes = 1;
+  std::uint64_t shared_bytes = 0;
+};
+// `padding`, `span`: of a line; what a window covers of it.
+std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t padding,
+                                      std::uint64_t span, std::uint64_t result_bytes,
+                                      std::uint64_t multiprocessors);
+
 // How threads of convolve_last share a convolution of one channel in a group whose channels lie
 // last, of two axes: a strip of pixels of two channels each.
 struct LastShape {
