@@ -57,51 +57,45 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
   const DType type = operand_type();
   const std::uint64_t size = bytes_of(type, 1);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
-  const auto bands_for = [&](std::uint64_t result_bytes) {
-    const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
-    const std::uint64_t span = number((line.kernel - 1) * line.dilation) + 1;
-    return halves ? plane_bands(shape, number(line.padding), span, result_bytes, multiprocessors)
-                  : std::nullopt;
-  };
-  const auto tiles_for = [&](std::uint64_t result_bytes) {
-    return plane_tiles(shape, size, result_bytes, multiprocessors);
-  };
-  // Which of the two is known once the epilogue is written.
-  const bool in_bands = bands_for(0) && bands_for(2);
-  if (!in_bands && (has_whole_lines(convolution, size) || !tiles_for(0) || !tiles_for(2))) {
-    return false;
-  }
   const std::string functions = weights_of_convolution();
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);
+  // Where no block holds the results, the next kernel's epilogue takes the place of this one.
   epilogue_.write(product_, 8,
                   {.stores = true, .period = convolution.groups * convolution.filters});
   const std::uint64_t result_bytes = epilogue_.stored_outside() ? 2 : 0;
+  const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+  const std::uint64_t span = number((line.kernel - 1) * line.dilation) + 1;
+  const auto bands =
+      halves ? plane_bands(shape, number(line.padding), span, result_bytes, multiprocessors)
+             : std::nullopt;
+  const auto tiles = bands || has_whole_lines(convolution, size)
+                         ? std::nullopt
+                         : plane_tiles(shape, size, result_bytes, multiprocessors);
+  if (!bands && !tiles) return false;
   KernelFacts facts{.threads = PlaneTiles::kThreads};
   std::string convolve;
-  if (in_bands) {
-    const PlaneBands bands = *bands_for(result_bytes);
-    facts.shared_bytes = bands.shared_bytes;
-    facts.tile_rows = bands.planes;
+  if (bands) {
+    facts.shared_bytes = bands->shared_bytes;
+    facts.tile_rows = bands->planes;
     facts.tile_columns = 16 * 8;
     convolve = fmt::format("ConvolvePlanesMma<Geometry, {}, {}, Operands, Epilogue>",
-                           stored_type(type), bands.planes);
-    result_.schedule = fmt::format("mma with bands of weights, {} plane{} per block", bands.planes,
-                                   bands.planes > 1 ? "s" : "");
+                           stored_type(type), bands->planes);
+    result_.schedule = fmt::format("mma with bands of weights, {} plane{} per block", bands->planes,
+                                   bands->planes > 1 ? "s" : "");
   } else {
-    const PlaneTiles tiles = *tiles_for(result_bytes);
-    facts.shared_bytes = tiles.shared_bytes;
-    facts.tile_rows = tiles.planes;
-    facts.tile_columns = tiles.lines * tiles.columns;
+    facts.shared_bytes = tiles->shared_bytes;
+    facts.tile_rows = tiles->planes;
+    facts.tile_columns = tiles->lines * tiles->columns;
     convolve =
         fmt::format("ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue>",
-                    stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align);
+                    stored_type(type), tiles->planes, tiles->lines, tiles->columns, tiles->align);
     result_.schedule =
-        fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles.planes,
-                    tiles.planes > 1 ? "s" : "", tiles.lines, tiles.columns);
+        fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles->planes,
+                    tiles->planes > 1 ? "s" : "", tiles->lines, tiles->columns);
   }
   result_.source.text += blocks({"mma", "hopper", "convolve_planes"}) +
-                         (in_bands ? blocks({"convolve_planes_mma"}) : "") + epilogue_.text() +
+                         (bands ? blocks({"convolve_planes_mma"}) : "") + epilogue_.text() +
                          operands_struct(functions) +
                          fmt::format("typedef {} Convolve;\n", convolve) +
                          facts.asserted_of("Convolve") +

@@ -18,8 +18,6 @@ constexpr double kLowTiles = 4.8;   // of 64 filters
 constexpr double kHighTiles = 3.3;  // of 128
 constexpr double kNumbered = 1.15;  // few channels, whose places come from a table
 constexpr double kWide = 1.1;       // of four bytes, each multiplied as three parts
-constexpr double kByLanes = 43;     // products of ordinary arithmetic, in a cycle
-constexpr double kByPlanes = 80;    // the same of planes that a block holds
 
 double filled(double count, double unit) { return std::ceil(count / unit) * unit; }
 
@@ -69,26 +67,40 @@ bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& si
          repays_copies({size.images, size.channels, size.filters, size.out});
 }
 
-// Whether a block holds planes of one channel (convolve_planes).
-bool holds_planes(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
-                  const Device& device) {
+// Products of single channels by ordinary arithmetic, or by bands of weights, in a cycle of a
+// multiprocessor.
+double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                          const Device& device) {
+  constexpr double kByLanes = 43;
+  constexpr double kByPlanes = 80;  // of planes that a block holds
+  constexpr double kByBands = 330;  // the same, on tensor cores
+  constexpr double kByPairs = 75;   // of pairs of channels that lie last
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
-  if (x.type.shape.size() != 4 || size.channels != 1 || size.channels_last ||
-      size.taps > kMostTaps || tensor_share(x.type.dtype) == 0 ||
-      device.capability < kFirstWithCopies) {
-    return false;
-  }
+  const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps &&
+                      tensor_share(x.type.dtype) > 0;
+  if (!planes) return kByLanes;
+  if (size.channels_last) return size.filters == 1 && size.groups % 8 == 0 ? kByPairs : kByLanes;
+  if (device.capability < kFirstWithCopies) return kByLanes;
+  const auto along = [](const std::vector<std::int64_t>& values, std::int64_t given) {
+    return static_cast<std::uint64_t>(values.empty() ? given : values.back());
+  };
   const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
-  if (out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0) return false;
+  const std::uint64_t taps = graph.tensors[op.operands[1].tensor].type.shape[3];
   const PlaneShape shape{.planes = size.images * size.groups,
                          .filters = size.filters,
                          .in = {x.type.shape[2], x.type.shape[3]},
-                         .out = {out[2], out[3]}};
+                         .out = {out[2], out[3]},
+                         .stride = along(op.attributes->stride, 1)};
   const unsigned multiprocessors = std::max(1U, device.multiprocessors);
-  return plane_tiles(shape, bytes, 0, multiprocessors) &&
-         plane_tiles(shape, bytes, 2, multiprocessors);
+  const std::uint64_t span = (taps - 1) * along(op.attributes->dilation, 1) + 1;
+  if (bytes == 2 &&
+      plane_bands(shape, along(op.attributes->padding, 0), span, 2, multiprocessors)) {
+    return kByBands;
+  }
+  const bool whole_lines = out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0;
+  return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
 }
 
 // A product in tiles, whose pixels are copied for each 128 filters, longer than they are
@@ -196,7 +208,7 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
     work.fixed_us += kPackUs;
     work.compute_us = loaded / (rate * cycles_per_us);
   } else {
-    const double rate = holds_planes(graph, op, size, device) ? kByPlanes : kByLanes;
+    const double rate = products_per_cycle(graph, op, size, device);
     work.compute_us = results * channels * taps / (rate * cycles_per_us);
   }
   work.compute_us += lane_us(device, epilogue * results);
