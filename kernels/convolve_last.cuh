@@ -69,6 +69,7 @@ struct ConvolveLast {
     }
   }
 
+  // Most strips reach beyond no end of a line: their warps do without conditions.
   static __device__ __forceinline__ void convolve(const Element* x, const float* weights, int line,
                                                   int column, float (&acc)[kLines][kColumns][2]) {
     const int top = line * kShape.stride[1] - kShape.padding[1];
@@ -76,15 +77,28 @@ struct ConvolveLast {
     u32 inside = 0;
 #pragma unroll
     for (int i = 0; i < kSpan; ++i) inside |= (u32)((u32)(left + i) < (u32)kShape.in[2]) << i;
+    constexpr u32 kWhole = (u32)(((u64)1 << kSpan) - 1);
     x += top * kStrides.at[1] + left * kStrides.at[2];
-    Two ahead[kSpan];
-    load(x, top, inside, ahead);
+    if (__all_sync(0xffffffffu, inside == kWhole)) {
+      add_lines(x, weights, top, kWhole, acc);
+    } else {
+      add_lines(x, weights, top, inside, acc);
+    }
+  }
+
+  static __device__ __forceinline__ void add_lines(const Element* x, const float* weights, int top,
+                                                   u32 inside, float (&acc)[kLines][kColumns][2]) {
+    Two ahead[kSpan] = {};
+    if (has_line(top)) load(x, inside, ahead);
 #pragma unroll 1
     for (int row = 0; row < kRows; ++row) {
       float at[kSpan][2];
 #pragma unroll
       for (int i = 0; i < kSpan; ++i) unpack(ahead[i], at[i]);
-      if (row + 1 < kRows) load(x + (row + 1) * kStrides.at[1], top + row + 1, inside, ahead);
+      if (row + 1 < kRows && has_line(top + row + 1)) {
+        load(x + (row + 1) * kStrides.at[1], inside, ahead);
+      }
+      if (!has_line(top + row)) continue;
 #pragma unroll
       for (int l = 0; l < kLines; ++l) {
         const int distance = row - l * kShape.stride[1];
@@ -104,14 +118,11 @@ struct ConvolveLast {
     }
   }
 
-  static __device__ __forceinline__ void load(const Element* line, int row, u32 inside,
-                                              Two (&to)[kSpan]) {
-    constexpr bool kInside = !kShape.pads(2) && kShape.out[2] % kColumns == 0;
-    const bool there = (u32)row < (u32)kShape.in[1];
+  static __device__ __forceinline__ bool has_line(int row) { return (u32)row < (u32)kShape.in[1]; }
+  static __device__ __forceinline__ void load(const Element* line, u32 inside, Two (&to)[kSpan]) {
 #pragma unroll
     for (int i = 0; i < kSpan; ++i) {
-      const u32 all = there && (kInside || (inside >> i & 1));
-      to[i] = load_words(reinterpret_cast<const Two*>(line + i * kStrides.at[2]), all);
+      to[i] = load_words(reinterpret_cast<const Two*>(line + i * kStrides.at[2]), inside >> i & 1);
     }
   }
 
