@@ -260,11 +260,13 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t pad
   constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;
   constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;
   constexpr std::uint64_t kWarps = 4;
-  constexpr std::uint64_t kFewest = 12;    // columns: of fewer, most products are of zeros
+  // Of fewer lines, a plane has no two pieces that share the bands, which take a warp as long as
+  // one.
+  constexpr std::uint64_t kFewestLines = 13;
   constexpr std::uint64_t kMostRows = 32;  // of a band
   constexpr std::uint64_t kMostAdvance = 2;
   const std::uint64_t rows = padding % 2 + 7 * shape.stride + span;
-  if (shape.in[1] % 2 != 0 || shape.in[1] < kFewest || rows > kMostRows ||
+  if (shape.in[1] % 2 != 0 || shape.out[0] < kFewestLines || rows > kMostRows ||
       shape.stride > kMostAdvance) {
     return std::nullopt;
   }
