@@ -73,7 +73,7 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
                           const Device& device) {
   constexpr double kByLanes = 43;
   constexpr double kByPlanes = 80;  // of planes that a block holds
-  constexpr double kByBands = 330;  // the same, on tensor cores
+  constexpr double kByBands = 15;   // the same on tensor cores, of each tap of a line
   constexpr double kByPairs = 75;   // of pairs of channels that lie last
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
@@ -97,7 +97,7 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   const std::uint64_t span = (taps - 1) * along(op.attributes->dilation, 1) + 1;
   if (bytes == 2 &&
       plane_bands(shape, along(op.attributes->padding, 0), span, 2, multiprocessors)) {
-    return kByBands;
+    return kByBands * number(taps);
   }
   const bool whole_lines = out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0;
   return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
@@ -133,8 +133,8 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kLeaves = 2000;      // more, where they leave through shared memory
   constexpr double kExposed = 8000;     // the same of a shared tile
   constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
-  constexpr double kSplitStep = 300;    // cycles of 64 of k, where blocks share k
-  constexpr double kSplitStart = 3500;  // and of the rest
+  constexpr double kSplitStep = 850;    // cycles of 64 of k, where blocks share k
+  constexpr double kSplitStart = 7000;  // and of the rest
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);
   const ProductShape product = size.product();

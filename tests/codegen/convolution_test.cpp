@@ -110,7 +110,7 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // A channel for each filter: planes that a block holds (two of 14 x 14 results are whole 16
   // bytes), or lines of large ones and of whole 16 bytes. Tensor cores take lines of even numbers
   // of 16-bit elements.
-  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+  CHECK(schedule(list("[2, 64, 20, 20]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
         "mma with bands of weights, 2 planes per block");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)", "", "conv2d",
                       "f32")) == "1 plane per block, strips of 2 x 14 per thread");
@@ -310,26 +310,28 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
     return generated(graph_of(list(x, weight, attributes, "", "conv2d", dtype)), {0});
   };
   const GeneratedKernel many =
-      kernel("[256, 512, 14, 14]", "[512, 1, 5, 5]", R"(, "padding": 2, "groups": 512)");
-  // 27 KiB have room for 35 planes and their results; 32 of a block are eight for each warp. A line
-  // of zeros and 64 bytes more come before them.
-  CHECK(contains(many, "ConvolvePlanesMma<Geometry, bf16, 32,"));
-  CHECK(many.shared_bytes == 128 + 32 * (392 + 392));
-  CHECK(many.blocks == 4096);
+      kernel("[256, 512, 20, 20]", "[512, 1, 5, 5]", R"(, "padding": 2, "groups": 512)");
+  // 27 KiB have room for 17 planes and their results; 16 of a block are eight pieces of 16 lines or
+  // fewer for each warp. A line of zeros and 64 bytes more come before them.
+  CHECK(contains(many, "ConvolvePlanesMma<Geometry, bf16, 16,"));
+  CHECK(many.shared_bytes == 128 + 16 * (800 + 800));
+  CHECK(many.blocks == 8192);
   const auto in_bands = [&](const std::string& x, const std::string& weight,
                             const std::string& attributes, const std::string& dtype = "bf16") {
     return contains(kernel(x, weight, attributes, dtype), "ConvolvePlanesMma<");
   };
   const std::string groups = R"(, "groups": 64)";
   CHECK(in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f16"));
-  CHECK(in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups + R"(, "stride": 2)"));
-  CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
+  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 3, 3]", groups + R"(, "stride": 2)"));
+  CHECK(!in_bands("[2, 64, 60, 60]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
   CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f32"));
   CHECK(!in_bands("[2, 64, 20, 21]", "[64, 1, 3, 3]", groups));
-  CHECK(!in_bands("[2, 64, 20, 10]", "[64, 1, 3, 3]", groups));
+  // 16 lines of results are one piece of a plane.
+  CHECK(!in_bands("[2, 64, 18, 20]", "[64, 1, 3, 3]", groups));
+  CHECK(in_bands("[2, 64, 19, 20]", "[64, 1, 3, 3]", groups));
   // A band of 7 + 25 rows, and one of 7 + 27.
-  CHECK(in_bands("[2, 64, 4, 40]", "[64, 1, 1, 25]", groups));
-  CHECK(!in_bands("[2, 64, 4, 40]", "[64, 1, 1, 27]", groups));
+  CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 25]", groups));
+  CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 27]", groups));
   // 25 kB of a plane and as many of results leave a multiprocessor four blocks; sums would not.
   CHECK(in_bands("[2, 64, 112, 112]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
   CHECK(!in_bands("[2, 64, 120, 120]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
