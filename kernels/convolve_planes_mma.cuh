@@ -38,43 +38,26 @@ struct ConvolvePlanesMma
   static_assert(sizeof(Element) == 2 && kWidth % 2 == 0 && kRows <= 32 && kAdvance <= kChunks,
                 "pairs of columns, of a band that fits");
   typedef u32 Band[kTaps1][kChunks];
-  // A warp's weights between zeros, as far as a band reaches from them: the columns of a band begin
-  // kShape.stride[2] apart. Pairs that begin at odd places have a copy of their own.
-  static constexpr int kPlaces = 8 * kChunks + 7 * kShape.stride[2] + 1;
-  static constexpr int kCopies = kShape.stride[2] % 2 + 1;
-  typedef Element Table[kCopies][kTaps1][(kPlaces + 1) / 2 * 2];
-  static constexpr int kTaps = kTaps1 * kTaps2;
-  typedef float Weights[(kTaps + 31) / 32];  // every 32nd, of a lane
 
   static __device__ __forceinline__ void run(const Element* x, const Operands& operands,
                                              const Epilogue& epilogue) {
     extern __shared__ __align__(16) u8 shared[];
-    __shared__ __align__(16) Table tables[kWarps];
-    Table& table = tables[threadIdx.x / 32];
     u8* const planes = shared + kZeroBytes;
     u8* const results = planes + Base::kInBytes;
     const int first = (int)blockIdx.x * kPlanes, count = min(kPlanes, Base::kAll - first);
     for (int i = threadIdx.x; i < kZeroBytes / 16; i += kThreads) {
       reinterpret_cast<uint4*>(shared)[i] = uint4{};
     }
-    for (int i = threadIdx.x % 32; i < (int)sizeof(Table) / 4; i += 32) {
-      reinterpret_cast<u32*>(&table)[i] = 0;
-    }
     // Neighbouring pieces of a plane are the same warp's, which makes its bands once.
     const int all = count * kShape.filters * kDown, each = (all + kWarps - 1) / kWarps;
     const int begin = (int)threadIdx.x / 32 * each, end = min(begin + each, all);
-    Weights weights;
-    if (begin < end) load_weights(operands, first, begin / kDown, weights);
-    Base::fetch(x + (i64)first * Base::kIn, count * Base::kIn, reinterpret_cast<Element*>(planes));
     Band band;
+    if (begin < end) make_band(operands, first, begin / kDown, band);
+    Base::fetch(x + (i64)first * Base::kIn, count * Base::kIn, reinterpret_cast<Element*>(planes));
 #pragma unroll 1
     for (int i = begin; i < end; ++i) {
       const int filter = i / kDown;
-      if (i == begin || i % kDown == 0) {
-        make_band(weights, table, band);
-        // Those of the next plane arrive beside the products of this one.
-        if ((filter + 1) * kDown < end) load_weights(operands, first, filter + 1, weights);
-      }
+      if (i > begin && i % kDown == 0) make_band(operands, first, filter, band);
       convolve(epilogue, planes + filter / kShape.filters * Base::kIn * 2, shared + 16, band,
                first * kShape.filters + filter, filter * Base::kPitch, i % kDown * 16, results);
     }
@@ -89,38 +72,25 @@ struct ConvolvePlanesMma
     }
   }
 
-  static __device__ __forceinline__ void load_weights(const Operands& operands, int first,
-                                                      int filter, Weights& weights) {
-    const i64 own = (i64)(first * kShape.filters + filter) % (kShape.groups * kShape.filters);
-#pragma unroll
-    for (int i = 0; i < kTaps; i += 32) {
-      const int tap = i + (int)threadIdx.x % 32;
-      if (tap < kTaps) weights[i / 32] = operands.weight(own * kTaps + tap);
-    }
-  }
-
   // A lane's part of the bands: column lane / 4, two neighbouring rows of each eight.
-  static __device__ __forceinline__ void make_band(const Weights& weights, Table& table,
+  static __device__ __forceinline__ void make_band(const Operands& operands, int first, int filter,
                                                    Band& band) {
     const int lane = threadIdx.x % 32;
-    __syncwarp();
+    const i64 weights = (i64)(first * kShape.filters + filter) % (kShape.groups * kShape.filters) *
+                        (kTaps1 * kTaps2);
 #pragma unroll
-    for (int i = 0; i < kTaps; i += 32) {
-      const int tap = i + lane;
-      if (tap >= kTaps) continue;
-      const int place = kFirst + 7 * kShape.stride[2] + tap % kTaps2 * kShape.dilation[2];
-      store_as(table[0][tap / kTaps2][place], weights[i / 32]);
-      if constexpr (kCopies > 1) store_as(table[1][tap / kTaps2][place - 1], weights[i / 32]);
-    }
-    __syncwarp();
-    const int place = lane % 4 * 2 + (7 - lane / 4) * kShape.stride[2];
-    constexpr int kWords = sizeof(Table) / kCopies / kTaps1 / 4;
-    const u32* const words = reinterpret_cast<const u32*>(&table[place % kCopies]) + place / 2;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
-    for (int t1 = 0; t1 < kTaps1; ++t1) {
+      for (int t1 = 0; t1 < kTaps1; ++t1) {
+        Pack<Element, 2> two;
 #pragma unroll
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        band[t1][chunk] = words[t1 * kWords + chunk * 4];
+        for (int e = 0; e < 2; ++e) {
+          const int distance = chunk * 8 + lane % 4 * 2 + e - kFirst - lane / 4 * kShape.stride[2];
+          const int t2 = distance / kShape.dilation[2];
+          const bool real = distance >= 0 && t2 < kTaps2 && distance % kShape.dilation[2] == 0;
+          store_as(two.v[e], real ? operands.weight(weights + t1 * kTaps2 + t2) : 0.0f);
+        }
+        memcpy(&band[t1][chunk], &two, 4);
       }
     }
   }
@@ -178,10 +148,10 @@ struct ConvolvePlanesMma
 
   // Two neighbours of each of eight lines, in the chunk of that number.
   static __device__ __forceinline__ u32 load(const u8* from, int chunk) {
-    const u32 two = *reinterpret_cast<const u32*>(from + chunk * 16);
     const int column = chunk * 8 - kBefore;
-    if (column >= 0 && column + 8 <= kWidth) return two;
-    return (u32)(column + (int)threadIdx.x % 4 * 2) < (u32)kWidth ? two : 0;
+    const bool crosses = column < 0 || column + 8 > kWidth;
+    if (crosses && (u32)(column + (int)threadIdx.x % 4 * 2) >= (u32)kWidth) return 0;
+    return *reinterpret_cast<const u32*>(from + chunk * 16);
   }
 
   // Two tiles of sums, from the even one on, of which the last may have no second.

@@ -172,7 +172,6 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t pad
                                       std::uint64_t span, std::uint64_t result_bytes,
                                       std::uint64_t multiprocessors) {
   constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;
-  constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;
   constexpr std::uint64_t kWarps = 4;
   // Of fewer lines, a plane has no two pieces that share the bands, which take a warp as long as
   // one.
@@ -190,7 +189,7 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t pad
       shape.filters *
       (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
   const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
-  if (unit * (plane + results) > kMost) return std::nullopt;
+  if (unit * (plane + results) > kWanted) return std::nullopt;
   const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
   const std::uint64_t most =
       std::max(unit, std::min(kWanted / (plane + results) / unit * unit, share));
@@ -222,7 +221,7 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   constexpr std::uint64_t kMostSums = 40;
   constexpr std::uint64_t kMostPairs = 64;
   constexpr std::uint64_t kWantedThreads = 1024;  // of a multiprocessor
-  constexpr std::uint64_t kManyBlocks = 16;
+  constexpr std::uint64_t kManyBlocks = 4;
   if (shape.channels % 8 != 0 || shape.taps[0] * shape.taps[1] > kMostTaps) return std::nullopt;
   const std::uint64_t pairs = shape.channels / 2;
   const auto reach = [&](std::size_t axis, std::uint64_t pixels) {
@@ -253,7 +252,7 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
     if (pairs % each == 0) best->pairs = each;
   }
   best->rounds =
-      std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1, 8);
+      std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1, 4);
   return best;
 }
 

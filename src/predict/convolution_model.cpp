@@ -74,14 +74,19 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   constexpr double kByLanes = 43;
   constexpr double kByPlanes = 80;  // of planes that a block holds
   constexpr double kByBands = 15;   // the same on tensor cores, of each tap of a line
-  constexpr double kByPairs = 75;   // of pairs of channels that lie last
+  // Cycles of a result, of pairs of channels that lie last, and more of each tap.
+  constexpr double kOfPairs = 0.37;
+  constexpr double kTapOfPairs = 0.015;
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
   const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps &&
                       tensor_share(x.type.dtype) > 0;
   if (!planes) return kByLanes;
-  if (size.channels_last) return size.filters == 1 && size.groups % 8 == 0 ? kByPairs : kByLanes;
+  if (size.channels_last) {
+    const bool pairs = size.filters == 1 && size.groups % 8 == 0;
+    return pairs ? number(size.taps) / (kOfPairs + kTapOfPairs * number(size.taps)) : kByLanes;
+  }
   if (device.capability < kFirstWithCopies) return kByLanes;
   const auto along = [](const std::vector<std::int64_t>& values, std::int64_t given) {
     return static_cast<std::uint64_t>(values.empty() ? given : values.back());

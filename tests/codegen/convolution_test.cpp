@@ -322,7 +322,7 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
   };
   const std::string groups = R"(, "groups": 64)";
   CHECK(in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f16"));
-  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 3, 3]", groups + R"(, "stride": 2)"));
+  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 3, 3]", groups + R"(, "stride": 2, "padding": 1)"));
   CHECK(!in_bands("[2, 64, 60, 60]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
   CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f32"));
   CHECK(!in_bands("[2, 64, 20, 21]", "[64, 1, 3, 3]", groups));
@@ -332,9 +332,9 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
   // A band of 7 + 25 rows, and one of 7 + 27.
   CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 25]", groups));
   CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 27]", groups));
-  // 25 kB of a plane and as many of results leave a multiprocessor four blocks; sums would not.
-  CHECK(in_bands("[2, 64, 112, 112]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
-  CHECK(!in_bands("[2, 64, 120, 120]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  // Planes of 13 kB and as many of results leave a multiprocessor eight blocks.
+  CHECK(in_bands("[2, 64, 80, 80]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 84, 84]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
 }
 
 TEST_CASE("sums of planes are left for an epilogue that differs between pixels") {
