@@ -11,9 +11,10 @@
 // channels are missing. With kTapsFirst it counts taps, and in each of them channels: a multiple of
 // 64, or zeros where there is one tap. A's map is that of a product, B's that of windows (TensorMap
 // in backend/backend.hpp) over {channel, w, h, image}, with 64 channels and kTileN / kCluster
-// pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are at least eight pixels
-// and a multiple of 16 filters, and kRows is 128: its operator is called with the first image, may
-// be given eight pixels of two, and so reads only what is the same for all pixels and images.
+// pixels in a box. An epilogue may have a Made (epilogue.cuh), and a Beside, where there are at
+// least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
+// the first image, may be given eight pixels of two, and so reads only what is the same for all
+// pixels and images.
 //
 // Traffic: the copy engine gathers windows from the L2, so that no product of matrices is stored,
 // and shared memory has no more than the tile. It needs neighbouring channels next to each other:

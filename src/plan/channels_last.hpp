@@ -5,7 +5,8 @@
 namespace fusecalc {
 
 // Tensors of convolutions in memory with their channels last: as a matrix whose rows are the pixels
-// of all images (or the taps of all filters), and whose columns are channels. An op list says so by views and transpositions.
+// of all images (or the taps of all filters), and whose columns are channels. An op list says so by
+// views and transpositions.
 
 // From an element's number in that matrix to its number in the tensor's own order.
 StridedMap channels_last(const Shape& shape);
