@@ -8,9 +8,9 @@
 // Traffic: each element is loaded once for all taps, neighbouring threads neighbouring pixels,
 // while the taps of the channels before it are multiplied.
 
-template <typename Element, class Geometry, int kRows, int kLines, class Epilogue>
-struct ConvolvePatchSm80 : ConvolveSm80<Element, Element, Geometry, 32, kRows, Epilogue> {
-  typedef ConvolveSm80<Element, Element, Geometry, 32, kRows, Epilogue> Base;
+template <typename Element, class Geometry, int kRows, bool kLast, int kLines, class Epilogue>
+struct ConvolvePatchSm80 : ConvolveSm80<Element, Element, Geometry, 32, kRows, kLast, Epilogue> {
+  typedef ConvolveSm80<Element, Element, Geometry, 32, kRows, kLast, Epilogue> Base;
   static constexpr int kTileColumns = Base::kTileColumns, kTaps = Base::kTaps;
   static constexpr int kThreads = Base::kThreads, kPiece = Base::kPiece;
   static constexpr int kBlocks = (Base::kChannels + 31) / 32;  // of channels

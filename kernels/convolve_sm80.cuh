@@ -6,7 +6,7 @@
 // Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
 // exact_f32. Geometry: kShape and kStrides. kTogether: how many neighbouring channels share a tap;
 // what remains of the channels of a group is filled up with zeros. 0: the depth is numbered as the
-// filters are, where there are few channels.
+// filters are, where there are few channels. kLast: as of WindowsB (convolve_sm90.cuh).
 // Launch: the entry that packs the weights, pack() below, then 256 threads and kSharedBytes of
 // dynamic shared memory for each tile of kTileRows filters of each group x kTileColumns pixels;
 // pixels of all images are one row, each image's filled up to a multiple of eight.
@@ -16,7 +16,7 @@
 // do, so that all taps of a few channels are loaded one after the other: the first brings the lines
 // to the L1, and the others find them there. Weights come from the L2.
 
-template <typename Element, typename Product, class Geometry, int kTogether, int kRows,
+template <typename Element, typename Product, class Geometry, int kTogether, int kRows, bool kLast,
           class Epilogue>
 struct ConvolveSm80 {
   static constexpr int kTileRows = kRows, kTileColumns = 128 * 128 / kRows;
@@ -275,6 +275,7 @@ struct ConvolveSm80 {
   static __device__ __forceinline__ void finish(int group, int filter, int number,
                                                 const float (&acc)[4][4][4],
                                                 const Epilogue& epilogue) {
+    if constexpr (kLast) return finish_last(group, filter, number, acc, epilogue);
     constexpr ConvolutionShape shape = Geometry::kShape;
     const int lane = threadIdx.x % 32;
     const int eight = number / 8 + lane % 4;
@@ -296,6 +297,35 @@ struct ConvolveSm80 {
         } else if (valid > 0) {
           epilogue(batch, (i64)row, (i64)column, v, valid);
         }
+      }
+    }
+  }
+
+  // Eight filters of two pixels a lane, 16 filters at a time.
+  static __device__ __forceinline__ void finish_last(int group, int filter, int number,
+                                                     const float (&acc)[4][4][4],
+                                                     const Epilogue& epilogue) {
+    constexpr ConvolutionShape shape = Geometry::kShape;
+    const int lane = threadIdx.x % 32;
+    const int eight = number / 8 + lane / 4 % 4;
+    const int image = eight / shape.eights(), first = eight % shape.eights() * 8 + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float x[16];
+#pragma unroll
+      for (int j = 0; j < 16; ++j) x[j] = acc[i][j % 8 / 2][j / 8 * 2 + j % 2];
+      rows_of_lanes(x);
+      const int row = filter + i * 16 + lane / 16 * 8;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const bool inside =
+            image < shape.images && first + e < shape.pixels() && row < shape.filters;
+        const i64 pixel = inside ? (i64)image * shape.pixels() + first + e : 0;
+        float v[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) v[j] = x[2 * j + e];
+        epilogue(0, pixel, (i64)group * shape.filters + min(row, shape.filters - 8), v,
+                 EightOrNone{inside});
       }
     }
   }

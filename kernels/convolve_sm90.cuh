@@ -3,13 +3,16 @@
 // quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
 // convolve.cuh and contract_sm90.cuh before it.
 //
-// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows>; kRows:
-// 128, or 64 with tiles of 256 columns. Geometry: kShape, over the last two axes; the first has
-// extent 1. k counts boxes of 64 channels, in each of them the taps, in each tap its channels:
-// kPackedLine elements, with zeros where channels are missing. A's map is that of a product, B's
-// that of windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with 64 channels
-// and kTileN / kCluster pixels in a box. An epilogue may have a Made (epilogue.cuh) where there are
-// at least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
+// An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kTapsFirst,
+// kLast>; kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose
+// rows are pixels of all images, and whose columns are the filters, a multiple of 8 in each group.
+// Geometry: kShape, over the last two axes; the first has extent 1. k counts boxes of 64 channels,
+// in each of them the taps, in each tap its channels: kPackedLine elements, with zeros where
+// channels are missing. With kTapsFirst it counts taps, and in each of them channels: a multiple of
+// 64, or zeros where there is one tap. A's map is that of a product, B's that of windows (TensorMap
+// in backend/backend.hpp) over {channel, w, h, image}, with 64 channels and kTileN / kCluster
+// pixels in a box. An epilogue may have a Made (epilogue.cuh), and a Beside, where there are at
+// least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
 // the first image, may be given eight pixels of two, and so reads only what is the same for all
 // pixels and images.
 //
@@ -18,7 +21,7 @@
 // where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
 // speed of memory. An element comes from the L2 once per tap and tile of filters.
 
-template <class Geometry, int kRows>
+template <class Geometry, int kRows, bool kTapsFirst, bool kLast>
 struct WindowsB {
   static constexpr bool kWindows = true, kCopies = false;
   static constexpr int kTileRows = kRows;
@@ -43,6 +46,10 @@ struct WindowsB {
     }
     __device__ __forceinline__ void next() {
       constexpr ConvolutionShape shape = Geometry::kShape;
+      if constexpr (kTapsFirst && shape.all_taps() > 1) {
+        if ((channel += kBoxChannels) % shape.channels != 0) return;
+        channel -= shape.channels;
+      }
       if (++column < shape.taps[2]) return;
       column = 0;
       if (++row < shape.taps[1]) return;
@@ -64,11 +71,41 @@ struct WindowsB {
                                                       const float (&acc)[kColumns / 2]) {
     static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
                   "nothing is reduced");
+    if constexpr (kLast) return run_last<kColumns>(epilogue, piece, acc);
     if (kPixels % 8 == 0 && piece.row + 16 <= piece.rows &&
         piece.column + kColumns <= piece.columns) {
       run_groups<kColumns, true>(epilogue, piece, acc);
     } else {
       run_groups<kColumns, false>(epilogue, piece, acc);
+    }
+  }
+
+  // A lane has eight filters of two pixels, so that a warp's stores are whole sectors.
+  template <int kColumns, class Epilogue>
+  static __device__ __forceinline__ void run_last(const Epilogue& epilogue, const Piece& piece,
+                                                  const float (&acc)[kColumns / 2]) {
+    const int lane = threadIdx.x % 32, row = piece.row + lane / 16 * 8;
+#pragma unroll
+    for (int group = 0; group < kColumns / 32; ++group) {
+      if (piece.column + group * 32 >= piece.columns) break;
+      // Beside the sums, registers do not hold what all groups read.
+      if (group > 0 && group % 2 == 0) __syncwarp();
+      float x[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        x[i] = acc[(group * 4 + i % 8 / 2) * 4 + i / 8 * 2 + i % 2];
+      }
+      rows_of_lanes(x);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int pixel = piece.column + group * 32 + lane / 4 % 4 * 8 + lane % 4 * 2 + e;
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = x[2 * i + e];
+        const bool inside = pixel < piece.columns && row < piece.rows;
+        epilogue(0, (i64)min(pixel, piece.columns - 1),
+                 (i64)piece.batch * piece.rows + min(row, piece.rows - 8), v, EightOrNone{inside});
+      }
     }
   }
 
@@ -89,8 +126,16 @@ struct WindowsB {
       const int number = piece.column + part * kFlat;
       if (number >= piece.columns) break;
       const int image0 = number / kPixels, pixel0 = number % kPixels;
+      const int last = min((pixel0 + kFlat - 1) / kPixels, kImages - 1 - image0);
+      const auto place_of = [&](int segment) {
+        const i64 row = (i64)((image0 + segment) * kGroups + piece.batch) * piece.rows + piece.row;
+        return row * kPixels;
+      };
       if (lane == 0) stores_wait_read<0>();
       __syncwarp();
+      if constexpr (BesideIn<Epilogue>::kHere) {
+        bring_flat(epilogue.operand(), pixel0, last, place_of, buffer);
+      }
 #pragma unroll
       for (int group = 0; group < kFlat / 32; ++group) {
         const int column = group * 32 + lane % 4 * 8;
@@ -104,20 +149,28 @@ struct WindowsB {
           float v[8];
           take_eight<false>(acc, part * (kFlat / 32) + group, half, v);
           Pack<Made, 8> pack;
-          epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack);
           Made* const to = buffer + 15 * begin + line * length + column;
           Made* const next = buffer + 15 * end + line * next_length + column;
+          if constexpr (BesideIn<Epilogue>::kHere) {
+            typedef typename BesideIn<Epilogue>::Type Beside;
+            Pack<Beside, 8> beside;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+              beside.v[i] = reinterpret_cast<const Beside*>(i < kPixels - pixel ? to : next)[i];
+            }
+            epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack, beside);
+          } else {
+            epilogue(piece.batch, (i64)piece.row + line, (i64)pixel, v, Eight{}, pack);
+          }
 #pragma unroll
           for (int i = 0; i < 8; ++i) (i < kPixels - pixel ? to : next)[i] = pack.v[i];
         }
       }
       stores_fence();
       __syncwarp();
-      const int last = min((pixel0 + kFlat - 1) / kPixels, kImages - 1 - image0);
       for (int segment = 0; segment <= last; ++segment) {
         const int begin = begin_of(pixel0, segment), length = begin_of(pixel0, segment + 1) - begin;
-        const i64 row = (i64)((image0 + segment) * kGroups + piece.batch) * piece.rows + piece.row;
-        Made* const to = epilogue.result() + row * kPixels;
+        Made* const to = epilogue.result() + place_of(segment);
         const Made* const from = buffer + 16 * begin;
         if (length == kPixels) {
           if (lane == 0) store_bulk(to, from, 16 * kPixels * (int)sizeof(Made));
@@ -134,6 +187,34 @@ struct WindowsB {
       }
       if (lane == 0) stores_commit();
     }
+  }
+  // What lies as the result, to where that will be in `buffer`.
+  template <typename Beside, class PlaceOf, typename Made>
+  static __device__ __forceinline__ void bring_flat(const Beside* operand, int pixel0, int last,
+                                                    const PlaceOf& place_of, Made* buffer) {
+    static_assert(sizeof(Beside) == sizeof(Made), "at the same places");
+    const int lane = threadIdx.x % 32;
+    for (int segment = 0; segment <= last; ++segment) {
+      const int begin = begin_of(pixel0, segment), length = begin_of(pixel0, segment + 1) - begin;
+      const Beside* const from = operand + place_of(segment);
+      Beside* const to = reinterpret_cast<Beside*>(buffer) + 16 * begin;
+      if (length == kPixels) {
+#pragma unroll 4
+        for (int i = lane * 8; i < 16 * kPixels; i += 32 * 8) {
+          store_pack(to + i, load_pack<8>(from + i));
+        }
+        continue;
+      }
+      const int pixel = segment == 0 ? pixel0 : 0;
+      for (int i = lane; i < length; i += 32) {
+        Beside run[16];
+#pragma unroll
+        for (int line = 0; line < 16; ++line) run[line] = from[line * kPixels + pixel + i];
+#pragma unroll
+        for (int line = 0; line < 16; ++line) to[line * length + i] = run[line];
+      }
+    }
+    __syncwarp();
   }
   // The first of the columns that an image has.
   static __device__ __forceinline__ int begin_of(int pixel0, int segment) {
@@ -193,11 +274,12 @@ struct WindowsB {
 };
 
 // What the entry `pack` does, in kThreads threads a block: kWeightBlocks blocks put the weights in
-// the order of k, kInputBlocks put the channels of the input last, in lines of kLine elements for a
-// pixel. Of the input, whose pixels follow each other, all lines of pixels begin at multiples of
-// kAlign elements, and have a multiple of so many. kFlat: images of few pixels, whose lines follow
-// each other, and which begin at multiples of 8 elements and have a multiple of so many.
-template <class Geometry, typename Element, int kAlign, bool kFlat>
+// the order of k (kTogether groups are one of Geometry's, with zeros between them), kInputBlocks
+// put the channels of the input last, in lines of kLine elements for a pixel. Of the input, whose
+// pixels follow each other, all lines of pixels begin at multiples of kAlign elements, and have a
+// multiple of so many. kFlat: images of few pixels, whose lines follow each other, and which begin
+// at multiples of 8 elements and have a multiple of so many.
+template <class Geometry, typename Element, int kTogether, int kAlign, bool kFlat>
 struct ConvolvePack {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
   static constexpr ConvolutionStrides kStrides = Geometry::kStrides;
@@ -223,10 +305,13 @@ struct ConvolvePack {
     if (at >= (i64)kFilters * kFilled) return;
     const int filter = (int)(at / kFilled), channel = (int)(at % kFilled);
     to += (i64)filter * kPackedLine + channel / 64 * (64 * kTaps) + channel % 64;
-    const i64 from = ((i64)filter * kShape.channels + channel) * kTaps;
+    constexpr int kOwn = kShape.channels / kTogether;  // channels
+    const bool own = filter % kShape.filters / (kShape.filters / kTogether) == channel / kOwn;
+    const i64 from = ((i64)filter * kOwn + channel % kOwn) * kTaps;
 #pragma unroll 9
     for (int tap = 0; tap < kTaps; ++tap) {
-      store_as(to[tap * 64], channel < kShape.channels ? weights.weight(from + tap) : 0.0f);
+      const bool real = channel < kShape.channels && (kTogether == 1 || own);
+      store_as(to[tap * 64], real ? weights.weight(from + tap) : 0.0f);
     }
   }
 

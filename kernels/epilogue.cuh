@@ -19,15 +19,18 @@
 // half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The
 // operator then takes both, and reduces nothing: column is one of the first half.
 //   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
-// Two more are for contract_sm90, where nothing is reduced:
+// Three more are for contract_sm90, where nothing is reduced:
 //   typedef Pack<bf16, 8> Ahead;  // or f16
 //   template <class Valid>
 //   __device__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) const;
 //       an operand of those eight (load_ahead), which the operator takes as one more argument
 //   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
 //   __device__ Made* result() const;
-//       the operator stores nothing, but leaves in its last argument, a Pack<Made, 8>&, what
+//       the operator stores nothing, but leaves in one more argument, a Pack<Made, 8>&, what
 //       belongs to result() at its row and column
+//   typedef bf16 Beside;  // or f16; with a Made, and WindowsB
+//   __device__ const Beside* operand() const;
+//       what operand() has there comes as the operator's last argument, a const Pack<Beside, 8>&
 // row_done and column_done may be left out where there is NoReduction. Partials are merged by
 // merge_rows() and merge_columns(), in a fixed order: the result does not change between runs.
 //
@@ -248,6 +251,25 @@ __device__ __forceinline__ void columns_of_quad(const float (&x)[4][2], float (&
   }
 }
 
+// Two 8 x 8 matrices of rows r + 8h, of which lane 4r + q has columns 8j + 2q + e of 32, at
+// x[8h + 2j + e]: afterwards lane 16h + 4j + q has column 8j + 2q + e of rows 8h..8h+7, row r at
+// x[2r + e].
+__device__ __forceinline__ void rows_of_lanes(float (&x)[16]) {
+#pragma unroll
+  for (int bit = 8; bit > 1; bit /= 2) {
+    const bool upper = threadIdx.x & (bit * 2);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      if (i & bit) continue;
+      const float keep = upper ? x[i + bit] : x[i];
+      const float send = upper ? x[i] : x[i + bit];
+      const float came = __shfl_xor_sync(0xffffffffu, send, bit * 2);
+      x[i] = upper ? came : keep;
+      x[i + bit] = upper ? keep : came;
+    }
+  }
+}
+
 // Merges 8 columns' states over the 8 lanes of equal q that hold other rows; lane i = lane / 4 ends
 // with column i of its 8. Halving what is exchanged at each step takes 7 shuffles a part, not 24.
 template <class Accumulator>
@@ -291,6 +313,17 @@ template <class Epilogue>
 struct MadeIn<Epilogue, decltype((void)sizeof(typename Epilogue::Made))> {
   static constexpr bool kHere = true;
   typedef typename Epilogue::Made Type;
+};
+
+template <class Epilogue, class = void>
+struct BesideIn {
+  static constexpr bool kHere = false;
+  typedef Nothing Type;
+};
+template <class Epilogue>
+struct BesideIn<Epilogue, decltype((void)sizeof(typename Epilogue::Beside))> {
+  static constexpr bool kHere = true;
+  typedef typename Epilogue::Beside Type;
 };
 
 template <class Epilogue, class = void>

@@ -37,9 +37,10 @@ struct CodeBlock {
   std::vector<TensorId> held{};  // values that it puts where the loop holds them
   // Reads whose lanes are scattered, and the map from the loop's index to theirs.
   std::vector<std::pair<TensorId, IndexTransform>> scattered_reads{};
-  // In a matrix: what the code takes as `ahead`, loaded before, and what it leaves in `pack` for
-  // others to store, each at the loop's index.
+  // In a matrix: what the code takes as `ahead` or as `beside`, loaded before, and what it leaves
+  // in `pack` for others to store, each at the loop's index.
   std::optional<Stored> ahead{};
+  std::optional<Stored> beside{};
   std::optional<Stored> made{};
   // In a matrix: whether it reads what differs between columns, or between MatrixLoop::period rows.
   bool differs = false;

@@ -129,12 +129,28 @@ bool ContractionWriter::convolves_in_tiles(const Convolution& convolution) const
          convolution.columns() <= kMostColumns;
 }
 
+bool ContractionWriter::leaves_channels_last(const Convolution& convolution) const {
+  return convolution.filters % 8 == 0 && epilogue_.ends_channels_last();
+}
+
+MatrixProduct ContractionWriter::product_of_pixels_last(const Convolution& convolution) {
+  return {.m = convolution.images * convolution.pixels(),
+          .n = convolution.groups * convolution.filters,
+          .a = {},
+          .b = {}};
+}
+
 void ContractionWriter::write_convolution() {
-  const Convolution convolution = convolution_of(graph_, op_);
+  Convolution convolution = convolution_of(graph_, op_);
   if (const auto product = pixels_in_copies()) {
     product_ = *product;
     return write_convolution_pixels(convolution);
   }
+  Convolution merged = convolution;
+  const std::uint64_t together = groups_together(convolution);
+  merged.groups /= together, merged.channels *= together, merged.filters *= together;
+  const bool gathers = gathers_windows(merged);
+  if (gathers) convolution = merged;
   product_ = {.m = convolution.filters,
               .n = convolution.pixels(),
               .k = convolution.channels * convolution.taps(),
@@ -143,11 +159,11 @@ void ContractionWriter::write_convolution() {
               .a = {.tensor = graph_.tensors[op_.operands[1].tensor].value},
               .b = {.tensor = graph_.tensors[op_.operands[0].tensor].value}};
   result_.source.text += blocks({"convolve"}) + convolution.text();
-  if (gathers_windows(convolution)) {
-    write_convolution_sm90(convolution);
+  if (gathers) {
+    write_convolution_sm90(convolution, together);
   } else if (convolves_in_tiles(convolution)) {
     write_convolution_sm80(convolution);
-  } else if (!write_convolution_planes(convolution)) {
+  } else if (!write_convolution_planes(convolution) && !write_convolution_last(convolution)) {
     write_convolution_any(convolution);
   }
   result_.gaps.more_reads =
@@ -167,7 +183,9 @@ void ContractionWriter::write_convolution_sm80(const Convolution& convolution) {
   const ConvolutionTiles tiles = tiles_of(convolution, size, device_.on_chip_bytes);
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
-  epilogue_.write(product_, tiles.columns);
+  const bool last = leaves_channels_last(convolution);
+  epilogue_.write(last ? product_of_pixels_last(convolution) : product_, tiles.columns,
+                  {.channels_last = last});
   const std::uint64_t weights = convolution.groups * convolution.filters * tiles.packed_line;
   result_.packed_at = epilogue_.reserve(weights * size);
   const KernelFacts facts{.threads = 256,
@@ -175,11 +193,11 @@ void ContractionWriter::write_convolution_sm80(const Convolution& convolution) {
                           .tile_rows = tiles.rows,
                           .tile_columns = tiles.columns};
   const std::string building_block =
-      tiles.patch
-          ? fmt::format("ConvolvePatchSm80<{}, Geometry, {}, {}, Epilogue>", element, tiles.rows,
-                        *tiles.patch)
-          : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, Epilogue>", element,
-                        type == DType::kF32 ? "exact_f32" : element, tiles.together, tiles.rows);
+      tiles.patch ? fmt::format("ConvolvePatchSm80<{}, Geometry, {}, {}, {}, Epilogue>", element,
+                                tiles.rows, last, *tiles.patch)
+                  : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, {}, Epilogue>", element,
+                                type == DType::kF32 ? "exact_f32" : element, tiles.together,
+                                tiles.rows, last);
   result_.source.text +=
       blocks({"mma", "convolve_sm80"}) + (tiles.patch ? blocks({"convolve_patch_sm80"}) : "") +
       epilogue_.text() + operands_struct(functions) +

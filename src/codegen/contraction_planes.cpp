@@ -37,13 +37,13 @@ bool has_whole_lines(const Convolution& convolution, std::uint64_t element_bytes
 
 }  // namespace
 
+// What both kernels take: windows whose code is written out, of planes that are a stream.
 bool ContractionWriter::streams(const Convolution& convolution) const {
-  constexpr std::uint64_t kMostTaps = 64;  // whose code is written out
+  constexpr std::uint64_t kMostTaps = 64;
   return convolution.channels == 1 && convolution.strides &&
          device_.capability >= kFirstWithCopies && multiplies_on_tensor_cores() &&
          convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32 &&
-         streams_planes(convolution, bytes_of(operand_type(), 1)) &&
-         !has_whole_lines(convolution, bytes_of(operand_type(), 1));
+         streams_planes(convolution, bytes_of(operand_type(), 1));
 }
 
 bool ContractionWriter::write_convolution_planes(const Convolution& convolution) {
@@ -55,35 +55,55 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                          .out = {number(lines.out), number(line.out)},
                          .stride = number(line.stride)};
   const DType type = operand_type();
+  const std::uint64_t size = bytes_of(type, 1);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
-  const auto tiles_for = [&](std::uint64_t result_bytes) {
-    return plane_tiles(shape, bytes_of(type, 1), result_bytes, multiprocessors);
-  };
-  // Which of them is known once the epilogue is written.
-  if (!tiles_for(0) || !tiles_for(2)) return false;
   const std::string functions = weights_of_convolution();
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);
+  // Where no block holds the results, the next kernel's epilogue takes the place of this one.
   epilogue_.write(product_, 8,
                   {.stores = true, .period = convolution.groups * convolution.filters});
-  const PlaneTiles tiles = *tiles_for(epilogue_.stored_outside() ? 2 : 0);
-  const KernelFacts facts{.threads = PlaneTiles::kThreads,
-                          .shared_bytes = tiles.shared_bytes,
-                          .tile_rows = tiles.planes,
-                          .tile_columns = tiles.lines * tiles.columns};
-  result_.source.text +=
-      blocks({"mma", "hopper", "convolve_planes"}) + epilogue_.text() + operands_struct(functions) +
-      fmt::format(
-          "typedef ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
-          stored_type(type), tiles.planes, tiles.lines, tiles.columns, tiles.align) +
-      facts.asserted_of("Convolve") +
-      entry("__launch_bounds__(Convolve::kThreads)", "",
-            fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
-                        epilogue_.made()));
+  const std::uint64_t result_bytes = epilogue_.stored_outside() ? 2 : 0;
+  const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+  const std::uint64_t span = number((line.kernel - 1) * line.dilation) + 1;
+  const auto bands =
+      halves ? plane_bands(shape, number(line.padding), span, result_bytes, multiprocessors)
+             : std::nullopt;
+  const auto tiles = bands || has_whole_lines(convolution, size)
+                         ? std::nullopt
+                         : plane_tiles(shape, size, result_bytes, multiprocessors);
+  if (!bands && !tiles) return false;
+  KernelFacts facts{.threads = PlaneTiles::kThreads};
+  std::string convolve;
+  if (bands) {
+    facts.shared_bytes = bands->shared_bytes;
+    facts.tile_rows = bands->planes;
+    facts.tile_columns = 16 * 8;
+    convolve = fmt::format("ConvolvePlanesMma<Geometry, {}, {}, Operands, Epilogue>",
+                           stored_type(type), bands->planes);
+    result_.schedule = fmt::format("mma with bands of weights, {} plane{} per block", bands->planes,
+                                   bands->planes > 1 ? "s" : "");
+  } else {
+    facts.shared_bytes = tiles->shared_bytes;
+    facts.tile_rows = tiles->planes;
+    facts.tile_columns = tiles->lines * tiles->columns;
+    convolve =
+        fmt::format("ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue>",
+                    stored_type(type), tiles->planes, tiles->lines, tiles->columns, tiles->align);
+    result_.schedule =
+        fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles->planes,
+                    tiles->planes > 1 ? "s" : "", tiles->lines, tiles->columns);
+  }
+  result_.source.text += blocks({"mma", "hopper", "convolve_planes"}) +
+                         (bands ? blocks({"convolve_planes_mma"}) : "") + epilogue_.text() +
+                         operands_struct(functions) +
+                         fmt::format("typedef {} Convolve;\n", convolve) +
+                         facts.asserted_of("Convolve") +
+                         entry("__launch_bounds__(Convolve::kThreads)", "",
+                               fmt::format("Convolve::run({}, Operands{{{}}}, {});", x,
+                                           code_.parameters().arguments(), epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = ceil_div(shape.planes, tiles.planes);
-  result_.schedule = fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles.planes,
-                                 tiles.planes > 1 ? "s" : "", tiles.lines, tiles.columns);
+  result_.blocks = ceil_div(shape.planes, facts.tile_rows);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
 #include "core/ceil_div.hpp"
+#include "plan/channels_last.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -61,7 +62,8 @@ ConvolutionSize size_of(const Convolution& convolution) {
           .taps = convolution.taps(),
           .in = pixels_of_input(convolution),
           .out = convolution.pixels(),
-          .channels_last = has_channels_last(convolution)};
+          .channels_last = has_channels_last(convolution),
+          .weights_last = false};
 }
 
 }  // namespace
@@ -109,69 +111,115 @@ MappedTensor ContractionWriter::map_of_windows(const Convolution& convolution, s
           .windows = windows};
 }
 
-void ContractionWriter::write_convolution_sm90(const Convolution& convolution) {
-  const std::string_view element = name_of(operand_type());
+std::uint64_t ContractionWriter::groups_together(const Convolution& convolution) {
+  return convolution.strides ? size_of(convolution).together() : 1;
+}
+
+bool ContractionWriter::takes_weights(const Convolution& convolution,
+                                      std::uint64_t together) const {
+  const Tensor& weight = graph_.tensors[op_.operands[1].tensor];
+  ConvolutionSize size = size_of(convolution);
+  size.weights_last = lies_channels_last(weight);
+  return together == 1 && !size.packs_weights() && weight.type.dtype == operand_type();
+}
+
+void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
+                                               std::uint64_t together) {
   const ConvolutionSize all = size_of(convolution);
   const ProductShape size = all.product();
-  const std::uint64_t depth = size.k;
+  const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
+  const std::uint64_t split = window_split(all, multiprocessors);
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
+  const bool last = leaves_channels_last(convolution);
   // Nothing is reduced, so that no tile has partials.
-  epilogue_.write(
-      product_, 1,
-      {.stores = leaves_through_shared(all), .period = convolution.groups * convolution.filters});
-  const WindowTiles tiles =
-      window_tiles(all, epilogue_.stored_outside(), std::max(1U, device_.multiprocessors));
+  epilogue_.write(last ? product_of_pixels_last(convolution) : product_, 1,
+                  {.stores = split == 1 && leaves_through_shared(all),
+                   .brings = true,
+                   .period = convolution.groups * convolution.filters,
+                   .channels_last = last});
+  const bool taken = takes_weights(convolution, together);
+  const std::uint64_t line = taken ? convolution.channels * convolution.taps() : size.k;
   const std::uint64_t weights =
-      ceil_div(convolution.groups * convolution.filters * depth * 2, 256) * 256;
+      taken ? 0 : ceil_div(convolution.groups * convolution.filters * size.k * 2, 256) * 256;
   const bool copied = copies_input(convolution);
   const std::uint64_t input =
       copied ? convolution.images * pixels_of_input(convolution) * copied_line(convolution) * 2 : 0;
   result_.packed_at = epilogue_.reserve(weights + input);
-
-  result_.maps = {{.dtype = operand_type(),
-                   .extents = {depth, convolution.filters, convolution.groups, 1},
-                   .strides = {depth * 2, depth * 2 * convolution.filters, 16},
+  const WindowTiles tiles = split > 1
+                                ? WindowTiles{.rows = 64, .columns = 64, .stages = 6, .cluster = 1}
+                                : window_tiles(all, epilogue_.stored_outside(), multiprocessors);
+  result_.maps = {{.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
+                   .dtype = operand_type(),
+                   .extents = {line, convolution.filters, convolution.groups, 1},
+                   .strides = {line * 2, line * 2 * convolution.filters, 16},
                    .box = {kBoxChannels, static_cast<std::uint32_t>(tiles.rows), 1, 1}},
                   map_of_windows(convolution, weights, tiles.columns / tiles.cluster)};
-  const KernelFacts facts{.threads = 384,
-                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
-                                          (epilogue_.stored_outside() ? kStoredBytes : 0),
-                          .tile_rows = tiles.rows,
-                          .tile_columns = tiles.columns,
-                          .tile_depth = kBoxChannels,
-                          .blocks_per_cluster = tiles.cluster};
-  const std::uint64_t units = ceil_div(convolution.filters, tiles.rows * tiles.cluster);
-  const std::uint64_t clusters = units * ceil_div(size.n, tiles.columns) * convolution.groups;
   // All filters of a few pixels follow each other: their windows stay in the L2, as weights do.
   product_ = {.m = convolution.filters,
               .n = size.n,
-              .k = depth,
+              .k = size.k,
               .inner = convolution.groups,
               .a = {.tensor = product_.a.tensor, .inner = convolution.groups > 1 ? 1U : 0U},
               .b = {.tensor = product_.b.tensor, .inner = convolution.groups > 1 ? 1U : 0U}};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) + epilogue_.text() +
-      operands_struct(functions) + shape(units) +
-      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong", element,
-                               tiles.columns, tiles.cluster),
-                   facts, ", 1", fmt::format(", WindowsB<Geometry, {}>", tiles.rows));
-  facts.launch(result_);
-  result_.blocks =
-      tiles.cluster *
-      std::min(std::max<std::uint64_t>(1, device_.multiprocessors / tiles.cluster), clusters);
+      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+      (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+      operands_struct(functions) +
+      window_entry(tiles, split,
+                   fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last));
+  if (!taken || copied) write_window_packing(convolution, together, x, weights);
+}
+
+// And how it is launched.
+std::string ContractionWriter::window_entry(const WindowTiles& tiles, std::uint64_t split,
+                                            const std::string& windows) {
+  const std::uint64_t units = ceil_div(product_.m, tiles.rows * tiles.cluster);
+  const std::uint64_t clusters = units * ceil_div(product_.n, tiles.columns) * product_.inner;
+  KernelFacts facts{.threads = 384,
+                    .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
+                                    (epilogue_.stored_outside() ? kStoredBytes : 0),
+                    .tile_rows = tiles.rows,
+                    .tile_columns = tiles.columns,
+                    .tile_depth = kBoxChannels,
+                    .blocks_per_cluster = tiles.cluster};
+  const std::string_view element = name_of(operand_type());
   result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
-  write_window_packing(convolution, x, weights);
+  std::string text = shape(units);
+  if (split > 1) {
+    facts.threads = 192;
+    facts.blocks_per_cluster = split;
+    result_.blocks = clusters * split;
+    result_.schedule += fmt::format(", {} blocks share k", split);
+    text += fmt::format("typedef ConvolveFewSm90<{}, {}, Epilogue, {}> Contract;\n", element, split,
+                        windows) +
+            facts.asserted_of("Contract") +
+            entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)",
+                              split),
+                  "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
+                  fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+  } else {
+    const std::uint64_t running = std::max(1U, device_.multiprocessors) / tiles.cluster;
+    result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
+    text += mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong", element,
+                                     tiles.columns, tiles.cluster),
+                         facts, ", 1", ", " + windows);
+  }
+  facts.launch(result_);
+  return text;
 }
 
 // The entry that puts the weights in the order of the tiles, and the input's channels last.
-void ContractionWriter::write_window_packing(const Convolution& convolution, const std::string& x,
-                                             std::uint64_t input_at) {
+void ContractionWriter::write_window_packing(const Convolution& convolution, std::uint64_t together,
+                                             const std::string& x, std::uint64_t input_at) {
   const std::string_view element = name_of(operand_type());
   const std::uint64_t filters = convolution.groups * convolution.filters;
+  const bool taken = takes_weights(convolution, together);
   std::uint64_t blocks =
-      ceil_div(filters * ceil_div(convolution.channels, kBoxChannels) * kBoxChannels, kPackThreads);
+      taken ? 0
+            : ceil_div(filters * ceil_div(convolution.channels, kBoxChannels) * kBoxChannels,
+                       kPackThreads);
   const std::uint64_t in = pixels_of_input(convolution);
   const Convolution::Strides& strides = *convolution.strides;
   const std::uint64_t bits = 8 | in | strides.offset | strides.image | strides.channel;
@@ -179,19 +227,24 @@ void ContractionWriter::write_window_packing(const Convolution& convolution, con
   const std::uint64_t image = convolution.groups * convolution.channels * in;
   const bool flat = in <= 64 && align < 8 && strides.channel == in &&
                     (strides.offset | strides.image | image) % 8 == 0;
-  result_.source.text +=
-      fmt::format("typedef ConvolvePack<Geometry, {}, {}, {}> Packing;\n", element, align, flat);
-  std::string body = fmt::format(
-      "{0}* const packed = reinterpret_cast<{0}*>(work + {1});\n"
-      "  if (blockIdx.x < {2}) return Packing::weights(blockIdx.x, Operands{{{3}}}, packed);",
-      element, result_.packed_at, blocks, code_.parameters().arguments());
-  result_.gaps.more_writes = "the weights are copied first, in the order of the tiles";
+  result_.source.text += fmt::format("typedef ConvolvePack<Geometry, {}, {}, {}, {}> Packing;\n",
+                                     element, together, align, flat);
+  std::string body = fmt::format("{0}* const packed = reinterpret_cast<{0}*>(work + {1});", element,
+                                 result_.packed_at);
+  if (!taken) {
+    body += fmt::format(
+        "\n  if (blockIdx.x < {}) return Packing::weights(blockIdx.x, Operands{{{}}}, packed);",
+        blocks, code_.parameters().arguments());
+    result_.gaps.more_writes = "the weights are copied first, in the order of the tiles";
+  }
   if (copies_input(convolution)) {
     body += fmt::format("\n  Packing::channels_last(blockIdx.x - {}, {} + {}, packed + {});",
                         blocks, x, strides.offset, input_at / 2);
     blocks += convolution.images * ceil_div(in, in > 64 ? 128 : 64) *
               ceil_div(convolution.groups * convolution.channels, 64);
-    result_.gaps.more_writes = "the weights and the input are copied first, with channels last";
+    result_.gaps.more_writes =
+        taken ? "the input is copied first, with channels last"
+              : "the weights and the input are copied first, with channels last";
   }
   write_pack(body, blocks);
 }

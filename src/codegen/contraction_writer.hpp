@@ -141,19 +141,29 @@ class ContractionWriter {
   std::optional<MatrixProduct> pixels_in_tiles() const;
   bool convolves_in_tiles(const Convolution& convolution) const;
   void write_convolution();
+  // Whether its epilogue is one of a matrix with its channels last, which is the product.
+  bool leaves_channels_last(const Convolution& convolution) const;
+  static MatrixProduct product_of_pixels_last(const Convolution& convolution);
   void write_convolution_sm80(const Convolution& convolution);
   std::optional<MatrixProduct> pixels_in_copies() const;
   void write_convolution_pixels(const Convolution& convolution);
+  static std::uint64_t groups_together(const Convolution& convolution);
   bool gathers_windows(const Convolution& convolution) const;
   bool copies_input(const Convolution& convolution) const;
-  void write_convolution_sm90(const Convolution& convolution);
-  void write_window_packing(const Convolution& convolution, const std::string& x,
-                            std::uint64_t input_at);
+  // `together`: groups that were merged to one of these.
+  void write_convolution_sm90(const Convolution& convolution, std::uint64_t together);
+  // Whether the kernel's map is of the weights as they lie.
+  bool takes_weights(const Convolution& convolution, std::uint64_t together) const;
+  std::string window_entry(const WindowTiles& tiles, std::uint64_t split,
+                           const std::string& windows);
+  void write_window_packing(const Convolution& convolution, std::uint64_t together,
+                            const std::string& x, std::uint64_t input_at);
   MappedTensor map_of_windows(const Convolution& convolution, std::uint64_t at,
                               std::uint64_t pixels) const;
   // Whether planes of the input are a stream, of which a block should hold some.
   bool streams(const Convolution& convolution) const;
   bool write_convolution_planes(const Convolution& convolution);  // if some fit
+  bool write_convolution_last(const Convolution& convolution);    // if its channels lie last
   void write_convolution_any(const Convolution& convolution);
   std::string weights_of_convolution();
   void pack_weights(std::uint64_t elements);

@@ -13,6 +13,7 @@
 #include "codegen/memory_access.hpp"
 #include "codegen/row_results.hpp"
 #include "core/ceil_div.hpp"
+#include "plan/channels_last.hpp"
 #include "plan/epilogue.hpp"
 #include "plan/whole_rows.hpp"
 
@@ -114,26 +115,47 @@ Loop Epilogue::loop_over(TensorId made) const {
   };
   const bool quick = roots_.losses.empty() && std::ranges::all_of(roots_.full, is_narrow) &&
                      std::ranges::all_of(roots_.rows, is_narrow);
-  return {.element = element_index(n_),
-          .row = {.index = row_index()},
-          .matrix = MatrixLoop{.made = made,
-                               .by = contraction_,
-                               .type = made_type_,
-                               .rows = rows_,
-                               .columns = n_,
-                               .quick = quick,
-                               .loads_ahead = services_.loads_ahead,
-                               .stores = services_.stores,
-                               .period = services_.period}};
+  Loop loop{.element = element_index(n_),
+            .row = {.index = row_index()},
+            .matrix = MatrixLoop{.made = made,
+                                 .by = contraction_,
+                                 .type = made_type_,
+                                 .rows = rows_,
+                                 .columns = n_,
+                                 .quick = quick,
+                                 .loads_ahead = services_.loads_ahead,
+                                 .stores = services_.stores,
+                                 .brings = services_.stores && services_.brings,
+                                 .period = services_.period}};
+  if (services_.channels_last) {
+    loop.matrix->order = channels_last(graph_.tensors[made].type.shape);
+    loop.matrix->place =
+        std::exchange(loop.element, {.name = "own", .pattern = LanePattern::kUnit});
+  }
+  return loop;
+}
+
+bool Epilogue::ends_channels_last() const {
+  const Op& convolution = kernel_.op(contraction_);
+  const auto stores_last = [&](OpId id) {
+    return stores_channels_last(graph_, kernel_.op(id), convolution);
+  };
+  return !roots_.full.empty() && std::ranges::all_of(roots_.full, [&](TensorId result) {
+    return stores_last(graph_.tensors[result].producer);
+  }) && std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    return ignores_place(id) || stores_last(id);
+  });
 }
 
 // Whether no op takes an element's place into account, but for what it reads.
 bool Epilogue::is_same_in_columns() const {
-  return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
-    const OpFamily family = kernel_.op(id).row->family;
-    return id == contraction_ || family == OpFamily::kPointwise || family == OpFamily::kCast ||
-           family == OpFamily::kBatchNorm;
-  });
+  return std::ranges::all_of(kernel_.ops(), [&](OpId id) { return ignores_place(id); });
+}
+
+bool Epilogue::ignores_place(OpId id) const {
+  const OpFamily family = kernel_.op(id).row->family;
+  return id == contraction_ || family == OpFamily::kPointwise || family == OpFamily::kCast ||
+         family == OpFamily::kBatchNorm;
 }
 
 // Whether a result is known before its row is reduced.
@@ -203,17 +225,19 @@ void Epilogue::store_row_results(const Scope& scope) const {
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                      const Services& services) {
   const bool plain = !reduces() && !halves_;
-  services_ = {
-      .loads_ahead = services.loads_ahead && plain,
-      .stores = services.stores && plain && roots_.full.size() == 1 && is_same_in_columns(),
-      .period = services.period};
+  services_ = {.loads_ahead = services.loads_ahead && plain,
+               .stores = services.stores && plain && !services.channels_last &&
+                         roots_.full.size() == 1 && is_same_in_columns(),
+               .brings = services.brings,
+               .period = services.period,
+               .channels_last = services.channels_last};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
                            name_of(made_type_), halves_ ? "float (&u)[8], " : "");
   const std::uint64_t rows = product.batches() * product.m;
   const std::uint64_t columns = halves_ ? halves_->columns : product.n;
   write_elements(rows, columns);
-  if (block_.made && block_.differs) {
+  if (block_.made ? block_.differs : block_.beside.has_value()) {
     services_.stores = false;
     write_elements(rows, columns);
   }

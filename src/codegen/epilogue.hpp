@@ -31,20 +31,25 @@ class Epilogue {
   bool holds_rows() const { return holds_rows_; }
   // Whether it takes two halves of the columns side by side: tiles have the same ones of both.
   const std::optional<Halves>& halves() const { return halves_; }
+  // Whether all results of a convolution leave with their channels last (plan/channels_last.hpp).
+  bool ends_channels_last() const;
   // The type of the contraction's sums.
   ComputeType made_type() const { return made_type_; }
 
   // What the building block can do for it: load a tensor ahead; store the one result, of rows of
-  // which each `period` are alike but for what the contraction made of them.
+  // which each `period` are alike but for what the contraction made of them, and bring a tensor
+  // that lies as the result.
   struct Services {
     bool loads_ahead = false;
     bool stores = false;
+    bool brings = false;
     std::uint64_t period = 0;
+    bool channels_last = false;  // the product's rows are a convolution's pixels, of all images
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, 0});
+             const Services& services = {false, false, false, 0, false});
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.
@@ -69,6 +74,7 @@ class Epilogue {
   void find_reduction();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   bool is_same_in_columns() const;
+  bool ignores_place(OpId id) const;
   void take_half(const Scope& scope, bool second) const;
   // The loop over the matrix, of which v holds `made`.
   Loop loop_over(TensorId made) const;

@@ -90,11 +90,18 @@ std::string Epilogue::text() const {
         "}}\n",
         block_.made->type, block_.made->memory);
   }
+  if (block_.beside) {
+    text += fmt::format(
+        "  typedef {0} Beside;\n  __device__ __forceinline__ const Beside* operand() const {{ "
+        "return {1}; }}\n",
+        block_.beside->type, block_.beside->memory);
+  }
   text += fmt::format(
-      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}) const {{\n"
+      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const {{\n"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, block_.ahead ? ", const Ahead& ahead" : "",
-      block_.made ? ", Pack<Made, 8>& pack" : "", row_number_, n_);
+      block_.made ? ", Pack<Made, 8>& pack" : "",
+      block_.beside ? ", const Pack<Beside, 8>& beside" : "", row_number_, n_);
   if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);

@@ -36,7 +36,9 @@ Index mapped(const Scope& scope, const Index& from, const IndexTransform& map) {
   const std::string key = fmt::format("{} {}", from.name, map.text("x"));
   const auto found = scope.block.indices.find(key);
   if (found != scope.block.indices.end()) return found->second;
-  const bool in_matrix = scope.loop.matrix && from.name == scope.loop.element.name;
+  const bool in_matrix =
+      scope.loop.matrix && (from.name == scope.loop.element.name ||
+                            (scope.loop.matrix->order && from.name == place_in_matrix(scope).name));
   const Index result = in_matrix ? map_in_matrix(scope, from, map) : map_index(scope, from, map);
   return scope.block.indices.emplace(key, result).first->second;
 }

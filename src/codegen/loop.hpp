@@ -37,10 +37,15 @@ struct MatrixLoop {
   bool quick = false;  // results are so narrow that quick.cuh's functions do
   bool whole = false;  // all of v is real, however long the block's group
   // What the schedule does itself, once each and for 16-bit types: it loads an operand ahead, and
-  // stores a result.
+  // stores a result, perhaps after it brought an operand to the place of that.
   bool loads_ahead = false;
   bool stores = false;
+  bool brings = false;
   std::uint64_t period = 0;  // of rows, for CodeBlock::differs; columns are pixels then
+  // Where its elements are numbered in another order than those of `made`, whose index is the
+  // loop's: its own index, and the map from that to the loop's.
+  std::optional<IndexTransform> order{};
+  Index place{};
 };
 
 // The index of the row, or of a group of `width` neighbouring rows, that the loop is at.

@@ -60,18 +60,36 @@ unsigned alignment_of(const IndexTransform& rows) {
   return static_cast<unsigned>(bits & (~bits + 1));
 }
 
+// A map from the loop's index as one from the matrix's own. Nothing where it is no such map.
+std::optional<IndexTransform> map_from_place(const Scope& scope, const Index& from,
+                                             const IndexTransform& map) {
+  const MatrixLoop& matrix = *scope.loop.matrix;
+  if (!matrix.order || from.name == matrix.place.name) return map;
+  const std::optional<StridedMap> all = joined(*matrix.order, map);
+  return all ? std::optional<IndexTransform>(*all) : std::nullopt;
+}
+
 }  // namespace
+
+const Index& place_in_matrix(const Scope& scope) {
+  return scope.loop.matrix->order ? scope.loop.matrix->place : scope.loop.element;
+}
 
 Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform& map) {
   const MatrixLoop& matrix = *scope.loop.matrix;
-  const std::optional<MatrixMap> parts = split(map, matrix.columns);
+  const Index& place = place_in_matrix(scope);
+  const std::optional<IndexTransform> own = map_from_place(scope, from, map);
+  if (own && own->identity()) return place;
+  const std::optional<MatrixMap> parts = own ? split(*own, matrix.columns) : std::nullopt;
   const bool uniform =
       parts && std::ranges::all_of(parts->columns.axes, [](const IndexTransform::Axis& axis) {
         return axis.stride == 0;
       });
   if (!uniform || !repeats(parts->rows, matrix.period)) scope.block.differs = true;
   if (!parts || parts->columns.axes.size() > 1) {
-    return scope.define_index(map.text(from.lane()), LanePattern::kScattered, false);
+    const std::string text =
+        own ? own->text(place.lane()) : map.text("(" + matrix.order->text(place.lane()) + ")");
+    return scope.define_index(text, LanePattern::kScattered, false);
   }
   const std::vector<IndexTransform::Axis>& rows = parts->rows.axes;
   // 64 bits, so that the addresses of several rows differ by constants.
@@ -88,8 +106,10 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
   }
   Index result = scope.define_index(text + " + column", LanePattern::kUnit, false);
   result.align = alignment_of(parts->rows);
+  result.of_column =
+      std::ranges::all_of(rows, [](const IndexTransform::Axis& axis) { return axis.stride == 0; });
   // Among pixels, which are numbered over all images, a group of eight may begin anywhere.
-  if (matrix.period > 0) result.align = std::min(result.align, from.align);
+  if (matrix.period > 0) result.align = std::min(result.align, place.align);
   return result;
 }
 
@@ -98,22 +118,42 @@ namespace {
 // Eight neighbours of 16 bits at the loop's own index, a multiple of `align`.
 bool is_own_pack(const Scope& scope, DType dtype, const Index& at, unsigned align) {
   const bool halves = dtype == DType::kBf16 || dtype == DType::kF16;
-  return halves && at.name == scope.loop.element.name && at.align >= align;
+  return halves && at.name == place_in_matrix(scope).name && at.align >= align;
+}
+
+// Where the loop's own index numbers the elements in another order than the matrix, that is no
+// variable in the code.
+Index index_in_code(const Scope& scope, const Index& at) {
+  const bool other = scope.loop.matrix->order && at.name == scope.loop.element.name;
+  return other ? map_in_matrix(scope, at,
+                               StridedMap::of(scope.loop.matrix->rows * scope.loop.matrix->columns))
+               : at;
 }
 
 }  // namespace
 
-Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
+Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
+  const Index at = index_in_code(scope, from);
   const DType dtype = scope.tensor(tensor).type.dtype;
   const ComputeType type = compute_type(dtype);
   const std::string memory = scope.kernel.parameters().input(tensor);
-  if (at.name == scope.loop.element.name) scope.block.differs = true;
+  const bool brought =
+      scope.loop.matrix->brings && !scope.block.beside && is_own_pack(scope, dtype, at, 1);
+  if (brought) {
+    scope.block.beside = {.type = std::string(stored_type(dtype)), .memory = memory};
+    const std::string name = scope.fresh("x");
+    scope.block.before += fmt::format("float {0}[8];\nunpack(beside, {0});\n", name);
+    return {.text = name + "[j]", .type = type};
+  }
+  if (at.name == place_in_matrix(scope).name) scope.block.differs = true;
   const auto element = [&](const std::string& i) {
     return is_packed(dtype) ? fmt::format("fetch({}, {})", memory, i)
                             : fmt::format("to_compute(load_input({} + {}))", memory, i);
   };
   if (at.pattern == LanePattern::kUniform) return scope.define(type, element(at.name), true);
-  const bool whole = scope.loop.matrix->whole;
+  // Channels that lie last are whole groups of eight. What is loaded whether or not the pixel is
+  // real is the same to the compiler for all pixels, and so is what is computed of it.
+  const bool whole = scope.loop.matrix->whole || (scope.loop.matrix->order && at.of_column);
   if (whole && at.pattern == LanePattern::kUnit && !is_packed(dtype)) {
     const std::string name = scope.fresh("x");
     scope.block.before += fmt::format("const auto {} = load_neighbours<{}, {}>({} + {});\n", name,
@@ -136,7 +176,8 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& at) {
       type, fmt::format("j < valid ? {} : {}", element(at.lane()), literal(0, type)), false);
 }
 
-void store_in_matrix(const Scope& scope, TensorId tensor, const Index& at, const Value& value) {
+void store_in_matrix(const Scope& scope, TensorId tensor, const Index& from, const Value& value) {
+  const Index at = index_in_code(scope, from);
   CodeBlock& block = scope.block;
   const DType dtype = scope.tensor(tensor).type.dtype;
   const std::string memory = scope.kernel.parameters().output(tensor);

@@ -13,8 +13,9 @@ namespace fusecalc {
 struct Index {
   std::string name;  // of the group's first element where the pattern is unit
   LanePattern pattern = LanePattern::kUniform;
-  bool aligned = true;  // unit: the first is a multiple of the group's width
-  unsigned align = 1;   // unit, in a matrix: it is a multiple of so many, 8 at most
+  bool aligned = true;     // unit: the first is a multiple of the group's width
+  unsigned align = 1;      // unit, in a matrix: it is a multiple of so many, 8 at most
+  bool of_column = false;  // in a matrix: the same in all rows
   // The maps that lead here from the loop's own index; none where an index that was read from
   // memory lies between.
   std::optional<std::vector<IndexTransform>> path = std::vector<IndexTransform>{};

@@ -7,6 +7,7 @@
 
 #include "core/checked.hpp"
 #include "plan/attention.hpp"
+#include "plan/channels_last.hpp"
 #include "plan/halves.hpp"
 #include "plan/paged_rows.hpp"
 
@@ -66,6 +67,7 @@ class EpilogueCheck {
   OpId reader_of(std::size_t place) const;
   bool computes_elements(std::size_t place) const;
   bool gathers_rows(std::size_t place) const;
+  bool is_channels_last(const Edge& edge) const;
   Verdict check_pages() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
@@ -256,6 +258,18 @@ void EpilogueCheck::find_epilogue() {
   }
 }
 
+// Whether an operand lies in memory as the kernel stores what it makes of a convolution.
+bool EpilogueCheck::is_channels_last(const Edge& edge) const {
+  const Op& convolution = op(contraction_);
+  const Tensor& tensor = graph_.tensors[edge.input->tensor];
+  return convolution.row->family == OpFamily::kConvolution && !edge.inside() &&
+         tensor.type.shape == graph_.tensors[convolution.outputs[0]].type.shape &&
+         lies_channels_last(tensor) && std::ranges::any_of(kernel_, [&](OpId id) {
+           return stores_reordered(resolved_, id) &&
+                  stores_channels_last(graph_, op(id), convolution);
+         });
+}
+
 Verdict EpilogueCheck::check_ops() {
   find_prologue();
   if (const Verdict prologue = check_prologue(); !prologue.legal()) return prologue;
@@ -279,7 +293,7 @@ Verdict EpilogueCheck::check_ops() {
       if (edge.inside() && edge.input->view == Access::kSelect && !half) {
         return {Obstacle::kEpiloguePart, edge.input->producer, id, contraction_};
       }
-      if (edge.input->view == Access::kPermute && !picks) {
+      if (edge.input->view == Access::kPermute && !picks && !is_channels_last(edge)) {
         return {Obstacle::kEpilogueOrder, contraction_, id};
       }
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace fusecalc {
@@ -58,22 +57,6 @@ std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tili
   return ceil_div(product.k, 64) * step + (reading ? width.beside_reading : width.beside);
 }
 
-// Of `most` planes and fewer, in steps of `unit` and above half of it, as many as leave the
-// smallest share of a block's threads idle in the last round of the epilogue, which takes eight
-// sums a thread.
-std::uint64_t fullest(std::uint64_t most, std::uint64_t unit, std::uint64_t eights) {
-  std::uint64_t best = most;
-  const auto idle = [&](std::uint64_t planes) {  // of each 1024 of the threads' turns
-    const std::uint64_t turns =
-        ceil_div(planes * eights, PlaneTiles::kThreads) * PlaneTiles::kThreads;
-    return turns > 0 ? (turns - planes * eights) * 1024 / turns : 0;
-  };
-  for (std::uint64_t planes = most; 2 * planes > most && planes >= unit; planes -= unit) {
-    if (idle(planes) < idle(best)) best = planes;
-  }
-  return best;
-}
-
 }  // namespace
 
 // All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
@@ -111,113 +94,6 @@ ProductTiling made_tiling(const ProductShape& product) {
   if (tiles % 4 == 0) return {.width = width, .above = above, .beside = 4};
   if (tiles % 2 == 0) return {.width = width, .above = 1, .beside = 2};
   return {.width = width, .above = above};
-}
-
-ProductShape ConvolutionSize::product() const {
-  return {.m = filters,
-          .n = images * out,
-          .k = ceil_div(channels, kBoxChannels) * kBoxChannels * taps,
-          .batches = groups};
-}
-
-bool repays_gathering(const ConvolutionSize& size) {
-  constexpr std::uint64_t kFewChannels = 32;
-  constexpr std::uint64_t kFewFilters = 32;
-  constexpr std::uint64_t kFewUses = 128;  // products that an element of the input takes part in
-  const std::uint64_t uses = size.filters * size.taps * size.out;
-  return size.channels >= kFewChannels && size.filters > kFewFilters &&
-         (size.groups == 1 || size.channels % kBoxChannels == 0) &&
-         (size.channels_last || uses >= kFewUses * size.in);
-}
-
-bool leaves_through_shared(const ConvolutionSize& size) {
-  return size.out >= 8 && size.out % 8 != 0 && size.filters % 16 == 0 &&
-         size.filters > kTileRows / 2;
-}
-
-// Few filters leave a part of high tiles empty. Above 128 of them, blocks share pixels, and narrow
-// tiles, whose epilogue is hidden, are the fastest, but where wide ones take fewer rounds: they
-// fetch less, and a round takes 1.91 times as long. Below 128, wide ones are better where there are
-// enough and lines of pixels are stored in words.
-WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
-                         std::uint64_t multiprocessors) {
-  const ProductShape product = size.product();
-  if (product.m <= kTileRows / 2) return {.rows = kTileRows / 2, .columns = 256, .stages = 5};
-  if (product.m > kTileRows) {
-    const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / 2);
-    const auto rounds = [&](std::uint64_t columns) {
-      return ceil_div(
-          ceil_div(product.m, 2 * kTileRows) * ceil_div(product.n, columns) * product.batches,
-          clusters);
-    };
-    const bool wide = through_shared && rounds(256) * 191 < rounds(128) * 100;
-    return wide ? WindowTiles{.columns = 256, .stages = 4, .cluster = 2}
-                : WindowTiles{.columns = 128, .stages = 6, .cluster = 2};
-  }
-  const bool many =
-      size.out % 4 == 0 && ceil_div(product.n, 256) * product.batches >= multiprocessors;
-  return many ? WindowTiles{.columns = 256, .stages = 4} : WindowTiles{.columns = 128, .stages = 6};
-}
-
-// Each 128 filters copy the input again: 12.2 us for 70 images of 1024 channels and 14 x 14 pixels.
-// From an input with its channels last they take 10.3 us, but 20 us to copy it so come first.
-bool repays_copies(const PixelSize& size) {
-  constexpr std::uint64_t kFewChannels = 32;
-  constexpr std::uint64_t kFewFilters = 32;
-  constexpr std::uint64_t kManyFilters = 1280;
-  constexpr std::uint64_t kHalfFull = 32;  // pixels of an image that has 64 columns
-  return size.channels >= kFewChannels && size.filters > kFewFilters &&
-         size.filters <= kManyFilters && size.pixels >= kHalfFull;
-}
-
-// Tiles of 200 or 256 columns take up to 1.2 times as long: their epilogue is not hidden.
-PixelTiles pixel_tiles(const PixelSize& size) {
-  constexpr std::array<std::uint64_t, 5> kWidths = {80, 96, 104, 112, 128};
-  constexpr std::uint64_t kSmall = 64;
-  PixelTiles tiles;
-  if (size.filters <= kTileRows / 2) tiles.rows = kTileRows / 2, tiles.stages = 5;
-  tiles.all_columns = size.images * kSmall;
-  if (size.pixels <= kSmall) return tiles;
-  const std::uint64_t of_image = ceil_div(size.pixels, kWidths.back());
-  tiles.columns = *std::ranges::find_if(
-      kWidths, [&](std::uint64_t width) { return width * of_image >= size.pixels; });
-  tiles.all_columns = size.images * of_image * tiles.columns;
-  return tiles;
-}
-
-// As many sums as stay in registers, of strips of the same size, and about a strip for each thread;
-// but not so many planes that some multiprocessors have none, or run few blocks.
-std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
-                                      std::uint64_t result_bytes, std::uint64_t multiprocessors) {
-  constexpr std::uint64_t kMostColumns = 16;
-  constexpr std::uint64_t kMostSums = 32;
-  constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;  // bytes: of eight blocks
-  constexpr std::uint64_t kMost = std::uint64_t{55} << 10U;    // of four
-  const auto balanced = [](std::uint64_t all, std::uint64_t most) {
-    return ceil_div(all, ceil_div(all, most));
-  };
-  PlaneTiles tiles{.columns = balanced(shape.out[1], kMostColumns)};
-  if (tiles.columns < shape.out[1]) tiles.columns += tiles.columns % 2;
-  const std::uint64_t across = ceil_div(shape.out[1], tiles.columns);
-  tiles.lines = balanced(shape.out[0], std::max<std::uint64_t>(1, kMostSums / tiles.columns));
-  const std::uint64_t starts = across > 1 ? tiles.columns * shape.stride : 0;
-  tiles.align = std::gcd(std::uint64_t{4}, std::gcd(shape.in[1], starts));
-
-  const std::uint64_t plane = shape.in[0] * shape.in[1] * bytes;
-  const std::uint64_t pixels = shape.out[0] * shape.out[1];
-  const std::uint64_t results =
-      shape.filters *
-      (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
-  // Planes of whole 16 bytes.
-  const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
-  const std::uint64_t strips = shape.filters * across * ceil_div(shape.out[0], tiles.lines);
-  if (unit * (plane + results) > kMost) return std::nullopt;
-  const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, kWanted / (plane + results));
-  const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
-  tiles.planes = std::max(unit, std::min(most / unit * unit, share));
-  if (result_bytes == 0) tiles.planes = fullest(tiles.planes, unit, shape.filters * (pixels / 8));
-  tiles.shared_bytes = tiles.planes * (plane + results);
-  return tiles;
 }
 
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes) {

@@ -110,10 +110,18 @@ struct ConvolutionSize {
   std::uint64_t in = 1;  // pixels of an image
   std::uint64_t out = 1;
   bool channels_last = false;  // in the input; otherwise it is copied first
+  bool weights_last = false;   // likewise
 
   // That of the filters and of what the windows of all pixels cover; boxes of channels are filled
   // up with zeros.
   ProductShape product() const;
+  // How many groups of few channels are multiplied as one, whose filters have weights of zero for
+  // the channels of the others.
+  std::uint64_t together() const;
+  // With those groups as one.
+  ConvolutionSize merged() const;
+  // Whether the weights are copied first: not where they lie as the tiles take them.
+  bool packs_weights() const { return !weights_last || channels % (taps > 1 ? 64 : 8) != 0; }
 };
 constexpr std::uint64_t kBoxChannels = 64;
 // With fewer in an image, the tiles of a product for each image are mostly empty.
@@ -133,6 +141,9 @@ struct WindowTiles {
   std::uint64_t stages = 4;
   std::uint64_t cluster = 1;
 };
+// Blocks of a cluster of convolve_few_sm90 that share k, of tiles of 64 x 64: 1 where those of
+// window_tiles() are enough for most multiprocessors.
+std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors);
 // `through_shared`: results leave through shared memory.
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);
@@ -183,6 +194,39 @@ struct PlaneTiles {
 // for the epilogue.
 std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t bytes,
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors);
+
+// How blocks of convolve_planes_mma share it, with 16-bit elements and lines of an even number of
+// them: nothing where a band of weights is too wide, or a multiprocessor would hold few blocks.
+struct PlaneBands {
+  std::uint64_t planes = 1;
+  std::uint64_t shared_bytes = 0;
+};
+// `padding`, `span`: of a line; what a window covers of it.
+std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t padding,
+                                      std::uint64_t span, std::uint64_t result_bytes,
+                                      std::uint64_t multiprocessors);
+
+// How threads of convolve_last share a convolution of one channel in a group whose channels lie
+// last, of two axes: a strip of pixels of two channels each.
+struct LastShape {
+  std::uint64_t images = 1;
+  std::uint64_t channels = 1;
+  std::array<std::uint64_t, 2> out{1, 1};
+  std::array<std::uint64_t, 2> taps{1, 1};
+  std::array<std::uint64_t, 2> stride{1, 1};
+  std::array<std::uint64_t, 2> dilation{1, 1};
+};
+struct LastTiles {
+  static constexpr std::uint64_t kThreads = 256;
+  std::uint64_t lines = 1;
+  std::uint64_t columns = 4;
+  std::uint64_t pairs = 4;   // of channels, of a block
+  std::uint64_t rounds = 1;  // of its strips
+
+  std::uint64_t blocks(const LastShape& shape) const;
+};
+// Nothing where windows are too large to be written out.
+std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multiprocessors);
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);

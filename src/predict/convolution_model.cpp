@@ -5,6 +5,7 @@
 
 #include "core/ceil_div.hpp"
 #include "graph/shape.hpp"
+#include "plan/channels_last.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
 
@@ -17,8 +18,6 @@ constexpr double kLowTiles = 4.8;   // of 64 filters
 constexpr double kHighTiles = 3.3;  // of 128
 constexpr double kNumbered = 1.15;  // few channels, whose places come from a table
 constexpr double kWide = 1.1;       // of four bytes, each multiplied as three parts
-constexpr double kByLanes = 43;     // products of ordinary arithmetic, in a cycle
-constexpr double kByPlanes = 80;    // the same of planes that a block holds
 
 double filled(double count, double unit) { return std::ceil(count / unit) * unit; }
 
@@ -40,7 +39,8 @@ ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
           .taps = elements_from(weight, 2),
           .in = elements_from(x.type.shape, 2),
           .out = elements_from(graph.tensors[op.outputs[0]].type.shape, 2),
-          .channels_last = !x.maps.empty()};
+          .channels_last = !x.maps.empty(),
+          .weights_last = lies_channels_last(graph.tensors[op.operands[1].tensor])};
 }
 
 bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
@@ -67,26 +67,45 @@ bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& si
          repays_copies({size.images, size.channels, size.filters, size.out});
 }
 
-// Whether a block holds planes of one channel (convolve_planes).
-bool holds_planes(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
-                  const Device& device) {
+// Products of single channels by ordinary arithmetic, or by bands of weights, in a cycle of a
+// multiprocessor.
+double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                          const Device& device) {
+  constexpr double kByLanes = 43;
+  constexpr double kByPlanes = 80;  // of planes that a block holds
+  constexpr double kByBands = 15;   // the same on tensor cores, of each tap of a line
+  // Cycles of a result, of pairs of channels that lie last, and more of each tap.
+  constexpr double kOfPairs = 0.37;
+  constexpr double kTapOfPairs = 0.015;
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
-  if (x.type.shape.size() != 4 || size.channels != 1 || size.channels_last ||
-      size.taps > kMostTaps || tensor_share(x.type.dtype) == 0 ||
-      device.capability < kFirstWithCopies) {
-    return false;
+  const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps &&
+                      tensor_share(x.type.dtype) > 0;
+  if (!planes) return kByLanes;
+  if (size.channels_last) {
+    const bool pairs = size.filters == 1 && size.groups % 8 == 0;
+    return pairs ? number(size.taps) / (kOfPairs + kTapOfPairs * number(size.taps)) : kByLanes;
   }
+  if (device.capability < kFirstWithCopies) return kByLanes;
+  const auto along = [](const std::vector<std::int64_t>& values, std::int64_t given) {
+    return static_cast<std::uint64_t>(values.empty() ? given : values.back());
+  };
   const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
-  if (out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0) return false;
+  const std::uint64_t taps = graph.tensors[op.operands[1].tensor].type.shape[3];
   const PlaneShape shape{.planes = size.images * size.groups,
                          .filters = size.filters,
                          .in = {x.type.shape[2], x.type.shape[3]},
-                         .out = {out[2], out[3]}};
+                         .out = {out[2], out[3]},
+                         .stride = along(op.attributes->stride, 1)};
   const unsigned multiprocessors = std::max(1U, device.multiprocessors);
-  return plane_tiles(shape, bytes, 0, multiprocessors) &&
-         plane_tiles(shape, bytes, 2, multiprocessors);
+  const std::uint64_t span = (taps - 1) * along(op.attributes->dilation, 1) + 1;
+  if (bytes == 2 &&
+      plane_bands(shape, along(op.attributes->padding, 0), span, 2, multiprocessors)) {
+    return kByBands * number(taps);
+  }
+  const bool whole_lines = out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0;
+  return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
 }
 
 // A product in tiles, whose pixels are copied for each 128 filters, longer than they are
@@ -111,14 +130,16 @@ void add_copied(const ConvolutionSize& size, const Device& device, KernelWork& w
 
 // A product in tiles, after a copy of the weights, and of the input with its channels last.
 void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork& work) {
-  constexpr double kL2Bytes = 52;     // of a multiprocessor, in a cycle
-  constexpr double kLineBytes = 128;  // of a filter or a pixel, for 64 of k
-  constexpr double kStart = 1300;     // cycles of a tile
-  constexpr double kShared = 2000;    // more of a shared one, whose epilogue is not hidden
-  constexpr double kOdd = 6000;       // more, where pixels are stored one by one
-  constexpr double kLeaves = 2000;    // more, where they leave through shared memory
-  constexpr double kExposed = 8000;   // the same of a shared tile
-  constexpr double kNarrow = 1.11;    // lower clock, where more is fetched
+  constexpr double kL2Bytes = 52;       // of a multiprocessor, in a cycle
+  constexpr double kLineBytes = 128;    // of a filter or a pixel, for 64 of k
+  constexpr double kStart = 1300;       // cycles of a tile
+  constexpr double kShared = 2000;      // more of a shared one, whose epilogue is not hidden
+  constexpr double kOdd = 6000;         // more, where pixels are stored one by one
+  constexpr double kLeaves = 2000;      // more, where they leave through shared memory
+  constexpr double kExposed = 8000;     // the same of a shared tile
+  constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
+  constexpr double kSplitStep = 850;    // cycles of 64 of k, where blocks share k
+  constexpr double kSplitStart = 7000;  // and of the rest
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);
   const ProductShape product = size.product();
@@ -136,9 +157,14 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
                                                  : 0;
   const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
                       (shared ? kShared : 0) + odd;
-  work.compute_us = rounds * tile / (constants.tensor_clock_ghz.value * kGiga);
+  const std::uint64_t split = window_split(size, streams);
+  const double cycles =
+      split > 1 ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
+                : rounds * tile;
+  work.compute_us = cycles / (constants.tensor_clock_ghz.value * kGiga);
+  if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;
-  work.dram_write += number(product.m * product.batches * product.k) * 2;
+  if (size.packs_weights()) work.dram_write += number(product.m * product.batches * product.k) * 2;
   if (size.channels_last) return;
   const double copy = number(size.images * size.groups * size.channels * size.in) * 2;
   // The input was read beside it, and results are written since.
@@ -176,8 +202,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
   const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
   if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
-  } else if (gathers_windows(graph, op, size, device)) {
-    add_gathered(size, device, work);
+  } else if (gathers_windows(graph, op, size.merged(), device)) {
+    add_gathered(size.merged(), device, work);
   } else if (in_tiles) {
     const bool low = filters <= kLowRows;
     const double rows = low ? kLowRows : 2 * kLowRows;
@@ -192,7 +218,7 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
          constants.tensor_clock_ghz.value * kGiga);
     work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
-    const double rate = holds_planes(graph, op, size, device) ? kByPlanes : kByLanes;
+    const double rate = products_per_cycle(graph, op, size, device);
     work.compute_us = results * channels * taps / (rate * cycles_per_us);
   }
   work.compute_us += lane_us(device, epilogue * results);

@@ -76,10 +76,16 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
     return generated(graph_of(text), {0}).schedule;
   };
   // The copy engine gathers windows of many channels, and tiles are as high as the filters need.
-  CHECK(schedule(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
+  CHECK(schedule(list("[200, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
         "wgmma over windows, tiles of 64 x 256");
-  CHECK(schedule(list("[2, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
+  CHECK(schedule(list("[200, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
         "wgmma over windows, tiles of 128 x 128");
+  // Tiles for less than half of the multiprocessors are small, and blocks have three steps of k or
+  // more, of 9 and of 36.
+  CHECK(schedule(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
+        "wgmma over windows, tiles of 64 x 64, 2 blocks share k");
+  CHECK(schedule(list("[2, 256, 14, 14]", "[256, 256, 3, 3]", R"(, "padding": 1)")) ==
+        "wgmma over windows, tiles of 64 x 64, 8 blocks share k");
   // 128 filters of many pixels leave enough tiles that are wide, and stored in words.
   CHECK(schedule(list("[64, 64, 32, 32]", "[128, 64, 3, 3]", R"(, "padding": 1)")) ==
         "wgmma over windows, tiles of 128 x 256");
@@ -102,12 +108,16 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   CHECK(schedule(list("[2, 3, 32, 32]", "[64, 3, 7, 7]", R"(, "stride": 2)")) ==
         "mma over windows, tiles of 64 x 256");
   // A channel for each filter: planes that a block holds (two of 14 x 14 results are whole 16
-  // bytes), or lines of large ones and of whole 16 bytes.
-  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
-        "2 planes per block, strips of 2 x 14 per thread");
+  // bytes), or lines of large ones and of whole 16 bytes. Tensor cores take lines of even numbers
+  // of 16-bit elements.
+  CHECK(schedule(list("[2, 64, 20, 20]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
+        "mma with bands of weights, 2 planes per block");
+  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)", "", "conv2d",
+                      "f32")) == "1 plane per block, strips of 2 x 14 per thread");
   CHECK(schedule(list("[2, 64, 130, 130]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
         "windows without tensor cores, 1 filter x 8 pixels per thread");
-  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "padding": 1, "groups": 64)")) ==
+  CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "padding": 1, "groups": 64)", "",
+                      "conv2d", "f32")) ==
         "windows without tensor cores, 1 filter x 8 pixels per thread");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 64, 3, 3]", "", "", "conv2d", "f64")) ==
         "windows without tensor cores, 4 filters x 8 pixels per thread");
@@ -189,7 +199,7 @@ TEST_CASE("the copy engine gathers windows from a copy with channels last") {
 TEST_CASE("lines of pixels that are no whole words leave through shared memory") {
   const auto kernel = [](const std::string& filters, const std::string& operand) {
     const OpGraph graph = graph_of(R"({"dtype": "bf16",
-        "tensors": {"x": {"shape": [4, 64, 7, 7]}, "w": {"shape": [)" +
+        "tensors": {"x": {"shape": [400, 64, 7, 7]}, "w": {"shape": [)" +
                                    filters + R"(, 64, 3, 3]}, "o": {"shape": )" + operand + R"(}},
         "ops": [{"name": "c", "op": "conv2d", "inputs": ["x", "w"], "output": "h", "padding": 1},
                 {"name": "add", "op": "add", "inputs": ["h", "o"], "output": "t"},
@@ -204,11 +214,15 @@ TEST_CASE("lines of pixels that are no whole words leave through shared memory")
   CHECK(of_filters.shared_bytes == 6 * (256 * 128 + 16) + 32768);
   CHECK(leaves(kernel("160", "[1]")));
   // What differs between pixels or images is read for each element.
-  CHECK(!leaves(kernel("160", "[4, 160, 1, 1]")));
+  CHECK(!leaves(kernel("160", "[400, 160, 1, 1]")));
   const GeneratedKernel of_pixels = kernel("160", "[7, 7]");
   CHECK(!leaves(of_pixels));
   CHECK(contains(of_pixels, "load8<1>("));
-  CHECK(!leaves(kernel("160", "[4, 160, 7, 7]")));
+  // But where it lies as the result, it is brought to the place of that.
+  const GeneratedKernel residual = kernel("160", "[400, 160, 7, 7]");
+  CHECK(leaves(residual));
+  CHECK(contains(residual, "const Beside* operand() const {"));
+  CHECK(!contains(of_filters, "operand() const {"));
   CHECK(!leaves(kernel("168", "[168, 1, 1]")));  // warps have 16 filters each
 }
 
@@ -269,14 +283,14 @@ TEST_CASE("planes of one channel come as a stream, whatever the length of a line
   const auto kernel = [](const std::string& x, const std::string& attributes) {
     return generated(graph_of(list(x, "[512, 1, 3, 3]", attributes)), {0});
   };
-  // Seven strips of two lines a plane: 18 of them are 126 strips. An even number of planes of 392
+  // Seven strips of two lines a plane: 18 of them are 126 strips. A multiple of four planes of 364
   // bytes begins at multiples of 16.
-  const GeneratedKernel many = kernel("[256, 512, 14, 14]", R"(, "padding": 1, "groups": 512)");
-  CHECK(contains(many, "ConvolvePlanes<Geometry, bf16, 18, 2, 14, 2,"));
+  const GeneratedKernel many = kernel("[256, 512, 14, 13]", R"(, "padding": 1, "groups": 512)");
+  CHECK(contains(many, "ConvolvePlanes<Geometry, bf16, 16, 2, 13, 1,"));
   CHECK(contains(many, "Made* result() const {"));
-  CHECK(many.shared_bytes == 18 * (392 + 392));
+  CHECK(many.shared_bytes == 16 * (364 + 364));
   CHECK(many.threads == 128);
-  CHECK(many.blocks == 7282);  // of 131072 planes
+  CHECK(many.blocks == 8192);  // of 131072 planes
   // 98 bytes: eight at a time.
   const GeneratedKernel odd = kernel("[256, 512, 7, 7]", R"(, "padding": 1, "groups": 512)");
   CHECK(contains(odd, "ConvolvePlanes<Geometry, bf16, 64, 4, 7, 1,"));
@@ -285,20 +299,54 @@ TEST_CASE("planes of one channel come as a stream, whatever the length of a line
   CHECK(contains(kernel("[256, 512, 15, 15]", R"(, "padding": 1, "stride": 2, "groups": 512)"),
                  "ConvolvePlanes<Geometry, bf16, 40, 4, 8, 1,"));
   // Lines begin at multiples of four elements, strips of 14 do not.
-  CHECK(contains(kernel("[8, 512, 28, 28]", R"(, "padding": 1, "groups": 512)"),
-                 "ConvolvePlanes<Geometry, bf16, 4, 2, 14, 2,"));
+  const std::string wide = list("[8, 512, 28, 28]", "[512, 1, 3, 3]",
+                                R"(, "padding": 1, "groups": 512)", "", "conv2d", "f32");
+  CHECK(contains(generated(graph_of(wide), {0}), "ConvolvePlanes<Geometry, f32, 4, 2, 14, 2,"));
+}
+
+TEST_CASE("bands of weights take planes of even lines, of elements and weights of one type") {
+  const auto kernel = [](const std::string& x, const std::string& weight,
+                         const std::string& attributes, const std::string& dtype = "bf16") {
+    return generated(graph_of(list(x, weight, attributes, "", "conv2d", dtype)), {0});
+  };
+  const GeneratedKernel many =
+      kernel("[256, 512, 20, 20]", "[512, 1, 5, 5]", R"(, "padding": 2, "groups": 512)");
+  // 27 KiB have room for 17 planes and their results; 16 of a block are eight pieces of 16 lines or
+  // fewer for each warp. A line of zeros and 64 bytes more come before them.
+  CHECK(contains(many, "ConvolvePlanesMma<Geometry, bf16, 16,"));
+  CHECK(many.shared_bytes == 128 + 16 * (800 + 800));
+  CHECK(many.blocks == 8192);
+  const auto in_bands = [&](const std::string& x, const std::string& weight,
+                            const std::string& attributes, const std::string& dtype = "bf16") {
+    return contains(kernel(x, weight, attributes, dtype), "ConvolvePlanesMma<");
+  };
+  const std::string groups = R"(, "groups": 64)";
+  CHECK(in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f16"));
+  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 3, 3]", groups + R"(, "stride": 2, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 60, 60]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
+  CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f32"));
+  CHECK(!in_bands("[2, 64, 20, 21]", "[64, 1, 3, 3]", groups));
+  // 16 lines of results are one piece of a plane.
+  CHECK(!in_bands("[2, 64, 18, 20]", "[64, 1, 3, 3]", groups));
+  CHECK(in_bands("[2, 64, 19, 20]", "[64, 1, 3, 3]", groups));
+  // A band of 7 + 25 rows, and one of 7 + 27.
+  CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 25]", groups));
+  CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 27]", groups));
+  // Planes of 13 kB and as many of results leave a multiprocessor eight blocks.
+  CHECK(in_bands("[2, 64, 80, 80]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 84, 84]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
 }
 
 TEST_CASE("sums of planes are left for an epilogue that differs between pixels") {
-  std::string text = list("[64, 32, 14, 14]", "[32, 1, 3, 3]", R"(, "padding": 1, "groups": 32)",
+  std::string text = list("[64, 32, 14, 13]", "[32, 1, 3, 3]", R"(, "padding": 1, "groups": 32)",
                           R"(, {"op": "add", "inputs": ["h", "r"], "output": "y"})");
-  text.insert(text.find("\"w\""), R"("r": {"shape": [64, 32, 14, 14]}, )");
+  text.insert(text.find("\"w\""), R"("r": {"shape": [64, 32, 14, 13]}, )");
   const GeneratedKernel kernel = generated(graph_of(text), {0, 1});
   CHECK(!contains(kernel, "Made* result() const {"));
-  // 2048 planes leave a multiprocessor 16, of 392 bytes, and 196 sums each. 16 have 384 times eight
-  // sums, three for each thread.
-  CHECK(contains(kernel, "ConvolvePlanes<Geometry, bf16, 16, 2, 14, 2,"));
-  CHECK(kernel.shared_bytes == 16 * (392 + 784));
+  // 2048 planes leave a multiprocessor 16, of 364 bytes, and 182 sums each, from a multiple of 16
+  // bytes on.
+  CHECK(contains(kernel, "ConvolvePlanes<Geometry, bf16, 16, 2, 13, 1,"));
+  CHECK(kernel.shared_bytes == 16 * (364 + 736));
 }
 
 // 18 planes of 14 x 14 have a strip for nearly every thread; but then 432 times eight sums leave 80
@@ -318,7 +366,7 @@ TEST_CASE(
     const OpGraph graph = graph_of(text);
     TrafficCounter counter(graph, known_devices().front());
     const Kernel kernel = {op_called(graph, "c")};
-    return contains(generate(counter, kernel, testing::device_of(capability)), "ConvolvePlanes<");
+    return contains(generate(counter, kernel, testing::device_of(capability)), "ConvolvePlanes");
   };
   const std::string plain = list("[2, 64, 14, 14]", "[64, 1, 3, 3]", R"(, "groups": 64)");
   CHECK(streams(plain));

@@ -1,0 +1,139 @@
+// Convolutions of few pixels and filters for sm_90a: as in convolve_sm90, but the blocks of a
+// cluster share k, and the grid has a cluster for each tile. Needs what that needs, and
+// convolve_sm90.cuh, before it.
+//
+// An entry is
+//   extern "C" __global__ void __launch_bounds__(ConvolveFewSm90<...>::kThreads)
+//       __cluster_dims__(kSplit, 1, 1)
+//       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
+//     ConvolveFewSm90<Element, kSplit, Epilogue, WindowsB<Geometry, 64, ...>>::run(a, b, shape,
+//                                                                                Epilogue{...});
+//   }
+// with boxes of 64 filters and of 64 pixels. kSplit: 2, 4 or 8. Launch: kThreads threads,
+// kSharedBytes of dynamic shared memory, kSplit blocks for each tile of 64 filters by 64 pixels of
+// each group.
+//
+// Two warps copy, one for each operand, and a warpgroup multiplies. Then its sums go to shared
+// memory, and each block of the cluster adds up those of all for its pieces of 16 filters by 32
+// pixels, in the order of k: results do not change between runs.
+
+template <typename Element, int kSplit, class Epilogue, class Windows>
+struct ConvolveFewSm90 {
+  static constexpr int kTileRows = 64, kTileColumns = 64;
+  typedef OperandTile<Element, kTileRows, false> TileA;
+  typedef OperandTile<Element, kTileColumns, false> TileB;
+  static constexpr int kTileDepth = TileA::kDepth;
+  static constexpr int kBlocksPerCluster = kSplit;
+  static constexpr int kThreads = 192;
+  static constexpr int kStages = 6;
+  typedef Stages<kStages> Ring;
+  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
+  static constexpr int kSums = kTileColumns / 2;  // of a thread
+  static_assert(kSums * 128 * sizeof(float) <= kStages * kStageBytes, "sums fit where stages were");
+
+  static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
+                                             const ContractShape& shape, const Epilogue& epilogue) {
+    extern __shared__ __align__(1024) u8 shared[];
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes);
+    if (threadIdx.x == 0) {
+      ring.init(1);
+      barrier_init_done();
+      prefetch_map(a);
+      prefetch_map(b);
+    }
+    __syncthreads();
+    const int rank = (int)cluster_rank(), tile = (int)blockIdx.x / kSplit;
+    const int units = (shape.m + kTileRows - 1) / kTileRows;
+    const int columns = (shape.n + kTileColumns - 1) / kTileColumns;
+    const int unit = tile % units, column = tile / units % columns, group = tile / units / columns;
+    const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
+    const int first = steps * rank / kSplit, last = steps * (rank + 1) / kSplit;
+    float acc[1][kSums];
+    if (threadIdx.x < 128) {
+      multiply_all(last - first, shared, ring, acc);
+    } else if (threadIdx.x == 128) {
+      auto at = Ring::to_fill();
+      for (int step = first; step < last; ++step, at.next()) {
+        u64* const full = ring.wait_empty(at);
+        barrier_expect(full, kStageBytes);
+        TileA::template fetch<1>(shared + at.stage * kStageBytes, a, full, unit * kTileRows,
+                                 step * kTileDepth, group * shape.a_inner, 0);
+      }
+    } else if (threadIdx.x == 160) {
+      auto at = Ring::to_fill();
+      typename Windows::Windows windows(column * kTileColumns, group);
+      for (int step = 0; step < first; ++step) windows.next();
+      for (int step = first; step < last; ++step, at.next(), windows.next()) {
+        u64* const full = ring.wait_empty(at);
+        windows.template fetch<1>(shared + at.stage * kStageBytes + TileA::kBytes, b, full);
+      }
+    }
+    // All that was copied has been multiplied.
+    __syncthreads();
+    float* const sums = reinterpret_cast<float*>(shared);
+    if (threadIdx.x < 128) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[i * 128 + threadIdx.x] = acc[0][i];
+    }
+    cluster_sync();
+    const int warp = threadIdx.x / 32;
+    for (int i = warp; i < 8 / kSplit; i += kThreads / 32) {
+      const int piece = i * kSplit + rank, strip = piece % 4, half = piece / 4;
+      const Piece at{group, unit * kTileRows + strip * 16, column * kTileColumns + half * 32,
+                     shape.m, shape.n};
+      if (at.row < at.rows && at.column < at.columns) finish(epilogue, at, sums, strip, half);
+    }
+    // No block may exit while another reads its sums.
+    cluster_sync();
+  }
+
+  static __device__ __forceinline__ void multiply_all(int steps, u8* stages, Ring& ring,
+                                                      float (&acc)[1][kSums]) {
+    const u64 a0 = wgmma_operand(stages, TileA::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) acc[0][i] = 0;
+    auto at = Ring::to_read();
+    int before = 0;
+    for (int step = 0; step < steps; ++step) {
+      ring.wait_full(at);
+      const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+      multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
+      wgmma_wait<1>();
+      if (step > 0 && threadIdx.x == 0) barrier_arrive(&ring.empty[before]);
+      before = at.stage;
+      at.next();
+    }
+    wgmma_wait<0>();
+    pin(acc[0]);
+  }
+
+  // A warp's 16 filters by 32 pixels.
+  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const Piece& piece,
+                                                const float* sums, int strip, int half) {
+    const int thread = strip * 32 + (int)threadIdx.x % 32;
+    float acc[16] = {};
+#pragma unroll
+    for (int block = 0; block < kSplit; ++block) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        acc[i] += load_at(sums + (half * 16 + i) * 128 + thread, block);
+      }
+    }
+    Windows::template run_epilogue<32>(epilogue, piece, acc);
+  }
+
+  // The same place in block `rank` of the cluster.
+  static __device__ __forceinline__ float load_at(const float* at, u32 rank) {
+    u32 bits;
+    asm volatile(
+        "{\n.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %1, %2;\n"
+        "ld.shared::cluster.u32 %0, [remote];\n}"
+        : "=r"(bits)
+        : "r"(shared_address(at)), "r"(rank)
+        : "memory");
+    return __uint_as_float(bits);
+  }
+};
