@@ -45,13 +45,13 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   if (device_.capability != kHopper || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
     return false;
   }
-  if (is_fp8(type)) {
-    // What wgmma adds up of them is right to 16 bits, no more.
-    const DType made = graph_.tensors[op_.outputs[0]].type.dtype;
-    if (product.a.across || product.b.across || bytes_of(made, 1) > 2) return false;
-  } else if (type != DType::kBf16 && type != DType::kF16) {
-    return false;
-  }
+  // What wgmma adds up of fp8 is right to 16 bits, no more.
+  const bool narrow = bytes_of(graph_.tensors[op_.outputs[0]].type.dtype, 1) <= 2;
+  const bool along = !product.a.across && !product.b.across;
+  const bool taken = type == DType::kBf16 || type == DType::kF16 ||
+                     (is_fp8(type) && along && narrow) ||
+                     (type == DType::kTf32 && along && !computes_rows());
+  if (!taken) return false;
   const std::uint64_t whole = 16 / bytes_of(type, 1);
   return (computes_rows() || alignment_of(product.a, whole) == whole) &&
          alignment_of(product.b, whole) == whole;
@@ -250,17 +250,15 @@ GeneratedKernel ContractionWriter::write() {
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
   } else if (epilogue_.halves() || !siblings_.empty()) {
-    write_of_sources();
+    write_tiles();
   } else if (!fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
     write_vector();
   } else if (is_skinny()) {
     write_skinny();
-  } else if (fits_copy_engine(product_)) {
-    write_sm90();
   } else {
-    write_sm80();
+    write_tiles();
   }
   result_.source.entries = {"fused"};
   epilogue_.finish(result_);

@@ -157,8 +157,8 @@ void ContractionWriter::write_sm90() {
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, tiling.rows(), 2)) +
-      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
-                               tiling.above, product_.a.across, lines_of_b(in_order)),
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
+                               tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
                    facts, ", 1", tiling.beside > 1 ? ", MatrixB, NoPrologue, 2" : "");
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
@@ -166,10 +166,14 @@ void ContractionWriter::write_sm90() {
   if (tiling.beside > 1) result_.schedule += ", side by side in clusters";
 }
 
-void ContractionWriter::write_of_sources() {
+void ContractionWriter::write_tiles() {
   const bool shares_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool whole_groups = !epilogue_.halves() || product_.n % 16 == 0;
-  if (fits_copy_engine(product_) && shares_b && whole_groups) {
+  const bool taken =
+      fits_copy_engine(product_) && (sources_of_b().size() == 1 || (shares_b && whole_groups));
+  // Lines in pieces only the copy engine puts together.
+  if (taken && (product_.a.piece != 0 ||
+                !beats_wgmma(tiled_shape(), mma_operands(), device_, reads_elsewhere()))) {
     write_sm90();
   } else {
     write_sm80();

@@ -100,8 +100,6 @@ class ContractionWriter {
   std::string_view lines_of_b(bool in_order) const;
   std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;
   void write_sm90();
-  // Where the columns of B come from several sources.
-  void write_of_sources();
   bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
@@ -113,6 +111,8 @@ class ContractionWriter {
   KernelFacts sm80_facts(const MmaTile& tile) const;
   std::string launch_sm80(const MmaTile& tile, std::uint64_t column_tiles);
   void write_sm80();
+  // By one of those two.
+  void write_tiles();
   void write_vector();
   bool is_skinny() const;
   void write_skinny();

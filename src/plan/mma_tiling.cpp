@@ -142,4 +142,12 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
   return best;
 }
 
+bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const Device& device,
+                 bool reading) {
+  if (operands.kind != MmaKind::kTf32) return false;
+  const std::uint64_t cycles = product_cycles(in_halves(product, operands.bytes),
+                                              std::max(1U, device.multiprocessors), reading);
+  return mma_tiling(product, operands, device).cycles < static_cast<double>(cycles);
+}
+
 }  // namespace fusecalc

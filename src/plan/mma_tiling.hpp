@@ -54,4 +54,9 @@ struct MmaTiling {
 MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
                      const Device& device);
 
+// Whether they take less time than contract_sm90's tiles, which do not share k: where there are few
+// of those. `reading`: as of product_tilings.
+bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const Device& device,
+                 bool reading);
+
 }  // namespace fusecalc

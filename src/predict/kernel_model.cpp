@@ -207,7 +207,8 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                 .k = op.matrix.depth,
                 .batches = op.matrix.batch,
                 .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b},
-      .type = a.type.dtype};
+      .type = a.type.dtype,
+      .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};

@@ -25,6 +25,39 @@ struct Tile {
 
 constexpr double kMove = 3;  // instructions, to load a row's element and to store what is made
 
+MmaOperands mma_operands(const ProductKernel& product) {
+  return {.kind = product.type == DType::kF32    ? MmaKind::kExact
+                  : product.type == DType::kTf32 ? MmaKind::kTf32
+                                                 : MmaKind::kNarrow,
+          .bytes = bytes_of(product.type, 1),
+          .piece = std::gcd(std::uint64_t{16}, product.line_bytes()),
+          .made = product.makes_rows};
+}
+
+// Whether the epilogue reads a tensor as large as the result.
+bool reads_as_much(const ProductKernel& product) {
+  return product.beside >= static_cast<double>(product.results) * (product.shape.halves ? 1 : 2);
+}
+
+// Whether contract_sm90 or one of its kind takes the operands.
+bool takes_wgmma(const ProductKernel& product) {
+  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
+  const bool along = !product.a_across && !product.shape.b_across;
+  return (halves || (along && (is_fp8(product.type) ||
+                               (product.type == DType::kTf32 && !product.makes_rows)))) &&
+         product.line_bytes() % 16 == 0 && (!product.shape.halves || product.shape.n % 16 == 0);
+}
+
+// Whether a kernel for few rows does.
+bool is_skinny(const ProductKernel& product, bool wgmma) {
+  constexpr std::uint64_t kManyColumns = 16384;
+  const ProductShape& shape = product.shape;
+  const std::uint64_t most = wgmma ? 64 : shape.n < kManyColumns ? 32 : 16;
+  return (product.type == DType::kBf16 || product.type == DType::kF16) && shape.m <= most &&
+         product.line_bytes() % 16 == 0 && !product.a_across && (wgmma || !shape.b_across) &&
+         !shape.halves && !product.makes_rows;
+}
+
 }  // namespace
 
 double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t tile_m,
@@ -210,15 +243,7 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
 // Tiles whose threads copy the operands, as on sm_80.
 KernelWork ProductModel::mma_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
-  const std::uint64_t lines = product.line_bytes();
-  const MmaTiling tiling = mma_tiling(shape,
-                                      {.kind = product.type == DType::kF32    ? MmaKind::kExact
-                                               : product.type == DType::kTf32 ? MmaKind::kTf32
-                                                                              : MmaKind::kNarrow,
-                                       .bytes = bytes_of(product.type, 1),
-                                       .piece = std::gcd(std::uint64_t{16}, lines),
-                                       .made = product.makes_rows},
-                                      device_);
+  const MmaTiling tiling = mma_tiling(shape, mma_operands(product), device_);
   KernelWork work = library_work(product);
   work.write_doubt = 0.05;
   work.time_doubt = 0.3;
@@ -252,15 +277,11 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     other.time_doubt = 0.4;
     return other;
   }
-  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
-  constexpr std::uint64_t kMostSkinnyRows = 64;
-  const bool hopper = device_.capability == kHopper;
-  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows) {
-    return skinny_work(product);
-  }
-  const bool copied = (halves || is_fp8(product.type)) && product.line_bytes() % 16 == 0 &&
-                      (!shape.halves || shape.n % 16 == 0);
-  return hopper && copied ? wgmma_work(product) : mma_work(product);
+  const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
+  if (is_skinny(product, wgmma)) return skinny_work(product);
+  const bool beaten = wgmma && !product.makes_rows &&
+                      beats_wgmma(shape, mma_operands(product), device_, reads_as_much(product));
+  return wgmma && !beaten ? wgmma_work(product) : mma_work(product);
 }
 
 KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
@@ -268,15 +289,13 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  const double result_bytes = static_cast<double>(product.results) * 2;
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
-  const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   // Blocks that make rows together fetch as if each made them all.
   const ProductTiling tiling =
       product.makes_rows
           ? ProductTiling{.width = made_tiling(shape).width, .above = shape.m > kTileRows ? 2U : 1U}
-          : product_tilings(size, multiprocessors, reading).front();
+          : product_tilings(size, multiprocessors, reads_as_much(product)).front();
   const auto columns = static_cast<double>(tiling.width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const auto rounds = static_cast<double>(tiling.rounds(size, multiprocessors));

@@ -14,6 +14,7 @@ struct ProductKernel {
   const KernelTraffic& traffic;
   ProductShape shape;
   DType type = DType::kF32;
+  bool a_across = false;     // a lies as [k][m]
   double operand_bytes = 2;  // of an element
   double operands = 0;       // bytes of both, each once
   double beside = 0;         // bytes that the epilogue reads
@@ -29,7 +30,7 @@ struct ProductKernel {
   }
   // All lines of both operands begin at multiples of what divides this.
   std::uint64_t line_bytes() const {
-    return bytes(shape.k) | (shape.b_across ? bytes(shape.n) : 0);
+    return bytes(a_across ? shape.m : shape.k) | bytes(shape.b_across ? shape.n : shape.k);
   }
   double flops() const {
     return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
