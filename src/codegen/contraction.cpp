@@ -27,7 +27,8 @@ std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most) {
 bool ContractionWriter::multiplies_on_tensor_cores() const {
   const DType type = operand_type();
   const bool known =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+      device_.capability >= kFirstWithCopies &&
+      (type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32);
   return known && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
@@ -148,10 +149,15 @@ std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
     return operand.offset == 0 ? memory : fmt::format("{} + {}", memory, operand.offset);
   }
   return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
-                     result_.packed_at);
+                     result_.packed_at + bytes_of(operand_type(), operand.offset));
 }
 
 void ContractionWriter::reserve_packed() {
+  for (const Padded& each : padded_) code_.parameters().input(each.from.tensor);
+  if (!padded_.empty()) {
+    result_.packed_at = epilogue_.reserve(padded_.back().at + padded_.back().bytes);
+    return;
+  }
   if (product_.a.tensor != kNone) return;
   const TensorId tensor = op_.operands[0].tensor;
   result_.packed_at = epilogue_.reserve(graph_.tensors[tensor].bytes);
@@ -161,7 +167,7 @@ void ContractionWriter::reserve_packed() {
 // The entry that copies `a` to contiguous memory, as frameworks do, if its views cannot be
 // expressed as strides.
 void ContractionWriter::write_packing() {
-  if (product_.a.tensor != kNone) return;
+  if (product_.a.tensor != kNone || !padded_.empty()) return;
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
   const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
   const unsigned width = tensor.elements % most == 0 ? most : 1;
@@ -245,8 +251,9 @@ GeneratedKernel ContractionWriter::write() {
   } else if (computes_weights()) {
     const std::optional<GroupedWeights> packed = packed_weights();
     if (!packed || !write_nibbles(*packed)) write_skinny_sm80();
-  } else if (epilogue_.holds_rows() && fits_row_clusters()) {
+  } else if (epilogue_.holds_rows() && (fits_row_clusters() || (strided_ && pad_lines()))) {
     write_rows();
+    if (!padded_.empty()) write_padding();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
   } else if (epilogue_.halves() || !siblings_.empty()) {

@@ -74,8 +74,7 @@ bool holds_planes(const OpGraph& graph, const Op& op, const ConvolutionSize& siz
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
   if (x.type.shape.size() != 4 || size.channels != 1 || size.channels_last ||
-      size.taps > kMostTaps || tensor_share(x.type.dtype) == 0 ||
-      device.capability < kFirstWithCopies) {
+      size.taps > kMostTaps || !on_tensor_cores(x.type.dtype, device)) {
     return false;
   }
   const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
@@ -173,7 +172,7 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
   const ConvolutionSize size = size_of(graph, op);
-  const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
+  const bool in_tiles = on_tensor_cores(x.type.dtype, device) && filters > (wide ? 16 : 4);
   if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
   } else if (gathers_windows(graph, op, size, device)) {
