@@ -19,9 +19,13 @@ __device__ __forceinline__ float lowest() { return __uint_as_float(0xff800000u);
 
 // The larger of two, NaN if either is.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
+#else
+  return a > b || a != a ? a : b;
+#endif
 }
 
 struct Largest {

@@ -143,22 +143,6 @@ struct ScoreRows {
   }
 };
 
-// A quad's lanes q = 0..3 each hold words 4q..4q + 3; afterwards lane q holds words q, 4 + q, 8 + q
-// and 12 + q.
-__device__ __forceinline__ void transpose_in_quad(u32 (&x)[4]) {
-#pragma unroll
-  for (int apart = 1; apart <= 2; ++apart) {
-    const bool upper = threadIdx.x & apart;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i & apart) continue;
-      u32 &low = x[i], &high = x[i + apart];
-      const u32 came = __shfl_xor_sync(0xffffffffu, upper ? low : high, apart);
-      (upper ? low : high) = came;
-    }
-  }
-}
-
 // What a lane does with its scores, a block of keys after the other. Where what the generator's
 // function loads for a pair of scores fits in kAheadBytes, it is loaded ahead: eight neighbours at
 // a time, if possible, which a quad then distributes. (Pairs would take four times as many

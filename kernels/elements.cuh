@@ -69,12 +69,18 @@ __device__ __forceinline__ bool to_compute(bool x) { return x; }
 // A computed value as it is stored.
 
 __device__ __forceinline__ void store_as(bf16& to, float x) {
+#if __CUDA_ARCH__ >= 800
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+#else
+  const u32 bits = __float_as_uint(x);
+  to.bits = x != x ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+#endif
 }
 __device__ __forceinline__ void store_as(f16& to, float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
 }
 // Two as a word, the first in the low half.
+#if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ u32 pack_pair(float first, float second, bf16) {
   u32 result;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
@@ -85,6 +91,15 @@ __device__ __forceinline__ u32 pack_pair(float first, float second, f16) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
   return result;
 }
+#else
+template <typename T>
+__device__ __forceinline__ u32 pack_pair(float first, float second, T) {
+  T low, high;
+  store_as(low, first);
+  store_as(high, second);
+  return low.bits | (u32)high.bits << 16;
+}
+#endif
 
 // Rounds to nearest even; what is too large becomes the largest (e4m3) or infinite (e5m2).
 __device__ __forceinline__ u8 small_float(float x, int exponent_bits, int mantissa_bits, u32 most,
@@ -239,6 +254,64 @@ __device__ __forceinline__ void store_lanes(Pack<T, N>& pack, const float* v) {
 #pragma unroll
     for (int j = 0; j < N; ++j) store_as(pack.v[j], v[j]);
   }
+}
+
+// A quad's lanes q = 0..3 each hold words 4q..4q + 3; afterwards lane q holds words q, 4 + q, 8 + q
+// and 12 + q.
+__device__ __forceinline__ void transpose_in_quad(u32 (&x)[4]) {
+#pragma unroll
+  for (int apart = 1; apart <= 2; ++apart) {
+    const bool upper = threadIdx.x & apart;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & apart) continue;
+      u32 &low = x[i], &high = x[i + apart];
+      const u32 came = __shfl_xor_sync(0xffffffffu, upper ? low : high, apart);
+      (upper ? low : high) = came;
+    }
+  }
+}
+
+// Eight elements of each lane, at any place, where a quad's 32 are neighbours and the warp is
+// whole; whether they are. A lane's words would lie 16 or 32 bytes from the next lane's: each store
+// writes a part of twice to eight times as many sectors as there are bytes for. The quad exchanges
+// words, so that a store writes 16 bytes side by side; halves of words come from the lane before.
+template <int kAlign, typename T>
+__device__ __forceinline__ bool store_in_quad(T* at, const Pack<T, 8>& pack) {
+  constexpr int kWords = 8 * sizeof(T) / 4;
+  constexpr bool kHalves = kAlign * sizeof(T) < 4;  // lines may begin between words
+  const int q = threadIdx.x & 3;
+  const u64 row = (u64)(at - 8 * q);
+  if (__activemask() != 0xffffffffu) return false;
+  if (!__all_sync(0xffffffffu, row == __shfl_sync(0xffffffffu, row, threadIdx.x & 28))) {
+    return false;
+  }
+  u32 words[kWords];
+  memcpy(words, &pack, sizeof(words));
+  const bool between = kHalves && (row & 2) != 0;
+  if constexpr (kHalves) {
+    u32 before = __shfl_up_sync(0xffffffffu, words[kWords - 1], 1);
+    if (between && q == 0) at[0] = pack.v[0];
+    if (between && q == 3) at[7] = pack.v[7];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const u32 own = words[i];
+      words[i] = between ? __byte_perm(before, own, 0x5432) : own;
+      before = own;
+    }
+  }
+  u32* const to = reinterpret_cast<u32*>(row & ~(u64)3) + q;
+#pragma unroll
+  for (int i = 0; i < kWords; i += 4) {
+    u32 part[4] = {words[i], words[i + 1], words[i + 2], words[i + 3]};
+    transpose_in_quad(part);
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const bool first = i + lane == 0;  // of a row, the half before it is not its own
+      if (!(first && between && q == 0)) to[lane * kWords + i] = part[lane];
+    }
+  }
+  return true;
 }
 
 // Element i of a tensor.

@@ -202,9 +202,19 @@ __device__ __forceinline__ Pack<T, kCount> load_neighbours(const T* at) {
   return result;
 }
 
+template <class Valid>
+constexpr bool kAllEight = false;
+template <>
+constexpr bool kAllEight<Eight> = true;
+
 template <int kAlign, typename T, class Valid>
 __device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) {
   constexpr int kMost = 16 / sizeof(T);
+  if constexpr (kAllEight<Valid> && sizeof(T) >= 2 && sizeof(T) <= 4 && kAlign * sizeof(T) <= 4) {
+    Pack<T, 8> pack;
+    store_lanes(pack, v);
+    if (store_in_quad<kAlign>(at, pack)) return;
+  }
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
   for (int i = 0; i < 8; i += kPack) {

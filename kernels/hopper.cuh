@@ -311,25 +311,27 @@ struct Wgmma;
         : FUSECALC_ACC_##kN                                                                      \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kTransposedB));     \
   }
-// Operands of eight bits are K-major. The sum keeps some fourteen bits of its mantissa.
-#define FUSECALC_WGMMA_NARROW(kN, T, kName, N0, N1, N2)                                         \
+// Operands of eight bits are K-major, and the sum keeps some fourteen bits of its mantissa; so are
+// those of 32, which enter as tf32 (a map of that type rounds them).
+#define FUSECALC_WGMMA_ALONG(kN, T, kDepth, kName, N0, N1, N2)                                  \
   template <bool kTransposedA, bool kTransposedB>                                               \
   static __device__ __forceinline__ void shared(float(&d)[kN / 2], u64 a, u64 b, int keep, T) { \
     static_assert(!kTransposedA && !kTransposedB, "lines run along k");                         \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N2                                       \
                  ", 0;\n"                                                                       \
-                 "wgmma.mma_async.sync.aligned.m64n" #kN "k32.f32." #kName "." #kName           \
+                 "wgmma.mma_async.sync.aligned.m64n" #kN "k" #kDepth ".f32." #kName "." #kName  \
                  " {" FUSECALC_LIST##kN "}, %" #N0 ", %" #N1 ", p, 1, 1;\n}"                    \
                  : FUSECALC_ACC_##kN                                                            \
                  : "l"(a), "l"(b), "r"(keep));                                                  \
   }
-#define FUSECALC_WGMMA_ALL(kN, N0, N1, N2, ...)           \
-  template <>                                             \
-  struct Wgmma<kN> {                                      \
-    FUSECALC_WGMMA(kN, bf16, N0, N1, N2, __VA_ARGS__)     \
-    FUSECALC_WGMMA(kN, f16, N0, N1, N2, __VA_ARGS__)      \
-    FUSECALC_WGMMA_NARROW(kN, fp8_e4m3, e4m3, N0, N1, N2) \
-    FUSECALC_WGMMA_NARROW(kN, fp8_e5m2, e5m2, N0, N1, N2) \
+#define FUSECALC_WGMMA_ALL(kN, N0, N1, N2, ...)              \
+  template <>                                                \
+  struct Wgmma<kN> {                                         \
+    FUSECALC_WGMMA(kN, bf16, N0, N1, N2, __VA_ARGS__)        \
+    FUSECALC_WGMMA(kN, f16, N0, N1, N2, __VA_ARGS__)         \
+    FUSECALC_WGMMA_ALONG(kN, fp8_e4m3, 32, e4m3, N0, N1, N2) \
+    FUSECALC_WGMMA_ALONG(kN, fp8_e5m2, 32, e5m2, N0, N1, N2) \
+    FUSECALC_WGMMA_ALONG(kN, f32, 8, tf32, N0, N1, N2)       \
   };
 FUSECALC_WGMMA_ALL(16, 8, 9, 10, 11, 12, 13, 14)
 FUSECALC_WGMMA_ALL(32, 16, 17, 18, 19, 20, 21, 22)

@@ -51,7 +51,7 @@ struct OperandTile {
   // In wgmma's operands, a step of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
   static constexpr int kSteps = 4;
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
-  static_assert(sizeof(Element) == 2 || (sizeof(Element) == 1 && !kAcross), "as wgmma takes them");
+  static_assert(sizeof(Element) == 2 || !kAcross, "as wgmma takes them");
 
   template <int kBlocks>
   static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,

@@ -60,7 +60,7 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
     kernel.traffic = counted.traffic;
     kernel.predicted = predict(counted.work, counter.device());
     if (row.launched) {
-      kernel.launch = check_launch(counter.phases(), ops, counter.device().on_chip_bytes);
+      kernel.launch = check_launch(counter.phases(), ops, runner_rules(counter.device()));
     }
     if (row.given) kernel.split = better_split(counter, ops);
     kernel.ops = ops;

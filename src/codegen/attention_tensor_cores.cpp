@@ -236,7 +236,7 @@ void AttentionWriter::write_few(const FewQueries& few) {
 }
 
 bool AttentionWriter::fits_tensor_cores() {
-  if (parts_.apart || !find_strides()) return false;
+  if (device_.capability < kFirstWithCopies || parts_.apart || !find_strides()) return false;
   const DType type = graph_.tensors[q_.tensor].type.dtype;
   for (const OperandStrides& strides : {q_, k_, v_}) {
     const bool aligned = (strides.offset | strides.row | strides.head | strides.batch) % 8 == 0;

@@ -27,7 +27,8 @@ std::uint64_t alignment_of(const MatrixOperand& operand, std::uint64_t most) {
 bool ContractionWriter::multiplies_on_tensor_cores() const {
   const DType type = operand_type();
   const bool known =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+      device_.capability >= kFirstWithCopies &&
+      (type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32);
   return known && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
 }
 
@@ -45,13 +46,13 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   if (device_.capability != kHopper || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
     return false;
   }
-  if (is_fp8(type)) {
-    // What wgmma adds up of them is right to 16 bits, no more.
-    const DType made = graph_.tensors[op_.outputs[0]].type.dtype;
-    if (product.a.across || product.b.across || bytes_of(made, 1) > 2) return false;
-  } else if (type != DType::kBf16 && type != DType::kF16) {
-    return false;
-  }
+  // What wgmma adds up of fp8 is right to 16 bits, no more.
+  const bool narrow = bytes_of(graph_.tensors[op_.outputs[0]].type.dtype, 1) <= 2;
+  const bool along = !product.a.across && !product.b.across;
+  const bool taken = type == DType::kBf16 || type == DType::kF16 ||
+                     (is_fp8(type) && along && narrow) ||
+                     (type == DType::kTf32 && along && !computes_rows());
+  if (!taken) return false;
   const std::uint64_t whole = 16 / bytes_of(type, 1);
   return (computes_rows() || alignment_of(product.a, whole) == whole) &&
          alignment_of(product.b, whole) == whole;
@@ -148,10 +149,15 @@ std::string ContractionWriter::pointer_of(const MatrixOperand& operand) {
     return operand.offset == 0 ? memory : fmt::format("{} + {}", memory, operand.offset);
   }
   return fmt::format("reinterpret_cast<const {}*>(work + {})", stored_type(operand_type()),
-                     result_.packed_at);
+                     result_.packed_at + bytes_of(operand_type(), operand.offset));
 }
 
 void ContractionWriter::reserve_packed() {
+  for (const Padded& each : padded_) code_.parameters().input(each.from.tensor);
+  if (!padded_.empty()) {
+    result_.packed_at = epilogue_.reserve(padded_.back().at + padded_.back().bytes);
+    return;
+  }
   if (product_.a.tensor != kNone) return;
   const TensorId tensor = op_.operands[0].tensor;
   result_.packed_at = epilogue_.reserve(graph_.tensors[tensor].bytes);
@@ -161,7 +167,7 @@ void ContractionWriter::reserve_packed() {
 // The entry that copies `a` to contiguous memory, as frameworks do, if its views cannot be
 // expressed as strides.
 void ContractionWriter::write_packing() {
-  if (product_.a.tensor != kNone) return;
+  if (product_.a.tensor != kNone || !padded_.empty()) return;
   const Tensor& tensor = graph_.tensors[op_.operands[0].tensor];
   const auto most = static_cast<unsigned>(16 / bytes_of(tensor.type.dtype, 1));
   const unsigned width = tensor.elements % most == 0 ? most : 1;
@@ -245,22 +251,21 @@ GeneratedKernel ContractionWriter::write() {
   } else if (computes_weights()) {
     const std::optional<GroupedWeights> packed = packed_weights();
     if (!packed || !write_nibbles(*packed)) write_skinny_sm80();
-  } else if (epilogue_.holds_rows() && fits_row_clusters()) {
+  } else if (epilogue_.holds_rows() && (fits_row_clusters() || (strided_ && pad_lines()))) {
     write_rows();
+    if (!padded_.empty()) write_padding();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
   } else if (epilogue_.halves() || !siblings_.empty()) {
-    write_of_sources();
+    write_tiles();
   } else if (!fits_tensor_cores()) {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
     write_vector();
   } else if (is_skinny()) {
     write_skinny();
-  } else if (fits_copy_engine(product_)) {
-    write_sm90();
   } else {
-    write_sm80();
+    write_tiles();
   }
   result_.source.entries = {"fused"};
   epilogue_.finish(result_);

@@ -40,8 +40,8 @@ void ContractionWriter::tile_rows() {
         .tile_depth = box_elements(),
         .blocks_per_cluster = tiling.cluster};
     kernel.source.text += mapped_entry(
-        fmt::format("ContractRowsSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tiling.tile_n,
-                    tiling.cluster, product_.a.across, product_.b.across),
+        fmt::format("ContractRowsSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
+                    tiling.tile_n, tiling.cluster, product_.a.across, product_.b.across),
         facts, ", 1");
     facts.launch(kernel);
     kernel.persistent_cluster = static_cast<unsigned>(tiling.cluster);

@@ -41,6 +41,7 @@ bool ContractionWriter::reads_elsewhere() const {
 }
 
 std::vector<MatrixOperand> ContractionWriter::sources_of_b() const {
+  if (!padded_b_.empty()) return padded_b_;
   std::vector<MatrixOperand> sources = {product_.b};
   if (epilogue_.halves()) sources.push_back(second_half());
   for (const Sibling& sibling : siblings_) {
@@ -136,19 +137,23 @@ void ContractionWriter::write_sm90() {
   const std::vector<MatrixOperand> sources = sources_of_b();
   std::vector<std::uint64_t> lines = size.parts;  // of each source
   if (lines.empty()) lines.assign(sources.size(), product_.n / sources.size());
-  const bool in_order =
-      !product_.b.across && one_b &&
+  const bool eights =
       std::ranges::all_of(lines, [](std::uint64_t count) { return count % 8 == 0; });
+  // Copies have whole eights of lines.
+  const bool copies = std::ranges::all_of(
+      sources, [](const MatrixOperand& source) { return source.tensor == kNone; });
+  const bool in_order = !product_.b.across && one_b && (eights || copies);
   pointer_of(product_.a);
   for (const MatrixOperand& source : sources) pointer_of(source);
   // Other orders of lines leave too few registers.
-  write_epilogues(tile_n, {.loads_ahead = tiling.width.shared() && in_order && !product_.a.across});
+  write_epilogues(
+      tile_n, {.loads_ahead = tiling.width.shared() && in_order && eights && !product_.a.across});
   reserve_packed();
   const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.beside);
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
   result_.maps = {map_of(product_.a, product_.m, box_a)};
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    result_.maps.push_back(in_order ? map_in_order(sources[i], lines[i])
+    result_.maps.push_back(in_order ? map_in_order(sources[i], ceil_div(lines[i], 8) * 8)
                                     : map_of(sources[i], lines[i], box_b));
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
@@ -157,8 +162,8 @@ void ContractionWriter::write_sm90() {
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, tiling.rows(), 2)) +
-      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", name_of(operand_type()), tile_n,
-                               tiling.above, product_.a.across, lines_of_b(in_order)),
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
+                               tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
                    facts, ", 1", tiling.beside > 1 ? ", MatrixB, NoPrologue, 2" : "");
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
@@ -166,14 +171,23 @@ void ContractionWriter::write_sm90() {
   if (tiling.beside > 1) result_.schedule += ", side by side in clusters";
 }
 
-void ContractionWriter::write_of_sources() {
+bool ContractionWriter::multiplies_by_wgmma() const {
   const bool shares_b = product_.b.inner == 0 && product_.b.outer == 0;
   const bool whole_groups = !epilogue_.halves() || product_.n % 16 == 0;
-  if (fits_copy_engine(product_) && shares_b && whole_groups) {
+  return fits_copy_engine(product_) && (sources_of_b().size() == 1 || (shares_b && whole_groups));
+}
+
+void ContractionWriter::write_tiles() {
+  const bool pads = pad_lines();
+  // Lines in pieces only the copy engine puts together.
+  if (multiplies_by_wgmma() &&
+      (product_.a.piece != 0 ||
+       !beats_wgmma(tiled_shape(), mma_operands(), device_, reads_elsewhere()))) {
     write_sm90();
   } else {
     write_sm80();
   }
+  if (pads) write_padding();
 }
 
 MmaOperands ContractionWriter::mma_operands() const {
@@ -189,9 +203,7 @@ MmaOperands ContractionWriter::mma_operands() const {
                                          : MmaKind::kNarrow,
           .bytes = bytes,
           .piece = piece,
-          .made = computes_rows(),
-          // Otherwise the workspace is that of a's copy.
-          .splits = computes_rows() || product_.a.tensor != kNone};
+          .made = computes_rows()};
 }
 
 // Without the epilogue and what follows it.
@@ -231,15 +243,19 @@ std::string ContractionWriter::launch_sm80(const MmaTile& tile, std::uint64_t co
 }
 
 void ContractionWriter::write_sm80() {
-  std::string b;
   const std::vector<MatrixOperand> sources = sources_of_b();
-  for (const MatrixOperand& source : sources) b += (b.empty() ? "" : ", ") + pointer_of(source);
-  if (sources.size() > 1) b = fmt::format("Contract::Sources{{{{{}}}}}", b);
+  const auto pointers_of_b = [&] {
+    std::string b;
+    for (const MatrixOperand& source : sources) b += (b.empty() ? "" : ", ") + pointer_of(source);
+    return sources.size() == 1 ? b : fmt::format("Contract::Sources{{{{{}}}}}", b);
+  };
+  pointers_of_b();
   const ProductShape size = tiled_shape();
   const MmaTile tile = mma_tiling(size, mma_operands(), device_).tile;
   write_epilogues(tile.columns, {});
   reserve_packed();
   const std::string a = pointer_of(product_.a);
+  const std::string b = pointers_of_b();  // once it is known where copies are
   const std::uint64_t column_tiles = size.column_tiles(tile.columns);
   if (!siblings_.empty()) product_.n = column_tiles * tile.columns;
   const std::string work = launch_sm80(tile, column_tiles);

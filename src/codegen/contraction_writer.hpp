@@ -100,8 +100,6 @@ class ContractionWriter {
   std::string_view lines_of_b(bool in_order) const;
   std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;
   void write_sm90();
-  // Where the columns of B come from several sources.
-  void write_of_sources();
   bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
@@ -113,6 +111,13 @@ class ContractionWriter {
   KernelFacts sm80_facts(const MmaTile& tile) const;
   std::string launch_sm80(const MmaTile& tile, std::uint64_t column_tiles);
   void write_sm80();
+  // By one of those two, after a copy of lines that begin at odd places, where that repays.
+  void write_tiles();
+  bool multiplies_by_wgmma() const;
+  MatrixOperand padded(const MatrixOperand& operand, std::uint64_t lines);
+  bool copy_lines();
+  bool pad_lines();
+  void write_padding();
   void write_vector();
   bool is_skinny() const;
   void write_skinny();
@@ -203,6 +208,15 @@ class ContractionWriter {
   std::size_t way_;
   std::size_t ways_ = 1;
   Epilogue epilogue_;
+  // Operands that are copied first, and where to (pad_lines.cuh).
+  struct Padded {
+    MatrixOperand from;
+    std::uint64_t lines = 0;
+    std::uint64_t at = 0;  // bytes from the first copy on
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Padded> padded_;
+  std::vector<MatrixOperand> padded_b_;  // the copies of several sources of B
   std::deque<Sibling> siblings_;  // these refer to each other's members: they stay where they are
   MatrixProduct product_;
   std::optional<MatrixProduct> strided_;

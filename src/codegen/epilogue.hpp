@@ -60,7 +60,7 @@ class Epilogue {
   std::string text() const;                 // the struct
   std::string made() const;                 // an instance of it, in an entry
   std::string workspace_parameter() const;  // an entry's last parameter, with its comma
-  // Reserves room for an operand in the workspace; returns its offset.
+  // Reserves more room in the workspace, once it is written; returns its offset.
   std::uint64_t reserve(std::uint64_t bytes);
   std::string preamble() const;
   // Adds the entries that run after the kernel's, and the workspace between them.

@@ -33,8 +33,9 @@ std::string Epilogue::workspace_parameter() const {
 
 // The reserved memory comes after partials, picked scores and losses.
 std::uint64_t Epilogue::reserve(std::uint64_t bytes) {
-  reserved_ = bytes;
-  return merges() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0;
+  const std::uint64_t at = ceil_div(reserved_, 256) * 256;
+  reserved_ = at + bytes;
+  return at + (merges() ? ceil_div(partials_ + results_ * 8, 256) * 256 : 0);
 }
 
 std::string Epilogue::made() const {

@@ -254,7 +254,7 @@ void refuse(const OpGraph& graph, const Verdict& verdict) {
 
 GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const Device& device) {
   const OpGraph& graph = counter.graph();
-  Verdict verdict = check_launch(counter.phases(), kernel, device.on_chip_bytes);
+  Verdict verdict = check_launch(counter.phases(), kernel, runner_rules(device));
   if (verdict.first == kNone) verdict.first = kernel.front();
   if (!verdict.legal()) refuse(graph, verdict);
   try {

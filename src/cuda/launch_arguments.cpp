@@ -15,8 +15,8 @@ namespace {
 CUtensorMapDataType map_type(DType dtype) {
   switch (dtype) {
     case DType::kF64: return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    case DType::kF32:
-    case DType::kTf32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::kF32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::kTf32: return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;  // rounded as it is copied
     case DType::kF16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     case DType::kBf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     default: return CU_TENSOR_MAP_DATA_TYPE_UINT8;

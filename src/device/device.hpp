@@ -19,7 +19,8 @@ std::string to_string(ComputeCapability capability);  // "9.0"
 
 // The only generation that runs kernels with wgmma.
 inline constexpr ComputeCapability kHopper{9, 0};
-// The first that copies to shared memory asynchronously.
+// The first that copies to shared memory asynchronously, and whose tensor cores multiply bf16 and
+// tf32: what our kernels on tensor cores are made of.
 inline constexpr ComputeCapability kFirstWithCopies{8, 0};
 // The first whose tensor cores multiply fp8.
 inline constexpr ComputeCapability kFirstWithFp8{8, 9};

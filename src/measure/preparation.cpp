@@ -111,7 +111,7 @@ void Preparation::compile(const Progress& progress) {
 
 std::vector<Variant> Preparation::variants_of(const Added& added) {
   std::vector<Variant> variants;
-  if (!added.product || !added.lone()) {
+  if (!added.product || !added.lone() || added.pads()) {
     variants.push_back(generated_variant(*added.code, added));
     for (const GeneratedKernel& other : added.code->others) {
       variants.push_back(generated_variant(other, added));
@@ -132,7 +132,7 @@ Variant Preparation::library_variant(const Added& added) {
                   .gaps = added.code->gaps};
   if (!product.kernel.empty()) variant.schedule += fmt::format(", {}", product.kernel);
   if (product.launches > 1) variant.schedule += fmt::format(", {} calls", product.launches);
-  add_packing(variant, added);
+  if (!added.pads()) add_packing(variant, added);
   return variant;
 }
 

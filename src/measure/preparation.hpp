@@ -32,6 +32,8 @@ class Preparation {
     std::string no_product{};  // why the library does not run it
 
     bool lone() const { return kernel->operations == 1; }
+    // Whether tiles take the operands only after a copy, which the library does without.
+    bool pads() const { return code->packing && code->library && code->library->a != kNone; }
     // Whether generated code runs, or may run.
     bool ours() const { return !product || !lone() || code->packing; }
   };

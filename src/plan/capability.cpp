@@ -58,7 +58,8 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
   return !writes && loops ? Verdict{Obstacle::kUnneeded, kernel.front()} : Verdict{};
 }
 
-Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes) {
+Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes,
+                    bool tensor_cores) {
   const Op& op = graph.ops[last];
   const DType dtype = graph.tensors[op.outputs[0]].type.dtype;
   const auto type_of = [&](std::size_t operand) -> const TensorType& {
@@ -70,7 +71,8 @@ Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t o
   if (of_integers || !is_float(dtype)) return {Obstacle::kIntegerAttention, last};
   const std::uint64_t size = whole ? last_extent(0) : graph.ops[first].matrix.depth;
   const std::uint64_t value_size = whole ? last_extent(2) : op.matrix.columns;
-  const bool may_use_tensor_cores = bytes_of(dtype, 1) <= 2 && (size | value_size) % 8 == 0 &&
+  const bool may_use_tensor_cores = tensor_cores && bytes_of(dtype, 1) <= 2 &&
+                                    (size | value_size) % 8 == 0 &&
                                     std::max(size, value_size) <= kLargestTensorCoreHead;
   if (may_use_tensor_cores) return {};
   const std::uint64_t element_bytes = dtype == DType::kF64 ? 8 : 4;

@@ -28,6 +28,8 @@ inline constexpr std::uint64_t kSmallestAttentionTile = 32;
 inline constexpr std::uint64_t kLargestTensorCoreHead = 256;
 
 // Whether our kernels can hold the heads of an attention: of an op, or of two products.
-Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes);
+// `tensor_cores`: some of them multiply there.
+Verdict check_heads(const OpGraph& graph, OpId first, OpId last, std::uint64_t on_chip_bytes,
+                    bool tensor_cores = true);
 
 }  // namespace fusecalc

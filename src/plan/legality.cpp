@@ -38,7 +38,9 @@ class Check {
     if (const Verdict ops = check_ops(); !ops.legal()) return ops;
     if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
     if (const Verdict safe = check_overwrites(*resolved_, kernel_); !safe.legal()) return safe;
-    return rules_.launchable ? check_limits(*resolved_, kernel_, rules_.on_chip_bytes) : Verdict{};
+    if (!rules_.launchable) return {};
+    const Verdict limits = check_limits(*resolved_, kernel_, rules_.on_chip_bytes);
+    return limits.legal() ? check_arithmetic() : limits;
   }
 
   Verdict run_launch() {
@@ -48,7 +50,10 @@ class Check {
     if (!limits.legal()) return limits;
     if (const Verdict safe = check_overwrites(*resolved_, kernel_); !safe.legal()) return safe;
     // A single op breaks no rule of fusion.
-    return kernel_.size() < 2 ? Verdict{} : check_fusion();
+    if (const Verdict fused = kernel_.size() < 2 ? Verdict{} : check_fusion(); !fused.legal()) {
+      return fused;
+    }
+    return check_arithmetic();
   }
 
  private:
@@ -78,6 +83,7 @@ class Check {
   OpId reduction_before(OpId id) const;
   Verdict check_siblings() const;
   Verdict check_contractions() const;
+  Verdict check_arithmetic() const;
   OpId apart_from(OpId last) const;
   bool stores_reordered(OpId id) const { return ::fusecalc::stores_reordered(*resolved_, id); }
   bool softmax_between(OpId first, OpId second) const;
@@ -319,6 +325,21 @@ Verdict Check::check_grid() const {
   return {};
 }
 
+// Products by ordinary arithmetic, where there are no kernels on tensor cores for them.
+Verdict Check::check_arithmetic() const {
+  if (rules_.tensor_cores || contractions_.empty()) return {};
+  const OpId first = contractions_.front();
+  const OpId last = contractions_.back();
+  if (!parts_.empty() || halves_of(graph_, kernel_, first)) {
+    return {Obstacle::kTensorCores, first, last};
+  }
+  for (const Edge& edge : edges_of(first)) {
+    if (edge.inside()) return {Obstacle::kTensorCores, edge.input->producer, first};
+  }
+  const bool attends = contractions_.size() > 1 || op(first).row->family == OpFamily::kAttention;
+  return attends ? check_heads(graph_, first, last, rules_.on_chip_bytes, false) : Verdict{};
+}
+
 // Whether an op needs, directly or not, what an earlier one of this kernel makes.
 bool Check::works_on(OpId id, OpId earlier) const {
   std::bitset<kMostOps> needed;
@@ -455,9 +476,17 @@ Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rul
   return Check(phases, kernel, rules).run();
 }
 
-Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, std::uint64_t on_chip_bytes) {
-  const Rules rules{.on_chip_bytes = on_chip_bytes};
+Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, const Rules& rules) {
   return Check(phases, kernel, rules).run_launch();
+}
+
+Rules runner_rules(const Device& device) {
+  return {.tensor_cores = device.capability >= kFirstWithCopies,
+          .on_chip_bytes = device.on_chip_bytes};
+}
+
+Rules compiler_rules(const Device& device) {
+  return {.epilogues = false, .launchable = false, .on_chip_bytes = device.on_chip_bytes};
 }
 
 }  // namespace fusecalc

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "device/device.hpp"
 #include "plan/phases.hpp"
 #include "plan/verdict.hpp"
 
@@ -23,6 +24,9 @@ struct Rules {
   bool epilogues = true;
   // Only what our runner has code for. General graph compilers are taken to have it for all.
   bool launchable = true;
+  // Kernels that multiply on tensor cores (kFirstWithCopies). Others compute a product's tiles,
+  // too, but nothing before it, and no second one beside it.
+  bool tensor_cores = true;
   // Shared memory of a block, for tiles that must hold whole rows.
   std::uint64_t on_chip_bytes = 0;
 };
@@ -34,6 +38,10 @@ Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rul
 // Whether our runner can launch the ops, be it one or several, as one kernel. generate() has code
 // for all that this accepts, but for extents beyond 2^31 and for attention whose operands are in an
 // order that rules out tensor cores, with heads that do not fit on chip otherwise.
-Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, std::uint64_t on_chip_bytes);
+Verdict check_launch(PhaseFinder& phases, const Kernel& kernel, const Rules& rules);
+
+// What our own runner, and what a general graph compiler, may put into one kernel.
+Rules runner_rules(const Device& device);
+Rules compiler_rules(const Device& device);
 
 }  // namespace fusecalc

@@ -94,7 +94,7 @@ std::uint64_t most_blocks(const MmaTile& tile, const ProductShape& product,
   constexpr std::uint64_t kMost = 8;
   constexpr std::uint64_t kLeastBytes = 512;  // of k, of a block
   const std::uint64_t tiles = tiles_of(tile, product);
-  if (tile.groups == 1 || tiles >= device.multiprocessors) return 1;
+  if (tile.groups == 1 || tiles >= device.multiprocessors || tiles == 0) return 1;
   return std::clamp<std::uint64_t>(
       product.k * operands.bytes / kLeastBytes, 1,
       std::min(kMost, std::uint64_t{2} * device.multiprocessors / tiles));
@@ -127,7 +127,7 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
     MmaTile tile = row.tile;
     const bool room = fits(tile, is_shifted(operands.piece), device);
     if (row.costs[column].alone == 0 || (!room && !last)) return;
-    const std::uint64_t most = operands.splits ? most_blocks(tile, product, operands, device) : 1;
+    const std::uint64_t most = most_blocks(tile, product, operands, device);
     for (tile.split = 1; tile.split <= most; ++tile.split) {
       const double cycles = cycles_of(tile, row.costs[column], product, operands, device);
       if (cycles < best.cycles) best = {.tile = tile, .cycles = cycles};
@@ -140,6 +140,40 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
     for (const TileRow& row : kTiles) consider(row, &row == &kTiles.back());
   }
   return best;
+}
+
+bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const Device& device,
+                 bool reading) {
+  // Both are no better known than that.
+  constexpr double kClearly = 0.85;
+  const std::uint64_t cycles = product_cycles(in_halves(product, operands.bytes),
+                                              std::max(1U, device.multiprocessors), reading);
+  const MmaTiling tiling = mma_tiling(product, operands, device);
+  return tiling.tile.split > 1 && tiling.cycles < static_cast<double>(cycles) * kClearly;
+}
+
+// Read once from memory, and written, in part to the L2 alone.
+double padding_us(std::uint64_t bytes, const Device& device) {
+  constexpr double kLaunchUs = 4;
+  constexpr double kPasses = 1.75;
+  return kLaunchUs +
+         kPasses * static_cast<double>(bytes) / (device.constants.dram_read_gbps.value * 1e3);
+}
+
+bool repays_padding(const ProductShape& product, const MmaOperands& operands, std::uint64_t bytes,
+                    bool wgmma, bool reading, const Device& device) {
+  if (operands.kind == MmaKind::kExact) return false;  // these are not faster by as much
+  MmaOperands whole = operands;
+  whole.piece = 16;
+  double then = mma_tiling(product, whole, device).cycles;
+  if (wgmma && !beats_wgmma(product, whole, device, reading)) {
+    then = static_cast<double>(product_cycles(in_halves(product, operands.bytes),
+                                              std::max(1U, device.multiprocessors), reading));
+  }
+  const double cycles_per_us = device.constants.tensor_clock_ghz.value * 1e3;
+  constexpr double kClearly = 0.8;
+  return then + padding_us(bytes, device) * cycles_per_us <
+         mma_tiling(product, operands, device).cycles * kClearly;
 }
 
 }  // namespace fusecalc

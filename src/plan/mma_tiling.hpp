@@ -43,7 +43,6 @@ struct MmaOperands {
   std::uint64_t bytes = 2;   // of an element
   std::uint64_t piece = 16;  // all lines of both begin at multiples of so many bytes
   bool made = false;         // a prologue makes the first
-  bool splits = true;        // several blocks may share a tile's k
 };
 
 // The tile that takes the least time, and the cycles that all tiles take on a device.
@@ -53,5 +52,16 @@ struct MmaTiling {
 };
 MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
                      const Device& device);
+
+// Whether blocks that share k take less time than contract_sm90's, which do not: where there are
+// few tiles. `reading`: as of product_tilings.
+bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const Device& device,
+                 bool reading);
+
+// What it takes to copy operands of so many bytes to lines of whole 16 bytes first.
+double padding_us(std::uint64_t bytes, const Device& device);
+// Whether the product then takes less time by more than that; `wgmma`: contract_sm90 takes it then.
+bool repays_padding(const ProductShape& product, const MmaOperands& operands, std::uint64_t bytes,
+                    bool wgmma, bool reading, const Device& device);
 
 }  // namespace fusecalc

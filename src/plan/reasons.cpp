@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
 // that the first two loop over, {4} what more is true of those.
-constexpr std::array<std::string_view, 60> kReasons = {
+constexpr std::array<std::string_view, 61> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "{0} and {1} share no tensor",
@@ -81,6 +81,8 @@ constexpr std::array<std::string_view, 60> kReasons = {
     "the epilogue of {0} can perform only one reduction; {1} would be the second",
     "the epilogue of {0} accumulates 32-bit floats; {1} needs another type",
     "{1} reads the log-sum-exp of {0}, which is known after the rows of its first result",
+    "below compute capability 8.0 the kernel of {1} computes one product and what follows it; {0} "
+    "stays a separate kernel",
     "a general compiler leaves {0} to a library, as a separate kernel",
     "{0} needs whole rows in an order of its own, so it stays a separate kernel",
     "another kernel must run between them: it uses the result of one, and the other uses its "

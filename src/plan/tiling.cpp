@@ -57,6 +57,13 @@ std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tili
   return ceil_div(product.k, 64) * step + (reading ? width.beside_reading : width.beside);
 }
 
+// Blocks work in rounds, all on a tile at a time, and the last round is seldom full.
+std::uint64_t all_cycles(const ProductShape& product, const ProductTiling& tiling,
+                         std::uint64_t multiprocessors, bool reading) {
+  return tiling.rounds(product, multiprocessors) *
+         tile_cycles(product, tiling, multiprocessors, reading);
+}
+
 }  // namespace
 
 // All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
@@ -69,7 +76,6 @@ std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& til
   return std::max(bytes / kMost, bytes * blocks / (fetched_in_cycle(product) * multiprocessors));
 }
 
-// Blocks work in rounds, all on a tile at a time, and the last round is seldom full.
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading) {
   std::vector<std::pair<std::uint64_t, ProductTiling>> timed;
@@ -79,12 +85,16 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
     for (const ProductTiling& tiling :
          {ProductTiling{width, above, 1}, ProductTiling{width, 1, 2}}) {
       if (tiling.beside > 1 && product.column_tiles(width.columns) < 2) continue;
-      timed.emplace_back(tiling.rounds(product, multiprocessors) *
-                             tile_cycles(product, tiling, multiprocessors, reading),
-                         tiling);
+      timed.emplace_back(all_cycles(product, tiling, multiprocessors, reading), tiling);
     }
   }
   return about_least(std::move(timed));
+}
+
+std::uint64_t product_cycles(const ProductShape& product, std::uint64_t multiprocessors,
+                             bool reading) {
+  return all_cycles(product, product_tilings(product, multiprocessors, reading).front(),
+                    multiprocessors, reading);
 }
 
 ProductTiling made_tiling(const ProductShape& product) {

@@ -95,6 +95,9 @@ std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& til
 // large as the result.
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading);
+// What the first of them takes.
+std::uint64_t product_cycles(const ProductShape& product, std::uint64_t multiprocessors,
+                             bool reading);
 
 // The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and
 // blocks side by side share what they make.

@@ -53,6 +53,7 @@ enum class Obstacle : std::uint8_t {
   kEpilogueSecond,
   kEpilogueTypes,
   kEpilogueSums,
+  kTensorCores,
   kLibraryContraction,
   kOwnKernel,
   kCycle,

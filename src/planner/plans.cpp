@@ -182,20 +182,12 @@ std::span<const PlanRow> plan_table() { return kPlans; }
 
 const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }
 
-Rules runner_rules(const Device& device) {
-  return {.epilogues = true, .launchable = true, .on_chip_bytes = device.on_chip_bytes};
-}
-
 bool can_launch(const PlanMaker& maker, const FusionPlan& plan) {
   TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
   const Rules rules = runner_rules(maker.device());
   return std::ranges::all_of(plan.kernels, [&](const Kernel& kernel) {
     return check_kernel(counter.phases(), kernel, rules).legal();
   });
-}
-
-Rules compiler_rules(const Device& device) {
-  return {.epilogues = false, .launchable = false, .on_chip_bytes = device.on_chip_bytes};
 }
 
 FusionPlan explicit_plan(const OpGraph& graph) {

@@ -68,9 +68,6 @@ struct PlanRow {
 std::span<const PlanRow> plan_table();
 const PlanRow& row_of(PlanKind kind);
 
-// What our own runner, and what a general graph compiler, may put into one kernel.
-Rules runner_rules(const Device& device);
-Rules compiler_rules(const Device& device);
 // Whether our own runner can launch all kernels of a plan.
 bool can_launch(const PlanMaker& maker, const FusionPlan& plan);
 

@@ -288,7 +288,7 @@ class Search {
       if (ops.empty()) return true;
       return ops.size() > 1 ? check_kernel(phases, ops, rules_).legal()
                             : !rules_.launchable || kernels_[kernel].size() == 1 ||
-                                  check_launch(phases, ops, rules_.on_chip_bytes).legal();
+                                  check_launch(phases, ops, rules_).legal();
     });
     return changed;
   }

@@ -41,14 +41,13 @@ Attention attention_of(const OpGraph& graph, const Op& op, double beside, const 
   const Tensor& k = graph.tensors[op.operands[1].tensor];
   const DType type = graph.tensors[op.operands[0].tensor].type.dtype;
   const bool one_op = op.row->family == OpFamily::kAttention;
-  Attention attention{
-      .queries = static_cast<double>(queries[queries.size() - 2]),
-      .keys =
-          static_cast<double>(one_op ? k.type.shape[k.type.shape.size() - 2] : op.matrix.columns),
-      .head = static_cast<double>(queries.back()),
-      .on_tensor_cores = tensor_share(type) > 0 && device.capability >= ComputeCapability{8, 0},
-      .causal = one_op && op.attributes->causal,
-      .masked = one_op && op.operands.size() > 3};
+  Attention attention{.queries = static_cast<double>(queries[queries.size() - 2]),
+                      .keys = static_cast<double>(one_op ? k.type.shape[k.type.shape.size() - 2]
+                                                         : op.matrix.columns),
+                      .head = static_cast<double>(queries.back()),
+                      .on_tensor_cores = on_tensor_cores(type, device),
+                      .causal = one_op && op.attributes->causal,
+                      .masked = one_op && op.operands.size() > 3};
   const auto elements = [&](std::size_t operand) {
     return static_cast<double>(graph.tensors[op.operands[operand].tensor].elements);
   };

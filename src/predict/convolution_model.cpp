@@ -81,7 +81,7 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
   const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps &&
-                      tensor_share(x.type.dtype) > 0;
+                      on_tensor_cores(x.type.dtype, device);
   if (!planes) return kByLanes;
   if (size.channels_last) {
     const bool pairs = size.filters == 1 && size.groups % 8 == 0;
@@ -199,7 +199,7 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
   const ConvolutionSize size = size_of(graph, op);
-  const bool in_tiles = tensor_share(x.type.dtype) > 0 && filters > (wide ? 16 : 4);
+  const bool in_tiles = on_tensor_cores(x.type.dtype, device) && filters > (wide ? 16 : 4);
   if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
   } else if (gathers_windows(graph, op, size.merged(), device)) {

@@ -212,7 +212,8 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                 .k = op.matrix.depth,
                 .batches = op.matrix.batch,
                 .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b},
-      .type = a.type.dtype};
+      .type = a.type.dtype,
+      .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};
@@ -324,18 +325,19 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
   if (row_held) return products_.whole_rows_work(product);
-  if (kernel.size() == 1) return products_.library_work(product);
+  const bool lone = kernel.size() == 1;
+  if (lone && !products_.pads(product)) return products_.library_work(product);
   const KernelWork own = products_.tile_work(product);
   if (product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
-  const Op& other = graph_.ops[kernel[0] == id ? kernel[1] : kernel[0]];
+  const Op& other = graph_.ops[lone || kernel[0] != id ? kernel[0] : kernel[1]];
   const LibraryStep step = other.row->library;
   const bool tanh = other.attributes->approximate == GeluKind::kTanh;
   const double bias = static_cast<double>(product.shape.n) * product.operand_bytes;
   const bool in_library =
       kernel.size() == 2 && (step == LibraryStep::kRelu || (step == LibraryStep::kGelu && tanh) ||
                              (step == LibraryStep::kBias && product.beside <= bias));
-  if (!in_library) return own;
+  if (!in_library && !lone) return own;
   // Measuring takes the faster one.
   const KernelWork library = products_.library_work(product);
   return predict(library, device_).time_us < predict(own, device_).time_us ? library : own;

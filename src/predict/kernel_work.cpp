@@ -16,16 +16,23 @@ double lane_us(const Device& device, double instructions) {
                          device.constants.clock_ghz.value * kGiga);
 }
 
-double tensor_share(DType type) {
+double tensor_share(DType type, const Device& device) {
+  const auto since = [&](ComputeCapability first, double share) {
+    return device.capability >= first ? share : 0;
+  };
   switch (type) {
-    case DType::kBf16:
     case DType::kF16: return 1;
+    case DType::kBf16: return since(kFirstWithCopies, 1);
+    case DType::kTf32: return since(kFirstWithCopies, 0.5);
     case DType::kFp8E4m3:
-    case DType::kFp8E5m2:
+    case DType::kFp8E5m2: return since(kFirstWithFp8, 2);
     case DType::kI8: return 2;
-    case DType::kTf32: return 0.5;
     default: return 0;
   }
+}
+
+bool on_tensor_cores(DType type, const Device& device) {
+  return device.capability >= kFirstWithCopies && tensor_share(type, device) > 0;
 }
 
 Prediction predict(const KernelWork& work, const Device& device, bool back_to_back) {

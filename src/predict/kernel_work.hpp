@@ -37,6 +37,8 @@ inline constexpr double kCool = 1.15;
 double lane_us(const Device& device, double instructions);
 
 // Tensor cores' rate for a type, in parts of that for 16 bits; 0 where they have none.
-double tensor_share(DType type);
+double tensor_share(DType type, const Device& device);
+// Whether our own kernels multiply it there, too.
+bool on_tensor_cores(DType type, const Device& device);
 
 }  // namespace fusecalc

@@ -22,6 +22,39 @@ struct Tile {
 
 constexpr double kMove = 3;  // instructions, to load a row's element and to store what is made
 
+MmaOperands mma_operands(const ProductKernel& product) {
+  return {.kind = product.type == DType::kF32    ? MmaKind::kExact
+                  : product.type == DType::kTf32 ? MmaKind::kTf32
+                                                 : MmaKind::kNarrow,
+          .bytes = bytes_of(product.type, 1),
+          .piece = std::gcd(std::uint64_t{16}, product.line_bytes()),
+          .made = product.makes_rows};
+}
+
+// Whether the epilogue reads a tensor as large as the result.
+bool reads_beside(const ProductKernel& product) {
+  return product.beside >= static_cast<double>(product.results) * (product.shape.halves ? 1 : 2);
+}
+
+// Whether contract_sm90 or one of its kind takes the operands.
+bool takes_wgmma(const ProductKernel& product) {
+  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
+  const bool along = !product.a_across && !product.shape.b_across;
+  return (halves || (along && (is_fp8(product.type) ||
+                               (product.type == DType::kTf32 && !product.makes_rows)))) &&
+         product.line_bytes() % 16 == 0 && (!product.shape.halves || product.shape.n % 16 == 0);
+}
+
+// Whether a kernel for few rows does.
+bool is_skinny(const ProductKernel& product, bool wgmma) {
+  constexpr std::uint64_t kManyColumns = 16384;
+  const ProductShape& shape = product.shape;
+  const std::uint64_t most = wgmma ? 64 : shape.n < kManyColumns ? 32 : 16;
+  return (product.type == DType::kBf16 || product.type == DType::kF16) && shape.m <= most &&
+         product.line_bytes() % 16 == 0 && !product.a_across && (wgmma || !shape.b_across) &&
+         !shape.halves && !product.makes_rows;
+}
+
 }  // namespace
 
 double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t tile_m,
@@ -98,9 +131,13 @@ ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, 
 
 // A long product runs at the power limit, and its clock falls.
 KernelWork ProductModel::library_work(const ProductKernel& product) {
+  return library_work(product, tensor_share(product.type, device_));
+}
+
+// `share`: of the tensor cores' rate, or 0 where they are not used.
+KernelWork ProductModel::library_work(const ProductKernel& product, double share) {
   constexpr double kOverhead = 1.4;  // us, on top of a launch
   const ProductShape& shape = product.shape;
-  const double share = tensor_share(product.type);
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + kOverhead};
   const double streams = static_cast<double>(device_.multiprocessors);
@@ -156,17 +193,27 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
   constexpr double kPerReadAhead = 4.6;       // those that wide tiles load ahead
   constexpr double kExchange = 0.13;          // cycles for each element
-  const bool in_order =
-      !shape.b_across && shape.batches == 1 && shape.n % 8 == 0 &&
-      std::ranges::all_of(shape.parts, [](std::uint64_t count) { return count % 8 == 0; });
+  // Where lines of the result are no whole eights.
+  constexpr double kScattered = 0.4;
+  constexpr double kScatteredWide = 0.95;  // of 32 bits
+  constexpr double kExact = 2.4;           // times as many instructions as for 16 bits
+  const bool wide = product.type == DType::kTf32;
+  const double instructions = product.epilogue * (wide ? kExact : 1);
+  const bool eights = shape.n % 8 == 0 && std::ranges::all_of(shape.parts, [](std::uint64_t count) {
+                        return count % 8 == 0;
+                      });
+  const bool in_order = !shape.b_across && shape.batches == 1 && eights;
+  const bool stores = product.traffic.bytes.write >= product.results;
+  const double scattered = wide ? kScatteredWide : kScattered;
+  const double moved = in_order ? 0 : eights || !stores ? kExchange : scattered;
   const double read = product.beside / std::max(1.0, result_bytes);
   const bool loads_ahead = columns > 160 && !shape.halves && in_order;
   const double ahead = loads_ahead ? std::min(1.0, read) : 0;
   return kRows * columns *
-         (kPerInstruction * (2 + std::min(kQuick, product.epilogue) +
-                             kSlower * std::max(0.0, product.epilogue - kQuick) +
-                             kPerReadResult * (read - ahead) + kPerReadAhead * ahead) +
-          (in_order ? 0 : kExchange));
+         (kPerInstruction *
+              (2 + std::min(kQuick, instructions) + kSlower * std::max(0.0, instructions - kQuick) +
+               kPerReadResult * (read - ahead) + kPerReadAhead * ahead) +
+          moved);
 }
 
 // Cycles in which 128 rows of the first operand are made for 64 of k: blocks beside each other load
@@ -207,15 +254,7 @@ KernelWork ProductModel::skinny_work(const ProductKernel& product) const {
 // Tiles whose threads copy the operands, as on sm_80.
 KernelWork ProductModel::mma_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
-  const std::uint64_t lines = product.line_bytes();
-  const MmaTiling tiling = mma_tiling(shape,
-                                      {.kind = product.type == DType::kF32    ? MmaKind::kExact
-                                               : product.type == DType::kTf32 ? MmaKind::kTf32
-                                                                              : MmaKind::kNarrow,
-                                       .bytes = bytes_of(product.type, 1),
-                                       .piece = std::gcd(std::uint64_t{16}, lines),
-                                       .made = product.makes_rows},
-                                      device_);
+  const MmaTiling tiling = mma_tiling(shape, mma_operands(product), device_);
   KernelWork work = library_work(product);
   work.write_doubt = 0.05;
   work.time_doubt = 0.3;
@@ -241,23 +280,52 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     work.time_doubt = 0.15;
     return work;
   }
-  if (product.type == DType::kF64 || !is_float(product.type)) {
-    constexpr double kSlower = 1.1;  // without tensor cores
-    KernelWork other = library_work(product);
+  if (product.type == DType::kF64 || !is_float(product.type) ||
+      device_.capability < kFirstWithCopies) {
+    constexpr double kSlower = 1.1;
+    KernelWork other = library_work(product, 0);
     other.compute_us = other.compute_us * kSlower +
                        lane_us(device_, product.epilogue * static_cast<double>(product.results));
     other.time_doubt = 0.4;
     return other;
   }
-  const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
-  constexpr std::uint64_t kMostSkinnyRows = 64;
-  const bool hopper = device_.capability == kHopper;
-  if (hopper && halves && shape.m <= kMostSkinnyRows && !shape.halves && !product.makes_rows) {
-    return skinny_work(product);
+  const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
+  if (is_skinny(product, wgmma)) return skinny_work(product);
+  if (pads(product)) return padded_work(product);
+  const bool beaten = !product.makes_rows &&
+                      beats_wgmma(shape, mma_operands(product), device_, reads_beside(product));
+  return wgmma && !beaten ? wgmma_work(product) : mma_work(product);
+}
+
+bool ProductModel::pads(const ProductKernel& product) const {
+  const MmaOperands operands = mma_operands(product);
+  if (operands.piece == 16 || product.makes_rows || product.shape.n == 1 ||
+      !on_tensor_cores(product.type, device_)) {
+    return false;
   }
-  const bool copied = (halves || is_fp8(product.type)) && product.line_bytes() % 16 == 0 &&
-                      (!shape.halves || shape.n % 16 == 0);
-  return hopper && copied ? wgmma_work(product) : mma_work(product);
+  ProductKernel whole = product;
+  whole.padded = true;
+  const bool wgmma = device_.capability == kHopper && takes_wgmma(whole);
+  return repays_padding(product.shape, operands, product.odd_bytes(), wgmma, reads_beside(product),
+                        device_);
+}
+
+KernelWork ProductModel::padded_work(const ProductKernel& product) {
+  ProductKernel whole = product;
+  whole.padded = true;
+  KernelWork work = tile_work(whole);
+  add_padding(product, work);
+  return work;
+}
+
+// The operands were read beside their copies.
+void ProductModel::add_padding(const ProductKernel& product, KernelWork& work) const {
+  const std::uint64_t copied = product.odd_bytes();
+  const auto bytes = static_cast<double>(copied);
+  work.dram_write += bytes;
+  work.dram_read += bytes * streaming_l2(device_.l2_bytes).miss(2 * bytes);
+  work.write_doubt = 0.3;
+  work.fixed_us += padding_us(copied, device_);
 }
 
 KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
@@ -265,15 +333,13 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  const double result_bytes = static_cast<double>(product.results) * 2;
   const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
-  const bool reading = product.beside >= (shape.halves ? result_bytes / 2 : result_bytes);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   // Blocks that make rows together fetch as if each made them all.
   const ProductTiling tiling =
       product.makes_rows
           ? ProductTiling{.width = made_tiling(shape).width, .above = shape.m > kTileRows ? 2U : 1U}
-          : product_tilings(size, multiprocessors, reading).front();
+          : product_tilings(size, multiprocessors, reads_beside(product)).front();
   const auto columns = static_cast<double>(tiling.width.columns);
   constexpr double kRows = static_cast<double>(kTileRows);
   const auto rounds = static_cast<double>(tiling.rounds(size, multiprocessors));
@@ -291,7 +357,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const double tile = wide ? multiply + epilogue
                            : std::max(multiply, epilogue) + kShared * std::min(multiply, epilogue);
   const double cool = rounds * (tile + kStart) / (clock * kCool);
-  const double rate = constants_.tensor_flops.value * tensor_share(product.type);
+  const double rate = constants_.tensor_flops.value * tensor_share(product.type, device_);
   const double load = product.flops() / (cool * clock * kCool * rate * device_.multiprocessors);
   constexpr double kWarmUs = 187;
   work.fixed_us += kOverhead;
@@ -310,17 +376,21 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
 KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   const std::vector<RowTiling> tilings = row_tilings(shape.n);
-  const bool narrow_type = product.type == DType::kBf16 || product.type == DType::kF16;
-  if (!narrow_type || tilings.empty() || device_.capability != kHopper) {
+  ProductKernel whole = product;
+  whole.padded = whole.padded || !takes_wgmma(product);
+  if (device_.capability != kHopper || tilings.empty() || is_fp8(product.type) ||
+      !takes_wgmma(whole)) {
     // A block computes whole rows by ordinary arithmetic, or with the tensor cores of sm_80.
-    KernelWork work = library_work(product);
-    work.compute_us *= tensor_share(product.type) > 0 ? 6 : 2.5;
+    const bool tensor_cores = on_tensor_cores(product.type, device_);
+    KernelWork work = library_work(product, tensor_cores ? tensor_share(product.type, device_) : 0);
+    work.compute_us *= tensor_cores ? 6 : 2.5;
     work.time_doubt = 0.6;
     return work;
   }
   KernelWork work{.dram_read = product.operands + product.beside,
                   .dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + 1.4};
+  const std::uint64_t steps = ceil_div(in_halves(shape, bytes_of(product.type, 1)).k, 64);
   constexpr double kRowsCycles = 10500;  // to exchange, normalise and store a tile's rows
   double cycles = std::numeric_limits<double>::max();
   for (const RowTiling& tiling : tilings) {
@@ -329,7 +399,7 @@ KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
     const double rounds =
         std::ceil(static_cast<double>(ceil_div(shape.m, kTileRows) * shape.batches) /
                   std::max(1.0, clusters));
-    const double multiply = std::ceil(static_cast<double>(shape.k) / 64) *
+    const double multiply = static_cast<double>(steps) *
                             static_cast<double>(kTileRows * tiling.tile_n) * 128 /
                             constants_.tensor_flops.value;
     cycles = std::min(cycles, rounds * (multiply + kRowsCycles));
@@ -338,6 +408,7 @@ KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   work.read_doubt = 0.05;
   work.write_doubt = 0.03;
   work.time_doubt = 0.25;
+  if (whole.padded) add_padding(product, work);
   return work;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -14,6 +15,8 @@ struct ProductKernel {
   const KernelTraffic& traffic;
   ProductShape shape;
   DType type = DType::kF32;
+  bool a_across = false;     // a lies as [k][m]
+  bool padded = false;       // lines that begin oddly were copied to whole 16 bytes
   double operand_bytes = 2;  // of an element
   double operands = 0;       // bytes of both, each once
   double beside = 0;         // bytes that the epilogue reads
@@ -28,8 +31,14 @@ struct ProductKernel {
     return static_cast<std::uint64_t>(static_cast<double>(count) * operand_bytes);
   }
   // All lines of both operands begin at multiples of what divides this.
-  std::uint64_t line_bytes() const {
-    return bytes(shape.k) | (shape.b_across ? bytes(shape.n) : 0);
+  std::uint64_t line_bytes() const { return padded ? 16 : a_line_bytes() | b_line_bytes(); }
+  std::uint64_t a_line_bytes() const { return bytes(a_across ? shape.m : shape.k); }
+  std::uint64_t b_line_bytes() const { return bytes(shape.b_across ? shape.n : shape.k); }
+  // Of the operands that do not begin all lines at multiples of 16 bytes.
+  std::uint64_t odd_bytes() const {
+    const std::uint64_t a = a_line_bytes() % 16 != 0 ? shape.m : 0;
+    const std::uint64_t b = b_line_bytes() % 16 != 0 ? shape.n : 0;
+    return std::min(static_cast<std::uint64_t>(operands), bytes((a + b) * shape.k) * shape.batches);
   }
   double flops() const {
     return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
@@ -46,6 +55,8 @@ class ProductModel {
   KernelWork library_work(const ProductKernel& product);
   // Ours, in tiles.
   KernelWork tile_work(const ProductKernel& product);
+  // Whether these copy operands first (codegen/contraction_padding.cpp).
+  bool pads(const ProductKernel& product) const;
   // Ours, where an epilogue needs whole rows of the result.
   KernelWork whole_rows_work(const ProductKernel& product);
 
@@ -56,7 +67,10 @@ class ProductModel {
     double splits = 1;
   };
   Tiling library_tiling(const ProductKernel& product, double rate);
+  KernelWork library_work(const ProductKernel& product, double share);
   KernelWork skinny_work(const ProductKernel& product) const;
+  KernelWork padded_work(const ProductKernel& product);
+  void add_padding(const ProductKernel& product, KernelWork& work) const;
   KernelWork mma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product);
   static double made_cycles(const ProductKernel& product);

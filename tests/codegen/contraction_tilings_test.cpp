@@ -14,10 +14,10 @@ namespace {
 
 // A linear layer of x[m][k] and w[n][k] and the op after it, as one kernel of an H200.
 GeneratedKernel around_product(const std::string& m, const std::string& n, const std::string& k,
-                               const std::string& op) {
+                               const std::string& op, const std::string& dtype = "bf16") {
   const OpGraph graph = testing::graph_of(
-      R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {"x": {"shape": [)" + m + ", " +
-      k + R"(]}, "w": {"shape": [)" + n + ", " + k +
+      R"({"format": "fusecalc.ops/1", "dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [)" +
+      m + ", " + k + R"(]}, "w": {"shape": [)" + n + ", " + k +
       R"(]}}, "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "u"}, )" + op + "]}");
   TrafficCounter counter(graph, known_devices().front());
   return generate(counter, {0, 1}, counter.device());
@@ -57,6 +57,22 @@ TEST_CASE("tilings that take about the least time are ways to run a product") {
   const GeneratedKernel reduced = around_product("2832", "1088", "1536", kMost);
   CHECK(reduced.workspace_bytes > 0);
   CHECK(reduced.others.empty());
+}
+
+// 64 clusters of two are one round of 64 steps of 128 bytes and 1024 cycles; tiles of mma take 8
+// times 256 steps of 1000.
+TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {
+  const GeneratedKernel many = around_product("2048", "4096", "2048", kRelu, "tf32");
+  CHECK(has(many, "ContractSm90<f32, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(many.maps[0].dtype == DType::kTf32);
+  CHECK(many.maps[0].box == std::array<std::uint32_t, 4>{32, 128, 1, 1});
+  // 2 x 8 tiles of 128 x 128 and 128 steps of 547 cycles: 71k; 4 x 16 of 64 x 64, by four blocks
+  // each, of which a multiprocessor runs two, take 64 of 350 + 230 and 6.2k: 43k.
+  const GeneratedKernel few = around_product("256", "1024", "4096", kRelu, "tf32");
+  CHECK(has(few, "ContractSm80<f32, f32, MmaTile<64, 64, 32, 2, 128, 4, 2, 4>"));
+  CHECK_FALSE(many.packing);
+  // Lines at multiples of four bytes are not what the copy engine takes.
+  CHECK(around_product("2048", "4096", "2047", kRelu, "tf32").packing);
 }
 
 }  // namespace

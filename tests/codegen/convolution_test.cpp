@@ -442,12 +442,12 @@ TEST_CASE("two convolutions are two kernels, and so are a convolution and a redu
   const OpGraph two = graph_of(list("[1, 8, 9, 9]", "[8, 8, 3, 3]", R"(, "padding": 1)",
                                     R"(, {"op": "conv2d", "inputs": ["h", "w"], "output": "y"})"));
   TrafficCounter counter(two, known_devices().front());
-  CHECK(!check_launch(counter.phases(), {0, 1}, known_devices().front().on_chip_bytes).legal());
+  CHECK(!check_launch(counter.phases(), {0, 1}, runner_rules(known_devices().front())).legal());
   const OpGraph sum =
       graph_of(list("[1, 8, 9, 9]", "[8, 8, 3, 3]", "",
                     R"(, {"op": "sum", "inputs": ["h"], "output": "y", "axes": [-1]})"));
   TrafficCounter other(sum, known_devices().front());
-  CHECK(!check_launch(other.phases(), {0, 1}, known_devices().front().on_chip_bytes).legal());
+  CHECK(!check_launch(other.phases(), {0, 1}, runner_rules(known_devices().front())).legal());
 }
 
 }  // namespace

@@ -103,16 +103,18 @@ TEST_CASE("what can be launched is what has code") {
     CAPTURE(seed);
     CAPTURE(list.text);
     TrafficCounter counter(list.graph, known_devices().front());
-    const std::uint64_t on_chip_bytes = counter.device().on_chip_bytes;
     const auto check = [&](const Kernel& kernel) {
-      const Verdict verdict = check_launch(counter.phases(), kernel, on_chip_bytes);
-      if (!verdict.legal()) CHECK_FALSE(explain(list.graph, verdict).empty());
       for (const ComputeCapability capability : testing::kCapabilities) {
         CAPTURE(to_string(capability));
+        const Rules rules = runner_rules(testing::device_of(capability));
+        const Verdict verdict = check_launch(counter.phases(), kernel, rules);
+        if (!verdict.legal()) CHECK_FALSE(explain(list.graph, verdict).empty());
         CHECK(has_code(counter, kernel, capability) == verdict.legal());
       }
-      if (!verdict.legal()) ++refused;
-      return verdict.legal();
+      const bool legal =
+          check_launch(counter.phases(), kernel, runner_rules(counter.device())).legal();
+      if (!legal) ++refused;
+      return legal;
     };
     if (seed % 4 == 0) {
       for (const std::vector<Kernel>& plan : random_plans(counter, seed)) {
@@ -176,7 +178,7 @@ TEST_CASE("what is larger than a launch covers is refused by the planner, not by
       bool fits = true;
       for (const Kernel& kernel : make_plan(counter, PlanKind::kAuto).kernels) {
         const Verdict verdict =
-            check_launch(counter.phases(), kernel, counter.device().on_chip_bytes);
+            check_launch(counter.phases(), kernel, runner_rules(counter.device()));
         fits = fits && verdict.legal();
         if (!verdict.legal()) CHECK(verdict.obstacle == Obstacle::kTooLarge);
         for (const ComputeCapability capability : testing::kCapabilities) {

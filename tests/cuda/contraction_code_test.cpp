@@ -231,6 +231,8 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
       {kRowLogSumExp, "bf16, 96, 2, false, LinesOfB::kInOrder"},
       {kColumnMax, "f16, 192, 2, true, LinesOfB::kInOrder"},
       {kPointwise, "fp8_e4m3, 224, 2, false, LinesOfB::kInOrder"},
+      {kPointwise, "f32, 256, 2, false, LinesOfB::kInOrder"},
+      {kRowLogSumExp, "f32, 128, 2, false, LinesOfB::kAlong"},
   };
   for (const auto& each : cases) {
     CAPTURE(each[1]);

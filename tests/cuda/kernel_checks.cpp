@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "cuda/compiler.hpp"
+#include "plan/legality.hpp"
 
 namespace fusecalc::cuda {
 namespace {
@@ -81,6 +82,10 @@ void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
     code = generate(counter, kernel, counter.device());
   } catch (const Error& error) {
     if (error.fault() != Fault::kUnavailable) throw;
+    const bool launches =
+        check_launch(counter.phases(), kernel, runner_rules(counter.device())).legal();
+    CAPTURE(error.what());
+    CHECK((kernel.size() == 1 || !launches));
     ++left_out_;
     return;
   }

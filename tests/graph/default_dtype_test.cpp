@@ -222,6 +222,7 @@ TEST_CASE("attention on integers has no kernel, whatever its result is declared 
             "ops": [{{"op": "attention", "inputs": ["h", "h", "h"], "output": "y"}}]}})",
         declared));
     PhaseFinder phases(graph);
-    CHECK(check_launch(phases, {0}, 1U << 17U).obstacle == Obstacle::kIntegerAttention);
+    CHECK(check_launch(phases, {0}, {.on_chip_bytes = 1U << 17U}).obstacle ==
+          Obstacle::kIntegerAttention);
   }
 }

@@ -137,8 +137,8 @@ TEST_CASE("scans and sorts stay alone, whatever feeds them") {
       CHECK(verdict.obstacle == Obstacle::kOwnKernel);
     }
   }
-  CHECK(check_launch(finder, {1}, 232448).legal());
-  CHECK(check_launch(finder, {3}, 232448).legal());
+  CHECK(check_launch(finder, {1}, {.on_chip_bytes = 232448}).legal());
+  CHECK(check_launch(finder, {3}, {.on_chip_bytes = 232448}).legal());
 }
 
 TEST_CASE("a combining scatter runs alone or with what makes its updates, not its table") {
@@ -149,7 +149,8 @@ TEST_CASE("a combining scatter runs alone or with what makes its updates, not it
             {"op": "scatter_elements", "inputs": ["x", "i", "e"], "output": "y",
              "combine": "add"}]})");
   PhaseFinder finder(graph);
-  CHECK(check_launch(finder, {2}, 232448).legal());
-  CHECK(check_launch(finder, {1, 2}, 232448).legal());
-  CHECK(check_launch(finder, {0, 2}, 232448).obstacle == Obstacle::kBeforeScatter);
+  CHECK(check_launch(finder, {2}, {.on_chip_bytes = 232448}).legal());
+  CHECK(check_launch(finder, {1, 2}, {.on_chip_bytes = 232448}).legal());
+  CHECK(check_launch(finder, {0, 2}, {.on_chip_bytes = 232448}).obstacle ==
+        Obstacle::kBeforeScatter);
 }

@@ -60,7 +60,7 @@ TEST_CASE("a launch passes 500 tensors; what has more is only counted") {
   const auto obstacle = [](std::size_t count) {
     const OpGraph graph = graph_of(concat_of(count));
     PhaseFinder phases(graph);
-    return check_launch(phases, {0}, 1U << 17U).obstacle;
+    return check_launch(phases, {0}, {.on_chip_bytes = 1U << 17U}).obstacle;
   };
   CHECK(obstacle(499) == Obstacle::kNothing);
   CHECK(obstacle(500) == Obstacle::kTooManyArguments);

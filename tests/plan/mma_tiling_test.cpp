@@ -31,10 +31,6 @@ TEST_CASE("blocks share the k of few tiles of a product by mma") {
   CHECK(shared.tile.split == 8);
   CHECK(shared.cycles == Approx(16 * 285 + 800 + 2600 + 8 * 500));
   CHECK(shared.tile.workspace_bytes() == 8 * 64 * 64 * 4 + 4);
-  // Where the workspace is another's, none.
-  const MmaTiling alone = mma_tiling({.m = 128, .n = 512, .k = 4096}, {.splits = false}, h100());
-  CHECK(alone.tile.split == 1);
-  CHECK(alone.tile.workspace_bytes() == 0);
   // Not of so few bytes of k.
   CHECK(mma_tiling({.m = 128, .n = 512, .k = 256}, {}, h100()).tile.split == 1);
 }
@@ -78,6 +74,33 @@ TEST_CASE("operands of products by mma have tiles of their own") {
   CHECK(cycles(16) < cycles(8));
   CHECK(cycles(8) < cycles(4));
   CHECK(cycles(4) < cycles(2));
+}
+
+TEST_CASE("blocks that share k beat tiles of wgmma where these are few") {
+  // 2 x 11 tiles of 128 x 96, 128 steps of 499 cycles, against 64 of 64 x 64 with four blocks each.
+  CHECK(beats_wgmma({.m = 256, .n = 1024, .k = 8192}, {}, h100(), false));
+  CHECK_FALSE(beats_wgmma({.m = 2048, .n = 4096, .k = 4096}, {}, h100(), false));
+  // No k is shared of so many tiles.
+  CHECK_FALSE(beats_wgmma({.m = 1024, .n = 1024, .k = 1024}, {}, h100(), false));
+}
+
+TEST_CASE("lines are copied to whole 16 bytes where the product gains more than that takes") {
+  const Device& device = h100();
+  // 4 us to launch, and 1.75 times as long as to read the bytes: 3116 GB/s.
+  CHECK(padding_us(3116'000, device) == Approx(4 + 1.75));
+  const auto repays = [&](std::uint64_t piece, std::uint64_t k, bool wgmma) {
+    return repays_padding({.m = 4096, .n = 4096, .k = k}, {.piece = piece}, 2 * 4096 * k * 2, wgmma,
+                          false, device);
+  };
+  // 1475 cycles a step less in each of four rounds, of 128 steps.
+  CHECK(repays(2, 4096, false));
+  CHECK(repays(8, 4096, true));
+  // Two steps.
+  CHECK_FALSE(repays(8, 64, false));
+  CHECK_FALSE(repays(16, 4096, false));
+  CHECK_FALSE(repays_padding({.m = 4096, .n = 4096, .k = 4096},
+                             {.kind = MmaKind::kExact, .bytes = 4, .piece = 4}, 1 << 27, false,
+                             false, device));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::string obstacle(const OpGraph& graph) {
   PhaseFinder phases(graph);
   Kernel all;
   for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
-  const std::string launch = explain(graph, check_launch(phases, all, kOnChip));
+  const std::string launch = explain(graph, check_launch(phases, all, {.on_chip_bytes = kOnChip}));
   if (all.size() > 1) {
     for (const bool launchable : {false, true}) {
       const Rules rules{.launchable = launchable, .on_chip_bytes = kOnChip};

@@ -45,7 +45,7 @@ Kernel all_of(const OpGraph& graph) {
 
 Verdict verdict_of(const OpGraph& graph) {
   PhaseFinder phases(graph);
-  return check_launch(phases, all_of(graph), known_devices().front().on_chip_bytes);
+  return check_launch(phases, all_of(graph), runner_rules(known_devices().front()));
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ TEST_CASE("only what is read needs room on chip: what is made of it is made agai
   const Device& device = device_named("a100");
   TrafficCounter counter(graph, device);
   PhaseFinder phases(graph);
-  REQUIRE(check_launch(phases, all_of(graph), device.on_chip_bytes).legal());
+  REQUIRE(check_launch(phases, all_of(graph), runner_rules(device)).legal());
   const std::uint64_t tensor = std::uint64_t{4096} * 12288 * 4;
   CHECK(counter.bytes(all_of(graph)).read == 2 * tensor + 2 * 4096 * 4 + 12288 * 4);
 }
