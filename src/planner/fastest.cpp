@@ -72,11 +72,10 @@ class Contest {
     return predicted_time(counter_, model_, kernels, least) < least;
   }
 
-  // A better partition of all ops, or the same one. In an order in which they can run.
+  // A better partition of all ops, or the same one.
   std::vector<Kernel> replanned(Aim aim, const std::vector<Kernel>& kernels) {
-    std::vector<Kernel> better = replan_by_time(counter_, model_, rules_, aim, kernels);
-    [[maybe_unused]] const bool possible = sort_kernels(graph_, better);
-    assert(possible);
+    std::vector<Kernel> better =
+        canonical(graph_, replan_by_time(counter_, model_, rules_, aim, kernels));
     // Each stretch was predicted from a cold L2.
     const bool fewer = aim == Aim::kFewestBytes && bytes_of(better) < bytes_of(kernels);
     return fewer || is_faster(better, kernels) ? better : kernels;
@@ -257,9 +256,6 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   for (std::future<Timed>& other : others) {
     if (Timed next = other.get(); next.time < fastest.time) fastest = std::move(next);
   }
-  const OpGraph& graph = fastest.plan.graph_or(maker.graph());
-  [[maybe_unused]] const bool possible = sort_kernels(graph, fastest.plan.kernels);
-  assert(possible);
   return std::move(fastest.plan);
 }
 

@@ -36,12 +36,6 @@ std::vector<Kernel> sorted(const OpGraph& graph, std::vector<Kernel> kernels) {
   return kernels;
 }
 
-FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
-  [[maybe_unused]] const bool possible = sort_kernels(graph, kernels);
-  assert(possible);
-  return {std::move(kernels)};
-}
-
 // Whether our runner's rules may allow more than a compiler's: for contractions, and for sums of
 // rows beside sums of columns.
 bool exceeds_compiler(const OpGraph& graph) {
@@ -76,7 +70,7 @@ FusionPlan auto_plan(PlanMaker& maker) {
   if (cost_of(counter, start) < cost_of(counter, kernels)) {
     kernels = searched(counter, rules, sorted(graph, std::move(start)));
   }
-  return plan_of(graph, std::move(kernels));
+  return {sorted(graph, std::move(kernels))};
 }
 
 // Where both plans start from the same kernels, all of which can be launched, they recompute the
@@ -144,8 +138,12 @@ static_assert(kPlans.size() == kPlanWords.size() && in_order(kPlans));
 const FusionPlan* PlanMaker::plan(PlanKind kind) {
   const PlanRow& row = row_of(kind);
   if (row.is_bound()) return nullptr;
-  const std::optional<FusionPlan>& plan =
-      plans_[static_cast<std::size_t>(kind)].get([&] { return row.search(*this); });
+  const std::optional<FusionPlan>& plan = plans_[static_cast<std::size_t>(kind)].get([&] {
+    std::optional<FusionPlan> found = row.search(*this);
+    // What a kernel finds in the L2, and so its time, depends on the order.
+    if (found) found->kernels = sorted(found->graph_or(graph_), std::move(found->kernels));
+    return found;
+  });
   return plan ? &*plan : nullptr;
 }
 
@@ -222,7 +220,7 @@ FusionPlan explicit_plan(const OpGraph& graph) {
 
 FusionPlan compiler_plan(TrafficCounter& counter) {
   const Rules rules = compiler_rules(counter.device());
-  return plan_of(counter.graph(), searched(counter, rules, seed_attention(counter, rules)));
+  return {sorted(counter.graph(), searched(counter, rules, seed_attention(counter, rules)))};
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {
@@ -233,8 +231,7 @@ std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel)
   for (const OpId op : kernel) lone.push_back({op});
   Split split;
   split.kernels =
-      plan_of(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))))
-          .kernels;
+      sorted(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))));
   split.bytes = cost_of(counter, split.kernels).bytes;
   if (split.kernels.size() < 2 || split.bytes >= whole) return std::nullopt;
   return split;

@@ -12,20 +12,25 @@
 namespace fusecalc {
 namespace {
 
-// The most steps of one exact search, and of all together. They are shared evenly: in a graph of
-// very many ops nothing of use would be left for each stretch, and none is replanned.
+// The most ops of a stretch, the most steps of one exact search, and of all together. They are
+// shared evenly: in a graph of very many ops nothing of use would be left for each stretch, and
+// none is replanned.
 struct Work {
-  std::size_t most_of_one = 0;
-  std::size_t least_of_one = 0;
-  std::size_t most = 0;
+  std::size_t stretch_ops = kMostRegionOps;
+  std::size_t most_of_one = 20'000;
+  std::size_t least_of_one = 500;
+  std::size_t most = 200'000;
+  bool splits = false;  // whether kernels by themselves are stretches, too
 };
-constexpr Work kByBytes = {.most_of_one = 20'000, .least_of_one = 500, .most = 200'000};
-constexpr Work kByTime = {.most_of_one = 20'000, .least_of_one = 500, .most = 200'000};
+// By time there are more partitions to go through, and their kernels take longer to tell apart: in
+// a graph of more than one stretch, these are short.
+constexpr Work kTimedWhole = {.most = 60'000, .splits = true};
+constexpr Work kTimedParts = {
+    .stretch_ops = 16, .most_of_one = 1'000, .least_of_one = 50, .most = 5'000, .splits = true};
 constexpr int kMostPasses = 6;
 
 // Finds a better partition of the ops of a stretch, and takes away from `work` what that needed.
-using ReplansOne =
-    std::function<Replanned(const std::vector<Kernel>& stretch, std::size_t& work)>;
+using ReplansOne = std::function<Replanned(const std::vector<Kernel>& stretch, std::size_t& work)>;
 
 // Any stretch of kernels that run one after the other can be replanned by itself: nothing leads out
 // of it and back. Passes over two orders bring different kernels together.
@@ -41,7 +46,8 @@ class Replanning {
   std::vector<Kernel> run() {
     std::size_t ops = 0;
     for (const Kernel& kernel : kernels_) ops += kernel.size();
-    share_ = std::min(work_.most_of_one, work_.most * kMostRegionOps / std::max<std::size_t>(1, ops));
+    share_ =
+        std::min(work_.most_of_one, work_.most * work_.stretch_ops / std::max<std::size_t>(1, ops));
     int unchanged = 0;
     for (int pass = 0; pass < kMostPasses && unchanged < 2; ++pass) {
       if (std::min(share_, left_) < work_.least_of_one) break;
@@ -64,10 +70,10 @@ class Replanning {
     while (true) {
       fill(stretch, ahead);
       // Half of it at a time until that is little enough work.
-      while (stretch.size() > 1) {
+      while (may_replan(stretch)) {
         const std::optional<bool> better = replan_stretch(stretch);
         changed = changed || better.value_or(false);
-        if (better) break;
+        if (better || stretch.size() == 1) break;
         for (std::size_t half = (stretch.size() + 1) / 2; stretch.size() > half;) {
           ahead.push_back(std::move(stretch.back()));
           stretch.pop_back();
@@ -84,11 +90,16 @@ class Replanning {
     return changed;
   }
 
+  bool may_replan(const std::vector<Kernel>& stretch) const {
+    if (stretch.size() != 1) return stretch.size() > 1;
+    return work_.splits && stretch[0].size() > 1 && stretch[0].size() <= work_.stretch_ops;
+  }
+
   // Takes the next kernels as long as there is room, but at least one.
-  static void fill(std::vector<Kernel>& stretch, std::vector<Kernel>& ahead) {
+  void fill(std::vector<Kernel>& stretch, std::vector<Kernel>& ahead) const {
     std::size_t ops = 0;
     for (const Kernel& kernel : stretch) ops += kernel.size();
-    while (!ahead.empty() && (stretch.empty() || ops + ahead.back().size() <= kMostRegionOps)) {
+    while (!ahead.empty() && (stretch.empty() || ops + ahead.back().size() <= work_.stretch_ops)) {
       ops += ahead.back().size();
       stretch.push_back(std::move(ahead.back()));
       ahead.pop_back();
@@ -139,7 +150,7 @@ std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
   const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
     return replan_exactly(counter, rules, stretch, work);
   };
-  return Replanning(counter.graph(), kByBytes, replans_one, std::move(kernels)).run();
+  return Replanning(counter.graph(), Work{}, replans_one, std::move(kernels)).run();
 }
 
 std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules,
@@ -147,7 +158,10 @@ std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, 
   const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
     return replan_by_time(counter, model, rules, aim, stretch, work);
   };
-  return Replanning(counter.graph(), kByTime, replans_one, std::move(kernels)).run();
+  const bool whole = counter.graph().ops.size() <= kMostRegionOps;
+  return Replanning(counter.graph(), whole ? kTimedWhole : kTimedParts, replans_one,
+                    std::move(kernels))
+      .run();
 }
 
 }  // namespace fusecalc

@@ -102,7 +102,8 @@ class TimedSearch {
     const bool faster = least.time < best_time_ * (1 - kRounding);
     if (aim_ == Aim::kLeastTime) return faster;
     const auto most = static_cast<double>(best_bytes_);
-    return least.bytes < most * (1 - kRounding) || (least.bytes <= most * (1 + kRounding) && faster);
+    return least.bytes < most * (1 - kRounding) ||
+           (least.bytes <= most * (1 + kRounding) && faster);
   }
 
   // Shares out one part of the costs. Returns false if no partition may win.
