@@ -48,12 +48,6 @@ std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels)
   return kernels;
 }
 
-double predicted_time(PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
-  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
-  KernelModel model(counter, plan.recomputation ? nullptr : &maker.lone_ops());
-  return predicted_time(counter, model, plan.kernels, limit);
-}
-
 class Contest {
  public:
   explicit Contest(PlanMaker& maker)
@@ -74,8 +68,9 @@ class Contest {
 
   // A better partition of all ops, or the same one.
   std::vector<Kernel> replanned(Aim aim, const std::vector<Kernel>& kernels) {
-    std::vector<Kernel> better =
-        canonical(graph_, replan_by_time(counter_, model_, rules_, aim, kernels));
+    std::vector<Kernel> better = replan_by_time(counter_, model_, rules_, aim, kernels);
+    [[maybe_unused]] const bool possible = sort_kernels(graph_, better);
+    assert(possible);
     // Each stretch was predicted from a cold L2.
     const bool fewer = aim == Aim::kFewestBytes && bytes_of(better) < bytes_of(kernels);
     return fewer || is_faster(better, kernels) ? better : kernels;
@@ -198,6 +193,12 @@ class Contest {
 
 }  // namespace
 
+double predicted_time(PlanMaker& maker, const FusionPlan& plan, double limit) {
+  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
+  KernelModel model(counter, plan.recomputation ? nullptr : &maker.lone_ops());
+  return predicted_time(counter, model, plan.kernels, limit);
+}
+
 FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
   Contest contest(maker);
   plan.kernels =
@@ -206,7 +207,11 @@ FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
                      return contest.bytes_of(first) == contest.bytes_of(second) &&
                             contest.is_faster(second, first);
                    });
-  plan.kernels = contest.replanned(Aim::kFewestBytes, plan.kernels);
+  return plan;
+}
+
+FusionPlan settled_by_time(PlanMaker& maker, FusionPlan plan) {
+  plan.kernels = Contest(maker).replanned(Aim::kFewestBytes, plan.kernels);
   return plan;
 }
 
@@ -256,6 +261,9 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   for (std::future<Timed>& other : others) {
     if (Timed next = other.get(); next.time < fastest.time) fastest = std::move(next);
   }
+  const OpGraph& graph = fastest.plan.graph_or(maker.graph());
+  [[maybe_unused]] const bool possible = sort_kernels(graph, fastest.plan.kernels);
+  assert(possible);
   return std::move(fastest.plan);
 }
 

@@ -36,6 +36,12 @@ std::vector<Kernel> sorted(const OpGraph& graph, std::vector<Kernel> kernels) {
   return kernels;
 }
 
+FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_kernels(graph, kernels);
+  assert(possible);
+  return {std::move(kernels)};
+}
+
 // Whether our runner's rules may allow more than a compiler's: for contractions, and for sums of
 // rows beside sums of columns.
 bool exceeds_compiler(const OpGraph& graph) {
@@ -70,7 +76,7 @@ FusionPlan auto_plan(PlanMaker& maker) {
   if (cost_of(counter, start) < cost_of(counter, kernels)) {
     kernels = searched(counter, rules, sorted(graph, std::move(start)));
   }
-  return {sorted(graph, std::move(kernels))};
+  return plan_of(graph, std::move(kernels));
 }
 
 // Where both plans start from the same kernels, all of which can be launched, they recompute the
@@ -84,19 +90,36 @@ FusionPlan recomputing_compiler(PlanMaker& maker) {
   return recomputed(counter, partition, compiler_rules(maker.device()));
 }
 
-std::uint64_t plan_bytes(const PlanMaker& maker, const FusionPlan& plan) {
-  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
-  return cost_of(counter, plan.kernels).bytes;
+// Equally many bytes in more time: a later plan is taken for its bytes, or for its time.
+bool is_better(PlanMaker& maker, const FusionPlan& plan, const FusionPlan& other) {
+  const auto bytes_of = [&](const FusionPlan& each) {
+    TrafficCounter counter(each.graph_or(maker.graph()), maker.device());
+    return cost_of(counter, each.kernels).bytes;
+  };
+  const std::uint64_t bytes = bytes_of(plan);
+  const std::uint64_t least = bytes_of(other);
+  if (bytes != least) return bytes < least;
+  const double time = predicted_time(maker, other);
+  return predicted_time(maker, plan, time) < time;
 }
 
-// What is recomputed may save more in the compiler's plan, which then is the better one.
+// What is recomputed may save more where ties were decided otherwise, or in the compiler's plan.
 FusionPlan recomputing_auto(PlanMaker& maker) {
+  const FusionPlan& partition = maker.auto_partition();
+  const FusionPlan& unsettled = maker.unsettled_auto();
   TrafficCounter counter(maker.graph(), maker.device());
-  FusionPlan plan = recomputed(counter, maker.auto_partition(), runner_rules(maker.device()));
-  if (!exceeds_compiler(maker.graph())) return plan;
+  const Rules rules = runner_rules(maker.device());
+  FusionPlan best = recomputed(counter, partition, rules);
+  const auto consider = [&](const FusionPlan& plan) {
+    if (plan.recomputation && is_better(maker, plan, best)) best = plan;
+  };
+  if (unsettled.kernels != partition.kernels) consider(recomputed(counter, unsettled, rules));
+  const bool as_compiler =
+      !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
+  if (as_compiler) return best;
   const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
-  const bool better = plan_bytes(maker, compiler) < plan_bytes(maker, plan);
-  return better && can_launch(maker, compiler) ? compiler : plan;
+  if (can_launch(maker, compiler)) consider(compiler);
+  return best;
 }
 
 using MaybePlan = std::optional<FusionPlan>;
@@ -138,17 +161,17 @@ static_assert(kPlans.size() == kPlanWords.size() && in_order(kPlans));
 const FusionPlan* PlanMaker::plan(PlanKind kind) {
   const PlanRow& row = row_of(kind);
   if (row.is_bound()) return nullptr;
-  const std::optional<FusionPlan>& plan = plans_[static_cast<std::size_t>(kind)].get([&] {
-    std::optional<FusionPlan> found = row.search(*this);
-    // What a kernel finds in the L2, and so its time, depends on the order.
-    if (found) found->kernels = sorted(found->graph_or(graph_), std::move(found->kernels));
-    return found;
-  });
+  const std::optional<FusionPlan>& plan =
+      plans_[static_cast<std::size_t>(kind)].get([&] { return row.search(*this); });
   return plan ? &*plan : nullptr;
 }
 
 const FusionPlan& PlanMaker::auto_partition() {
-  return auto_partition_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+  return auto_partition_.get([&] { return settled_by_time(*this, unsettled_auto()); });
+}
+
+const FusionPlan& PlanMaker::unsettled_auto() {
+  return unsettled_auto_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
 }
 
 const FusionPlan& PlanMaker::compiler_partition() {
@@ -220,7 +243,7 @@ FusionPlan explicit_plan(const OpGraph& graph) {
 
 FusionPlan compiler_plan(TrafficCounter& counter) {
   const Rules rules = compiler_rules(counter.device());
-  return {sorted(counter.graph(), searched(counter, rules, seed_attention(counter, rules)))};
+  return plan_of(counter.graph(), searched(counter, rules, seed_attention(counter, rules)));
 }
 
 std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel) {
@@ -231,7 +254,8 @@ std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel)
   for (const OpId op : kernel) lone.push_back({op});
   Split split;
   split.kernels =
-      sorted(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))));
+      plan_of(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))))
+          .kernels;
   split.bytes = cost_of(counter, split.kernels).bytes;
   if (split.kernels.size() < 2 || split.bytes >= whole) return std::nullopt;
   return split;

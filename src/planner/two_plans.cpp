@@ -84,7 +84,7 @@ std::vector<Kernel> better_parts(const OpGraph& graph, const std::vector<Kernel>
     std::ranges::move(taken, std::back_inserter(result));
   }
   // Parts of two plans may wait for each other.
-  return sort_canonically(graph, result) ? result : first;
+  return sort_kernels(graph, result) ? result : first;
 }
 
 }  // namespace fusecalc

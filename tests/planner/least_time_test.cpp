@@ -35,7 +35,8 @@ struct TimedPlan {
   std::vector<Kernel> kernels{};
 };
 
-TimedPlan timed(const OpGraph& graph, const Device& device, const std::vector<Kernel>& kernels) {
+TimedPlan timed(const OpGraph& graph, const Device& device, std::vector<Kernel> kernels) {
+  REQUIRE(sort_canonically(graph, kernels));
   TrafficCounter counter(graph, device);
   KernelModel model(counter);
   PlanModel plan(graph, device, kernels.size());

@@ -1,15 +1,12 @@
 #include "planner/plan_text.hpp"
 
-#include <algorithm>
-
 #include "graph/graph_text.hpp"
 #include "planner/plans.hpp"
 #include "support/plans.hpp"
 
 namespace fusecalc::testing {
 
-std::string shown(const OpGraph& graph, std::vector<Kernel> kernels) {
-  std::ranges::sort(kernels);
+std::string shown(const OpGraph& graph, const std::vector<Kernel>& kernels) {
   std::string text;
   for (const Kernel& kernel : kernels) {
     text += text.empty() ? "[" : " [";

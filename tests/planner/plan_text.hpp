@@ -8,7 +8,7 @@
 namespace fusecalc::testing {
 
 // "[a b] [c]": the ops of each kernel by name.
-std::string shown(const OpGraph& graph, std::vector<Kernel> kernels);
+std::string shown(const OpGraph& graph, const std::vector<Kernel>& kernels);
 
 // These plans for the first known device.
 std::string compiler_of(const OpGraph& graph);
