@@ -71,6 +71,7 @@ class Contest {
     std::vector<Kernel> better = replan_by_time(counter_, model_, rules_, aim, kernels);
     [[maybe_unused]] const bool possible = sort_kernels(graph_, better);
     assert(possible);
+    if (better == kernels) return kernels;
     // Each stretch was predicted from a cold L2.
     const bool fewer = aim == Aim::kFewestBytes && bytes_of(better) < bytes_of(kernels);
     return fewer || is_faster(better, kernels) ? better : kernels;
