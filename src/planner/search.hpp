@@ -43,8 +43,7 @@ enum class Aim : std::uint8_t {
   kLeastTime,
 };
 
-// The same by predicted time, from a cold L2. Where two partitions are equally good, `kernels`
-// stays.
+// The partition that the aim is, from a cold L2. Where two are equally good, `kernels` stays.
 Replanned replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules, Aim aim,
                          const std::vector<Kernel>& kernels, std::size_t& work);
 
@@ -52,6 +51,7 @@ Replanned replan_by_time(TrafficCounter& counter, KernelModel& model, const Rule
 // more; a graph of a few dozen ops is one stretch. The work is bounded.
 std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
                            std::vector<Kernel> kernels);
+// The same by predicted time, in a graph that is one stretch.
 std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules,
                                    Aim aim, std::vector<Kernel> kernels);
 
