@@ -72,9 +72,15 @@ class Contest {
     [[maybe_unused]] const bool possible = sort_kernels(graph_, better);
     assert(possible);
     if (better == kernels) return kernels;
-    // Each stretch was predicted from a cold L2.
-    const bool fewer = aim == Aim::kFewestBytes && bytes_of(better) < bytes_of(kernels);
-    return fewer || is_faster(better, kernels) ? better : kernels;
+    const std::uint64_t bytes = bytes_of(better);
+    const std::uint64_t before = bytes_of(kernels);
+    if (aim == Aim::kFewestBytes && bytes < before) return better;
+    // Each stretch was predicted from a cold L2. No prediction is so exact that a smaller gain
+    // would be worth more bytes.
+    constexpr double kLeastGain = 0.001;
+    const double share = bytes > before ? 1 - kLeastGain : 1;
+    const double least = share * predicted_time(counter_, model_, kernels);
+    return predicted_time(counter_, model_, better, least) < least ? better : kernels;
   }
 
   // Each kernel, or the fastest of its parts.

@@ -127,7 +127,9 @@ void check_best(const std::string& text, std::string_view device_name) {
   INFO(summary_of("least time", graph, best.by_time));
   INFO(summary_of("fewest bytes", graph, best.by_bytes));
   constexpr double kRounding = 1 + 1e-6;
-  CHECK(fastest.time <= best.by_time.time * kRounding);
+  // More bytes are moved for what is a gain, not for a thousandth of the time.
+  const double least = best.by_time.bytes > fastest.bytes ? 1.001 * kRounding : kRounding;
+  CHECK(fastest.time <= best.by_time.time * least);
   CHECK(fewest.bytes <= best.by_bytes.bytes);
   if (fewest.bytes == best.by_bytes.bytes) CHECK(fewest.time <= best.by_bytes.time * kRounding);
 }
