@@ -18,7 +18,7 @@ namespace fusecalc {
 namespace {
 
 // A share by which sums of the same numbers differ if these are added in another order.
-constexpr double kRounding = 1e-9;
+constexpr double kSumRounding = 1e-9;
 
 // Whether another kernel may have put what this one reads of a tensor into the L2.
 bool touched_outside(const OpGraph& graph, TensorId tensor, const Kernel& kernel) {
@@ -49,12 +49,16 @@ double least_time(const OpGraph& graph, const Device& device, const Kernel& kern
 }
 
 // Bytes and microseconds.
-struct Cost {
+struct BytesAndTime {
   double bytes = 0;
   double time = 0;
 
-  Cost operator+(const Cost& other) const { return {bytes + other.bytes, time + other.time}; }
-  Cost operator-(const Cost& other) const { return {bytes - other.bytes, time - other.time}; }
+  BytesAndTime operator+(const BytesAndTime& other) const {
+    return {bytes + other.bytes, time + other.time};
+  }
+  BytesAndTime operator-(const BytesAndTime& other) const {
+    return {bytes - other.bytes, time - other.time};
+  }
 };
 
 // Branch and bound over the partitions of a region: the kernel of the first op that has none yet
@@ -74,8 +78,8 @@ class TimedSearch {
     best_bytes_ = cost_of(counter_, start).bytes;
     best_time_ = predicted_time(counter_, model_, start);
     // Kernels that cost too many bytes need not be timed.
-    if (aim_ == Aim::kFewestBytes && !spread(&Cost::bytes)) return {};
-    if (!time_choices() || !spread(&Cost::time)) return {};
+    if (aim_ == Aim::kFewestBytes && !spread(&BytesAndTime::bytes)) return {};
+    if (!time_choices() || !spread(&BytesAndTime::time)) return {};
     by_first_.resize(region_.size());
     std::ranges::sort(choices_, [](const Choice& a, const Choice& b) {
       return a.above.time != b.above.time ? a.above.time < b.above.time : a.ops < b.ops;
@@ -92,22 +96,22 @@ class TimedSearch {
     OpSet ops = 0;
     OpSet needs = 0;
     std::uint64_t bytes = 0;
-    Cost cost{};   // bytes and the least time
-    Cost above{};  // the cost less the shares of its ops
+    BytesAndTime cost{};   // bytes and the least time
+    BytesAndTime above{};  // the cost less the shares of its ops
     CountedKernel counted{};
   };
 
   // Whether a partition that costs at least this much may be better than the best one so far.
-  bool may_win(const Cost& least) const {
-    const bool faster = least.time < best_time_ * (1 - kRounding);
+  bool may_win(const BytesAndTime& least) const {
+    const bool faster = least.time < best_time_ * (1 - kSumRounding);
     if (aim_ == Aim::kLeastTime) return faster;
     const auto most = static_cast<double>(best_bytes_);
-    return least.bytes < most * (1 - kRounding) ||
-           (least.bytes <= most * (1 + kRounding) && faster);
+    return least.bytes < most * (1 - kSumRounding) ||
+           (least.bytes <= most * (1 + kSumRounding) && faster);
   }
 
   // Shares out one part of the costs. Returns false if no partition may win.
-  bool spread(double Cost::*part) {
+  bool spread(double BytesAndTime::*part) {
     for (Choice& choice : choices_) choice.above.*part = choice.cost.*part;
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
@@ -121,7 +125,7 @@ class TimedSearch {
     return true;
   }
 
-  bool raise_share(std::size_t op, double Cost::*part, bool alike) {
+  bool raise_share(std::size_t op, double BytesAndTime::*part, bool alike) {
     double most = std::numeric_limits<double>::infinity();
     for (const Choice& choice : choices_) {
       if ((choice.ops >> op & 1U) == 0) continue;
@@ -147,7 +151,7 @@ class TimedSearch {
     return true;
   }
 
-  void extend(OpSet covered, const Cost& cost, const Cost& rest) {
+  void extend(OpSet covered, const BytesAndTime& cost, const BytesAndTime& rest) {
     if (work_ == 0) return;
     --work_;
     if (covered == region_.all()) {
@@ -177,7 +181,7 @@ class TimedSearch {
       });
       if (next == chosen_.end()) return;  // a cycle
       plan.add((*next)->counted.traffic, (*next)->counted.work);
-      if (!fewer && plan.time_us() >= best_time_ * (1 - kRounding)) return;
+      if (!fewer && plan.time_us() >= best_time_ * (1 - kSumRounding)) return;
       done |= (*next)->ops;
     }
     best_bytes_ = bytes;
@@ -198,7 +202,7 @@ class TimedSearch {
   std::vector<OpSet> best_;
   std::vector<Choice> choices_;
   std::vector<std::vector<const Choice*>> by_first_;  // by their first op, the best first
-  Cost bound_;                                        // the sum of all shares
+  BytesAndTime bound_;                                // the sum of all shares
   std::vector<const Choice*> chosen_;
 };
 
