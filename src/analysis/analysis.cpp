@@ -67,9 +67,12 @@ std::vector<SavedTensor> saved_tensors(const GraphAnalysis& analysis, const Plan
   const std::vector<Moved> after = moved_by_tensor(analysis.graph, plan);
   std::vector<SavedTensor> saved;
   for (TensorId tensor = 0; tensor < before.size(); ++tensor) {
-    if (after[tensor].bytes >= before[tensor].bytes) continue;
+    const std::uint64_t was = before[tensor].bytes;
+    const std::uint64_t is = after[tensor].bytes;
+    if (is == was) continue;
     saved.push_back({.tensor = tensor,
-                     .bytes = before[tensor].bytes - after[tensor].bytes,
+                     .bytes = std::max(was, is) - std::min(was, is),
+                     .moved_more = is > was,
                      .never_in_memory = !after[tensor].at_all});
   }
   std::ranges::stable_sort(saved, std::greater<>(), &SavedTensor::bytes);

@@ -92,14 +92,20 @@ struct Analysis {
 // The name of a kernel: the names of its first three ops, and how many more there are.
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
 
-// A tensor of which a plan moves fewer bytes than the unfused plan.
+// A tensor of which a plan moves fewer bytes than the unfused plan, or more.
 struct SavedTensor {
   TensorId tensor = kNone;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // the difference
+  bool moved_more = false;
   bool never_in_memory = false;
+
+  // "never in memory", "moved more" or nothing.
+  std::string_view note() const {
+    return never_in_memory ? "never in memory" : moved_more ? "moved more" : "";
+  }
 };
 
-// The most saved first.
+// The largest difference first. Together they are what the plan saves.
 std::vector<SavedTensor> saved_tensors(const GraphAnalysis& analysis, const PlanAnalysis& plan);
 
 }  // namespace fusecalc

@@ -124,13 +124,18 @@ Analysis analyze_chain(const SizeChain& chain, std::string name, const std::stri
   return analysis;
 }
 
-Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
-                       std::optional<PlanKind> plan) {
+PlanKind headline_of(const OpGraph& graph, std::optional<PlanKind> plan) {
   const PlanKind headline = plan.value_or(graph.fuse ? PlanKind::kExplicit : PlanKind::kAuto);
   if (headline == PlanKind::kExplicit && !graph.fuse) {
     throw Error(Fault::kBadInput,
                 graph.document + ": has no \"fuse\", so there is no explicit plan");
   }
+  return headline;
+}
+
+Analysis analyze_graph(OpGraph graph, std::string name, const Device& device,
+                       std::optional<PlanKind> plan) {
+  const PlanKind headline = headline_of(graph, plan);
   Analysis analysis;
   analysis.name = std::move(name);
   analysis.plan = headline;

@@ -183,11 +183,12 @@ void Definition::define_sweep() {
          "T=1..64*2, T=64..512+64 or T=1,8,9 (repeatable)")
       ->type_name("RANGE")
       ->allow_extra_args(false);
-  add_choice(app->add_option("--device", command.devices, "GPUs to analyze for (default: h200)")
-                 ->delimiter(',')
-                 ->allow_extra_args(false)
-                 ->type_name("A,B"),
-             Words(device_names().begin(), device_names().end()));
+  offer_devices(app->add_option("--device", command.devices,
+                                "GPUs to analyze for: of fusecalc devices, or .json\nfiles "
+                                "(default: h200)")
+                    ->delimiter(',')
+                    ->allow_extra_args(false)
+                    ->type_name("A,B"));
   add_flag_with_text(
       app, "--measure", "on this machine's GPUs; --measure=\"--runs 9\" etc.",
       [&command](const std::string& text) { command.measure = parse_measure_options(text); });

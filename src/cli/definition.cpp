@@ -146,11 +146,13 @@ void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
 
 void Definition::add_device(CLI::App* app, std::string& device) {
   device = device_names().front();
-  CLI::Option* option =
-      app->add_option("--device", device,
-                      "GPU to predict for: one of fusecalc devices, or a\n.json file "
-                      "(default: h200)")
-          ->type_name("GPU");
+  offer_devices(app->add_option("--device", device,
+                                "GPU to predict for: one of fusecalc devices, or a\n.json file "
+                                "(default: h200)")
+                    ->type_name("GPU"));
+}
+
+void Definition::offer_devices(CLI::Option* option) {
   choices_.emplace(option, Words(device_names().begin(), device_names().end()));
 }
 

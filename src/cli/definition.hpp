@@ -43,6 +43,8 @@ class Definition {
   void add_dims(CLI::App* app, std::vector<DimOverride>& dims);
   // `device` starts as the default.
   void add_device(CLI::App* app, std::string& device);
+  // To complete; files may be named as well.
+  void offer_devices(CLI::Option* option);
   void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
   void define_analyze();
   void define_measure();

@@ -19,10 +19,12 @@
 
 namespace fusecalc {
 
+bool is_device_file(std::string_view text) {
+  return text.find_first_of("./") != std::string_view::npos || text == "-";
+}
+
 Device device_of(const std::string& text, std::string_view place) {
-  if (text.find_first_of("./") != std::string::npos || text == "-") {
-    return read_device(ByteSource::open(text));
-  }
+  if (is_device_file(text)) return read_device(ByteSource::open(text));
   std::string name = text;
   std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

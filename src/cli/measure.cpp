@@ -135,7 +135,9 @@ void refuse_early(const MeasureCommand& command) {
     std::vector<SizedOperation> operations;
     const Document read = read_document(open_document(path), command.dims, &operations);
     if (const auto* written = std::get_if<WrittenGraph>(&read.list)) {
-      check_size(read.name, build_graph(*written, command.dims).ops.size());
+      const OpGraph graph = build_graph(*written, command.dims);
+      check_size(read.name, graph.ops.size());
+      headline_of(graph, command.plan);  // throws Error if there is no such plan
     } else {
       check_size(read.name, operations.size());
     }

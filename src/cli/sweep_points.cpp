@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -17,6 +18,7 @@
 
 #include "analysis/boundaries.hpp"
 #include "backend/module.hpp"
+#include "cli/devices.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/runs.hpp"
 #include "cli/terminal.hpp"
@@ -154,7 +156,9 @@ class PointRunner {
                                  .dtype_bytes = command_.dtype_bytes,
                                  .dims = point.dims,
                                  .plan = command_.plan,
-                                 .device = folder_.definition().devices[point.device],
+                                 .device = command_.devices.empty()
+                                               ? folder_.definition().devices[point.device]
+                                               : command_.devices[point.device],
                                  .format = {},
                                  .outputs = {}};
     const Document& read = inputs_.read[point.document];
@@ -245,10 +249,27 @@ SweepInputs read_inputs(const SweepCommand& command) {
   return inputs;
 }
 
+// Devices by their names. What a file says of one is a setting that results depend on.
+void name_devices(const SweepCommand& command, SweepDefinition& sweep) {
+  for (const std::string& text : command.devices) {
+    if (text == "-") {
+      throw Error(Fault::kBadInput, "sweep: --device: every process reads it again; name a file");
+    }
+    const Device device = device_of(text, "sweep: --device");
+    if (is_device_file(text)) {
+      sweep.settings += fmt::format(" {}={:016x}", device.name, hash_of_content(text));
+    }
+    if (std::ranges::find(sweep.devices, device.name) != sweep.devices.end()) {
+      throw Error(Fault::kBadInput, "sweep: --device has " + printable(device.name) + " twice");
+    }
+    sweep.devices.push_back(device.name);
+  }
+}
+
 SweepDefinition define_sweep(const SweepCommand& command, std::vector<SweepDocument> documents) {
   check_names(documents);
   SweepDefinition sweep{.documents = std::move(documents),
-                        .devices = command.devices,
+                        .devices = {},
                         .axes = command.axes,
                         .measured = command.measure.has_value(),
                         .settings = settings_of(command)};
@@ -261,14 +282,10 @@ SweepDefinition define_sweep(const SweepCommand& command, std::vector<SweepDocum
           "leave one out");
     }
     sweep.devices = {kDeviceAtHand};
-  } else if (sweep.devices.empty()) {
+  } else if (command.devices.empty()) {
     sweep.devices = {std::string(device_names().front())};
-  }
-  for (std::size_t i = 0; i < sweep.devices.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (sweep.devices[i] != sweep.devices[j]) continue;
-      throw Error(Fault::kBadInput, "sweep: --device has " + sweep.devices[i] + " twice");
-    }
+  } else {
+    name_devices(command, sweep);
   }
   sweep.check_size();
   return sweep;

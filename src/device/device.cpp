@@ -22,7 +22,7 @@ constexpr std::array kConstants = {
                 "DRAM writes of streaming kernels, GB/s"},
     ConstantRow{"l2_gbps", &DeviceConstants::l2_gbps, "reads that the L2 serves, GB/s"},
     ConstantRow{"launch_us", &DeviceConstants::launch_us,
-                "the smallest kernel from start to end, us"},
+                "the smallest kernel from start to end, us", 0},
     ConstantRow{"clock_ghz", &DeviceConstants::clock_ghz,
                 "multiprocessors' clock without tensor cores, GHz"},
     ConstantRow{"lanes", &DeviceConstants::lanes,
@@ -32,7 +32,7 @@ constexpr std::array kConstants = {
     ConstantRow{"tensor_clock_ghz", &DeviceConstants::tensor_clock_ghz,
                 "multiprocessors' clock in short products, GHz"},
     ConstantRow{"tensor_slowdown", &DeviceConstants::tensor_slowdown,
-                "share of time that long products take more at the power limit"},
+                "share of time that long products take more at the power limit", 0},
 };
 
 // "NVIDIA H200" and "NVIDIA H100 80GB HBM3" have the words h200 and h100.

@@ -53,6 +53,7 @@ struct ConstantRow {
   std::string_view name;
   DeviceConstant DeviceConstants::*member;
   std::string_view summary;
+  double least = 1e-3;  // what is divided by must not be 0
 };
 std::span<const ConstantRow> constant_table();
 

@@ -49,7 +49,7 @@ class Reader {
     for (std::size_t field = 0; field < kFields.size(); ++field) {
       const bool optional = field == kSource || field == kMemory;
       if (!optional && (seen >> field & 1U) == 0) {
-        json_.fail(fmt::format("lacks \"{}\"", kFields[field]));
+        json_.fail(fmt::format("missing key \"{}\"", kFields[field]));
       }
     }
     json_.expect_end();
@@ -105,18 +105,20 @@ class Reader {
     for (const ConstantRow& row : constant_table()) names.push_back(row.name);
     std::uint64_t seen = 0;
     json_.read_members([&](const std::string& name) {
+      if (JsonReader::is_annotation(name)) return json_.skip_value();
       const auto found = std::ranges::find(names, name);
       if (found == names.end()) json_.fail("unknown constant" + did_you_mean(name, names));
       const auto index = static_cast<std::size_t>(found - names.begin());
       seen |= std::uint64_t{1} << index;
-      device_.constants.*constant_table()[index].member = constant();
+      const ConstantRow& row = constant_table()[index];
+      device_.constants.*row.member = constant(row.least);
     });
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if ((seen >> i & 1U) == 0) json_.fail(fmt::format("lacks \"{}\"", names[i]));
+      if ((seen >> i & 1U) == 0) json_.fail(fmt::format("missing key \"{}\"", names[i]));
     }
   }
 
-  DeviceConstant constant() {
+  DeviceConstant constant(double least) {
     constexpr std::array<std::string_view, 2> kMembers = {"value", "from"};
     DeviceConstant result;
     const std::uint64_t seen = json_.read_object(kMembers, [&](std::size_t member) {
@@ -124,7 +126,9 @@ class Reader {
         const JsonNumber number = json_.read_number();
         std::from_chars(number.text.data(), number.text.data() + number.text.size(), result.value);
         constexpr double kMost = 1e12;
-        if (!(result.value >= 0) || result.value > kMost) json_.fail("must be from 0 to 1e12");
+        if (!(result.value >= least) || result.value > kMost) {
+          json_.fail(fmt::format("must be from {} to 1e12", least));
+        }
       } else {
         const std::string origin = json_.read_string();
         const auto* found = std::ranges::find(kOrigins, origin);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -8,18 +9,12 @@
 
 namespace fusecalc {
 
-// The elements of a tensor as an affine function of their coordinates: a constant, and so much more
-// for each step along an axis.
-struct Affine {
-  std::vector<double> along;
-  double constant = 0;
-
-  bool is_constant() const;
-};
+// What constant elements are, in the order in which they lie.
+KnownElements known_elements(const Shape& shape, std::span<const double> elements);
 
 double number_of(const ModelGraph::Origin& origin, std::string_view name, double otherwise);
 
-// Finds tensors that are affine: ranges, constants, and their sums.
+// Finds tensors that are affine: ranges, constants, their sums, parts and joins.
 class AffineReader {
  public:
   explicit AffineReader(const ModelGraph& graph) : graph_(graph) {}
@@ -37,6 +32,10 @@ class AffineReader {
 
  private:
   std::optional<Affine> numbers(const ModelGraph::Input& input, std::size_t axes);
+  std::optional<Affine> sliced(const ModelGraph::Origin& slice);
+  std::optional<Affine> joined(const ModelGraph::Origin& concat);
+  std::optional<Affine> summed(const ModelGraph::Origin& scan);
+  std::optional<Affine> compared(ModelGraph::TensorId tensor);
 
   const ModelGraph& graph_;
   int steps_ = 0;

@@ -11,6 +11,7 @@
 #include "graph/attribute_reader.hpp"
 #include "graph/dim_expression.hpp"
 #include "input/written_attention.hpp"
+#include "input/written_pattern.hpp"
 
 namespace fusecalc {
 namespace {
@@ -69,8 +70,9 @@ ModelGraph::TensorId ModelGraph::new_tensor(ModelType type, std::uint32_t produc
   return static_cast<TensorId>(tensors_.size() - 1);
 }
 
-ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type) {
+ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type, KnownElements known) {
   const TensorId id = new_tensor(std::move(type), kNobody);
+  tensors_[id].known = std::move(known);
   tensors_[id].name = std::move(name);
   return id;
 }
@@ -172,8 +174,16 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
   }
   std::vector<TensorId> outputs = op.outputs;
   ops_.push_back(std::move(op));
-  if (row->family == OpFamily::kMatmul) find_written_attention(*this, outputs.front());
+  find_patterns(row->family, outputs.front());
   return outputs;
+}
+
+void ModelGraph::find_patterns(OpFamily family, TensorId last) {
+  if (family == OpFamily::kMatmul) find_written_attention(*this, last);
+  if (family == OpFamily::kCast) find_narrow_pattern(*this, last);
+  if (family != OpFamily::kPointwise) return;
+  find_written_norm(*this, last);
+  find_written_activation(*this, last);
 }
 
 std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(

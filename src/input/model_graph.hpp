@@ -28,6 +28,22 @@ struct ModelType {
 // A type without dims.
 ModelType model_type(Shape shape, DType dtype);
 
+// The elements of a tensor as an affine function of their coordinates: a constant, and so much more
+// for each step along an axis.
+struct Affine {
+  std::vector<double> along;
+  double constant = 0;
+
+  bool is_constant() const;
+};
+
+// What is known of elements that a file states.
+struct KnownElements {
+  std::optional<Affine> numbers{};
+  // They are true or 0 where this function is 0 or less, else false or minus infinity.
+  std::optional<Affine> condition{};
+};
+
 // Builds the graph of a model: readers of model files add its tensors and ops, whose types the file
 // states; finish() leaves out what no output needs, names everything and makes a WrittenGraph.
 //
@@ -62,7 +78,8 @@ class ModelGraph {
   // The expression of dims, if an op list has it and it has this value; or else the value.
   WrittenDim extent(const std::string& expression, std::int64_t value) const;
 
-  TensorId input(std::string name, ModelType type);
+  TensorId input(std::string name, ModelType type, KnownElements known = {});
+  const KnownElements& known(TensorId tensor) const { return tensors_[tensor].known; }
   const ModelType& type(TensorId tensor) const { return tensors_[tensor].type; }
   bool is_input(TensorId tensor) const { return tensors_[tensor].producer == kNobody; }
   bool is_view(TensorId tensor) const {
@@ -92,10 +109,21 @@ class ModelGraph {
 
   void output(TensorId tensor) { outputs_.push_back(tensor); }
 
-  // `same` holds what `written` does, and is read instead of it where `inner`, of which `written`
-  // was computed, is then needed by nothing.
-  void instead(TensorId written, TensorId same, TensorId inner) {
-    alternatives_.push_back({written, same, inner});
+  // `same` holds what `written` does, and is read instead of it where all of `inner`, of which
+  // `written` was computed, is then needed by nothing.
+  struct Alternative {
+    TensorId written = 0;
+    TensorId same = 0;
+    std::vector<TensorId> inner;
+  };
+  void instead(TensorId written, TensorId same, std::vector<TensorId> inner) {
+    alternative_of_[written] = alternatives_.size();
+    alternatives_.push_back({written, same, std::move(inner)});
+  }
+  // The latest that was given for a tensor; null if there is none.
+  const Alternative* alternative(TensorId written) const {
+    const auto found = alternative_of_.find(written);
+    return found == alternative_of_.end() ? nullptr : &alternatives_[found->second];
   }
 
   // The op that wrote a tensor, where it is of this row: its inputs and attributes.
@@ -114,6 +142,7 @@ class ModelGraph {
     ModelType type;
     std::string name;  // of an input; of others once finished
     std::uint32_t producer = kNobody;
+    KnownElements known{};
     bool pinned_shape = false;
     bool pinned_dtype = false;
   };
@@ -125,12 +154,6 @@ class ModelGraph {
     std::vector<TensorId> outputs;
     std::vector<WrittenAttribute> attributes;
     Custom custom;
-  };
-
-  struct Alternative {
-    TensorId written = 0;
-    TensorId same = 0;
-    TensorId inner = 0;
   };
 
   struct NodeState {
@@ -148,6 +171,7 @@ class ModelGraph {
   std::optional<std::vector<TensorType>> infer(const OpRow& row, const std::vector<Input>& inputs,
                                                const std::vector<WrittenAttribute>& attributes,
                                                std::size_t outputs) const;
+  void find_patterns(OpFamily family, TensorId last);
   bool is_whole(const Input& input) const;
   std::vector<bool> needed_ops() const;
   void choose_alternatives();
@@ -167,6 +191,7 @@ class ModelGraph {
   std::vector<NodeState> nodes_;
   std::vector<TensorId> outputs_;
   std::vector<Alternative> alternatives_;
+  std::unordered_map<TensorId, std::size_t> alternative_of_;  // by what is written
   std::unordered_map<std::string, std::int64_t> dims_;
   std::unordered_map<std::string, std::uint32_t> names_;  // taken, with how often each was wanted
 };

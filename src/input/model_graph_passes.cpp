@@ -1,5 +1,6 @@
 // What is left of the ops of a model once it is known what reads them.
 
+#include <algorithm>
 #include <numeric>
 
 #include "input/model_graph.hpp"
@@ -51,7 +52,9 @@ void ModelGraph::choose_alternatives() {
     replace(by);
     needed = needed_ops();
     const std::size_t left_out = std::erase_if(alternatives_, [&](const Alternative& each) {
-      return round == kMostRounds || needed[tensors_[each.inner].producer];
+      return round == kMostRounds || std::ranges::any_of(each.inner, [&](TensorId inner) {
+               return needed[tensors_[inner].producer];
+             });
     });
     if (left_out == 0) break;
   }

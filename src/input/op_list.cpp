@@ -57,8 +57,10 @@ void read_dtype(JsonReader& reader, Contents& list) { list.graph.dtype = reader.
 void read_dims(JsonReader& reader, Contents& list) { list.graph.dims = read_named_dims(reader); }
 
 void read_tensors(JsonReader& reader, Contents& list) {
-  reader.read_members(
-      [&](const std::string& name) { list.graph.tensors.push_back(read_tensor(reader, name)); });
+  reader.read_members([&](const std::string& name) {
+    if (skip_note(reader, name, JsonKind::kObject)) return;
+    list.graph.tensors.push_back(read_tensor(reader, name));
+  });
 }
 
 void read_ops(JsonReader& reader, Contents& list) {

@@ -110,6 +110,7 @@ constexpr std::array kOpMembers = {
     OpMember{"inplace",
              [](JsonReader& reader, WrittenOp& op) {
                reader.read_members([&](const std::string& key) {
+                 if (JsonReader::is_annotation(key)) return reader.skip_value();
                  op.inplace.emplace_back(key, reader.read_string());
                });
              }},
@@ -141,9 +142,16 @@ std::vector<std::string> read_names(JsonReader& reader) {
   return names;
 }
 
+bool skip_note(JsonReader& reader, std::string_view name, JsonKind of_values) {
+  if (!JsonReader::is_annotation(name) || reader.peek() == of_values) return false;
+  reader.skip_value();
+  return true;
+}
+
 std::vector<std::pair<std::string, WrittenDim>> read_named_dims(JsonReader& reader) {
   std::vector<std::pair<std::string, WrittenDim>> dims;
   reader.read_members([&](const std::string& name) {
+    if (skip_note(reader, name, JsonKind::kNumber)) return;
     if (reader.peek() == JsonKind::kString) {
       dims.emplace_back(name, reader.read_string());
     } else {
@@ -157,8 +165,10 @@ std::vector<std::pair<std::string, WrittenDim>> read_named_dims(JsonReader& read
 std::vector<std::pair<std::string, std::uint64_t>> read_counts(JsonReader& reader,
                                                                std::string_view what) {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
-  reader.read_members(
-      [&](const std::string& key) { counts.emplace_back(key, reader.read_count(what)); });
+  reader.read_members([&](const std::string& key) {
+    if (skip_note(reader, key, JsonKind::kNumber)) return;
+    counts.emplace_back(key, reader.read_count(what));
+  });
   return counts;
 }
 

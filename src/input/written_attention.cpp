@@ -6,6 +6,7 @@
 
 #include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
+#include "input/written_pattern.hpp"
 
 namespace fusecalc {
 namespace {
@@ -14,33 +15,8 @@ using TensorId = ModelGraph::TensorId;
 using Input = ModelGraph::Input;
 using Origin = ModelGraph::Origin;
 
-// Numbers below this one stand for minus infinity in masks.
-constexpr double kBlocked = -1e4;
 // The most ops that a pattern is followed through, in all.
 constexpr int kMostSteps = 200;
-
-std::optional<TensorId> tensor_in(const Input& input) {
-  const auto* tensor = std::get_if<TensorId>(&input);
-  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
-}
-
-std::optional<double> number_in(const Input& input) {
-  const auto* number = std::get_if<double>(&input);
-  return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
-bool is_set(const Origin& origin, std::string_view name) {
-  return std::ranges::any_of(origin.attributes, [&](const WrittenAttribute& attribute) {
-    const auto* flag = std::get_if<bool>(&attribute.value);
-    return attribute.name == name && flag != nullptr && *flag;
-  });
-}
-
-const std::vector<WrittenDim>* list_in(const Origin& origin, std::string_view name) {
-  const auto found = std::ranges::find(origin.attributes, name, &WrittenAttribute::name);
-  return found == origin.attributes.end() ? nullptr
-                                          : std::get_if<std::vector<WrittenDim>>(&found->value);
-}
 
 // Shapes of matrices, whatever the axes before them.
 bool same_matrices(const Shape& a, const Shape& b) {
@@ -120,7 +96,7 @@ class Pattern {
                                                      : std::nullopt;
     const auto blocked = some ? by(*tensor_in(some->inputs[0]), "eq") : std::nullopt;
     return blocked && tensor_in(blocked->inputs[0]) == scores &&
-           number_in(blocked->inputs[1]).value_or(0) < kBlocked;
+           number_in(blocked->inputs[1]).value_or(0) < kMaskedScore;
   }
 
   bool find_softmax(TensorId weights) {
@@ -203,7 +179,7 @@ class Pattern {
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
       const auto before = tensor_in(choice.inputs[i]);
       const auto blocked = number_in(choice.inputs[3 - i]);
-      if (!condition || !before || blocked.value_or(0) >= kBlocked) continue;
+      if (!condition || !before || blocked.value_or(0) >= kMaskedScore) continue;
       return follow_masked(scores, *before, {*condition, i == 2});
     }
     return false;
@@ -217,8 +193,8 @@ class Pattern {
     const auto first = number_in(choice->inputs[1]);
     const auto second = number_in(choice->inputs[2]);
     if (!condition || !first || !second) return {added, false};
-    if (*first == 0 && *second < kBlocked) return {*condition, false};
-    if (*second == 0 && *first < kBlocked) return {*condition, true};
+    if (*first == 0 && *second < kMaskedScore) return {*condition, false};
+    if (*second == 0 && *first < kMaskedScore) return {*condition, true};
     return {added, false};
   }
 
@@ -308,8 +284,10 @@ class Pattern {
   bool add_mask(std::vector<Input>& inputs) {
     std::optional<TensorId> joined;
     for (const Mask& mask : masks_) {
-      if (is_causal_mask(graph_, mask.tensor, mask.blocks)) {
-        causal_ = true;
+      auto causal = causal_mask(graph_, mask.tensor, mask.blocks);
+      if (causal && (!causal_ || !causal_->window || !causal->window)) {
+        if (causal_ && !causal->window) causal->window = causal_->window;
+        causal_ = causal;
         continue;
       }
       std::optional<TensorId> one = mask.tensor;
@@ -336,7 +314,7 @@ class Pattern {
     std::vector<Input> inputs = {q, k, v};
     if (!add_mask(inputs)) return std::nullopt;
     std::vector<WrittenAttribute> attributes;
-    if (causal_) attributes.push_back({.name = "causal", .value = true});
+    if (causal_) attributes = causal_->attributes();
     const double usual = 1 / std::sqrt(static_cast<double>(queries.back()));
     if (std::abs(scale_ / usual - 1) > 1e-3) {
       attributes.push_back({.name = "scale", .value = scale_});
@@ -361,7 +339,7 @@ class Pattern {
   TensorId scores_ = 0;
   double scale_ = 1;
   std::vector<Mask> masks_;
-  bool causal_ = false;
+  std::optional<CausalMask> causal_{};
   bool narrow_ = true;  // operands are read as they were before casts
   int steps_ = 0;
 };
@@ -371,7 +349,7 @@ class Pattern {
 void find_written_attention(ModelGraph& graph, TensorId weighted) {
   Pattern pattern(graph);
   const std::optional<TensorId> result = pattern.attention(weighted);
-  if (result) graph.instead(weighted, *result, pattern.softmax());
+  if (result) graph.instead(weighted, *result, {pattern.softmax()});
 }
 
 TensorId unrepeated(ModelGraph& graph, TensorId tensor, std::uint64_t query_heads) {

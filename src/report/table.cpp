@@ -27,6 +27,14 @@ constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows a
 constexpr std::string_view kBefore = "33";
 constexpr std::string_view kAfter = "32";
 
+std::string saved_bytes(std::uint64_t before, std::uint64_t after) {
+  return before < after ? "-" + human_bytes(after - before) : human_bytes(before - after);
+}
+
+std::string saved_time(double before, double after) {
+  return (before < after ? "-" : "") + human_time(std::abs(before - after));
+}
+
 // "x 32", or nothing for once.
 std::string times(std::uint64_t count) { return count == 1 ? "" : "x " + grouped_digits(count); }
 
@@ -127,10 +135,14 @@ class Table {
 
   void write_plans() {
     using Kind = TextTable::Kind;
-    std::vector<TextTable::Column> columns = {{"plan", Kind::kText}, {"kernels", Kind::kNumber}};
-    if (analysis_.graph) columns.push_back({"time", Kind::kNumber});
-    for (const char* title : {"read", "written", "total"}) {
-      columns.push_back({title, Kind::kNumber});
+    std::vector<TextTable::Column> columns = {{"plan", Kind::kText}};
+    const auto add = [&](std::initializer_list<const char*> titles) {
+      for (const char* title : titles) columns.push_back({title, Kind::kNumber});
+    };
+    if (analysis_.graph) {
+      add({"time", "time saved", "bytes", "bytes saved", "kernels"});
+    } else {
+      add({"kernels", "read", "written", "total"});
     }
     columns.push_back({"", Kind::kBar});
     TextTable table(std::move(columns), style_);
@@ -162,17 +174,19 @@ class Table {
     for (const PlanAnalysis& plan : analysis_.graph->plans) {
       most = std::max(most, plan.bytes.total());
     }
+    const PlanAnalysis& unfused = analysis_.graph->plan(PlanKind::kUnfused);
     for (const PlanAnalysis& plan : analysis_.graph->plans) {
       const bool limit = plan.kind == PlanKind::kLimit;
-      const std::string_view code = plan.kind == analysis_.plan       ? kAfter
-                                    : plan.kind == PlanKind::kUnfused ? kBefore
-                                                                      : kFaint;
+      const bool first = &plan == &unfused;
+      const bool timed = !plan.kernels.empty();
+      const std::string_view code = plan.kind == analysis_.plan ? kAfter : first ? kBefore : kFaint;
+      const double time = plan.predicted.time_us;
       table.add({name_of(plan.kind),
-                 limit ? "-" : grouped_digits(plan.kernels.size()),
-                 plan.kernels.empty() ? "" : human_time(plan.predicted.time_us),
-                 human_bytes(plan.bytes.read),
-                 human_bytes(plan.bytes.write),
+                 timed ? human_time(time) : "",
+                 timed && !first ? saved_time(unfused.predicted.time_us, time) : "",
                  human_bytes(plan.bytes.total()),
+                 first ? "" : saved_bytes(unfused.bytes.total(), plan.bytes.total()),
+                 limit ? "-" : grouped_digits(plan.kernels.size()),
                  {share_of(plan.bytes.total(), most), code}});
     }
   }
@@ -193,9 +207,9 @@ class Table {
       const auto& [tensor, count] = saved[i];
       table.add({tensor_name(tensor.tensor),
                  times(count),
-                 human_bytes(tensor.bytes),
-                 {tensor.never_in_memory ? "never in memory" : "", kFaint},
-                 {share_of(tensor.bytes, most), kAfter}});
+                 (tensor.moved_more ? "-" : "") + human_bytes(tensor.bytes),
+                 {std::string(tensor.note()), kFaint},
+                 {share_of(tensor.bytes, most), tensor.moved_more ? kBefore : kAfter}});
     }
     line("");
     table.write(output_);
@@ -205,11 +219,10 @@ class Table {
   // The most saved first, those of all layers together.
   std::vector<Folded<SavedTensor>> folded_tensors() const {
     std::vector<Folded<SavedTensor>> rows;
-    std::map<std::tuple<std::string, std::uint64_t, bool>, std::size_t> known;
+    std::map<std::tuple<std::string, std::uint64_t, std::string_view>, std::size_t> known;
     for (const SavedTensor& tensor : saved_tensors(*analysis_.graph, headline())) {
       const auto [place, added] = known.try_emplace(
-          {without_numbers(tensor_name(tensor.tensor)), tensor.bytes, tensor.never_in_memory},
-          rows.size());
+          {without_numbers(tensor_name(tensor.tensor)), tensor.bytes, tensor.note()}, rows.size());
       if (added) {
         rows.push_back({.row = tensor});
       } else {

@@ -45,6 +45,24 @@ TEST_CASE("a tensor that fusion keeps on chip is saved whole, one that it still 
   CHECK(saved_tensors(*gone.graph, gone.graph->plan(PlanKind::kUnfused)).empty());
 }
 
+TEST_CASE("what a plan reads more often is told beside what it saves") {
+  // Two kernels read x, 40,000 elements a row, twice: for its sum, and again.
+  const Analysis more =
+      analyze_graph(graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [64, 400000]}},
+        "ops": [{"name": "e", "op": "exp", "inputs": ["x"], "output": "y"},
+                {"name": "s", "op": "softmax", "inputs": ["y"], "output": "z"}],
+        "fuse": [["e", "s"]]})"),
+                    "more", known_devices().front(), std::nullopt);
+  std::int64_t sum = 0;
+  for (const SavedTensor& tensor :
+       saved_tensors(*more.graph, more.graph->plan(PlanKind::kExplicit))) {
+    const auto bytes = static_cast<std::int64_t>(tensor.bytes);
+    sum += tensor.moved_more ? -bytes : bytes;
+    CHECK(tensor.moved_more == (more.graph->graph.tensors[tensor.tensor].name == "x"));
+  }
+  CHECK(sum == more.savings().bytes());
+}
+
 TEST_CASE("boundaries are found only for the plans whose boundaries a report shows") {
   Analysis analysis = analysis_of("}");
   const auto known = [&](PlanKind kind) {

@@ -92,6 +92,9 @@ TEST_CASE("errors of a graph or its options are reported before a GPU is opened"
   const Finished dim = run("measure --dim M=8 " + list.path());
   CHECK(dim.code == 2);
   CHECK(dim.text.find("M") != std::string::npos);
+  const Finished no_fuse = run("measure --plan explicit " + list.path());
+  CHECK(no_fuse.code == 2);
+  CHECK(no_fuse.text.find("has no \"fuse\"") != std::string::npos);
   CHECK(run("measure @no_such_spec").code == 2);
   const Document empty(R"({"format": "fusecalc.ops/1", "tensors": {}, "ops": []})");
   CHECK(run("measure " + empty.path()).text.find("no operations to measure") != std::string::npos);

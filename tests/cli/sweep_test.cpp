@@ -70,6 +70,21 @@ TEST_CASE("sweep: every combination is a point, with the figures of every plan")
   CHECK(schema["properties"]["schema"]["const"] == sweep["schema"]);
 }
 
+TEST_CASE("sweep: devices may be files, which count as they are when points run") {
+  SweepFolderOf folder;
+  std::string mine = invoke({"devices", "a10"}).outcome().out;
+  mine.replace(mine.find("\"a10\""), 5, "\"mine\"");
+  testing::write_file(folder / "mine.json", mine);
+  const Words words = {"ops.json", "--device", "mine.json,a10", "--dir", "d"};
+  const json sweep = folder.document(words);
+  CHECK(sweep["points"][0]["device"]["name"] == "mine");
+  CHECK(sweep["points"][0]["plans"] == sweep["points"][1]["plans"]);
+  CHECK(contains(folder.sweep(words).err, "0 points run, 2 had their results"));
+  mine.replace(mine.find("\"multiprocessors\": 72"), 21, "\"multiprocessors\": 36");
+  testing::write_file(folder / "mine.json", mine);
+  CHECK_FALSE(contains(folder.sweep(words).err, "had their results"));
+}
+
 TEST_CASE("sweep: the result of a point is what analyze writes") {
   SweepFolderOf folder;
   folder.document({"ops.json", "--dim", "N=32", "--device", "l4", "--dir", "d"});
@@ -233,6 +248,8 @@ TEST_CASE("sweep: what does not fit together is refused in one line") {
   refused({"ops.json", "--dir", "d", "--dim", "N=1", "--dim", "N=2"}, "\"N\" is given twice");
   refused({"ops.json", "--dir", "d", "--device", "h200,h2000"}, "did you mean");
   refused({"ops.json", "--dir", "d", "--device", "h200,h200"}, "--device has h200 twice");
+  refused({"ops.json", "--dir", "d", "--device", "-"}, "name a file");
+  refused({"ops.json", "--dir", "d", "--device", "gone.json"}, "gone.json");
   refused({"ops.json", "ops.json", "--dir", "d"}, "would both be named \"pair\"");
   refused({"ops.json", "--dir", "d", "--dim", "MM=2"}, "unknown dim \"MM\" (known: M or N)");
   refused({"-", "--dir", "d"}, "standard input can be read once");

@@ -49,8 +49,24 @@ TEST_CASE("a wrong device is refused with its place") {
         "d.json: /compute_capability: must have the form \"9.0\", not \"eight\"");
   CHECK(fault_of(text, "\"multiprocessors\": 108", "\"multiprocessors\": 0") ==
         "d.json: /multiprocessors: must be from 1 to 1048576");
+  CHECK(fault_of(text, "\"name\": \"a100\",", "") == "d.json: missing key \"name\"");
   CHECK(fault_of(text, "datasheet", "hearsay")
             .find("\"hearsay\" is not one of datasheet, calibrated") != std::string::npos);
+}
+
+TEST_CASE("a rate of a device is above 0, what is added may be 0") {
+  std::string text = text_of(device_named("a100"));
+  for (const ConstantRow& row : constant_table()) {
+    CAPTURE(row.name);
+    const std::size_t at = text.find("\"value\": ", text.find(row.name)) + 9;
+    std::string none = text;
+    none.replace(at, none.find(',', at) - at, "0");
+    const bool added = row.name == "launch_us" || row.name == "tensor_slowdown";
+    CHECK(fault_of(none, "", "") == (added ? "fine"
+                                           : "d.json: /constants/" + std::string(row.name) +
+                                                 "/value: must be from 0.001 to 1e12"));
+  }
+  CHECK(fault_of(text, "\"constants\": {", "\"constants\": {\"comment\": \"rates\", ") == "fine");
 }
 
 TEST_CASE("a GPU that is present has the constants of the known one") {

@@ -126,3 +126,18 @@ TEST_CASE("a name may hold anything that JSON can") {
   CHECK(graph.ops[0].name == "π");
   CHECK(tensor_named(graph, "\n").output);
 }
+
+TEST_CASE("notes are ignored in every object, and names that read alike are none") {
+  const OpGraph graph = graph_of(R"({"comment": 1, "dims": {"comment": "B is the batch", "B": 8},
+    "tensors": {"description": "what comes in", "x": {"shape": ["B"], "comment": [null]},
+                "c": {"shape": [2, "B"], "dtype": "f32"}},
+    "ops": [{"op": "custom", "inputs": ["x"], "output": "c", "$schema": {}, "class": "opaque",
+             "reads": {"comment": "all", "x": 8}, "writes": {"description": "both", "c": 16}},
+            {"op": "add", "inputs": ["x", "x"], "output": "y", "attrs": {"comment": "twice"},
+             "inplace": {"comment": "x dies here", "y": "x"}}]})");
+  CHECK(graph.ops.size() == 2);
+  CHECK(tensor_named(graph, "x").elements == 8);
+  const OpGraph named = graph_of(R"({"dims": {"comment": 4}, "tensors": {"comment":
+    {"shape": ["comment"]}}, "ops": [{"op": "exp", "inputs": ["comment"], "output": "y"}]})");
+  CHECK(tensor_named(named, "y").elements == 4);
+}

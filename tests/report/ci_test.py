@@ -168,9 +168,11 @@ class CiTest(unittest.TestCase):
         self.assertIn("findings", json.loads(self.actions("base.json", "new.json", "-f", "json",
                                                           code=1)))
         self.assertEqual(summary.read_text(encoding="utf-8"), text)
-        run = self.run_in(BINARY, "compare", "base.json", "new.json", code=2, GITHUB_ACTIONS="true",
+        # The verdict counts where the summary cannot be written.
+        run = self.run_in(BINARY, "compare", "base.json", "new.json", code=1, GITHUB_ACTIONS="1",
                           GITHUB_STEP_SUMMARY=str(self.root))
         self.assertIn("cannot append the summary of the step", run.stderr)
+        self.assertIn("::error", run.stdout)
         outside = self.run_in(BINARY, "compare", "base.json", "new.json", "-f", "table", code=1)
         self.assertNotIn("::", outside.stdout)
 

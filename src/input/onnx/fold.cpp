@@ -188,6 +188,53 @@ std::optional<Constant> fold_gather(const OnnxNode& node, Inputs inputs) {
   });
 }
 
+// Elements, or parts, that the last axis of the indices names.
+std::optional<Constant> fold_tuples(const OnnxNode& node, const Constant& x,
+                                    const Constant& indices) {
+  const Shape& named = indices.type.shape;
+  if (named.empty() || whole_attribute(node, "batch_dims", 0) != 0) return std::nullopt;
+  const std::uint64_t length = named.back();
+  if (length == 0 || length > x.type.shape.size()) return std::nullopt;
+  for (std::size_t i = 0; i < indices.elements.size(); ++i) {
+    const auto extent = static_cast<double>(x.type.shape[i % length]);
+    if (indices.elements[i] < -extent || indices.elements[i] >= extent) return std::nullopt;
+  }
+  Shape shape(named.begin(), named.end() - 1);
+  shape.insert(shape.end(), x.type.shape.begin() + static_cast<std::ptrdiff_t>(length),
+               x.type.shape.end());
+  const auto tuples = static_cast<std::ptrdiff_t>(named.size() - 1);
+  return pick(x.type.dtype, shape, [&](const std::vector<std::uint64_t>& position) {
+    std::vector<std::uint64_t> place(position.begin(), position.begin() + tuples);
+    std::vector<std::uint64_t> source;
+    for (std::uint64_t i = 0; i < length; ++i) {
+      place.resize(named.size() - 1);
+      place.push_back(i);
+      const double index = broadcast_at(indices, place);
+      const auto extent = static_cast<double>(x.type.shape[i]);
+      source.push_back(static_cast<std::uint64_t>(index < 0 ? index + extent : index));
+    }
+    source.insert(source.end(), position.begin() + tuples, position.end());
+    return broadcast_at(x, source);
+  });
+}
+
+// The sums so far along an axis.
+std::optional<Constant> fold_sums(const OnnxNode& node, const Constant& x, const Constant& along) {
+  if (along.elements.size() != 1 || whole_attribute(node, "exclusive", 0) != 0 ||
+      whole_attribute(node, "reverse", 0) != 0) {
+    return std::nullopt;
+  }
+  const auto axis = axis_of(along.integers()[0], x.type.shape.size());
+  if (!axis) return std::nullopt;
+  const std::uint64_t inner = elements_between(x.type.shape, *axis + 1, x.type.shape.size());
+  Constant result = x;
+  for (std::uint64_t i = 0; i < result.elements.size(); ++i) {
+    const bool first = i / inner % x.type.shape[*axis] == 0;
+    if (!first) result.elements[i] += result.elements[i - inner];
+  }
+  return result;
+}
+
 std::optional<Constant> fold_slice(const OnnxNode& node, Inputs inputs) {
   const Constant& x = *inputs[0];
   const std::optional<SliceRange> range = sliced_by(node, x.type.shape, inputs);
@@ -311,6 +358,8 @@ std::optional<Constant> fold_node(const OnnxNode& node, std::span<const Constant
   if (second == nullptr) return std::nullopt;
   if (node.type == "CastLike") return fold_cast(second->type.dtype, x);
   if (node.type == "Gather") return fold_gather(node, inputs);
+  if (node.type == "GatherND") return fold_tuples(node, x, *second);
+  if (node.type == "CumSum") return fold_sums(node, x, *second);
   if (node.type == "Expand") return fold_expand(x, *second);
   if (node.type == "Range" && inputs.size() == 3) return fold_range(inputs);
   if (node.type == "Where" && inputs.size() == 3 && inputs[2] != nullptr) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "input/onnx/onnx.hpp"
@@ -20,6 +21,7 @@ namespace {
 constexpr int kMostNesting = 16;
 constexpr std::uint64_t kMostNodes = 1'000'000;
 constexpr std::uint64_t kOldestOpset = 13;
+constexpr std::uint64_t kLatestOpset = 23;
 
 void require_opset(const OnnxModel& model, const std::string& document) {
   const auto opset = model.opsets.find("");
@@ -27,11 +29,45 @@ void require_opset(const OnnxModel& model, const std::string& document) {
     throw Error(Fault::kBadInput,
                 fmt::format("{}: states no opset of ONNX; is the file cut off?", document));
   }
-  if (opset->second >= kOldestOpset) return;
-  throw Error(Fault::kBadInput,
-              fmt::format("{}: opset {} is older than {}, the oldest that fusecalc reads; convert "
-                          "the model with onnx.version_converter",
-                          document, opset->second, kOldestOpset));
+  const bool old = opset->second < kOldestOpset;
+  if (!old && opset->second <= kLatestOpset) return;
+  throw Error(
+      Fault::kBadInput,
+      fmt::format("{}: opset {} is {} than {}, the {} that fusecalc reads; convert the model "
+                  "with onnx.version_converter",
+                  document, opset->second, old ? "older" : "newer",
+                  old ? kOldestOpset : kLatestOpset, old ? "oldest" : "latest"));
+}
+
+// Every value has one writer.
+void require_single_writers(const OnnxGraph& graph, const std::string& document) {
+  std::unordered_map<std::string_view, const OnnxNode*> writers;
+  for (const OnnxTensor& tensor : graph.initializers) writers.emplace(tensor.name, nullptr);
+  for (const OnnxValue& value : graph.inputs) writers.emplace(value.name, nullptr);
+  for (const OnnxNode& node : graph.nodes) {
+    for (const std::string_view output : node.outputs) {
+      if (output.empty()) continue;
+      const auto [writer, first] = writers.emplace(output, &node);
+      if (first) continue;
+      const std::string other = writer->second == nullptr
+                                    ? "an input of the graph"
+                                    : "written by " + OnnxImporter::place_of(*writer->second);
+      throw Error(Fault::kBadInput,
+                  fmt::format("{}: {}: its output {} is already {}", document,
+                              OnnxImporter::place_of(node), in_quotes(output), other));
+    }
+  }
+}
+
+// Why the elements of an input cannot be counted.
+std::string input_fault(const OnnxValue& value) {
+  if (!dtype_of_onnx(value.type)) return "its elements are of a type that fusecalc does not read";
+  if (!value.shape) return "the file does not state its shape";
+  for (const OnnxDim& dim : *value.shape) {
+    const auto* name = std::get_if<std::string_view>(&dim);
+    if (name != nullptr && name->empty()) return "an extent of it is negative, or not stated";
+  }
+  return fmt::format("it has more than {} bytes", kMaxCount);
 }
 
 }  // namespace
@@ -262,19 +298,23 @@ bool OnnxImporter::inline_function(const OnnxNode& node) {
   return true;
 }
 
+void OnnxImporter::fail(const OnnxNode& node, std::string_view what) const {
+  throw Error(Fault::kBadInput, fmt::format("{}: {}: {}", document_, place_of(node), what));
+}
+
 void OnnxImporter::process(const OnnxNode& node) {
-  const auto fail = [&](std::string_view what) {
-    throw Error(Fault::kBadInput, fmt::format("{}: {}: {}", document_, place_of(node), what));
-  };
-  if (++processed_ > kMostNodes) fail("the model has more than a million nodes");
+  if (++processed_ > kMostNodes) fail(node, "the model has more than a million nodes");
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!node.inputs[i].empty() && input(node, i) == nullptr) {
-      fail("its input " + in_quotes(node.inputs[i]) +
-           " is not known: no earlier node writes it, or its shape is not stated");
+    if (node.inputs[i].empty() || input(node, i) != nullptr) continue;
+    const std::string name = in_quotes(node.inputs[i]);
+    const auto given = std::ranges::find(model_.graph.inputs, node.inputs[i], &OnnxValue::name);
+    if (given != model_.graph.inputs.end()) {
+      fail(node, fmt::format("the graph's input {} is not read: {}", name, input_fault(*given)));
     }
+    fail(node, "its input " + name + " is not known: no earlier node writes it");
   }
   if (fold(node)) return;
-  if (++nesting_ > kMostNesting) fail("functions and branches are nested more than 16 deep");
+  if (++nesting_ > kMostNesting) fail(node, "functions and branches are nested more than 16 deep");
   const bool inlined = inline_branch(node) || inline_function(node);
   --nesting_;
   if (inlined) return;
@@ -292,11 +332,26 @@ void OnnxImporter::add_outputs() {
       throw Error(Fault::kBadInput, fmt::format("{}: no node writes the output {}", document_,
                                                 in_quotes(value.name)));
     }
+    require_stated(value, result->type);
     if (result->tensor) graph_.output(*result->tensor);
   }
 }
 
+// Where --dim sets dimensions, the file may state results of those of its export.
+void OnnxImporter::require_stated(const OnnxValue& value, const TensorType& type) const {
+  const auto stated = stated_.find(value.name);
+  if (!dims_.empty() || stated == stated_.end()) return;
+  const Shape& shape = stated->second.shape;
+  if (shape.empty() || shape == type.shape) return;  // without extents, it may be left open
+  throw Error(
+      Fault::kBadInput,
+      fmt::format("{}: the output {} has the shape {}, but the file states {}; run ONNX "
+                  "shape inference on the model",
+                  document_, in_quotes(value.name), to_string(type.shape), to_string(shape)));
+}
+
 Model OnnxImporter::run() {
+  require_single_writers(model_.graph, document_);
   declare_inputs();
   for (const OnnxNode& node : model_.graph.nodes) process(node);
   add_outputs();

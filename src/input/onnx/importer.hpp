@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "input/causal_mask.hpp"
 #include "input/model_graph.hpp"
 #include "input/onnx/constants.hpp"
 #include "input/onnx/model.hpp"
@@ -47,8 +48,12 @@ class OnnxImporter {
 
   Model run();
 
+  // A node in messages: its name and operator.
+  static std::string place_of(const OnnxNode& node);
+
   // The rest is for rules.
 
+  [[noreturn]] void fail(const OnnxNode& node, std::string_view what) const;
   // Input i of a node; null if it is not given.
   const OnnxKnown* input(const OnnxNode& node, std::size_t i) const;
   const Constant* constant(const OnnxNode& node, std::size_t i) const;
@@ -75,11 +80,11 @@ class OnnxImporter {
                     const std::vector<TensorType>& outputs = {});
   // The type that the file states of output i.
   std::optional<TensorType> stated(const OnnxNode& node, std::size_t i) const;
-  // The op that wrote a value, where it is of this row.
-  std::optional<ModelGraph::Origin> written_by(const OnnxKnown& value, std::string_view row) const;
-  // Writes an op that reads what another one reads, and more.
-  bool write_again(const OnnxNode& node, std::string_view op, const ModelGraph::Origin& origin,
-                   const OnnxKnown& more);
+  // What a mask is that is made of places alone, where attention has attributes for it.
+  std::optional<CausalMask> causal(const OnnxKnown& mask);
+  // Writes a linear that computes a product and adds a bias; false if it was no product with a
+  // matrix.
+  bool write_biased(const OnnxNode& node, const OnnxKnown& product, const OnnxKnown& bias);
 
  private:
   void refuse_open_dims() const;
@@ -95,8 +100,6 @@ class OnnxImporter {
   bool inline_branch(const OnnxNode& node);
   bool inline_function(const OnnxNode& node);
   void bind(std::string_view name, OnnxKnown value);
-  // A node in messages: its name and operator.
-  static std::string place_of(const OnnxNode& node);
   void begin(const OnnxNode& node);
   std::string module_of(const OnnxNode& node) const;
   ModelGraph::TensorId tensor_of(const OnnxKnown& value);
@@ -104,6 +107,7 @@ class OnnxImporter {
   bool bind_results(const OnnxNode& node,
                     const std::optional<std::vector<ModelGraph::TensorId>>& results);
   void add_outputs();
+  void require_stated(const OnnxValue& value, const TensorType& type) const;
 
   const OnnxModel& model_;
   const std::string& document_;

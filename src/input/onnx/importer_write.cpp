@@ -6,7 +6,10 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "input/affine.hpp"
+#include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
+#include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
 
 namespace fusecalc {
@@ -67,7 +70,8 @@ ModelGraph::TensorId OnnxImporter::tensor_of(const OnnxKnown& value) {
   if (value.tensor) return *value.tensor;
   const auto [entry, added] = constant_tensors_.emplace(value.constant.get(), 0);
   if (added) {
-    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype));
+    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype),
+                                 known_elements(value.type.shape, value.constant->elements));
   }
   return entry->second;
 }
@@ -99,16 +103,27 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
-bool OnnxImporter::write_again(const OnnxNode& node, std::string_view op,
-                               const ModelGraph::Origin& origin, const OnnxKnown& more) {
-  std::vector<ModelGraph::Input> inputs = origin.inputs;
-  inputs.emplace_back(tensor_of(more));
-  return bind_results(node, graph_.op(op, std::move(inputs), origin.attributes, 1));
+std::optional<CausalMask> OnnxImporter::causal(const OnnxKnown& mask) {
+  return causal_mask(graph_, tensor_of(mask), false);
 }
 
-std::optional<ModelGraph::Origin> OnnxImporter::written_by(const OnnxKnown& value,
-                                                           std::string_view row) const {
-  return value.tensor ? graph_.written_by(*value.tensor, row) : std::nullopt;
+bool OnnxImporter::write_biased(const OnnxNode& node, const OnnxKnown& product,
+                                const OnnxKnown& bias) {
+  if (!product.tensor) return false;
+  auto origin = graph_.written_by(*product.tensor, "linear");
+  if (!origin) {
+    origin = graph_.written_by(*product.tensor, "matmul");
+    if (!origin || !origin->attributes.empty()) return false;
+    const auto b = std::get<ModelGraph::TensorId>(origin->inputs[1]);
+    const bool is_matrix = graph_.type(b).shape().size() == 2;
+    if (!is_matrix || graph_.type(*product.tensor).shape().size() < 2) return false;
+    const auto weight = graph_.op("permute_view", {b}, {listed("perm", {1, 0})}, 1);
+    if (!weight) return false;
+    origin->inputs[1] = weight->front();
+  }
+  if (origin->inputs.size() != 2) return false;
+  origin->inputs.emplace_back(tensor_of(bias));
+  return bind_results(node, graph_.op("linear", origin->inputs, {}, 1));
 }
 
 std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
@@ -162,10 +177,12 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
     const std::optional<TensorType> type =
         i < outputs.size() ? std::optional(outputs[i]) : stated(node, i);
     if (!type) {
-      throw Error(Fault::kBadInput,
-                  fmt::format("{}: {}: the file states no shape of {}, and fusecalc does not know "
-                              "the operator; run ONNX shape inference on the model first",
-                              document_, place_of(node), in_quotes(node.outputs[i])));
+      const bool known = rule_of(node.domain, node.type) != nullptr;
+      fail(node, fmt::format("the file states no shape of {}, and {}; run ONNX shape inference on "
+                             "the model first",
+                             in_quotes(node.outputs[i]),
+                             known ? "fusecalc does not know this form of the operator"
+                                   : "fusecalc does not know the operator"));
     }
     types.push_back(model_type(type->shape, type->dtype));
     places.push_back(i);

@@ -1,5 +1,8 @@
 // Operators that move or rename elements.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 
@@ -34,7 +37,12 @@ void note_repetition(const OnnxKnown& from, OnnxKnown& to) {
 
 bool reshape(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
-  const auto target = reshaped_by(node, x->type.shape, in.constant(node, 1));
+  const Constant* wanted = in.constant(node, 1);
+  const auto target = reshaped_by(node, x->type.shape, wanted);
+  if (!target && wanted != nullptr && node.type == "Reshape") {
+    in.fail(node, fmt::format("its input of shape {} cannot be read as shape [{}]",
+                              to_string(x->type.shape), fmt::join(wanted->integers(), ", ")));
+  }
   const auto shape = target               ? target
                      : in.stated(node, 0) ? std::optional(in.stated(node, 0)->shape)
                                           : std::nullopt;

@@ -6,7 +6,6 @@
 
 #include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
-#include "input/onnx/written_activations.hpp"
 
 namespace fusecalc {
 namespace {
@@ -20,6 +19,7 @@ struct SameOp {
 // Operators that one op computes from the same inputs.
 constexpr std::array kSameOps = {
     SameOp{"Sub", "sub"},
+    SameOp{"Mul", "mul"},
     SameOp{"Div", "div"},
     SameOp{"Pow", "pow"},
     SameOp{"Neg", "neg"},
@@ -107,15 +107,13 @@ std::vector<TensorType> broadcast_type(const OnnxImporter& in, const OnnxNode& n
   return {type};
 }
 
-// A bias after a linear is its third input.
+// A bias after a product with a matrix makes both one linear.
 bool biased_linear(OnnxImporter& in, const OnnxNode& node) {
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const OnnxKnown* product = in.input(node, i);
     const OnnxKnown* bias = in.input(node, 1 - i);
     if (product == nullptr || bias == nullptr || bias->type.shape.size() != 1) continue;
-    const auto origin = in.written_by(*product, "linear");
-    if (!origin || origin->inputs.size() != 2) continue;
-    if (in.write_again(node, "linear", *origin, *bias)) return true;
+    if (in.write_biased(node, *product, *bias)) return true;
   }
   return false;
 }
@@ -132,26 +130,6 @@ bool same_op(OnnxImporter& in, const OnnxNode& node) {
 
 bool add(OnnxImporter& in, const OnnxNode& node) {
   return biased_linear(in, node) || element_by_element(in, node, "add");
-}
-
-bool multiply(OnnxImporter& in, const OnnxNode& node) {
-  const std::vector<Operand> inputs = operands(in, node);
-  std::vector<ModelGraph::Input> values;
-  for (const Operand& input : inputs) {
-    const auto* const* known = std::get_if<const OnnxKnown*>(&input);
-    if (known == nullptr) {
-      values.emplace_back(std::get<double>(input));
-    } else if ((*known)->tensor) {
-      values.emplace_back(*(*known)->tensor);
-    }
-  }
-  if (values.size() == 2) {
-    if (const auto found = activation_of(in, values[0], values[1])) {
-      const OnnxKnown x{.type = {}, .tensor = found->x};
-      if (in.write(node, found->row, {&x})) return true;
-    }
-  }
-  return element_by_element(in, node, "mul");
 }
 
 // With numbers as attributes: {ONNX's attribute, its default, ours}.
@@ -346,7 +324,6 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"Add", add},
-    OnnxRuleRow{"Mul", multiply},
     OnnxRuleRow{"LeakyRelu", leaky_relu},
     OnnxRuleRow{"Elu", elu},
     OnnxRuleRow{"HardSigmoid", hard_sigmoid},

@@ -22,6 +22,11 @@ bool swaps_last_two(const OnnxKnown& value) {
   return value.perm[rank - 2] == rank - 1 && value.perm[rank - 1] == rank - 2;
 }
 
+// A matrix, transposed: a view, or what it is a transposed view of.
+std::optional<OnnxKnown> transposed_matrix(OnnxImporter& in, const OnnxKnown& matrix) {
+  return swaps_last_two(matrix) ? *matrix.permuted : in.permute(matrix, {1, 0});
+}
+
 // A matrix that was transposed before is read as it lies. A transposed weight makes a linear.
 bool matmul(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* a = in.input(node, 0);
@@ -57,36 +62,45 @@ bool whole_matmul(OnnxImporter& in, const OnnxNode& node) {
                          {{shape, dtype}});
 }
 
+// The bias of a linear with so many columns: a vector, in a view of it where it is written as a row
+// or as one element. Nothing where it differs from row to row.
+std::optional<OnnxKnown> column_bias(OnnxImporter& in, const OnnxKnown& c, std::uint64_t columns) {
+  const Shape& shape = c.type.shape;
+  if (shape.size() == 2 && shape[0] != 1) return std::nullopt;
+  const auto row = in.reshape(c, {elements_between(shape, 0, shape.size())});
+  if (!row || row->type.shape[0] == columns) return row;
+  return in.write_step("expand_view", {&*row},
+                       {listed("shape", {static_cast<std::int64_t>(columns)})});
+}
+
+// alpha * a @ b + beta * c: one linear, of views of what is stored the other way round. A row of
+// the table has no factors, and no bias that differs from row to row: they are ops of their own.
 bool gemm(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* a = in.input(node, 0);
   const OnnxKnown* b = in.input(node, 1);
   const OnnxKnown* c = in.input(node, 2);
-  const bool transpose_a = whole_attribute(node, "transA", 0) != 0;
-  bool transpose_b = whole_attribute(node, "transB", 0) != 0;
   const double alpha = real_attribute(node, "alpha", 1);
-  const double beta = real_attribute(node, "beta", 1);
-  if (b == nullptr || a->type.shape.size() != 2) return false;
-  if (!transpose_b && swaps_last_two(*b)) {
-    b = b->permuted.get();
-    transpose_b = true;
+  const double beta = c == nullptr ? 0 : real_attribute(node, "beta", 1);
+  if (b == nullptr || a->type.shape.size() != 2 || b->type.shape.size() != 2) return false;
+  std::optional<OnnxKnown> x = *a;
+  std::optional<OnnxKnown> weight = *b;
+  if (whole_attribute(node, "transA", 0) != 0) x = transposed_matrix(in, *x);
+  if (whole_attribute(node, "transB", 0) == 0) weight = transposed_matrix(in, *weight);
+  if (!x || !weight) return false;
+  std::vector<Operand> inputs = {&*x, &*weight};
+  std::optional<OnnxKnown> term;
+  if (beta != 0) {
+    term = beta == 1 ? *c : in.write_step("mul", {c, beta});
+    if (!term) return false;
+    const auto bias = alpha == 1 ? column_bias(in, *term, weight->type.shape[0]) : std::nullopt;
+    if (bias) return in.write(node, "linear", {&*x, &*weight, &*bias});
   }
-  if (transpose_b && !transpose_a && alpha == 1) {
-    const Shape columns{b->type.shape[0]};
-    if (c == nullptr) return in.write(node, "linear", {a, b});
-    if (beta == 1 && c->type.shape == columns) return in.write(node, "linear", {a, b, c});
-  }
-  const OnnxImporter::Written transposed = {{"transpose_a", transpose_a},
-                                            {"transpose_b", transpose_b}};
-  if (c == nullptr && alpha == 1) return in.write(node, "matmul", {a, b}, transposed);
-  auto product = in.write_step("matmul", {a, b}, transposed);
-  if (product && alpha != 1) {
-    if (c == nullptr) return in.write(node, "mul", {&*product, alpha});
-    product = in.write_step("mul", {&*product, alpha});
-  }
+  if (beta == 0 && alpha == 1) return in.write(node, "linear", inputs);
+  const auto product = in.write_step("linear", inputs);
   if (!product) return false;
-  if (beta == 1) return in.write(node, "add", {&*product, c});
-  const auto term = in.write_step("mul", {c, beta});
-  return term && in.write(node, "add", {&*product, &*term});
+  if (beta == 0) return in.write(node, "mul", {&*product, alpha});
+  if (alpha == 1) return in.write(node, "add", {&*product, &*term});
+  return in.write(node, "fma", {&*product, alpha, &*term});
 }
 
 // [B, T, heads * size] as [B, heads, T, size].
@@ -119,11 +133,15 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   const auto v = split_heads(in, unrepeated(*given[2]), shared);
   if (!q || !k || !v) return false;
   std::vector<Operand> inputs = {&*q, &*k, &*v};
-  if (in.input(node, 3) != nullptr) inputs.emplace_back(in.input(node, 3));
-  const bool causal = whole_attribute(node, "is_causal", 0) != 0;
+  const bool first_aligned = whole_attribute(node, "is_causal", 0) != 0;
   // `causal` aligns the last query and key, ONNX the first ones.
-  if (causal && q->type.shape[2] != k->type.shape[2]) return false;
-  OnnxImporter::Written attributes = {{"causal", causal}};
+  if (first_aligned && q->type.shape[2] != k->type.shape[2]) return false;
+  const OnnxKnown* mask = in.input(node, 3);
+  auto causal = mask != nullptr ? in.causal(*mask) : std::nullopt;
+  if (mask != nullptr && !causal) inputs.emplace_back(mask);
+  if (first_aligned && !causal) causal = CausalMask{};
+  OnnxImporter::Written attributes;
+  if (causal) attributes = causal->attributes();
   if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
     attributes.push_back({"scale", *scale->real});
   }

@@ -161,7 +161,7 @@ bool add_mask(const AtenCall& call, const Shape& queries, std::uint64_t keys, In
               Attributes& attributes) {
   auto mask = call.value("attn_mask");
   if (!mask) mask = call.value("attn_bias");
-  bool causal = call.truth("is_causal", false);
+  auto causal = call.truth("is_causal", false) ? std::optional(CausalMask{}) : std::nullopt;
   const std::uint64_t rows = queries[queries.size() - 2];
   if (causal && rows != keys) {
     const auto made = mask ? std::nullopt : first_aligned(call, rows, keys);
@@ -171,11 +171,11 @@ bool add_mask(const AtenCall& call, const Shape& queries, std::uint64_t keys, In
   if (mask) {
     const ModelGraph::Input operand = call.operand(*mask);
     const auto* tensor = std::get_if<TensorId>(&operand);
-    const bool is_causal = tensor != nullptr && is_causal_mask(call.graph(), *tensor, false);
-    causal = causal || is_causal;
-    if (!is_causal) inputs.push_back(operand);
+    const auto made = tensor != nullptr ? causal_mask(call.graph(), *tensor, false) : std::nullopt;
+    if (made) causal = made;
+    if (!made) inputs.push_back(operand);
   }
-  if (causal) attributes.push_back({.name = "causal", .value = true});
+  if (causal) attributes = causal->attributes();
   return true;
 }
 

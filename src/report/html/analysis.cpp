@@ -122,7 +122,7 @@ class AnalysisPage {
 
   std::string plans() const {
     HtmlTable table{.id = id("plan-table"),
-                    .caption = "DRAM bytes of each plan, counted exactly, and its predicted time",
+                    .caption = "Bytes of each plan, counted exactly, and its predicted time",
                     .columns = {{"plan"},
                                 {"kernels", true},
                                 {analysis_.graph ? "time" : "", true},
@@ -209,15 +209,17 @@ class AnalysisPage {
     if (saved.empty()) return "";
     HtmlTable table{
         .id = id("tensor-table"),
-        .caption = fmt::format("Tensors of which {} moves fewer bytes than unfused", fused_name()),
+        .caption = fmt::format("Tensors of which {} moves fewer bytes than unfused, or more",
+                               fused_name()),
         .columns = {{"tensor"}, {"bytes saved", true}, {"", false}, {"", false}},
         .rows = {},
         .rest = left_out(saved.size(), most_rows_, "tensor", "--format csv or json lists")};
     for (std::size_t i = 0; i < std::min(saved.size(), most_rows_); ++i) {
       table.rows.push_back({html_name(analysis_.graph->graph.tensors[saved[i].tensor].name),
-                            human_bytes(saved[i].bytes),
-                            html_bar(share_of(saved[i].bytes, saved.front().bytes), "after"),
-                            saved[i].never_in_memory ? "never in memory" : ""});
+                            (saved[i].moved_more ? "-" : "") + human_bytes(saved[i].bytes),
+                            html_bar(share_of(saved[i].bytes, saved.front().bytes),
+                                     saved[i].moved_more ? "before" : "after"),
+                            std::string(saved[i].note())});
     }
     return html_section(id("tensors"), "Tensors saved", table.html());
   }

@@ -253,7 +253,7 @@ TEST_CASE(
   };
   CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6})})))) == Lines{"silu(x) -> y"});
   CHECK(ops_of(read(proto::model(gate("x", {value("y", {4, 6}), value("s", {4, 6})})))) ==
-        Lines{"sigmoid(x) -> s", "silu(x) -> y"});
+        Lines{"sigmoid(x) -> s", "mul(s, x) -> y"});
   CHECK(ops_of(read(proto::model(gate("z", {value("y", {4, 6})})))) ==
         Lines{"sigmoid(x) -> s", "mul(s, z) -> y"});
 }
@@ -334,6 +334,10 @@ TEST_CASE("onnx: what is damaged, old or too deep is refused in one line") {
   CHECK(refusal(proto::model(graph, 12)) ==
         "m.onnx: opset 12 is older than 13, the oldest that fusecalc reads; convert the model with "
         "onnx.version_converter");
+  CHECK(refusal(proto::model(graph, 23)) == "accepted");
+  CHECK(refusal(proto::model(graph, 24)) ==
+        "m.onnx: opset 24 is newer than 23, the latest that fusecalc reads; convert the model with "
+        "onnx.version_converter");
   Message deep = Graph{}.encoded();
   for (int i = 0; i < 40; ++i) {
     deep = Graph{.nodes = {node("If", {"c"}, {"y"}, {Message().text(1, "g").message(6, deep)})}}
@@ -347,7 +351,56 @@ TEST_CASE("onnx: a node that reads what nothing wrote is refused") {
   const Graph graph{.nodes = {node("Relu", {"hidden"}, {"y"})}, .outputs = {value("y", {4})}};
   CHECK(refusal(proto::model(graph)) ==
         "m.onnx: node \"node_y\" (Relu): its input \"hidden\" is not known: no earlier node writes "
-        "it, or its shape is not stated");
+        "it");
+}
+
+TEST_CASE("onnx: an input that cannot be counted is told by its own fault") {
+  const auto with = [](const Message& input) {
+    const Graph graph{
+        .nodes = {node("Relu", {"x"}, {"y"})}, .inputs = {input}, .outputs = {value("y", {4})}};
+    return refusal(proto::model(graph));
+  };
+  const std::string input = "m.onnx: node \"node_y\" (Relu): the graph's input \"x\" is not read: ";
+  CHECK(with(value("x", {-4})) == input + "an extent of it is negative, or not stated");
+  constexpr std::uint64_t kString = 8;
+  CHECK(with(value("x", {4}, kString)) ==
+        input + "its elements are of a type that fusecalc does not read");
+  CHECK(
+      with(Message().text(1, "x").message(2, Message().message(1, Message().number(1, kFloat)))) ==
+      input + "the file does not state its shape");
+  CHECK(with(value("x", {2'000'000'000, 2'000'000'000, 2'000'000'000})) ==
+        input + "it has more than 9223372036854775807 bytes");
+}
+
+TEST_CASE("onnx: a value has one writer, and outputs have the shapes that the file states") {
+  Graph graph{.nodes = {node("Relu", {"x"}, {"y"}), node("Exp", {"x"}, {"y"})},
+              .inputs = {value("x", {4, 8})},
+              .outputs = {value("y", {4, 8})}};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: node \"node_y\" (Exp): its output \"y\" is already written by node \"node_y\" "
+        "(Relu)");
+  graph.nodes = {node("Relu", {"x"}, {"x"})};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: node \"node_x\" (Relu): its output \"x\" is already an input of the graph");
+  graph.nodes = {node("Relu", {"x"}, {"y"})};
+  CHECK(refusal(proto::model(graph)) == "accepted");
+  graph.outputs = {value("y", {5, 8})};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: the output \"y\" has the shape [4, 8], but the file states [5, 8]; run ONNX shape "
+        "inference on the model");
+  // An export with sizes of its own, which --dim changes.
+  graph.inputs = {value("x", {"rows", 8})};
+  CHECK(refusal(proto::model(graph), {{"rows", 7}}) == "accepted");
+}
+
+TEST_CASE("onnx: a target that a reshape cannot have is told") {
+  const Graph graph{.nodes = {node("Reshape", {"x", "target"}, {"y"})},
+                    .inputs = {value("x", {4, 8})},
+                    .outputs = {value("y", {3, 10})},
+                    .constants = {integers("target", {3, -1})}};
+  CHECK(refusal(proto::model(graph)) ==
+        "m.onnx: node \"node_y\" (Reshape): its input of shape [4, 8] cannot be read as shape [3, "
+        "-1]");
 }
 
 }  // namespace

@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+#include "input/onnx/onnx.hpp"
+#include "input/onnx/proto.hpp"
+#include "support/words.hpp"
+#include "traffic/graph_bytes.hpp"
+
+// Products and masks of ONNX models, as ops and as bytes.
+
+using namespace fusecalc;
+using namespace fusecalc::proto;
+using namespace fusecalc::testing;
+
+namespace {
+
+Model read(const Graph& graph) { return read_onnx(proto::model(graph), "m.onnx", {}); }
+
+Words rows_of(const Model& model) {
+  Words rows;
+  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
+  return rows;
+}
+
+std::uint64_t unfused(const Model& model) {
+  return unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+Message factor(std::string_view name, float value) {
+  return Message().text(1, name).real(2, value).number(20, 1);
+}
+
+struct GemmCase {
+  std::vector<Extent> a{32, 64};
+  std::vector<Extent> b{64, 16};
+  std::vector<Extent> c{};
+  std::vector<Message> attributes{};
+};
+
+Model gemm(const GemmCase& of) {
+  Graph graph{.nodes = {},
+              .inputs = {value("a", of.a), value("b", of.b)},
+              .outputs = {value("y", {32, 16})}};
+  std::vector<std::string> inputs = {"a", "b"};
+  if (!of.c.empty()) {
+    inputs.emplace_back("c");
+    graph.inputs.push_back(value("c", of.c));
+  }
+  graph.nodes = {node("Gemm", inputs, {"y"}, of.attributes)};
+  return read(graph);
+}
+
+// 32 x 64 times 64 x 16: a, b and y.
+constexpr std::uint64_t kProduct = 4 * (32 * 64 + 64 * 16 + 32 * 16);
+
+}  // namespace
+
+TEST_CASE("onnx: a Gemm is one product, whichever way its factors are stored") {
+  CHECK(rows_of(gemm({})) == Words{"permute_view", "linear"});
+  CHECK(unfused(gemm({})) == kProduct);
+  CHECK(rows_of(gemm({.b = {16, 64}, .attributes = {attribute("transB", 1)}})) == Words{"linear"});
+  const GemmCase both{
+      .a = {64, 32}, .b = {16, 64}, .attributes = {attribute("transA", 1), attribute("transB", 1)}};
+  CHECK(rows_of(gemm(both)) == Words{"permute_view", "linear"});
+  CHECK(unfused(gemm(both)) == kProduct);
+}
+
+TEST_CASE("onnx: the bias of a Gemm is that of the product where it is one for all rows") {
+  CHECK(rows_of(gemm({.c = {16}})) == Words{"permute_view", "linear"});
+  CHECK(unfused(gemm({.c = {16}})) == kProduct + 4 * 16);
+  CHECK(unfused(gemm({.c = {1, 16}})) == kProduct + 4 * 16);
+  CHECK(unfused(gemm({.c = {1}})) == kProduct + 4);
+  // A bias of its own for every row is added to the product, which is written and read again.
+  CHECK(rows_of(gemm({.c = {32, 1}})) == Words{"permute_view", "linear", "add"});
+  CHECK(unfused(gemm({.c = {32, 1}})) == kProduct + 4 * (2 * 32 * 16 + 32));
+  CHECK(unfused(gemm({.c = {32, 16}})) == kProduct + 4 * 3 * 32 * 16);
+}
+
+TEST_CASE("onnx: factors of a Gemm are ops where they are not 1") {
+  const auto rows = [](std::vector<Extent> c, float alpha, float beta) {
+    return rows_of(
+        gemm({.c = std::move(c), .attributes = {factor("alpha", alpha), factor("beta", beta)}}));
+  };
+  CHECK(rows({16}, 1, 1) == Words{"permute_view", "linear"});
+  CHECK(rows({16}, 1, 0) == Words{"permute_view", "linear"});
+  CHECK(rows({16}, 1, 2) == Words{"permute_view", "mul", "linear"});
+  CHECK(rows({}, 2, 1) == Words{"permute_view", "linear", "mul"});
+  CHECK(rows({16}, 2, 1) == Words{"permute_view", "linear", "fma"});
+  CHECK(rows({16}, 2, 3) == Words{"permute_view", "mul", "linear", "fma"});
+}
+
+TEST_CASE("onnx: a bias after a product with a stored matrix makes both one linear") {
+  const Graph graph{.nodes = {node("MatMul", {"x", "w"}, {"p"}), node("Add", {"p", "b"}, {"y"})},
+                    .inputs = {value("x", {8, 32, 64}), value("w", {64, 16}), value("b", {16})},
+                    .outputs = {value("y", {8, 32, 16})}};
+  CHECK(rows_of(read(graph)) == Words{"permute_view", "linear"});
+  CHECK(unfused(read(graph)) == 4 * (8 * 32 * 64 + 64 * 16 + 16 + 8 * 32 * 16));
+}
+
+TEST_CASE("onnx: a mask whose elements the file states is causal where it is that of causal") {
+  const auto attention = [](const std::vector<std::int64_t>& mask, std::uint64_t type) {
+    Message constant = integers("numbers", mask);
+    Graph graph{
+        .nodes = {node("Reshape", {"numbers", "shape"}, {"square"}),
+                  node("Cast", {"square"}, {"mask"},
+                       {attribute("to", static_cast<std::int64_t>(type))}),
+                  node("Attention", {"q", "k", "v", "mask"}, {"y"})},
+        .inputs = {value("q", {1, 2, 3, 16}), value("k", {1, 2, 3, 16}), value("v", {1, 2, 3, 16})},
+        .outputs = {value("y", {1, 2, 3, 16})},
+        .constants = {constant, integers("shape", {3, 3})}};
+    return read(graph).graph.ops.back().inputs.size();
+  };
+  CHECK(attention({1, 0, 0, 1, 1, 0, 1, 1, 1}, kBool) == 3);
+  CHECK(attention({1, 0, 0, 1, 1, 0, 1, 0, 1}, kBool) == 4);
+  CHECK(attention({1, 1, 0, 1, 1, 1, 1, 1, 1}, kBool) == 4);
+  CHECK(attention({0, -99999, -99999, 0, 0, -99999, 0, 0, 0}, kFloat) == 3);
+  CHECK(attention({0, -2, -2, 0, 0, -2, 0, 0, 0}, kFloat) == 4);
+}
