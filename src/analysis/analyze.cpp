@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <future>
 #include <optional>
 #include <utility>
@@ -47,16 +48,33 @@ void rename_ops(KernelAnalysis& kernel, const Recomputation& recomputation) {
   for (Kernel& part : kernel.split->kernels) std::ranges::for_each(part, rename);
 }
 
+// In canonical order, so that the time does not depend on how the document orders its ops.
+Prediction predict_plan(const TrafficCounter& counter, const std::vector<Kernel>& kernels,
+                        const std::vector<KernelAnalysis>& analyses,
+                        const std::vector<KernelWork>& work) {
+  const OpGraph& graph = counter.graph();
+  const std::vector<KernelId> owner = owners_of(graph, kernels);
+  std::vector<Kernel> ordered = kernels;
+  [[maybe_unused]] const bool possible = sort_canonically(graph, ordered);
+  assert(possible);
+  PlanModel model(graph, counter.device(), kernels.size());
+  for (const Kernel& kernel : ordered) {
+    const KernelId k = owner[kernel.front()];
+    model.add(analyses[k].traffic, work[k]);
+  }
+  return model.prediction();
+}
+
 PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKind kind,
                              const FusionPlan& plan, const OpGraph& document) {
   PlanAnalysis analysis{.kind = kind};
   const PlanRow& row = row_of(kind);
-  PlanModel plan_model(counter.graph(), counter.device(), plan.kernels.size());
+  std::vector<KernelWork> work;
   analysis.kernels.reserve(plan.kernels.size());
   for (const Kernel& ops : plan.kernels) {
     KernelAnalysis kernel;
     const CountedKernel& counted = model.count(ops);
-    plan_model.add(counted.traffic, counted.work);
+    work.push_back(counted.work);
     kernel.traffic = counted.traffic;
     kernel.predicted = predict(counted.work, counter.device());
     if (row.launched) {
@@ -67,7 +85,7 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
     if (plan.recomputation) rename_ops(kernel, *plan.recomputation);
     add_kernel(analysis, std::move(kernel), document);
   }
-  analysis.predicted = plan_model.prediction();
+  analysis.predicted = predict_plan(counter, plan.kernels, analysis.kernels, work);
   return analysis;
 }
 

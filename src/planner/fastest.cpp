@@ -48,24 +48,6 @@ std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels)
   return kernels;
 }
 
-// Of kernels in canonical order. Stops where those so far take `limit` already.
-double predicted_time(const TrafficCounter& counter, KernelModel& model,
-                      const std::vector<Kernel>& kernels, double limit = kForever) {
-  PlanModel plan(counter.graph(), counter.device(), kernels.size());
-  for (const Kernel& kernel : kernels) {
-    const CountedKernel& counted = model.count(kernel);
-    plan.add(counted.traffic, counted.work);
-    if (plan.time_us() >= limit) break;
-  }
-  return plan.time_us();
-}
-
-double predicted_time(PlanMaker& maker, const FusionPlan& plan, double limit = kForever) {
-  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
-  KernelModel model(counter, plan.recomputation ? nullptr : &maker.lone_ops());
-  return predicted_time(counter, model, canonical(counter.graph(), plan.kernels), limit);
-}
-
 class Contest {
  public:
   explicit Contest(PlanMaker& maker)
@@ -80,8 +62,25 @@ class Contest {
   }
 
   bool is_faster(const std::vector<Kernel>& kernels, const std::vector<Kernel>& others) {
-    const double least = predicted_time(counter_, model_, canonical(graph_, others));
-    return predicted_time(counter_, model_, canonical(graph_, kernels), least) < least;
+    const double least = predicted_time(counter_, model_, others);
+    return predicted_time(counter_, model_, kernels, least) < least;
+  }
+
+  // A better partition of all ops, or the same one.
+  std::vector<Kernel> replanned(Aim aim, const std::vector<Kernel>& kernels) {
+    std::vector<Kernel> better = replan_by_time(counter_, model_, rules_, aim, kernels);
+    [[maybe_unused]] const bool possible = sort_kernels(graph_, better);
+    assert(possible);
+    if (better == kernels) return kernels;
+    const std::uint64_t bytes = bytes_of(better);
+    const std::uint64_t before = bytes_of(kernels);
+    if (aim == Aim::kFewestBytes && bytes < before) return better;
+    // Each stretch was predicted from a cold L2. No prediction is so exact that a smaller gain
+    // would be worth more bytes.
+    constexpr double kLeastGain = 0.001;
+    const double share = bytes > before ? 1 - kLeastGain : 1;
+    const double least = share * predicted_time(counter_, model_, kernels);
+    return predicted_time(counter_, model_, better, least) < least ? better : kernels;
   }
 
   // Each kernel, or the fastest of its parts.
@@ -201,6 +200,12 @@ class Contest {
 
 }  // namespace
 
+double predicted_time(PlanMaker& maker, const FusionPlan& plan, double limit) {
+  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
+  KernelModel model(counter, plan.recomputation ? nullptr : &maker.lone_ops());
+  return predicted_time(counter, model, plan.kernels, limit);
+}
+
 FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
   Contest contest(maker);
   plan.kernels =
@@ -209,6 +214,11 @@ FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan) {
                      return contest.bytes_of(first) == contest.bytes_of(second) &&
                             contest.is_faster(second, first);
                    });
+  return plan;
+}
+
+FusionPlan settled_by_time(PlanMaker& maker, FusionPlan plan) {
+  plan.kernels = Contest(maker).replanned(Aim::kFewestBytes, plan.kernels);
   return plan;
 }
 
@@ -228,11 +238,12 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   Contest contest(maker);
   const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
   const FusionPlan& best = maker.auto_partition();
-  const FusionPlan partition{
+  const FusionPlan partition{contest.replanned(
+      Aim::kLeastTime,
       better_parts(maker.graph(), contest.faster(best.kernels), compiler,
                    [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
                      return contest.is_faster(second, first);
-                   })};
+                   }))};
   const bool is_best = partition.kernels == best.kernels;
   std::vector<std::future<Timed>> others;
   if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));

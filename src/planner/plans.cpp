@@ -90,19 +90,36 @@ FusionPlan recomputing_compiler(PlanMaker& maker) {
   return recomputed(counter, partition, compiler_rules(maker.device()));
 }
 
-std::uint64_t plan_bytes(const PlanMaker& maker, const FusionPlan& plan) {
-  TrafficCounter counter(plan.graph_or(maker.graph()), maker.device());
-  return cost_of(counter, plan.kernels).bytes;
+// Equally many bytes in more time: a later plan is taken for its bytes, or for its time.
+bool is_better(PlanMaker& maker, const FusionPlan& plan, const FusionPlan& other) {
+  const auto bytes_of = [&](const FusionPlan& each) {
+    TrafficCounter counter(each.graph_or(maker.graph()), maker.device());
+    return cost_of(counter, each.kernels).bytes;
+  };
+  const std::uint64_t bytes = bytes_of(plan);
+  const std::uint64_t least = bytes_of(other);
+  if (bytes != least) return bytes < least;
+  const double time = predicted_time(maker, other);
+  return predicted_time(maker, plan, time) < time;
 }
 
-// What is recomputed may save more in the compiler's plan, which then is the better one.
+// What is recomputed may save more where ties were decided otherwise, or in the compiler's plan.
 FusionPlan recomputing_auto(PlanMaker& maker) {
+  const FusionPlan& partition = maker.auto_partition();
+  const FusionPlan& unsettled = maker.unsettled_auto();
   TrafficCounter counter(maker.graph(), maker.device());
-  FusionPlan plan = recomputed(counter, maker.auto_partition(), runner_rules(maker.device()));
-  if (!exceeds_compiler(maker.graph())) return plan;
+  const Rules rules = runner_rules(maker.device());
+  FusionPlan best = recomputed(counter, partition, rules);
+  const auto consider = [&](const FusionPlan& plan) {
+    if (plan.recomputation && is_better(maker, plan, best)) best = plan;
+  };
+  if (unsettled.kernels != partition.kernels) consider(recomputed(counter, unsettled, rules));
+  const bool as_compiler =
+      !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
+  if (as_compiler) return best;
   const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
-  const bool better = plan_bytes(maker, compiler) < plan_bytes(maker, plan);
-  return better && can_launch(maker, compiler) ? compiler : plan;
+  if (can_launch(maker, compiler)) consider(compiler);
+  return best;
 }
 
 using MaybePlan = std::optional<FusionPlan>;
@@ -150,7 +167,11 @@ const FusionPlan* PlanMaker::plan(PlanKind kind) {
 }
 
 const FusionPlan& PlanMaker::auto_partition() {
-  return auto_partition_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+  return auto_partition_.get([&] { return settled_by_time(*this, unsettled_auto()); });
+}
+
+const FusionPlan& PlanMaker::unsettled_auto() {
+  return unsettled_auto_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
 }
 
 const FusionPlan& PlanMaker::compiler_partition() {

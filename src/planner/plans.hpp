@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ class PlanMaker {
   const FusionPlan* plan(PlanKind kind);
   // The plan `auto` before ops are recomputed: each stands in one kernel.
   const FusionPlan& auto_partition();
+  // The same before ties of bytes are settled by time.
+  const FusionPlan& unsettled_auto();
   // The plan `compiler`, likewise.
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
@@ -40,6 +43,7 @@ class PlanMaker {
   const Device& device_;
   std::array<Lazy<std::optional<FusionPlan>>, kPlanWords.size()> plans_;
   Lazy<FusionPlan> auto_partition_;
+  Lazy<FusionPlan> unsettled_auto_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
   Lazy<std::vector<CountedKernel>> lone_ops_;
@@ -75,6 +79,11 @@ bool can_launch(const PlanMaker& maker, const FusionPlan& plan);
 FusionPlan compiler_plan(TrafficCounter& counter);
 // The plan, with the compiler's kernels where these move the same bytes in less predicted time.
 FusionPlan faster_at_same_bytes(PlanMaker& maker, FusionPlan plan);
+// The plan, with parts replanned where that moves no more bytes in less predicted time.
+FusionPlan settled_by_time(PlanMaker& maker, FusionPlan plan);
+// Of its kernels in canonical order; where that is at least `limit`, some time of at least it.
+double predicted_time(PlanMaker& maker, const FusionPlan& plan,
+                      double limit = std::numeric_limits<double>::infinity());
 // The least predicted time that our own runner can launch: kernels of the plan `auto` and of the
 // compiler, or their parts, whichever are predicted faster, or a plan that recomputes; as a whole
 // never slower than one kernel per op.

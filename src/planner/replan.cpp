@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -13,27 +14,39 @@ namespace {
 
 // The most steps of one exact search, and of all together. They are shared evenly: in a graph of
 // very many ops nothing of use would be left for each stretch, and none is replanned.
-constexpr std::size_t kMostWorkOfOne = 20'000;
-constexpr std::size_t kLeastWorkOfOne = 500;
-constexpr std::size_t kMostWork = 200'000;
+struct Work {
+  std::size_t most_of_one = 20'000;
+  std::size_t least_of_one = 500;
+  std::size_t most = 200'000;
+  bool splits = false;  // whether kernels by themselves are stretches, too
+};
+constexpr Work kTimedWork = {.most = 60'000, .splits = true};
 constexpr int kMostPasses = 6;
+
+// Finds a better partition of the ops of a stretch, and takes away from `work` what that needed.
+using ReplansOne = std::function<Replanned(const std::vector<Kernel>& stretch, std::size_t& work)>;
 
 // Any stretch of kernels that run one after the other can be replanned by itself: nothing leads out
 // of it and back. Passes over two orders bring different kernels together.
 class Replanning {
  public:
-  Replanning(TrafficCounter& counter, const Rules& rules, std::vector<Kernel> kernels)
-      : counter_(counter), rules_(rules), kernels_(std::move(kernels)) {}
+  Replanning(const OpGraph& graph, const Work& work, ReplansOne replans_one,
+             std::vector<Kernel> kernels)
+      : graph_(graph),
+        work_(work),
+        replans_one_(std::move(replans_one)),
+        kernels_(std::move(kernels)) {}
 
   std::vector<Kernel> run() {
     std::size_t ops = 0;
     for (const Kernel& kernel : kernels_) ops += kernel.size();
-    share_ = std::min(kMostWorkOfOne, kMostWork * kMostRegionOps / std::max<std::size_t>(1, ops));
+    share_ =
+        std::min(work_.most_of_one, work_.most * kMostRegionOps / std::max<std::size_t>(1, ops));
     int unchanged = 0;
     for (int pass = 0; pass < kMostPasses && unchanged < 2; ++pass) {
-      if (std::min(share_, left_) < kLeastWorkOfOne) break;
+      if (std::min(share_, left_) < work_.least_of_one) break;
       const RunOrder order = pass % 2 == 0 ? RunOrder::kEarly : RunOrder::kLate;
-      [[maybe_unused]] const bool sorted = sort_canonically(counter_.graph(), kernels_, order);
+      [[maybe_unused]] const bool sorted = sort_canonically(graph_, kernels_, order);
       assert(sorted);
       unchanged = run_pass() ? 0 : unchanged + 1;
     }
@@ -51,10 +64,10 @@ class Replanning {
     while (true) {
       fill(stretch, ahead);
       // Half of it at a time until that is little enough work.
-      while (stretch.size() > 1) {
+      while (may_replan(stretch)) {
         const std::optional<bool> better = replan_stretch(stretch);
         changed = changed || better.value_or(false);
-        if (better) break;
+        if (better || stretch.size() == 1) break;
         for (std::size_t half = (stretch.size() + 1) / 2; stretch.size() > half;) {
           ahead.push_back(std::move(stretch.back()));
           stretch.pop_back();
@@ -71,6 +84,11 @@ class Replanning {
     return changed;
   }
 
+  bool may_replan(const std::vector<Kernel>& stretch) const {
+    if (stretch.size() != 1) return stretch.size() > 1;
+    return work_.splits && stretch[0].size() > 1 && stretch[0].size() <= kMostRegionOps;
+  }
+
   // Takes the next kernels as long as there is room, but at least one.
   static void fill(std::vector<Kernel>& stretch, std::vector<Kernel>& ahead) {
     std::size_t ops = 0;
@@ -84,41 +102,60 @@ class Replanning {
 
   // Returns whether the stretch got better; nothing if that was too much work to tell.
   std::optional<bool> replan_stretch(std::vector<Kernel>& stretch) {
-    if (left_ < kLeastWorkOfOne) return std::nullopt;
+    if (left_ < work_.least_of_one) return std::nullopt;
     Kernel ops;
     for (const Kernel& kernel : stretch) ops.insert(ops.end(), kernel.begin(), kernel.end());
     std::ranges::sort(ops);
-    const PlanCost cost = cost_of(counter_, stretch);
     const auto known = best_.find(ops);
-    if (known != best_.end() && known->second == cost) return false;
+    if (known != best_.end() && known->second == ordered(stretch)) return false;
     const std::size_t share = std::min(left_, share_);
     std::size_t work = share;
-    Replanned replanned = replan_exactly(counter_, rules_, stretch, work);
+    Replanned replanned = replans_one_(stretch, work);
     left_ -= share - work;
     const bool better = !replanned.kernels.empty();
     if (better) {
       stretch = std::move(replanned.kernels);
-      [[maybe_unused]] const bool sorted = sort_canonically(counter_.graph(), stretch);
+      [[maybe_unused]] const bool sorted = sort_canonically(graph_, stretch);
       assert(sorted);
     }
     if (!replanned.is_best) return better ? std::optional(true) : std::nullopt;
-    best_[std::move(ops)] = better ? cost_of(counter_, stretch) : cost;
+    best_[std::move(ops)] = ordered(stretch);
     return better;
   }
 
-  TrafficCounter& counter_;
-  const Rules& rules_;
+  static std::vector<Kernel> ordered(std::vector<Kernel> kernels) {
+    std::ranges::sort(kernels);
+    return kernels;
+  }
+
+  const OpGraph& graph_;
+  Work work_;
+  ReplansOne replans_one_;
   std::vector<Kernel> kernels_;
   std::size_t share_ = 0;  // of the work, for one stretch
-  std::size_t left_ = kMostWork;
-  std::map<Kernel, PlanCost> best_;  // of the ops of stretches
+  std::size_t left_ = work_.most;
+  std::map<Kernel, std::vector<Kernel>> best_;  // of the ops of stretches
 };
 
 }  // namespace
 
 std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
                            std::vector<Kernel> kernels) {
-  return Replanning(counter, rules, std::move(kernels)).run();
+  const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
+    return replan_exactly(counter, rules, stretch, work);
+  };
+  return Replanning(counter.graph(), Work{}, replans_one, std::move(kernels)).run();
+}
+
+std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules,
+                                   Aim aim, std::vector<Kernel> kernels) {
+  const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
+    return replan_by_time(counter, model, rules, aim, stretch, work);
+  };
+  // Models of 100 to 600 ops gained less than 1 % by this in stretches, and took two to three times
+  // as long to plan.
+  if (counter.graph().ops.size() > kMostRegionOps) return kernels;
+  return Replanning(counter.graph(), kTimedWork, replans_one, std::move(kernels)).run();
 }
 
 }  // namespace fusecalc

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "plan/legality.hpp"
+#include "predict/kernel_model.hpp"
 #include "traffic/counter.hpp"
 
 namespace fusecalc {
@@ -35,10 +37,23 @@ struct Replanned {
 Replanned replan_exactly(TrafficCounter& counter, const Rules& rules,
                          const std::vector<Kernel>& kernels, std::size_t& work);
 
+// What a search by predicted time minimises.
+enum class Aim : std::uint8_t {
+  kFewestBytes,  // and of plans with equally many the least time
+  kLeastTime,
+};
+
+// The partition that the aim is, from a cold L2. Where two are equally good, `kernels` stays.
+Replanned replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules, Aim aim,
+                         const std::vector<Kernel>& kernels, std::size_t& work);
+
 // Replans stretches of kernels that can run one after the other, exactly and until that saves no
 // more; a graph of a few dozen ops is one stretch. The work is bounded.
 std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
                            std::vector<Kernel> kernels);
+// The same by predicted time, in a graph that is one stretch.
+std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules,
+                                   Aim aim, std::vector<Kernel> kernels);
 
 // One kernel per op, except for attention patterns, which pairwise merging would not find, as
 // scores and softmax alone need not be legal. In canonical order.
@@ -46,5 +61,11 @@ std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
 // Bytes and kernels of a partition.
 PlanCost cost_of(TrafficCounter& counter, const std::vector<Kernel>& kernels);
+
+// The time of kernels that run back to back, in canonical order and from a cold L2; some time of at
+// least `limit` where it is no less.
+double predicted_time(const TrafficCounter& counter, KernelModel& model,
+                      std::vector<Kernel> kernels,
+                      double limit = std::numeric_limits<double>::infinity());
 
 }  // namespace fusecalc

@@ -160,9 +160,14 @@ TEST_CASE("two linear layers of one input share a kernel") {
   CHECK(auto_of(graph(up + gate + mul)) == "[up gate silu mul]");
   CHECK(compiler_of(graph(gate + up + mul)) == "[gate] [up] [silu mul]");
   CHECK(auto_of(graph(gate + up + mul, "", 65, "f32")) == "[gate silu up mul]");
-  // Few rows have kernels of their own, f64 has no tiles.
-  CHECK(auto_of(graph(gate + up + mul, "", 64)) == "[gate silu] [up mul]");
-  CHECK(auto_of(graph(gate + up + mul, "", 65, "f64")) == "[gate silu] [up mul]");
+  // Few rows have kernels of their own, f64 has no tiles. Which one takes the product's other ops
+  // is a matter of time.
+  const auto are_apart = [](const std::string& plan) {
+    return plan == "[gate silu] [up mul]" || plan == "[up] [gate silu mul]" ||
+           plan == "[gate] [silu up mul]";
+  };
+  CHECK(are_apart(auto_of(graph(gate + up + mul, "", 64))));
+  CHECK(are_apart(auto_of(graph(gate + up + mul, "", 65, "f64"))));
   // A result that somebody else needs is written, and nothing has to be made of both.
   CHECK(auto_of(graph(gate + up + mul, R"(, "outputs": ["b", "y"])")) == "[gate silu up mul]");
   const std::string apart = R"({"name": "relu", "op": "relu", "inputs": ["b"], "output": "y"})";
@@ -181,7 +186,7 @@ TEST_CASE("two linear layers of one input share a kernel") {
   // Another input, or one that the kernel would have to make.
   const std::string other =
       R"({"name": "up", "op": "linear", "inputs": ["z", "u"], "output": "b"},)";
-  CHECK(auto_of(graph(gate + other + mul)) == "[gate silu] [up mul]");
+  CHECK(are_apart(auto_of(graph(gate + other + mul))));
   // Rows of the results are reduced by a kernel that reads what this one writes.
   const std::string sum =
       R"(, {"name": "sum", "op": "sum", "inputs": ["y"], "output": "t", "axis": 1})";
