@@ -28,10 +28,11 @@
 // from the L2 bounds it, about 36 bytes a cycle. What they exchange about a row is a
 // few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
+template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue,
+          int kAbove = 1>
 struct ContractRowsSm90 {
   static constexpr int kTileRows = 128, kTileColumns = kTileN;
-  static constexpr int kBlocksPerCluster = kCluster;
+  static constexpr int kBlocksPerCluster = kCluster * kAbove;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
@@ -59,29 +60,32 @@ struct ContractRowsSm90 {
     State* const exchange = reinterpret_cast<State*>(shared + kStages * kStageBytes);
     Barriers& barriers =
         *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kExchangeBytes);
-    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
+    const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
+    const u32 rank = block % kCluster;
+    const int above = block / kCluster;
     if (threadIdx.x == 0) {
-      barriers.ring.init(kConsumers * kCluster);  // all blocks have read A
+      barriers.ring.init(kConsumers * kBlocksPerCluster);  // all blocks have read it
       for (int i = 0; i < 2 * kWarps; ++i) {
         barrier_init(&barriers.exchange[i / kWarps][i % kWarps], 1);
       }
       barrier_init_done();
     }
-    if constexpr (kCluster > 1)
+    if constexpr (kBlocksPerCluster > 1)
       cluster_sync();
     else
       __syncthreads();
-    const int units = (shape.m + kTileRows - 1) / kTileRows;
+    const int units = (shape.m + kTileRows * kAbove - 1) / (kTileRows * kAbove);
     const int tiles = units * shape.inner * shape.outer;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x < 128) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce(a, b, shape, units, tiles, steps, rank, shared, barriers.ring);
+      if (threadIdx.x == 0)
+        produce(a, b, shape, units, tiles, steps, rank, above, shared, barriers.ring);
     } else {
       grow_registers<232>();
-      consume(shape, units, tiles, steps, rank, shared, exchange, barriers, epilogue);
+      consume(shape, units, tiles, steps, rank, above, shared, exchange, barriers, epilogue);
     }
-    if constexpr (kCluster > 1) {
+    if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
       cluster_sync();
     }
@@ -89,10 +93,14 @@ struct ContractRowsSm90 {
 
   static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
                                                  const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* stages, Ring& ring) {
+                                                 int steps, u32 rank, int above, u8* stages,
+                                                 Ring& ring) {
+    typedef OperandTile<Element, kTileN / kAbove, kAlongN> ShareOfB;
     auto at = Ring::to_fill();
-    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
-      const int batch = tile / units, m = tile % units * kTileRows, n = (int)rank * kTileN;
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < tiles;
+         tile += gridDim.x / kBlocksPerCluster) {
+      const int batch = tile / units, m = (tile % units * kAbove + above) * kTileRows;
+      const int n = (int)rank * kTileN + above * (kTileN / kAbove);
       const int outer = batch / shape.inner, inner = batch % shape.inner;
       const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
       const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
@@ -102,23 +110,27 @@ struct ContractRowsSm90 {
         u64* const full = ring.wait_empty(at);
         barrier_expect(full, kStageBytes);
         if (step % kCluster == (int)rank) {
-          TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3);
+          TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3, kEvictNormal,
+                                          above * kCluster);
         }
-        TileB::template fetch<1>(to + TileA::kBytes, b, full, n, k, b2, b3);
+        ShareOfB::template fetch<kAbove, kCluster>(to + TileA::kBytes + above * ShareOfB::kBytes, b,
+                                                   full, n, k, b2, b3, kEvictNormal, rank);
       }
     }
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* stages, State* exchange,
-                                                 Barriers& barriers, const Epilogue& epilogue) {
+                                                 int steps, u32 rank, int above, u8* stages,
+                                                 State* exchange, Barriers& barriers,
+                                                 const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + consumer * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     Ring& ring = barriers.ring;
     auto at = Ring::to_read();
     int turn = 0;
-    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster, ++turn) {
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < tiles;
+         tile += gridDim.x / kBlocksPerCluster, ++turn) {
       float sums[1][kTileN / 2];
       float(&acc)[kTileN / 2] = sums[0];
       int before = 0;
@@ -133,25 +145,28 @@ struct ContractRowsSm90 {
       wgmma_wait<0>();
       pin(acc);
       release(ring, before, thread);
-      const Piece piece{tile / units, tile % units * kTileRows + consumer * 64 + thread / 32 * 16,
-                        (int)rank * kTileN, shape.m, shape.n};
-      finish(piece, turn, consumer, rank, acc, exchange + turn % 2 * kCluster * kTileRows,
+      const Piece piece{
+          tile / units,
+          (tile % units * kAbove + above) * kTileRows + consumer * 64 + thread / 32 * 16,
+          (int)rank * kTileN, shape.m, shape.n};
+      finish(piece, turn, consumer, rank, above, acc, exchange + turn % 2 * kCluster * kTileRows,
              &barriers.exchange[turn % 2][consumer * 4 + thread / 32], epilogue);
     }
   }
 
   // One thread for each block that copies into this stage.
   static __device__ __forceinline__ void release(Ring& ring, int stage, int thread) {
-    if constexpr (kCluster > 1) {
-      if (thread < kCluster) barrier_arrive_at(&ring.empty[stage], thread);
+    if constexpr (kBlocksPerCluster > 1) {
+      if (thread < kBlocksPerCluster) barrier_arrive_at(&ring.empty[stage], thread);
     } else {
       if (thread == 0) barrier_arrive(&ring.empty[stage]);
     }
   }
 
   static __device__ __forceinline__ void finish(const Piece& piece, int turn, int consumer,
-                                                u32 rank, float (&acc)[kTileN / 2], State* exchange,
-                                                u64* barrier, const Epilogue& epilogue) {
+                                                u32 rank, int above, float (&acc)[kTileN / 2],
+                                                State* exchange, u64* barrier,
+                                                const Epilogue& epilogue) {
     const bool whole = piece.row + 16 <= piece.rows && piece.column + kTileN <= piece.columns;
     State rows[2] = {Rows::none(), Rows::none()};
     if (whole)
@@ -172,7 +187,7 @@ struct ContractRowsSm90 {
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
           for (int p = 0; p < kParts; ++p) {
-            store_async_at(&slot->part[p], barrier, to, rows[half].part[p]);
+            store_async_at(&slot->part[p], barrier, above * kCluster + to, rows[half].part[p]);
           }
         }
       }

@@ -93,7 +93,7 @@ struct ContractSm90 {
   typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBeside = Prologue::kBeside * kSideBySide;
-  static_assert(kSideBySide == 1 || (kCluster == 1 && Prologue::kBeside == 1), "one line of tiles");
+  static_assert(kSideBySide == 1 || Prologue::kBeside == 1, "one of them shares A");
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -228,15 +228,16 @@ struct ContractSm90 {
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
           // This block's share, to all blocks beside it.
           typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
-          Share::template fetch<kBeside>(
+          Share::template fetch<kBeside, kCluster>(
               to + beside * Share::kBytes, map, full,
               (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
-              c3);
+              c3, kEvictNormal, rank);
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank, 0,
+                  kBeside > 1 ? beside * kCluster : 0);
         }
       }
     }

@@ -53,18 +53,18 @@ struct OperandTile {
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
   static_assert(sizeof(Element) == 2 || (sizeof(Element) == 1 && !kAcross), "as wgmma takes them");
 
-  template <int kBlocks>
+  template <int kBlocks, int kStride = 1>
   static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
                                                int k, int c2, int c3, u64 hint = kEvictNormal,
                                                u32 first = 0) {
     if constexpr (kAcross) {
 #pragma unroll
       for (int i = 0; i < kLines / 64; ++i) {
-        copy_box_to_all<kBlocks>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3, hint,
-                                 first);
+        copy_box_to_all<kBlocks, kStride>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3,
+                                          hint, first);
       }
     } else {
-      copy_box_to_all<kBlocks>(to, map, barrier, k, line, c2, c3, hint, first);
+      copy_box_to_all<kBlocks, kStride>(to, map, barrier, k, line, c2, c3, hint, first);
     }
   }
 };

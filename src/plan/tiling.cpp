@@ -31,9 +31,19 @@ constexpr std::array kTileWidths = {
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
 constexpr const TileWidth& kWideMade = kTileWidths.back();
 
+// Rows and columns of tiles.
+constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
+    {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
+
 // B as [k][n] comes in boxes of 64 columns, and so do columns of two halves.
 bool has_width(const ProductShape& product, const TileWidth& width) {
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
+}
+
+// B's lines come in boxes of 32 or 64, which any number of blocks takes in turns, or each block
+// fetches as many.
+bool divides(const ProductShape& product, const TileWidth& width, std::uint64_t above) {
+  return product.b_across || product.in_order() || width.columns % (8 * above) == 0;
 }
 
 // Bytes that the L2 gives each block in a cycle, if all multiprocessors have one. A long product
@@ -76,13 +86,19 @@ std::uint64_t fullest(std::uint64_t most, std::uint64_t unit, std::uint64_t eigh
 
 }  // namespace
 
+// All multiprocessors are in pairs of neighbours; larger clusters leave some out.
+std::uint64_t ProductTiling::at_once(std::uint64_t multiprocessors) const {
+  return blocks() > 2 ? running_clusters(blocks(), 1, static_cast<unsigned>(multiprocessors))
+                      : std::max<std::uint64_t>(1, multiprocessors / blocks());
+}
+
 // All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
 std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
                            std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMost = 64;  // bytes a cycle
   const std::uint64_t bytes = tiling.lines() * kBoxBytes;
   const std::uint64_t blocks =
-      std::min(multiprocessors, tiling.clusters(product) * tiling.blocks());
+      std::min(tiling.at_once(multiprocessors), tiling.clusters(product)) * tiling.blocks();
   return std::max(bytes / kMost, bytes * blocks / (fetched_in_cycle(product) * multiprocessors));
 }
 
@@ -92,10 +108,12 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
   std::vector<std::pair<std::uint64_t, ProductTiling>> timed;
   for (const TileWidth& width : kTileWidths) {
     if (!has_width(product, width)) continue;
-    const std::uint64_t above = product.m > kTileRows ? 2 : 1;
-    for (const ProductTiling& tiling :
-         {ProductTiling{width, above, 1}, ProductTiling{width, 1, 2}}) {
-      if (tiling.beside > 1 && product.column_tiles(width.columns) < 2) continue;
+    const std::uint64_t row_tiles = ceil_div(product.m, kTileRows);
+    const std::uint64_t column_tiles = product.column_tiles(width.columns);
+    for (const auto& [above, beside] : kClusters) {
+      const ProductTiling tiling{width, above, beside};
+      if (above > row_tiles || beside > column_tiles || !divides(product, width, above)) continue;
+      if (tiling.blocks() == 1 && row_tiles > 1) continue;
       timed.emplace_back(tiling.rounds(product, multiprocessors) *
                              tile_cycles(product, tiling, multiprocessors, reading),
                          tiling);

@@ -32,6 +32,11 @@ struct ProductShape {
     for (const std::uint64_t columns : parts) tiles += ceil_div(columns, width);
     return tiles;
   }
+  // Whether lanes may hold neighbours (LinesOfB::kInOrder in contract_sm90.cuh).
+  bool in_order() const {
+    return !b_across && batches == 1 && n % 8 == 0 &&
+           std::ranges::all_of(parts, [](std::uint64_t columns) { return columns % 8 == 0; });
+  }
   // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
   // lies in two of those.
   constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
@@ -80,8 +85,10 @@ struct ProductTiling {
     return ceil_div(product.m, rows()) * ceil_div(product.column_tiles(width.columns), beside) *
            product.batches;
   }
+  // Clusters that run at once.
+  std::uint64_t at_once(std::uint64_t multiprocessors) const;
   std::uint64_t rounds(const ProductShape& product, std::uint64_t multiprocessors) const {
-    return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / blocks()));
+    return ceil_div(clusters(product), at_once(multiprocessors));
   }
   // Lines of the operands that a block fetches for a box's length of k.
   std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }

@@ -159,9 +159,7 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
   constexpr double kPerReadAhead = 4.6;       // those that wide tiles load ahead
   constexpr double kExchange = 0.13;          // cycles for each element
-  const bool in_order =
-      !shape.b_across && shape.batches == 1 && shape.n % 8 == 0 &&
-      std::ranges::all_of(shape.parts, [](std::uint64_t count) { return count % 8 == 0; });
+  const bool in_order = shape.in_order();
   const double read = product.beside / std::max(1.0, result_bytes);
   const bool loads_ahead = columns > 160 && !shape.halves && in_order;
   const double ahead = loads_ahead ? std::min(1.0, read) : 0;
@@ -303,7 +301,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   const std::uint64_t group = group_of(size, tiling.rows(), 2);
   work.dram_read =
       product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true, group,
-                                   std::max<std::uint64_t>(1, multiprocessors / tiling.blocks()));
+                                   tiling.at_once(multiprocessors));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;

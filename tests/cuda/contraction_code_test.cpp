@@ -245,6 +245,13 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
     check_compiles(source_of(kContractSm90, each[0] + contract_sm90(beside, kSideBySide)), "sm_90",
                    true);
   }
+  for (const char* arguments : {"bf16, 160, 2, false, LinesOfB::kInOrder",
+                                "f16, 128, 2, true, LinesOfB::kAcross",
+                                "bf16, 96, 2, false, LinesOfB::kAlong"}) {
+    CAPTURE(arguments);
+    check_compiles(source_of(kContractSm90, kPointwise + contract_sm90(arguments, kSideBySide)),
+                   "sm_90", true);
+  }
   for (const char* arguments :
        {"bf16, 256, 2, false, LinesOfB::kInOrder", "f16, 160, 2, false, LinesOfB::kInOrder",
         "bf16, 224, 2, false, LinesOfB::kInOrder"}) {
