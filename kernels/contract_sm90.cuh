@@ -64,10 +64,6 @@
 template <class Contract, class Prologue>
 struct MadeRows;
 
-// The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
-// the accumulators of a lane are adjacent columns.
-enum class LinesOfB { kAlong, kAcross, kInOrder };
-
 // B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
 // convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
 // rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
@@ -339,7 +335,7 @@ struct ContractSm90 {
 #pragma unroll
         for (int group = 0; group < kTail; ++group) {
           if (step < steps) advance(step);
-          load_group(epilogue, piece, group, operands[group]);
+          load_group_ahead(epilogue, piece, group, operands[group]);
           if (step < steps) retire(step), ++step;
         }
       }
@@ -379,20 +375,6 @@ struct ContractSm90 {
                                                    const TileColumn& at) {
     return {batch, strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16,
             at.column * kTileN, shape.m, at.columns};
-  }
-
-  // What the epilogue takes ahead, of 32 of the piece's columns.
-  static __device__ __forceinline__ void load_group(const Epilogue& epilogue, const Piece& piece,
-                                                    int group, typename Ahead::Type (&loaded)[2]) {
-    const int lane = threadIdx.x % 32;
-    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
-      const bool inside = row < piece.rows && column < piece.columns;
-      loaded[half] =
-          epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, EightOrNone{inside});
-    }
   }
 
   // The epilogue of 64 rows, 16 per warp, of the tile's product.

@@ -69,6 +69,34 @@ struct OperandTile {
   }
 };
 
+// The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
+// the accumulators of a lane are adjacent columns.
+enum class LinesOfB { kAlong, kAcross, kInOrder };
+
+// Lines that lie along k, in the boxes of 32 that put them in that order.
+template <typename T, int kLines>
+struct InOrderTile : OperandTile<T, kLines, false> {
+  static_assert(kLines % 32 == 0, "boxes of 32 lines");
+  template <int kBlocks, int kStride = 1>
+  static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
+                                               int k, int, int, u64 hint = kEvictNormal,
+                                               u32 first = 0) {
+#pragma unroll
+    for (int i = 0; i < kLines / 32; ++i) {
+      copy_box_to_all<kBlocks, kStride>(to + i * 32 * 128, map, barrier, k, 0, line / 8 + i * 4, 0,
+                                        hint, first);
+    }
+  }
+};
+template <typename T, int kLines, LinesOfB kLinesOfB>
+struct TileOfB {
+  typedef OperandTile<T, kLines, kLinesOfB == LinesOfB::kAcross> Type;
+};
+template <typename T, int kLines>
+struct TileOfB<T, kLines, LinesOfB::kInOrder> {
+  typedef InOrderTile<T, kLines> Type;
+};
+
 // acc[i] += what a stage holds of A's i-th 64 lines and of B, or = that; committed as a group.
 template <class TileA, class TileB, int kStrips, int kSums>
 __device__ __forceinline__ void multiply_stage(float (&acc)[kStrips][kSums], u64 a, u64 b,

@@ -220,12 +220,14 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   write_merge();
 }
 
-// In the second function v holds what the first left in it, the elements that were reduced: all
+// The first function may take an operand that was loaded ahead. In the second v holds what the first left in it, the elements that were reduced: all
 // other values of the row are computed from those.
-void Epilogue::write_rows(const MatrixProduct& product) {
+void Epilogue::write_rows(const MatrixProduct& product, const Services& services) {
+  services_.loads_ahead = services.loads_ahead;
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = "int batch, i64 row, i64 column, float (&v)[8], Valid valid";
   write_elements(product.batches() * product.m, product.n);
+  services_.loads_ahead = false;
   const Op& op = kernel_.op(reduction_);
   const Loop loop = loop_over(kNone);
   state_ = code_.accumulator(reduction_);

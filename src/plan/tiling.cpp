@@ -364,23 +364,30 @@ std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t 
   return std::max(step, ceil_div(ceil_div(keys, tiles), step) * step);
 }
 
-// A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no
-// other holds.
-std::vector<RowTiling> row_tilings(std::uint64_t columns) {
+// Clusters of work are taken in rounds. What follows a tile's steps takes longer than those of a
+// short k; rows that end within a tile take a slower path.
+double RowTiling::cycles(const ProductShape& product, unsigned multiprocessors) const {
+  constexpr double kColumn = 70;   // cycles of what follows, for each of a tile's
+  constexpr double kWithin = 1.5;  // times as long
+  const std::uint64_t tiles = ceil_div(product.m, kTileRows) * product.batches;
+  const std::uint64_t rounds = ceil_div(tiles, running_clusters(cluster, 1, multiprocessors));
+  const ProductTiling fetched{.width = {.columns = tile_n}, .above = 1, .beside = cluster};
+  const std::uint64_t step = std::max(4 * tile_n, fetch_cycles(product, fetched, multiprocessors));
+  const bool within = product.n % tile_n != 0;
+  return static_cast<double>(rounds) *
+         (static_cast<double>(ceil_div(product.k, 64) * step) +
+          kColumn * (within ? kWithin : 1) * static_cast<double>(tile_n));
+}
+
+std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multiprocessors) {
   constexpr std::uint64_t kMostBlocks = 4;
-  constexpr std::uint64_t kWidest = 256;
-  std::vector<RowTiling> tilings;
-  for (const std::uint64_t tile_n : {192U, 128U}) {
-    const RowTiling tiling{tile_n, ceil_div(columns, tile_n)};
-    // A wider tile of no fewer blocks holds nothing more.
-    if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
-    if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
+  std::vector<std::pair<std::uint64_t, RowTiling>> timed;
+  for (const std::uint64_t tile_n : {128U, 192U, 256U}) {
+    const RowTiling tiling{tile_n, ceil_div(product.n, tile_n)};
+    if (tiling.cluster > kMostBlocks) continue;
+    timed.emplace_back(static_cast<std::uint64_t>(tiling.cycles(product, multiprocessors)), tiling);
   }
-  std::ranges::stable_sort(tilings, {}, &RowTiling::columns);
-  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
-    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
-  }
-  return tilings;
+  return about_least(std::move(timed));
 }
 
 std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors) {

@@ -314,10 +314,12 @@ struct RowTiling {
   std::uint64_t tile_n = 0;
   std::uint64_t cluster = 0;
 
-  std::uint64_t columns() const { return tile_n * cluster; }
+  std::uint64_t stages() const { return tile_n == 256 ? 4 : tile_n == 192 ? 5 : 6; }
+  // That the product takes, all in all.
+  double cycles(const ProductShape& product, unsigned multiprocessors) const;
 };
 
-// Those that hold a row, the one that wastes least of what it holds first.
-std::vector<RowTiling> row_tilings(std::uint64_t columns);
+// Those that hold a row, the ones that take about the least time, the best first.
+std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multiprocessors);
 
 }  // namespace fusecalc

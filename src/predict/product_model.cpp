@@ -310,7 +310,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
 
 KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
-  const std::vector<RowTiling> tilings = row_tilings(shape.n);
+  const std::vector<RowTiling> tilings = row_tilings(shape, device_.multiprocessors);
   const bool narrow_type = product.type == DType::kBf16 || product.type == DType::kF16;
   if (!narrow_type || tilings.empty() || device_.capability != kHopper) {
     // A block computes whole rows by ordinary arithmetic, or with the tensor cores of sm_80.
@@ -322,19 +322,7 @@ KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   KernelWork work{.dram_read = product.operands + product.beside,
                   .dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + 1.4};
-  constexpr double kRowsCycles = 10500;  // to exchange, normalise and store a tile's rows
-  double cycles = std::numeric_limits<double>::max();
-  for (const RowTiling& tiling : tilings) {
-    const double clusters =
-        std::floor(0.93 * device_.multiprocessors / static_cast<double>(tiling.cluster));
-    const double rounds =
-        std::ceil(static_cast<double>(ceil_div(shape.m, kTileRows) * shape.batches) /
-                  std::max(1.0, clusters));
-    const double multiply = std::ceil(static_cast<double>(shape.k) / 64) *
-                            static_cast<double>(kTileRows * tiling.tile_n) * 128 /
-                            constants_.tensor_flops.value;
-    cycles = std::min(cycles, rounds * (multiply + kRowsCycles));
-  }
+  const double cycles = tilings.front().cycles(shape, std::max(1U, device_.multiprocessors));
   work.compute_us = cycles / (constants_.tensor_clock_ghz.value * 1.1 * kGiga);
   work.read_doubt = 0.05;
   work.write_doubt = 0.03;
