@@ -249,6 +249,17 @@ struct ContractRowsSm90 {
   }
 
   template <class Valid>
+  static __device__ __forceinline__ void run_first(const Epilogue& epilogue, int batch, i64 row,
+                                                   i64 column, float (&v)[8], Valid valid,
+                                                   const Operands& operands, int group, int half) {
+    if constexpr (Ahead::kHere) {
+      epilogue.first(batch, row, column, v, valid, operands[group][half]);
+    } else {
+      epilogue.first(batch, row, column, v, valid);
+    }
+  }
+
+  template <class Valid>
   static __device__ __forceinline__ void pass_first(const Epilogue& epilogue, const Piece& piece,
                                                     float (&acc)[kTileN / 2],
                                                     const Operands& operands, State (&rows)[2]) {
@@ -262,20 +273,13 @@ struct ContractRowsSm90 {
         const i64 row = (i64)piece.row + lane / 4 + 8 * half;
         float v[8];
         take_eight<kInOrder>(acc, group, half, v);
-        const auto run = [&](auto valid) {
-          if constexpr (Ahead::kHere) {
-            epilogue.first(piece.batch, row, column, v, valid, operands[group][half]);
-          } else {
-            epilogue.first(piece.batch, row, column, v, valid);
-          }
-        };
         if constexpr (kWhole) {
-          run(Eight{});
+          run_first(epilogue, piece.batch, row, column, v, Eight{}, operands, group, half);
           rows[half] = Rows::merge(rows[half], Rows::of_row(v, 8));
         } else {
           const int valid = (int)min((i64)8, piece.columns - column);
           if (row < piece.rows && valid > 0) {
-            run(valid);
+            run_first(epilogue, piece.batch, row, column, v, valid, operands, group, half);
             rows[half] = Rows::merge(rows[half], Rows::of_row(v, valid));
           }
         }

@@ -388,7 +388,9 @@ struct Tail {
 
 TEST_CASE("contractions with whole rows compile and keep them in registers") {
   for (const auto& [arguments, cluster] :
-       {std::pair{"192, 4, false, true", "4"}, std::pair{"256, 1, true, false", "1"}}) {
+       {std::pair{"192, 4, false, LinesOfB::kAcross", "4"},
+        std::pair{"256, 1, true, LinesOfB::kAlong", "1"},
+        std::pair{"256, 2, false, LinesOfB::kInOrder", "2"}}) {
     const std::string text = kNorm + "typedef ContractRowsSm90<bf16, " + arguments +
                              R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__()" +
