@@ -12,13 +12,14 @@ namespace {
 // At most so many tilings are measured.
 constexpr std::size_t kMostTilings = 2;
 
-// Of tilings with the time that they take, those within an eighth of the least, the best first.
+// Of tilings with the time that they take, those of so many eighths of the least, the best first.
 template <class Tiling>
-std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> timed) {
+std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> timed,
+                                std::uint64_t eighths = 9) {
   std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
   std::vector<Tiling> tilings;
   for (const auto& [time, tiling] : timed) {
-    if (tilings.size() < kMostTilings && time * 8 <= timed.front().first * 9)
+    if (tilings.size() < kMostTilings && time * 8 <= timed.front().first * eighths)
       tilings.push_back(tiling);
   }
   return tilings;
@@ -62,11 +63,11 @@ std::uint64_t fetched_in_cycle(const ProductShape& product) {
 
 std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tiling,
                           std::uint64_t multiprocessors, bool reading) {
-  constexpr std::uint64_t kBesides = 5;  // of the shorter one, a fifth is not hidden
+  constexpr std::uint64_t kHidden = 5;  // but for a fifth of the shorter one
   const TileWidth& width = tiling.width;
   const auto [shorter, longer] =
       std::minmax({width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors)});
-  return ceil_div(product.k, 64) * (longer + shorter / kBesides) +
+  return ceil_div(product.k, 64) * (longer + shorter / kHidden) +
          (reading ? width.beside_reading : width.beside);
 }
 
@@ -119,6 +120,11 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
       const ProductTiling tiling{width, above, beside};
       if (above > row_tiles || beside > column_tiles || !divides(product, width, above)) continue;
       if (tiling.blocks() == 1 && row_tiles > 1) continue;
+      // The L2 is enough for few.
+      const std::uint64_t tiles = row_tiles * column_tiles * product.batches;
+      if (tiling.blocks() > std::min<std::uint64_t>(row_tiles, 2) && 2 * tiles < multiprocessors) {
+        continue;
+      }
       timed.emplace_back(tiling.rounds(product, multiprocessors) *
                              tile_cycles(product, tiling, multiprocessors, reading),
                          tiling);
@@ -387,12 +393,13 @@ double RowTiling::cycles(const ProductShape& product, unsigned multiprocessors) 
 std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multiprocessors) {
   constexpr std::uint64_t kMostBlocks = 4;
   std::vector<std::pair<std::uint64_t, RowTiling>> timed;
+  constexpr std::uint64_t kTwice = 16;  // eighths: what follows differs too much
   for (const std::uint64_t tile_n : {128U, 192U, 256U}) {
     const RowTiling tiling{tile_n, ceil_div(product.n, tile_n)};
     if (tiling.cluster > kMostBlocks) continue;
     timed.emplace_back(static_cast<std::uint64_t>(tiling.cycles(product, multiprocessors)), tiling);
   }
-  return about_least(std::move(timed));
+  return about_least(std::move(timed), kTwice);
 }
 
 std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors) {
