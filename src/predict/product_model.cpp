@@ -62,10 +62,12 @@ double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t til
 
 // The tiles that take the fewest cycles, at so many FLOPs a cycle.
 ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, double rate) {
-  constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{192, 192}, Tile{320, 128},
-                                 Tile{128, 192}, Tile{192, 128}, Tile{160, 128}, Tile{128, 160},
-                                 Tile{128, 128}, Tile{64, 128},  Tile{128, 64},  Tile{64, 64},
-                                 Tile{64, 32},   Tile{64, 16},   Tile{64, 8}};
+  constexpr std::array kTiles = {
+      Tile{256, 160}, Tile{160, 256}, Tile{256, 144}, Tile{144, 256}, Tile{256, 128},
+      Tile{128, 256}, Tile{192, 192}, Tile{192, 176}, Tile{176, 192}, Tile{192, 160},
+      Tile{160, 192}, Tile{320, 128}, Tile{128, 208}, Tile{208, 128}, Tile{128, 192},
+      Tile{192, 128}, Tile{160, 128}, Tile{128, 160}, Tile{128, 128}, Tile{64, 128},
+      Tile{128, 64},  Tile{64, 64},   Tile{64, 32},   Tile{64, 16},   Tile{64, 8}};
   constexpr double kStart = 1043;          // cycles of a tile beside its products
   constexpr double kResult = 0.053;        // cycles for each element of a tile's result
   constexpr double kL2BytesPerCycle = 96;  // of a multiprocessor
