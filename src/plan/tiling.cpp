@@ -41,10 +41,12 @@ bool has_width(const ProductShape& product, const TileWidth& width) {
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
 }
 
-// B's lines come in boxes of 32 or 64, which any number of blocks takes in turns, or each block
-// fetches as many.
-bool divides(const ProductShape& product, const TileWidth& width, std::uint64_t above) {
-  return product.b_across || product.in_order() || width.columns % (8 * above) == 0;
+// Whether blocks can share what they fetch. B's lines come in boxes of 32 or 64, which any number
+// of blocks takes in turns, or each fetches as many; A's do, too, or come in boxes of 64.
+bool divides(const ProductShape& product, const ProductTiling& tiling) {
+  const bool in_boxes = product.b_across || product.in_order();
+  return (in_boxes || tiling.width.columns % (8 * tiling.above) == 0) &&
+         kTileRows / tiling.beside >= (product.a_across ? 64 : 8);
 }
 
 // Bytes that the L2 gives each block in a cycle, if all multiprocessors have one. A long product
@@ -118,7 +120,7 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
     const std::uint64_t column_tiles = product.column_tiles(width.columns);
     for (const auto& [above, beside] : kClusters) {
       const ProductTiling tiling{width, above, beside};
-      if (above > row_tiles || beside > column_tiles || !divides(product, width, above)) continue;
+      if (above > row_tiles || beside > column_tiles || !divides(product, tiling)) continue;
       if (tiling.blocks() == 1 && row_tiles > 1) continue;
       // The L2 is enough for few.
       const std::uint64_t tiles = row_tiles * column_tiles * product.batches;

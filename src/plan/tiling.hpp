@@ -22,6 +22,7 @@ struct ProductShape {
   std::uint64_t k = 1;
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
+  bool a_across = false;  // a lies as [k][m]
   bool halves = false;    // a tile has as many columns of the second half as of the first
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
