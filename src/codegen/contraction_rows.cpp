@@ -37,9 +37,9 @@ void ContractionWriter::tile_rows() {
   for (const RowTiling& tiling : row_tilings(product_.shape(), device_.multiprocessors)) {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
     kernel.maps = {map_of(product_.a, product_.m, kTileRows),
-                   in_order ? map_in_order(product_.b, product_.n)
-                            : map_of(product_.b, product_.n,
-                                     static_cast<std::uint32_t>(tiling.tile_n))};
+                   in_order
+                       ? map_in_order(product_.b, product_.n)
+                       : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tiling.tile_n))};
     const std::uint64_t exchange = 2 * tiling.cluster * kTileRows * 4 * epilogue_.row_parts();
     const KernelFacts facts{
         .threads = 384,

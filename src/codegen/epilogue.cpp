@@ -220,8 +220,9 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   write_merge();
 }
 
-// The first function may take an operand that was loaded ahead. In the second v holds what the first left in it, the elements that were reduced: all
-// other values of the row are computed from those.
+// The first function may take an operand that was loaded ahead. In the second v holds what the
+// first left in it, the elements that were reduced: all other values of the row are computed from
+// those.
 void Epilogue::write_rows(const MatrixProduct& product, const Services& services) {
   services_.loads_ahead = services.loads_ahead;
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);

@@ -67,8 +67,8 @@ std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tili
                           std::uint64_t multiprocessors, bool reading) {
   constexpr std::uint64_t kHidden = 5;  // but for a fifth of the shorter one
   const TileWidth& width = tiling.width;
-  const auto [shorter, longer] =
-      std::minmax({width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors)});
+  const auto [shorter, longer] = std::minmax(
+      {width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors)});
   return ceil_div(product.k, 64) * (longer + shorter / kHidden) +
          (reading ? width.beside_reading : width.beside);
 }
@@ -380,7 +380,7 @@ std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t 
 // Clusters of work are taken in rounds. What follows a tile's steps takes longer than those of a
 // short k; rows that end within a tile take a slower path.
 double RowTiling::cycles(const ProductShape& product, unsigned multiprocessors) const {
-  constexpr double kColumn = 55;   // cycles of what follows, for each of a tile's
+  constexpr double kColumn = 40;   // cycles of what follows, for each of a tile's
   constexpr double kWithin = 1.5;  // times as long
   const std::uint64_t tiles = ceil_div(product.m, kTileRows) * product.batches;
   const ProductTiling fetched{{tile_n, 0, 0, 0, 0}, 1, cluster};

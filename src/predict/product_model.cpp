@@ -301,9 +301,8 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   work.compute_us =
       cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
   const std::uint64_t group = group_of(size, tiling.rows(), 2);
-  work.dram_read =
-      product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true, group,
-                                   tiling.at_once(multiprocessors));
+  work.dram_read = product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true,
+                                                group, tiling.at_once(multiprocessors));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;

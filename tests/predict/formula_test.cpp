@@ -172,8 +172,8 @@ TEST_CASE("prediction, by hand: a product with an epilogue") {
 }
 
 TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2") {
-  // 132 tiles of 160 columns in one round: of two side by side each fetches 64 lines of A and 160 of
-  // B for each of two steps, of 128 bytes each, at 35 a cycle: in 819 cycles.
+  // 132 tiles of 160 columns in one round: of two side by side each fetches 64 lines of A and 160
+  // of B for each of two steps, of 128 bytes each, at 35 a cycle: in 819 cycles.
   const double cycles = 2 * 819 + 730 + 0.29 * 128 * 160 * 3 * 0.0067;
   CHECK(2 + 3.5 + cycles / 1150 ==
         time_of(operands(128, 21120, 72), kLinearNeg, device_of_cycles()));
