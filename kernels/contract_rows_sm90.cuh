@@ -77,23 +77,16 @@ struct ContractRowsSm90 {
       }
       barrier_init_done();
     }
-    if constexpr (kBlocksPerCluster > 1) cluster_arrive();
+    if constexpr (kBlocksPerCluster > 1)
+      cluster_sync();
+    else
+      __syncthreads();
     const int units = (shape.m + kTileRows * kAbove - 1) / (kTileRows * kAbove);
     const int tiles = units * shape.inner * shape.outer;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
-    // Meanwhile the first stages' operands come to the L2.
-    Ring& ring = barriers.ring;
-    if (threadIdx.x == 64)
-      produce<true, true>(a, shape, units, tiles, steps, rank, above, shared, ring);
-    if (threadIdx.x == 96)
-      produce<false, true>(b, shape, units, tiles, steps, rank, above, shared, ring);
-    __syncwarp();
-    if constexpr (kBlocksPerCluster > 1)
-      cluster_wait();
-    else
-      __syncthreads();
     if (threadIdx.x < 128) {
       shrink_registers<40>();
+      Ring& ring = barriers.ring;
       if (threadIdx.x == 0) produce<true>(a, shape, units, tiles, steps, rank, above, shared, ring);
       if (threadIdx.x == 32)
         produce<false>(b, shape, units, tiles, steps, rank, above, shared, ring);
@@ -103,13 +96,12 @@ struct ContractRowsSm90 {
     }
     if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
-      cluster_leave();
+      cluster_sync();
     }
   }
 
-  // All of an operand's boxes. A's also announces the bytes of both, whichever come first. Or those
-  // of the first stages to the L2 alone.
-  template <bool kOfA, bool kToL2 = false>
+  // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
+  template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
                                                  int units, int tiles, int steps, u32 rank,
                                                  int above, u8* stages, Ring& ring) {
@@ -123,24 +115,22 @@ struct ContractRowsSm90 {
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       const int line = kOfA ? (tile % units * kAbove + above) * kTileRows
                             : (int)rank * kTileN + above * (kTileN / kAbove);
-      const int last = kToL2 ? min(steps, kStages) : steps;
-      for (int step = 0; step < last; ++step, at.next()) {
+      for (int step = 0; step < steps; ++step, at.next()) {
         const int k = step * kTileDepth;
         u8* const to = stages + at.stage * kStageBytes;
-        u64* const full = kToL2 ? nullptr : ring.wait_empty(at);
+        u64* const full = ring.wait_empty(at);
         if constexpr (kOfA) {
-          if constexpr (!kToL2) barrier_expect(full, kStageBytes);
+          barrier_expect(full, kStageBytes);
           if (step % kCluster == (int)rank) {
-            TileA::template fetch<kToL2 ? kOnlyToL2 : kCluster>(
-                to, map, full, line, k, c2, c3, kEvictNormal, kAbove > 1 ? above * kCluster : 0);
+            TileA::template fetch<kCluster>(to, map, full, line, k, c2, c3, kEvictNormal,
+                                            kAbove > 1 ? above * kCluster : 0);
           }
         } else {
-          ShareOfB::template fetch<kToL2 ? kOnlyToL2 : kAbove, kCluster>(
-              to + TileA::kBytes + above * ShareOfB::kBytes, map, full, line, k, c2, c3,
-              kEvictNormal, rank);
+          ShareOfB::template fetch<kAbove, kCluster>(to + TileA::kBytes + above * ShareOfB::kBytes,
+                                                     map, full, line, k, c2, c3, kEvictNormal,
+                                                     rank);
         }
       }
-      if constexpr (kToL2) return;
     }
   }
 

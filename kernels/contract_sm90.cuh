@@ -114,7 +114,7 @@ struct ContractSm90 {
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
   // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
-  // kTail steps, 32 columns at a time.
+  // steps, 32 columns beside each second one, as the L2 gives little more than these take.
   typedef AheadIn<Epilogue> Ahead;
   static constexpr bool kAhead = Ahead::kHere && !kAlternate;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
@@ -159,26 +159,17 @@ struct ContractSm90 {
         for (int i = 0; i < kMapsOfB; ++i) prefetch_map(*b.of[i]);
       }
     }
-    if constexpr (kBlocksPerCluster > 1) cluster_arrive();
+    if constexpr (kBlocksPerCluster > 1)
+      cluster_sync();
+    else
+      __syncthreads();
+
     // Blocks above each other come one after the other.
     const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
     const u32 rank = block % kCluster;
     const int beside = block / kCluster;
     const TileWalk walk(shape, kTileRows * kCluster, kTileN * kBeside);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
-    // Meanwhile the first stages' operands come to the L2.
-    if constexpr (!kMakes && !kCopies && !SourceOfB::kWindows) {
-      if (threadIdx.x == 64)
-        produce<true, true>(a, b, shape, walk, steps, rank, beside, shared, ring);
-      if (threadIdx.x == 96)
-        produce<false, true>(a, b, shape, walk, steps, rank, beside, shared, ring);
-      __syncwarp();
-    }
-    if constexpr (kBlocksPerCluster > 1)
-      cluster_wait();
-    else
-      __syncthreads();
-
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
         shrink_registers<152>();
@@ -200,13 +191,12 @@ struct ContractSm90 {
     // No block may exit while another's copies and arrivals are still addressed to it.
     if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
-      cluster_leave();
+      cluster_sync();
     }
   }
 
-  // All of an operand's boxes. A's also announces the bytes of both, whichever come first. Or those
-  // of the first stages to the L2 alone.
-  template <bool kOfA, bool kToL2 = false>
+  // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
+  template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, int beside, u8* stages,
@@ -225,18 +215,17 @@ struct ContractSm90 {
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
       typename SourceOfB::Windows windows(n + (int)rank * kShare, inner);
-      const int last = kToL2 ? min(steps, kStages) : steps;
-      for (int step = 0; step < last; ++step, at.next()) {
+      for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
-        u64* const full = kToL2 ? nullptr : ring.wait_empty(at);
+        u64* const full = ring.wait_empty(at);
         int k = step * kTileDepth;
         if constexpr (kOfA) {
-          if constexpr (!kToL2) barrier_expect(full, kStageBytes);
+          barrier_expect(full, kStageBytes);
           int piece = c2;
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
           // This block's share, to all blocks beside it.
           typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
-          Share::template fetch<kToL2 ? kOnlyToL2 : kBeside, kCluster>(
+          Share::template fetch<kBeside, kCluster>(
               to + beside * Share::kBytes, map, full,
               (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
               c3, kEvictNormal, rank);
@@ -244,22 +233,20 @@ struct ContractSm90 {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b<1, kToL2>(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank,
-                            0, kBeside > 1 ? beside * kCluster : 0);
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank, 0,
+                  kBeside > 1 ? beside * kCluster : 0);
         }
       }
-      if constexpr (kToL2) return;
     }
   }
 
   // This block's share of the tile, to all blocks above each other, the first of which is `top`.
   // kIssuers threads issue its boxes, where it is more than one.
-  template <int kIssuers = 1, bool kToL2 = false>
+  template <int kIssuers = 1>
   static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, const TensorMap& b2,
                                                  u64* barrier, int n, int k, int c2, int c3,
                                                  u32 rank, int issuer = 0, u32 top = 0) {
     constexpr u32 kBox = TileB::kBox;
-    constexpr int kTo = kToL2 ? kOnlyToL2 : kCluster;
     constexpr int kTurns = kIssuers * kCluster;
     // Of an odd number of boxes, the blocks take the larger part in turns.
     const int turn = issuer * kCluster + ((int)rank + k / kTileDepth) % kCluster;
@@ -268,7 +255,8 @@ struct ContractSm90 {
       for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {
         const int i = j * kTurns + turn;
         if ((j + 1) * kTurns > kTileN / 64 && i >= kTileN / 64) break;
-        copy_box_to_all<kTo>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal, top);
+        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal,
+                                  top);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
@@ -276,13 +264,14 @@ struct ContractSm90 {
         const int i = j * kTurns + turn;
         if ((j + 1) * kTurns > kTileN / 32 && i >= kTileN / 32) break;
         const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
-        copy_box_to_all<kTo>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
-                             line / 8, 0, kEvictNormal, top);
+        copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
+                                  line / 8, 0, kEvictNormal, top);
       }
     } else if (issuer == 0) {
       typedef OperandTile<Element, kTileN / kCluster, false> Share;
-      Share::template fetch<kTo>(to + rank * Share::kBytes, b, barrier,
-                                 n + (int)rank * (kTileN / kCluster), k, c2, c3, kEvictNormal, top);
+      Share::template fetch<kCluster>(to + rank * Share::kBytes, b, barrier,
+                                      n + (int)rank * (kTileN / kCluster), k, c2, c3, kEvictNormal,
+                                      top);
     }
   }
 
@@ -338,7 +327,7 @@ struct ContractSm90 {
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       int step = 0;
 #pragma unroll 2
-      for (; step < steps - kTail; ++step) {
+      for (; step < steps - 2 * kTail; ++step) {
         advance(step);
         retire(step);
       }
@@ -349,6 +338,7 @@ struct ContractSm90 {
           if (step < steps) advance(step);
           load_group_ahead(epilogue, piece, group, operands[group]);
           if (step < steps) retire(step), ++step;
+          if (step < steps) advance(step), retire(step), ++step;
         }
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);

@@ -72,21 +72,9 @@ __device__ __forceinline__ u32 cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-__device__ __forceinline__ void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 __device__ __forceinline__ void cluster_sync() {
-  cluster_arrive();
-  cluster_wait();
-}
-// Before a block exits to which others may still send something. It orders nothing else: a release
-// would wait until stores have arrived in memory.
-__device__ __forceinline__ void cluster_leave() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-  cluster_wait();
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 }
 // Threads that all name the same barrier (1..15) and count.
 __device__ __forceinline__ void group_sync(int barrier, int threads) {
@@ -122,21 +110,12 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap& map, u64* ba
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint)
       : "memory");
 }
-// To the L2, where the copy that follows finds it.
-__device__ __forceinline__ void prefetch_box(const TensorMap& map, int c0, int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map),
-      "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-      : "memory");
-}
-constexpr int kOnlyToL2 = 0;
 // To the same place of each of kBlocks of a cluster, every kStride-th from `first` on, counted on
 // each one's own barrier: one read of the L2 serves them all.
 template <int kBlocks, int kStride = 1>
 __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, u64* barrier,
                                                 int c0, int c1, int c2, int c3, u64 hint,
                                                 u32 first = 0) {
-  if constexpr (kBlocks == kOnlyToL2) return prefetch_box(map, c0, c1, c2, c3);
   if constexpr (kBlocks == 1) return copy_box(to, map, barrier, c0, c1, c2, c3, hint);
   constexpr u32 kAll = ((1u << kBlocks * kStride) - 1) / ((1u << kStride) - 1);
   asm volatile(
