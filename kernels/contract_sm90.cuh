@@ -335,10 +335,13 @@ struct ContractSm90 {
         const Piece piece = piece_of(shape, batch, strip, at_column);
 #pragma unroll
         for (int group = 0; group < kTail; ++group) {
-          if (step < steps) advance(step);
           load_group_ahead(epilogue, piece, group, operands[group]);
-          if (step < steps) retire(step), ++step;
-          if (step < steps) advance(step), retire(step), ++step;
+          const int last = min(step + 2, steps);
+#pragma unroll 1
+          for (; step < last; ++step) {
+            advance(step);
+            retire(step);
+          }
         }
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
