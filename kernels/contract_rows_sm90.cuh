@@ -7,45 +7,52 @@
 //   template <class Valid>
 //   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8],
 //                         Valid valid) const;
-//       like operator() of epilogue.cuh; leaves in v what second() receives, and what Rows reduces
-//       in taken
+//       like operator() of epilogue.cuh, which may take an operand loaded ahead; leaves in v what
+//       second() receives, and what Rows reduces in taken
 //   template <class Valid>
 //   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
 //                          Rows::State all) const;
 //       given the state of the whole row; stores the outputs
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractRowsSm90<...>::kThreads, 1)
-//       __cluster_dims__(kCluster, 1, 1)
+//       __cluster_dims__(kCluster * kAbove, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kAlongN, Epilogue>::run(a, b, shape,
-//                                                                                 Epilogue{...});
+//     ContractRowsSm90<Element, kTileN, kCluster, kAlongM, kLinesOfB, Epilogue, kAbove>::run(
+//         a, b, shape, Epilogue{...});
 //   }
-// Element, kAlongM and A's map are those of contract_sm90; kAlongN: B lies as [k][n]. As many
-// clusters are launched as run at once, at most those of work. kTileN: 256, 192 or 128; kCluster: 1
-// to 8, so that kTileN * kCluster is at least n. B's map has boxes of kTileN (of 64, where B lies
-// as [k][n]). Clusters of work: a batch's tiles of 128 rows, times the batches.
+// Element, kAlongM, kLinesOfB and the maps are those of contract_sm90, but that B's has boxes of
+// kTileN / kAbove lines where it lies kAlong. As many clusters are launched as run at once, at most
+// those of work. kTileN: 256, 192 or 128; kCluster: 1 to 8, so that kTileN * kCluster is at least
+// n. Clusters of work: a batch's tiles of 128 * kAbove rows, times the batches.
 //
-// Traffic: a cluster's blocks are adjacent along n and hold 128 whole rows in their registers. They
-// share the rows of A, which one of them fetches for all, another at each step: what a block gets
-// from the L2 bounds it, about 36 bytes a cycle. What they exchange about a row is a
-// few floats, straight into each other's shared memory. C never leaves the multiprocessors.
+// Traffic: of a cluster's blocks, kCluster are adjacent along n and hold 128 whole rows in their
+// registers; kAbove times as many lie above each other. The former share the rows of A, which one
+// of them fetches for all, another at each step, and the latter B, of which each fetches a part:
+// what a block gets from the L2 bounds it, about 36 bytes a cycle. What they exchange about a row
+// is a few floats, straight into each other's shared memory. C never leaves the multiprocessors.
 
-template <typename Element, int kTileN, int kCluster, bool kAlongM, bool kAlongN, class Epilogue>
+template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
+          class Epilogue, int kAbove = 1>
 struct ContractRowsSm90 {
   static constexpr int kTileRows = 128, kTileColumns = kTileN;
-  static constexpr int kBlocksPerCluster = kCluster;
+  static constexpr int kBlocksPerCluster = kCluster * kAbove;
   typedef OperandTile<Element, kTileRows, kAlongM> TileA;
-  typedef OperandTile<Element, kTileN, kAlongN> TileB;
+  typedef typename TileOfB<Element, kTileN, kLinesOfB>::Type TileB;
+  static constexpr bool kInOrder = kLinesOfB == LinesOfB::kInOrder;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kConsumers = 2;           // warpgroups, of 64 rows each
   static constexpr int kWarps = 4 * kConsumers;  // that multiply
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  static constexpr int kStages = 4;
+  static constexpr int kStages = kTileN == 256 ? 4 : kTileN == 192 ? 5 : 6;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   typedef typename Epilogue::Rows Rows;
   typedef typename Rows::State State;
   static constexpr int kParts = Rows::kParts;
+  // An operand that is as large as C is loaded beside the last kTail steps, 32 columns at a time.
+  typedef AheadIn<Epilogue> Ahead;
+  static constexpr int kTail = Ahead::kHere ? kTileN / 32 : 0;
+  typedef typename Ahead::Type Operands[kTail > 0 ? kTail : 1][2];  // of a lane's two rows
   // States of every row by every block, for alternating tiles.
   static constexpr u32 kExchangeBytes = 2 * kCluster * kTileRows * sizeof(State);
   static constexpr u32 kSharedBytes = kStages * kStageBytes + kExchangeBytes + 256;
@@ -61,105 +68,143 @@ struct ContractRowsSm90 {
     State* const exchange = reinterpret_cast<State*>(shared + kStages * kStageBytes);
     Barriers& barriers =
         *reinterpret_cast<Barriers*>(shared + kStages * kStageBytes + kExchangeBytes);
-    const u32 rank = kCluster > 1 ? cluster_rank() : 0;
+    const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
+    const u32 rank = block % kCluster;
+    const int above = block / kCluster;
     if (threadIdx.x == 0) {
-      barriers.ring.init(kConsumers * kCluster);  // all blocks have read A
+      barriers.ring.init(kConsumers * kBlocksPerCluster);  // all blocks have read it
       for (int i = 0; i < 2 * kWarps; ++i) {
         barrier_init(&barriers.exchange[i / kWarps][i % kWarps], 1);
       }
       barrier_init_done();
     }
-    if constexpr (kCluster > 1)
+    if constexpr (kBlocksPerCluster > 1)
       cluster_sync();
     else
       __syncthreads();
-    const int units = (shape.m + kTileRows - 1) / kTileRows;
+    const int units = (shape.m + kTileRows * kAbove - 1) / (kTileRows * kAbove);
     const int tiles = units * shape.inner * shape.outer;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x < 128) {
       shrink_registers<40>();
-      if (threadIdx.x == 0) produce(a, b, shape, units, tiles, steps, rank, shared, barriers.ring);
+      Ring& ring = barriers.ring;
+      if (threadIdx.x == 0) produce<true>(a, shape, units, tiles, steps, rank, above, shared, ring);
+      if (threadIdx.x == 32)
+        produce<false>(b, shape, units, tiles, steps, rank, above, shared, ring);
     } else {
       grow_registers<232>();
-      consume(shape, units, tiles, steps, rank, shared, exchange, barriers, epilogue);
+      consume(shape, units, tiles, steps, rank, above, shared, exchange, barriers, epilogue);
     }
-    if constexpr (kCluster > 1) {
+    if constexpr (kBlocksPerCluster > 1) {
       __syncwarp();
       cluster_sync();
     }
   }
 
-  static __device__ __forceinline__ void produce(const TensorMap& a, const TensorMap& b,
-                                                 const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* stages, Ring& ring) {
+  // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
+  template <bool kOfA>
+  static __device__ __forceinline__ void produce(const TensorMap& map, const ContractShape& shape,
+                                                 int units, int tiles, int steps, u32 rank,
+                                                 int above, u8* stages, Ring& ring) {
+    typedef typename TileOfB<Element, kTileN / kAbove, kLinesOfB>::Type ShareOfB;
     auto at = Ring::to_fill();
-    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster) {
-      const int batch = tile / units, m = tile % units * kTileRows, n = (int)rank * kTileN;
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < tiles;
+         tile += gridDim.x / kBlocksPerCluster) {
+      const int batch = tile / units;
       const int outer = batch / shape.inner, inner = batch % shape.inner;
-      const int a2 = inner * shape.a_inner, a3 = outer * shape.a_outer;
-      const int b2 = inner * shape.b_inner, b3 = outer * shape.b_outer;
+      const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
+      const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
+      const int line = kOfA ? (tile % units * kAbove + above) * kTileRows
+                            : (int)rank * kTileN + above * (kTileN / kAbove);
       for (int step = 0; step < steps; ++step, at.next()) {
         const int k = step * kTileDepth;
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
-        barrier_expect(full, kStageBytes);
-        if (step % kCluster == (int)rank) {
-          TileA::template fetch<kCluster>(to, a, full, m, k, a2, a3);
+        if constexpr (kOfA) {
+          barrier_expect(full, kStageBytes);
+          if (step % kCluster == (int)rank) {
+            TileA::template fetch<kCluster>(to, map, full, line, k, c2, c3, kEvictNormal,
+                                            kAbove > 1 ? above * kCluster : 0);
+          }
+        } else {
+          ShareOfB::template fetch<kAbove, kCluster>(to + TileA::kBytes + above * ShareOfB::kBytes,
+                                                     map, full, line, k, c2, c3, kEvictNormal,
+                                                     rank);
         }
-        TileB::template fetch<1>(to + TileA::kBytes, b, full, n, k, b2, b3);
       }
     }
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, int units, int tiles,
-                                                 int steps, u32 rank, u8* stages, State* exchange,
-                                                 Barriers& barriers, const Epilogue& epilogue) {
+                                                 int steps, u32 rank, int above, u8* stages,
+                                                 State* exchange, Barriers& barriers,
+                                                 const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + consumer * TileA::kBox, TileA::kBox);
     const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     Ring& ring = barriers.ring;
     auto at = Ring::to_read();
     int turn = 0;
-    for (int tile = blockIdx.x / kCluster; tile < tiles; tile += gridDim.x / kCluster, ++turn) {
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < tiles;
+         tile += gridDim.x / kBlocksPerCluster, ++turn) {
       float sums[1][kTileN / 2];
       float(&acc)[kTileN / 2] = sums[0];
+      const Piece piece{
+          tile / units,
+          (tile % units * kAbove + above) * kTileRows + consumer * 64 + thread / 32 * 16,
+          (int)rank * kTileN, shape.m, shape.n};
       int before = 0;
-      for (int step = 0; step < steps; ++step, at.next()) {
+      const auto advance = [&](int step) {
         ring.wait_full(at);
         const u32 offset = (u32)at.stage * (kStageBytes >> 4);
         multiply_stage<TileA, TileB>(sums, a0 + offset, b0 + offset, step > 0);
+      };
+      const auto retire = [&](int step) {
         wgmma_wait<1>();
         if (step > 0) release(ring, before, thread);
         before = at.stage;
+        at.next();
+      };
+      int step = 0;
+      for (; step < steps - kTail; ++step) {
+        advance(step);
+        retire(step);
+      }
+      Operands operands;
+#pragma unroll
+      for (int group = 0; group < kTail; ++group) {
+        if (step < steps) advance(step);
+        if constexpr (kTail > 0) load_group_ahead(epilogue, piece, group, operands[group]);
+        if (step < steps) retire(step), ++step;
       }
       wgmma_wait<0>();
       pin(acc);
       release(ring, before, thread);
-      const Piece piece{tile / units, tile % units * kTileRows + consumer * 64 + thread / 32 * 16,
-                        (int)rank * kTileN, shape.m, shape.n};
-      finish(piece, turn, consumer, rank, acc, exchange + turn % 2 * kCluster * kTileRows,
+      finish(piece, turn, consumer, rank, above, acc, operands,
+             exchange + turn % 2 * kCluster * kTileRows,
              &barriers.exchange[turn % 2][consumer * 4 + thread / 32], epilogue);
     }
   }
 
   // One thread for each block that copies into this stage.
   static __device__ __forceinline__ void release(Ring& ring, int stage, int thread) {
-    if constexpr (kCluster > 1) {
-      if (thread < kCluster) barrier_arrive_at(&ring.empty[stage], thread);
+    if constexpr (kBlocksPerCluster > 1) {
+      if (thread < kBlocksPerCluster) barrier_arrive_at(&ring.empty[stage], thread);
     } else {
       if (thread == 0) barrier_arrive(&ring.empty[stage]);
     }
   }
 
   static __device__ __forceinline__ void finish(const Piece& piece, int turn, int consumer,
-                                                u32 rank, float (&acc)[kTileN / 2], State* exchange,
+                                                u32 rank, int above, float (&acc)[kTileN / 2],
+                                                const Operands& operands, State* exchange,
                                                 u64* barrier, const Epilogue& epilogue) {
     const bool whole = piece.row + 16 <= piece.rows && piece.column + kTileN <= piece.columns;
     State rows[2] = {Rows::none(), Rows::none()};
     if (whole)
-      pass_first<Eight>(epilogue, piece, acc, rows);
+      pass_first<Eight>(epilogue, piece, acc, operands, rows);
     else
-      pass_first<int>(epilogue, piece, acc, rows);
+      pass_first<int>(epilogue, piece, acc, operands, rows);
     // The warps that hold other columns of these rows, one in each block, get this one's states of
     // them. Their next are written to other places, and those after them only once this warp's next
     // have arrived, which it sends after it has used these.
@@ -174,7 +219,7 @@ struct ContractRowsSm90 {
         for (int to = lane % 4; to < kCluster; to += 4) {
 #pragma unroll
           for (int p = 0; p < kParts; ++p) {
-            store_async_at(&slot->part[p], barrier, to, rows[half].part[p]);
+            store_async_at(&slot->part[p], barrier, above * kCluster + to, rows[half].part[p]);
           }
         }
       }
@@ -205,8 +250,21 @@ struct ContractRowsSm90 {
   }
 
   template <class Valid>
+  static __device__ __forceinline__ void run_first(const Epilogue& epilogue, int batch, i64 row,
+                                                   i64 column, float (&v)[8], float (&taken)[8],
+                                                   Valid valid, const Operands& operands, int group,
+                                                   int half) {
+    if constexpr (Ahead::kHere) {
+      epilogue.first(batch, row, column, v, taken, valid, operands[group][half]);
+    } else {
+      epilogue.first(batch, row, column, v, taken, valid);
+    }
+  }
+
+  template <class Valid>
   static __device__ __forceinline__ void pass_first(const Epilogue& epilogue, const Piece& piece,
-                                                    float (&acc)[kTileN / 2], State (&rows)[2]) {
+                                                    float (&acc)[kTileN / 2],
+                                                    const Operands& operands, State (&rows)[2]) {
     constexpr bool kWhole = sizeof(Valid) < sizeof(int);
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -215,17 +273,15 @@ struct ContractRowsSm90 {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const i64 row = (i64)piece.row + lane / 4 + 8 * half;
-        float x[4][2], v[8], taken[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) x[i / 2][i % 2] = value(acc, group, half, i);
-        columns_of_quad(x, v);
+        float v[8], taken[8];
+        take_eight<kInOrder>(acc, group, half, v);
         if constexpr (kWhole) {
-          epilogue.first(piece.batch, row, column, v, taken, Eight{});
+          run_first(epilogue, piece.batch, row, column, v, taken, Eight{}, operands, group, half);
           rows[half] = Rows::merge(rows[half], Rows::of_row(taken, 8));
         } else {
           const int valid = (int)min((i64)8, piece.columns - column);
           if (row < piece.rows && valid > 0) {
-            epilogue.first(piece.batch, row, column, v, taken, valid);
+            run_first(epilogue, piece.batch, row, column, v, taken, valid, operands, group, half);
             rows[half] = Rows::merge(rows[half], Rows::of_row(taken, valid));
           }
         }

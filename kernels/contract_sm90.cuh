@@ -11,14 +11,14 @@
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
 // along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160 or 224, too. kCluster:
-// 1 or 2 blocks, whose tiles lie above each other and which share B. kAlongM: A lies as [k][m], its
-// lines along m. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the
-// least of the multiprocessors and the blocks of all clusters of work, a multiple of a cluster's
-// (they are persistent; any number works).
+// 1 to 4 blocks, whose tiles lie above each other and which share B. kSideBySide: 1, 2 or 4 of such
+// columns of blocks in a cluster, which share A. kAlongM: A lies as [k][m], its lines along m.
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
+// multiprocessors and the blocks of all clusters of work, a multiple of a cluster's (they are
+// persistent; any number works).
 //
 // Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
-//   A [m][k]: extents {k, m, inner, outer}, box {64, 128, 1, 1}, or 64 lines where two
-//     blocks share it
+//   A [m][k]: extents {k, m, inner, outer}, box {64, 128 / kSideBySide, 1, 1}
 //   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, the same box; a_piece is a
 //     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
@@ -36,7 +36,6 @@
 // With a Prologue (prologue.cuh), run() takes it in place of A's map: a warpgroup makes A's tiles
 // out of memory and stores them as the copy engine would have. A cluster then is Prologue::kBeside
 // times as wide: each of the blocks beside each other makes a share of their lines for them all.
-// Without one, two blocks beside each other (kSideBySide, the last argument) fetch a half each.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
 // multiply, accumulators in registers. They share tiles of 192 columns and more, 64 rows each, the
@@ -50,12 +49,13 @@
 // lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
 // e.
 //
-// Traffic: of what a cluster's two blocks share, each fetches half and multicasts it. Tiles above
-// each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256 columns,
-// for 1024 cycles of multiplying; 24 for 512 where it has 128; 26 for 640 where it has 160. If all
-// multiprocessors work, the L2 gives each 36 bytes a cycle: it bounds narrow tiles, and what an
-// epilogue reads beside comes on top. Tiles side by side share A, and read more; but their rows are
-// no pairs of 128, of which a product of 1072 rows would leave a sixth empty. A large product runs
+// Traffic: of what a cluster's blocks share, each fetches its part and multicasts it. Two tiles
+// above each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256
+// columns, for 1024 cycles of multiplying; 24 for 512 where it has 128; 26 for 640 where it has
+// 160, or 18 if four tiles are a square, but then a tenth of the multiprocessors is in no cluster.
+// If all work, the L2 gives each 36 bytes a cycle: it bounds narrow tiles, and what an epilogue
+// reads beside comes on top. Tiles side by side share A, and read more; but their rows are no pairs
+// of 128, of which a product of 1072 rows would leave a sixth empty. A large product runs
 // at the power limit, and these bytes take their part of it: plain products of 8192^3, with pauses
 // between, take 7 % longer with 128 columns than with 256, and 5 % with 160.
 
@@ -63,10 +63,6 @@
 // is.
 template <class Contract, class Prologue>
 struct MadeRows;
-
-// The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
-// the accumulators of a lane are adjacent columns.
-enum class LinesOfB { kAlong, kAcross, kInOrder };
 
 // B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
 // convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
@@ -93,7 +89,8 @@ struct ContractSm90 {
   typedef typename SourceOfB::template Tile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBeside = Prologue::kBeside * kSideBySide;
-  static_assert(kSideBySide == 1 || (kCluster == 1 && Prologue::kBeside == 1), "one line of tiles");
+  static_assert(kSideBySide == 1 || Prologue::kBeside == 1, "one of them shares A");
+  static_assert(!kAlongM || kSideBySide <= 2, "boxes of 64 rows");
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
   static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -117,7 +114,7 @@ struct ContractSm90 {
   typedef typename Epilogue::Columns::State ColumnState;
   typedef typename Epilogue::Rows::State RowState;
   // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
-  // kTail steps, 32 columns at a time.
+  // steps, 32 columns beside each second one, as the L2 gives little more than these take.
   typedef AheadIn<Epilogue> Ahead;
   static constexpr bool kAhead = Ahead::kHere && !kAlternate;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
@@ -228,15 +225,16 @@ struct ContractSm90 {
           if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
           // This block's share, to all blocks beside it.
           typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
-          Share::template fetch<kBeside>(
+          Share::template fetch<kBeside, kCluster>(
               to + beside * Share::kBytes, map, full,
               (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
-              c3);
+              c3, kEvictNormal, rank);
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank);
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank, 0,
+                  kBeside > 1 ? beside * kCluster : 0);
         }
       }
     }
@@ -329,7 +327,7 @@ struct ContractSm90 {
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       int step = 0;
 #pragma unroll 2
-      for (; step < steps - kTail; ++step) {
+      for (; step < steps - 2 * kTail; ++step) {
         advance(step);
         retire(step);
       }
@@ -337,9 +335,13 @@ struct ContractSm90 {
         const Piece piece = piece_of(shape, batch, strip, at_column);
 #pragma unroll
         for (int group = 0; group < kTail; ++group) {
-          if (step < steps) advance(step);
-          load_group(epilogue, piece, group, operands[group]);
-          if (step < steps) retire(step), ++step;
+          load_group_ahead(epilogue, piece, group, operands[group]);
+          const int last = min(step + 2, steps);
+#pragma unroll 1
+          for (; step < last; ++step) {
+            advance(step);
+            retire(step);
+          }
         }
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
@@ -378,20 +380,6 @@ struct ContractSm90 {
                                                    const TileColumn& at) {
     return {batch, strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16,
             at.column * kTileN, shape.m, at.columns};
-  }
-
-  // What the epilogue takes ahead, of 32 of the piece's columns.
-  static __device__ __forceinline__ void load_group(const Epilogue& epilogue, const Piece& piece,
-                                                    int group, typename Ahead::Type (&loaded)[2]) {
-    const int lane = threadIdx.x % 32;
-    const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const i64 row = (i64)piece.row + lane / 4 + 8 * half;
-      const bool inside = row < piece.rows && column < piece.columns;
-      loaded[half] =
-          epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, EightOrNone{inside});
-    }
   }
 
   // The epilogue of 64 rows, 16 per warp, of the tile's product.

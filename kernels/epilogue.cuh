@@ -350,6 +350,22 @@ struct Piece {
   int columns;
 };
 
+// What an epilogue takes ahead, of a lane's two rows, in one of the piece's groups of 32 columns.
+template <class Epilogue>
+__device__ __forceinline__ void load_group_ahead(const Epilogue& epilogue, const Piece& piece,
+                                                 int group,
+                                                 typename AheadIn<Epilogue>::Type (&loaded)[2]) {
+  const int lane = threadIdx.x % 32;
+  const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const i64 row = (i64)piece.row + lane / 4 + 8 * half;
+    const bool inside = row < piece.rows && column < piece.columns;
+    loaded[half] =
+        epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, EightOrNone{inside});
+  }
+}
+
 // A lane's eight neighbours of one of its two rows, in one of the piece's groups of 32 columns.
 template <bool kInOrder, int kSums>
 __device__ __forceinline__ void take_eight(const float (&acc)[kSums], int group, int half,

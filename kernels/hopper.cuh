@@ -110,19 +110,20 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap& map, u64* ba
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint)
       : "memory");
 }
-// To the same place of each of kBlocks of a cluster, from `first` on, counted on each one's own
-// barrier: one read of the L2 serves them all.
-template <int kBlocks>
+// To the same place of each of kBlocks of a cluster, every kStride-th from `first` on, counted on
+// each one's own barrier: one read of the L2 serves them all.
+template <int kBlocks, int kStride = 1>
 __device__ __forceinline__ void copy_box_to_all(void* to, const TensorMap& map, u64* barrier,
                                                 int c0, int c1, int c2, int c3, u64 hint,
                                                 u32 first = 0) {
   if constexpr (kBlocks == 1) return copy_box(to, map, barrier, c0, c1, c2, c3, hint);
+  constexpr u32 kAll = ((1u << kBlocks * kStride) - 1) / ((1u << kStride) - 1);
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;" ::"r"(
           shared_address(to)),
       "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-      "h"((unsigned short)(((1u << kBlocks) - 1) << first)), "l"(hint)
+      "h"((unsigned short)(kAll << first)), "l"(hint)
       : "memory");
 }
 

@@ -53,20 +53,48 @@ struct OperandTile {
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
   static_assert(sizeof(Element) == 2 || !kAcross, "as wgmma takes them");
 
-  template <int kBlocks>
+  template <int kBlocks, int kStride = 1>
   static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
                                                int k, int c2, int c3, u64 hint = kEvictNormal,
                                                u32 first = 0) {
     if constexpr (kAcross) {
 #pragma unroll
       for (int i = 0; i < kLines / 64; ++i) {
-        copy_box_to_all<kBlocks>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3, hint,
-                                 first);
+        copy_box_to_all<kBlocks, kStride>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3,
+                                          hint, first);
       }
     } else {
-      copy_box_to_all<kBlocks>(to, map, barrier, k, line, c2, c3, hint, first);
+      copy_box_to_all<kBlocks, kStride>(to, map, barrier, k, line, c2, c3, hint, first);
     }
   }
+};
+
+// The order of B's lines: along k, as [n][k]; along n, as [k][n]; or along k and fetched so that
+// the accumulators of a lane are adjacent columns.
+enum class LinesOfB { kAlong, kAcross, kInOrder };
+
+// Lines that lie along k, in the boxes of 32 that put them in that order.
+template <typename T, int kLines>
+struct InOrderTile : OperandTile<T, kLines, false> {
+  static_assert(kLines % 32 == 0, "boxes of 32 lines");
+  template <int kBlocks, int kStride = 1>
+  static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
+                                               int k, int, int, u64 hint = kEvictNormal,
+                                               u32 first = 0) {
+#pragma unroll
+    for (int i = 0; i < kLines / 32; ++i) {
+      copy_box_to_all<kBlocks, kStride>(to + i * 32 * 128, map, barrier, k, 0, line / 8 + i * 4, 0,
+                                        hint, first);
+    }
+  }
+};
+template <typename T, int kLines, LinesOfB kLinesOfB>
+struct TileOfB {
+  typedef OperandTile<T, kLines, kLinesOfB == LinesOfB::kAcross> Type;
+};
+template <typename T, int kLines>
+struct TileOfB<T, kLines, LinesOfB::kInOrder> {
+  typedef InOrderTile<T, kLines> Type;
 };
 
 // acc[i] += what a stage holds of A's i-th 64 lines and of B, or = that; committed as a group.

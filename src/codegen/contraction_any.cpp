@@ -91,7 +91,7 @@ void ContractionWriter::write_rows_any() {
                                      product_.n));
   }
   const std::string functions = operands_of_any();
-  epilogue_.write_rows(product_);
+  epilogue_.write_rows(product_, {});
   // The shared memory that it needs depends on the product, so that no constant has it.
   const std::string shared = fmt::format("Contract::shared_bytes({})", product_.n);
   add_any("contract_rows_any", functions, "ContractRowsAny<Operands, Epilogue>",

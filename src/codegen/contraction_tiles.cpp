@@ -158,17 +158,24 @@ void ContractionWriter::write_sm90() {
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
   const KernelFacts facts = sm90_facts(tiling);
+  const std::string beside =
+      tiling.beside > 1 ? fmt::format(", MatrixB, NoPrologue, {}", tiling.beside) : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
       shape(group_of(size, tiling.rows(), 2)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", tiling.beside > 1 ? ", MatrixB, NoPrologue, 2" : "");
+                   facts, ", 1", beside);
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
-  if (tiling.beside > 1) result_.schedule += ", side by side in clusters";
+  if (tiling.blocks() > 2) {
+    result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
+    result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);
+  } else if (tiling.beside > 1) {
+    result_.schedule += ", side by side in clusters";
+  }
 }
 
 bool ContractionWriter::multiplies_by_wgmma() const {

@@ -103,6 +103,7 @@ class ContractionWriter {
   bool fits_row_clusters() const;
   // Whole rows of the result in the registers of a cluster's blocks. The second half comes when all
   // else of the kernel is there: every tiling of it is a way to run it.
+  bool rows_in_order() const;
   void write_rows();
   void tile_rows();
   // Of contract_sm80: what it multiplies, in which tiles, and what it is.

@@ -249,13 +249,15 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   write_merge();
 }
 
-// In the second function v holds what the first left in it: all other values of the row are
-// computed from those elements.
-void Epilogue::write_rows(const MatrixProduct& product) {
+// The first function may take an operand that was loaded ahead. In the second v holds what the
+// first left in it: all other values of the row are computed from those elements.
+void Epilogue::write_rows(const MatrixProduct& product, const Services& services) {
+  services_.loads_ahead = services.loads_ahead;
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = "int batch, i64 row, i64 column, float (&v)[8], ";
   kept_ = kept_value_of(graph_, kernel_.ops(), kernel_.phases(), contraction_);
   write_elements(product.batches() * product.m, product.n);
+  services_.loads_ahead = false;
   const Loop loop = loop_over(kNone);
   state_ = code_.accumulator(reduction_);
   CodeBlock of_row;

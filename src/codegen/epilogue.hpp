@@ -53,7 +53,7 @@ class Epilogue {
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.
-  void write_rows(const MatrixProduct& product);
+  void write_rows(const MatrixProduct& product, const Services& services);
   // The same for attention: a row is a (batch, head, query), and all its columns are in one tile.
   void write_attention(std::uint64_t heads, std::uint64_t queries, std::uint64_t rows,
                        std::uint64_t columns);
@@ -88,6 +88,7 @@ class Epilogue {
   // epilogue_text.cpp:
   std::string found() const;
   std::string functions_of_rows() const;
+  std::string function_ahead() const;
   std::string merge_entry() const;
   std::string total_entry() const;
 

@@ -53,6 +53,16 @@ std::string Epilogue::found() const {
   return fmt::format("    const Found {}[1] = {{{{{}}}}};\n", state_, results);
 }
 
+// Loads an operand before the elements are there.
+std::string Epilogue::function_ahead() const {
+  if (!block_.ahead) return "";
+  return fmt::format(
+      "  typedef Pack<{}, 8> Ahead;\n  template <class Valid>\n"
+      "  __device__ __forceinline__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) "
+      "const {{\n    return load_ahead({} + ({}) * {} + column, valid != 0);\n  }}\n",
+      block_.ahead->type, block_.ahead->memory, row_number_, n_);
+}
+
 // The struct with the two functions that contract_rows_sm90.cuh calls.
 std::string Epilogue::functions_of_rows() const {
   const auto function = [&](std::string_view name, std::string_view parameter,
@@ -66,7 +76,11 @@ std::string Epilogue::functions_of_rows() const {
   return fmt::format("struct Found {{\n  float {};\n}};\n", accumulator_->members) +
          fmt::format("struct Epilogue {{\n  typedef {} Rows;\n{}", accumulator_->name,
                      code_.parameters().members()) +
-         function("first", "float (&taken)[8], Valid valid", block_.text("    ")) +
+         function_ahead() +
+         function("first",
+                  fmt::format("float (&taken)[8], Valid valid{}",
+                              block_.ahead ? ", const Ahead& ahead" : ""),
+                  block_.text("    ")) +
          function("second", "Valid valid, Rows::State state", found() + second_) + "};\n";
 }
 
@@ -78,13 +92,7 @@ std::string Epilogue::text() const {
                                  accumulator(reduces() && columns_), code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
   if (halves_) text += "  static constexpr bool kPairs = true;\n";
-  if (block_.ahead) {
-    text += fmt::format(
-        "  typedef Pack<{}, 8> Ahead;\n  template <class Valid>\n"
-        "  __device__ __forceinline__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) "
-        "const {{\n    return load_ahead({} + ({}) * {} + column, valid != 0);\n  }}\n",
-        block_.ahead->type, block_.ahead->memory, row_number_, n_);
-  }
+  text += function_ahead();
   if (block_.made) {
     text += fmt::format(
         "  typedef {0} Made;\n  __device__ __forceinline__ Made* result() const {{ return {1}; "

@@ -35,7 +35,7 @@ struct MatrixProduct {
   MatrixOperand b;
 
   std::uint64_t batches() const { return outer * inner; }
-  ProductShape shape() const { return {m, n, k, batches(), b.across}; }
+  ProductShape shape() const { return {m, n, k, batches(), b.across, a.across}; }
 };
 
 // The product that a matmul or a linear is, where its operands' views leave lines of neighbours:

@@ -11,13 +11,14 @@ namespace {
 // At most so many tilings are measured.
 constexpr std::size_t kMostTilings = 2;
 
-// Of tilings with the time that they take, those within an eighth of the least, the best first.
+// Of tilings with the time that they take, those of so many eighths of the least, the best first.
 template <class Tiling>
-std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> timed) {
+std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> timed,
+                                std::uint64_t eighths = 9) {
   std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
   std::vector<Tiling> tilings;
   for (const auto& [time, tiling] : timed) {
-    if (tilings.size() < kMostTilings && time * 8 <= timed.front().first * 9)
+    if (tilings.size() < kMostTilings && time * 8 <= timed.front().first * eighths)
       tilings.push_back(tiling);
   }
   return tilings;
@@ -30,9 +31,21 @@ constexpr std::array kTileWidths = {
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
 constexpr const TileWidth& kWideMade = kTileWidths.back();
 
+// Rows and columns of tiles.
+constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
+    {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
+
 // B as [k][n] comes in boxes of 64 columns, and so do columns of two halves.
 bool has_width(const ProductShape& product, const TileWidth& width) {
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
+}
+
+// Whether blocks can share what they fetch. B's lines come in boxes of 32 or 64, which any number
+// of blocks takes in turns, or each fetches as many; A's do, too, or come in boxes of 64.
+bool divides(const ProductShape& product, const ProductTiling& tiling) {
+  const bool in_boxes = product.b_across || product.in_order();
+  return (in_boxes || tiling.width.columns % (8 * tiling.above) == 0) &&
+         kTileRows / tiling.beside >= (product.a_across ? 64 : 8);
 }
 
 // Bytes that the L2 gives each block in a cycle, if all multiprocessors have one. A long product
@@ -51,10 +64,12 @@ std::uint64_t fetched_in_cycle(const ProductShape& product) {
 
 std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tiling,
                           std::uint64_t multiprocessors, bool reading) {
+  constexpr std::uint64_t kHidden = 5;  // but for a fifth of the shorter one
   const TileWidth& width = tiling.width;
-  const std::uint64_t step =
-      std::max(width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors));
-  return ceil_div(product.k, 64) * step + (reading ? width.beside_reading : width.beside);
+  const auto [shorter, longer] = std::minmax(
+      {width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors)});
+  return ceil_div(product.k, 64) * (longer + shorter / kHidden) +
+         (reading ? width.beside_reading : width.beside);
 }
 
 // Blocks work in rounds, all on a tile at a time, and the last round is seldom full.
@@ -66,13 +81,22 @@ std::uint64_t all_cycles(const ProductShape& product, const ProductTiling& tilin
 
 }  // namespace
 
+// All multiprocessors are in pairs of neighbours; clusters of three or four leave some out. On an
+// H100 39 and 30 run at once, of 44 and 33.
+std::uint64_t ProductTiling::at_once(std::uint64_t multiprocessors) const {
+  const std::uint64_t filled = blocks() == 3   ? multiprocessors * 117 / 132
+                               : blocks() == 4 ? multiprocessors * 120 / 132
+                                               : multiprocessors;
+  return std::max<std::uint64_t>(1, filled / blocks());
+}
+
 // All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
 std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
                            std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMost = 64;  // bytes a cycle
   const std::uint64_t bytes = tiling.lines() * kBoxBytes;
   const std::uint64_t blocks =
-      std::min(multiprocessors, tiling.clusters(product) * tiling.blocks());
+      std::min(tiling.at_once(multiprocessors), tiling.clusters(product)) * tiling.blocks();
   return std::max(bytes / kMost, bytes * blocks / (fetched_in_cycle(product) * multiprocessors));
 }
 
@@ -81,10 +105,17 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
   std::vector<std::pair<std::uint64_t, ProductTiling>> timed;
   for (const TileWidth& width : kTileWidths) {
     if (!has_width(product, width)) continue;
-    const std::uint64_t above = product.m > kTileRows ? 2 : 1;
-    for (const ProductTiling& tiling :
-         {ProductTiling{width, above, 1}, ProductTiling{width, 1, 2}}) {
-      if (tiling.beside > 1 && product.column_tiles(width.columns) < 2) continue;
+    const std::uint64_t row_tiles = ceil_div(product.m, kTileRows);
+    const std::uint64_t column_tiles = product.column_tiles(width.columns);
+    for (const auto& [above, beside] : kClusters) {
+      const ProductTiling tiling{width, above, beside};
+      if (above > row_tiles || beside > column_tiles || !divides(product, tiling)) continue;
+      if (tiling.blocks() == 1 && row_tiles > 1) continue;
+      // The L2 is enough for few.
+      const std::uint64_t tiles = row_tiles * column_tiles * product.batches;
+      if (tiling.blocks() > std::min<std::uint64_t>(row_tiles, 2) && 2 * tiles < multiprocessors) {
+        continue;
+      }
       timed.emplace_back(all_cycles(product, tiling, multiprocessors, reading), tiling);
     }
   }
@@ -232,23 +263,31 @@ std::uint64_t attention_tile_keys(std::uint64_t head, bool plain, std::uint64_t 
   return std::max(step, ceil_div(ceil_div(keys, tiles), step) * step);
 }
 
-// A tile of 256 columns leaves its threads few registers beside the sums: it is for rows that no
-// other holds.
-std::vector<RowTiling> row_tilings(std::uint64_t columns) {
+// Clusters of work are taken in rounds. What follows a tile's steps takes longer than those of a
+// short k; rows that end within a tile take a slower path.
+double RowTiling::cycles(const ProductShape& product, unsigned multiprocessors) const {
+  constexpr double kColumn = 40;   // cycles of what follows, for each of a tile's
+  constexpr double kWithin = 1.5;  // times as long
+  const std::uint64_t tiles = ceil_div(product.m, kTileRows) * product.batches;
+  const ProductTiling fetched{{tile_n, 0, 0, 0, 0}, 1, cluster};
+  const std::uint64_t rounds = ceil_div(tiles, fetched.at_once(multiprocessors));
+  const std::uint64_t step = std::max(4 * tile_n, fetch_cycles(product, fetched, multiprocessors));
+  const bool within = product.n % tile_n != 0;
+  return static_cast<double>(rounds) *
+         (static_cast<double>(ceil_div(product.k, 64) * step) +
+          kColumn * (within ? kWithin : 1) * static_cast<double>(tile_n));
+}
+
+std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multiprocessors) {
   constexpr std::uint64_t kMostBlocks = 4;
-  constexpr std::uint64_t kWidest = 256;
-  std::vector<RowTiling> tilings;
-  for (const std::uint64_t tile_n : {192U, 128U}) {
-    const RowTiling tiling{tile_n, ceil_div(columns, tile_n)};
-    // A wider tile of no fewer blocks holds nothing more.
-    if (!tilings.empty() && tilings.back().cluster == tiling.cluster) tilings.pop_back();
-    if (tiling.cluster <= kMostBlocks) tilings.push_back(tiling);
+  std::vector<std::pair<std::uint64_t, RowTiling>> timed;
+  constexpr std::uint64_t kTwice = 16;  // eighths: what follows differs too much
+  for (const std::uint64_t tile_n : {128U, 192U, 256U}) {
+    const RowTiling tiling{tile_n, ceil_div(product.n, tile_n)};
+    if (tiling.cluster > kMostBlocks) continue;
+    timed.emplace_back(static_cast<std::uint64_t>(tiling.cycles(product, multiprocessors)), tiling);
   }
-  std::ranges::stable_sort(tilings, {}, &RowTiling::columns);
-  if (tilings.empty() && columns <= kWidest * kMostBlocks) {
-    tilings.push_back({kWidest, ceil_div(columns, kWidest)});
-  }
-  return tilings;
+  return about_least(std::move(timed), kTwice);
 }
 
 std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors) {

@@ -22,6 +22,7 @@ struct ProductShape {
   std::uint64_t k = 1;
   std::uint64_t batches = 1;
   bool b_across = false;  // b lies as [k][n]
+  bool a_across = false;  // a lies as [k][m]
   bool halves = false;    // a tile has as many columns of the second half as of the first
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
@@ -31,6 +32,11 @@ struct ProductShape {
     std::uint64_t tiles = parts.empty() ? ceil_div(n, width) : 0;
     for (const std::uint64_t columns : parts) tiles += ceil_div(columns, width);
     return tiles;
+  }
+  // Whether lanes may hold neighbours (LinesOfB::kInOrder in contract_sm90.cuh).
+  bool in_order() const {
+    return !b_across && batches == 1 && n % 8 == 0 &&
+           std::ranges::all_of(parts, [](std::uint64_t columns) { return columns % 8 == 0; });
   }
   // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
   // lies in two of those.
@@ -80,8 +86,10 @@ struct ProductTiling {
     return ceil_div(product.m, rows()) * ceil_div(product.column_tiles(width.columns), beside) *
            product.batches;
   }
+  // Clusters that run at once.
+  std::uint64_t at_once(std::uint64_t multiprocessors) const;
   std::uint64_t rounds(const ProductShape& product, std::uint64_t multiprocessors) const {
-    return ceil_div(clusters(product), std::max<std::uint64_t>(1, multiprocessors / blocks()));
+    return ceil_div(clusters(product), at_once(multiprocessors));
   }
   // Lines of the operands that a block fetches for a box's length of k.
   std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }
@@ -354,10 +362,12 @@ struct RowTiling {
   std::uint64_t tile_n = 0;
   std::uint64_t cluster = 0;
 
-  std::uint64_t columns() const { return tile_n * cluster; }
+  std::uint64_t stages() const { return tile_n == 256 ? 4 : tile_n == 192 ? 5 : 6; }
+  // That the product takes, all in all.
+  double cycles(const ProductShape& product, unsigned multiprocessors) const;
 };
 
-// Those that hold a row, the one that wastes least of what it holds first.
-std::vector<RowTiling> row_tilings(std::uint64_t columns);
+// Those that hold a row, the ones that take about the least time, the best first.
+std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multiprocessors);
 
 }  // namespace fusecalc

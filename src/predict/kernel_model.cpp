@@ -211,9 +211,9 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                 .n = op.matrix.columns,
                 .k = op.matrix.depth,
                 .batches = op.matrix.batch,
-                .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b},
-      .type = a.type.dtype,
-      .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a};
+                .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b,
+                .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a},
+      .type = a.type.dtype};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};

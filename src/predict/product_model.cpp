@@ -39,7 +39,7 @@ bool reads_beside(const ProductKernel& product) {
 // Whether contract_sm90 or one of its kind takes the operands.
 bool takes_wgmma(const ProductKernel& product) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
-  const bool along = !product.a_across && !product.shape.b_across;
+  const bool along = !product.shape.a_across && !product.shape.b_across;
   return (halves || (along && (is_fp8(product.type) ||
                                (product.type == DType::kTf32 && !product.makes_rows)))) &&
          product.line_bytes() % 16 == 0 && (!product.shape.halves || product.shape.n % 16 == 0);
@@ -51,7 +51,7 @@ bool is_skinny(const ProductKernel& product, bool wgmma) {
   const ProductShape& shape = product.shape;
   const std::uint64_t most = wgmma ? 64 : shape.n < kManyColumns ? 32 : 16;
   return (product.type == DType::kBf16 || product.type == DType::kF16) && shape.m <= most &&
-         product.line_bytes() % 16 == 0 && !product.a_across && (wgmma || !shape.b_across) &&
+         product.line_bytes() % 16 == 0 && !product.shape.a_across && (wgmma || !shape.b_across) &&
          !shape.halves && !product.makes_rows;
 }
 
@@ -92,10 +92,12 @@ double ProductModel::tiled_reads(const ProductKernel& product, std::uint64_t til
 
 // The tiles that take the fewest cycles, at so many FLOPs a cycle.
 ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, double rate) {
-  constexpr std::array kTiles = {Tile{256, 128}, Tile{128, 256}, Tile{192, 192}, Tile{320, 128},
-                                 Tile{128, 192}, Tile{192, 128}, Tile{160, 128}, Tile{128, 160},
-                                 Tile{128, 128}, Tile{64, 128},  Tile{128, 64},  Tile{64, 64},
-                                 Tile{64, 32},   Tile{64, 16},   Tile{64, 8}};
+  constexpr std::array kTiles = {
+      Tile{256, 160}, Tile{160, 256}, Tile{256, 144}, Tile{144, 256}, Tile{256, 128},
+      Tile{128, 256}, Tile{192, 192}, Tile{192, 176}, Tile{176, 192}, Tile{192, 160},
+      Tile{160, 192}, Tile{320, 128}, Tile{128, 208}, Tile{208, 128}, Tile{128, 192},
+      Tile{192, 128}, Tile{160, 128}, Tile{128, 160}, Tile{128, 128}, Tile{64, 128},
+      Tile{128, 64},  Tile{64, 64},   Tile{64, 32},   Tile{64, 16},   Tile{64, 8}};
   constexpr double kStart = 1043;          // cycles of a tile beside its products
   constexpr double kResult = 0.053;        // cycles for each element of a tile's result
   constexpr double kL2BytesPerCycle = 96;  // of a multiprocessor
@@ -202,7 +204,7 @@ double ProductModel::epilogue_cycles(const ProductKernel& product, double column
   const bool eights = shape.n % 8 == 0 && std::ranges::all_of(shape.parts, [](std::uint64_t count) {
                         return count % 8 == 0;
                       });
-  const bool in_order = !shape.b_across && shape.batches == 1 && eights;
+  const bool in_order = shape.in_order();
   const bool stores = product.traffic.bytes.write >= product.results;
   const double scattered = wide ? kScatteredWide : kScattered;
   const double moved = in_order ? 0 : eights || !stores ? kExchange : scattered;
@@ -364,9 +366,8 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
   work.compute_us =
       cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
   const std::uint64_t group = group_of(size, tiling.rows(), 2);
-  work.dram_read =
-      product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true, group,
-                                   std::max<std::uint64_t>(1, multiprocessors / tiling.blocks()));
+  work.dram_read = product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true,
+                                                group, tiling.at_once(multiprocessors));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;
@@ -375,7 +376,9 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
 
 KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
-  const std::vector<RowTiling> tilings = row_tilings(shape.n);
+  const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
+  const unsigned multiprocessors = std::max(1U, device_.multiprocessors);
+  const std::vector<RowTiling> tilings = row_tilings(size, multiprocessors);
   ProductKernel whole = product;
   whole.padded = whole.padded || !takes_wgmma(product);
   if (device_.capability != kHopper || tilings.empty() || is_fp8(product.type) ||
@@ -390,20 +393,7 @@ KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   KernelWork work{.dram_read = product.operands + product.beside,
                   .dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + 1.4};
-  const std::uint64_t steps = ceil_div(in_halves(shape, bytes_of(product.type, 1)).k, 64);
-  constexpr double kRowsCycles = 10500;  // to exchange, normalise and store a tile's rows
-  double cycles = std::numeric_limits<double>::max();
-  for (const RowTiling& tiling : tilings) {
-    const double clusters =
-        std::floor(0.93 * device_.multiprocessors / static_cast<double>(tiling.cluster));
-    const double rounds =
-        std::ceil(static_cast<double>(ceil_div(shape.m, kTileRows) * shape.batches) /
-                  std::max(1.0, clusters));
-    const double multiply = static_cast<double>(steps) *
-                            static_cast<double>(kTileRows * tiling.tile_n) * 128 /
-                            constants_.tensor_flops.value;
-    cycles = std::min(cycles, rounds * (multiply + kRowsCycles));
-  }
+  const double cycles = tilings.front().cycles(size, multiprocessors);
   work.compute_us = cycles / (constants_.tensor_clock_ghz.value * 1.1 * kGiga);
   work.read_doubt = 0.05;
   work.write_doubt = 0.03;

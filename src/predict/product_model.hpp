@@ -15,7 +15,6 @@ struct ProductKernel {
   const KernelTraffic& traffic;
   ProductShape shape;
   DType type = DType::kF32;
-  bool a_across = false;     // a lies as [k][m]
   bool padded = false;       // lines that begin oddly were copied to whole 16 bytes
   double operand_bytes = 2;  // of an element
   double operands = 0;       // bytes of both, each once
@@ -32,7 +31,7 @@ struct ProductKernel {
   }
   // All lines of both operands begin at multiples of what divides this.
   std::uint64_t line_bytes() const { return padded ? 16 : a_line_bytes() | b_line_bytes(); }
-  std::uint64_t a_line_bytes() const { return bytes(a_across ? shape.m : shape.k); }
+  std::uint64_t a_line_bytes() const { return bytes(shape.a_across ? shape.m : shape.k); }
   std::uint64_t b_line_bytes() const { return bytes(shape.b_across ? shape.n : shape.k); }
   // Of the operands that do not begin all lines at multiples of 16 bytes.
   std::uint64_t odd_bytes() const {

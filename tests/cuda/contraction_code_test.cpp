@@ -248,6 +248,13 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
                    true);
   }
   for (const char* arguments :
+       {"bf16, 160, 2, false, LinesOfB::kInOrder", "f16, 128, 2, true, LinesOfB::kAcross",
+        "bf16, 96, 2, false, LinesOfB::kAlong"}) {
+    CAPTURE(arguments);
+    check_compiles(source_of(kContractSm90, kPointwise + contract_sm90(arguments, kSideBySide)),
+                   "sm_90", true);
+  }
+  for (const char* arguments :
        {"bf16, 256, 2, false, LinesOfB::kInOrder", "f16, 160, 2, false, LinesOfB::kInOrder",
         "bf16, 224, 2, false, LinesOfB::kInOrder"}) {
     CAPTURE(arguments);
@@ -382,8 +389,9 @@ struct Tail {
 )";
 
 TEST_CASE("contractions with whole rows compile and keep them in registers") {
-  for (const auto& [arguments, cluster] :
-       {std::pair{"192, 4, false, true", "4"}, std::pair{"256, 1, true, false", "1"}}) {
+  for (const auto& [arguments, cluster] : {std::pair{"192, 4, false, LinesOfB::kAcross", "4"},
+                                           std::pair{"256, 1, true, LinesOfB::kAlong", "1"},
+                                           std::pair{"256, 2, false, LinesOfB::kInOrder", "2"}}) {
     const std::string text = kNorm + "typedef ContractRowsSm90<bf16, " + arguments +
                              R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__()" +

@@ -59,7 +59,7 @@ struct Tail {
 };
 """
 ENTRY = """
-typedef ContractRowsSm90<T, {tile_n}, {cluster}, false, {along_n}, Tail> Contract;
+typedef ContractRowsSm90<T, {tile_n}, {cluster}, false, LinesOfB({along_n}), Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_dims__({cluster}, 1, 1)
     {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
            const __grid_constant__ ContractShape shape, const __grid_constant__ Tail tail) {{
@@ -71,13 +71,14 @@ BLOCKS = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "hopper"
 
 def source(name, tail, tile_n, cluster, along_n, align=8):
     return (cuda.building_blocks(*BLOCKS) + "typedef bf16 T;\n" + tail.replace("ALIGN", str(align)) +
-            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, along_n=str(along_n).lower()))
+            ENTRY.format(name=name, tile_n=tile_n, cluster=cluster, along_n=int(along_n)))
 
 
 class RowsProblem(Problem):
     def __init__(self, a, b, tile_n, cluster, along_n, parts):
         super().__init__(a, b, tb=along_n, tile_n=tile_n, cluster=1)
-        self.shared = (4 * (128 + tile_n) * 128 + 2 * cluster * 128 * parts * 4 + 256)
+        stages = {256: 4, 192: 5}.get(tile_n, 6)
+        self.shared = stages * (128 + tile_n) * 128 + 2 * cluster * 128 * parts * 4 + 256
         self.cluster = cluster
         self.units = -(-self.m // 128) * self.outer * self.inner
 
