@@ -214,8 +214,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
     const DeviceConstants& constants = device.constants;
     const double multiplied =
         static_cast<double>(op.flops) /
-        (device.multiprocessors * constants.tensor_flops.value * tensor_share(x.type.dtype) *
-         constants.tensor_clock_ghz.value * kGiga);
+        (device.multiprocessors * constants.tensor_flops.value *
+         tensor_share(x.type.dtype, device) * constants.tensor_clock_ghz.value * kGiga);
     work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
     const double rate = products_per_cycle(graph, op, size, device);
