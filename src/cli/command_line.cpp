@@ -184,8 +184,7 @@ void Definition::define_sweep() {
       ->type_name("RANGE")
       ->allow_extra_args(false);
   offer_devices(app->add_option("--device", command.devices,
-                                "GPUs to analyze for: of fusecalc devices, or .json\nfiles "
-                                "(default: h200)")
+                                "GPUs to analyze for, or .json files (default: h200)")
                     ->delimiter(',')
                     ->allow_extra_args(false)
                     ->type_name("A,B"));

@@ -103,7 +103,7 @@ TEST_CASE("a residual may lie with its channels last where the result does") {
   const auto legal = [](const std::string& perm, bool stores_last) {
     const OpGraph graph = with_residual(perm, stores_last).graph();
     TrafficCounter counter(graph, known_devices().front());
-    return check_launch(counter.phases(), all_of(graph), known_devices().front().on_chip_bytes)
+    return check_launch(counter.phases(), all_of(graph), runner_rules(known_devices().front()))
         .legal();
   };
   CHECK(legal("[0, 3, 1, 2]", true));

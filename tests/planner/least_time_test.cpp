@@ -90,7 +90,7 @@ class AllPartitions {
 
   void compare() {
     for (const Kernel& kernel : kernels_) {
-      if (kernel.size() > 1 && !check_launch(phases_, kernel, device_.on_chip_bytes).legal())
+      if (kernel.size() > 1 && !check_launch(phases_, kernel, runner_rules(device_)).legal())
         return;
     }
     std::vector<Kernel> sorted = kernels_;
