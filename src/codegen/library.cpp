@@ -156,6 +156,7 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
   if (product.a.piece != 0 || row_bias) return std::nullopt;
   LibraryMatch match(kernel, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
+  if (!kernel.needed_outside(match.result())) return std::nullopt;  // it has no memory
   LibraryProduct library{.matmul = matmul_of(product, operand, match.outcome()),
                          .a = product.a.tensor,
                          .b = product.b.tensor,

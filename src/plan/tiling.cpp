@@ -105,8 +105,10 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
   std::vector<std::pair<std::uint64_t, ProductTiling>> timed;
   for (const TileWidth& width : kTileWidths) {
     if (!has_width(product, width)) continue;
-    const std::uint64_t row_tiles = ceil_div(product.m, kTileRows);
-    const std::uint64_t column_tiles = product.column_tiles(width.columns);
+    // Of an empty product, one.
+    const std::uint64_t row_tiles = std::max<std::uint64_t>(1, ceil_div(product.m, kTileRows));
+    const std::uint64_t column_tiles =
+        std::max<std::uint64_t>(1, product.column_tiles(width.columns));
     for (const auto& [above, beside] : kClusters) {
       const ProductTiling tiling{width, above, beside};
       if (above > row_tiles || beside > column_tiles || !divides(product, tiling)) continue;

@@ -505,8 +505,8 @@ TEST_CASE(
   CHECK(contains(kernel, "typedef Moments Rows;"));
   CHECK(contains(kernel, "typedef Pack<bf16, 8> Ahead;"));
   CHECK(contains(kernel,
-                 "void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid, "
-                 "const Ahead& ahead) const"));
+                 "void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8], "
+                 "Valid valid, const Ahead& ahead) const"));
   CHECK(kernel.persistent_cluster == 3);
   CHECK(kernel.blocks == 9);  // 300 rows are three pieces of 128
   // Six stages of 128 + 128 lines of 128 bytes; three floats of 128 rows from 3 blocks, twice.

@@ -82,6 +82,10 @@ TEST_CASE("an intermediate that is needed outside keeps the group from the libra
   CHECK(!call(kBare + then("relu", R"("h")", "g") + then("mul", R"("g", "h")", "y")));
 }
 
+TEST_CASE("a result that nobody needs has no memory for the library to write") {
+  CHECK(!call(kBare, "", R"(, "outputs": ["x"])"));
+}
+
 TEST_CASE("types that the library would not round to keep the group from it") {
   // h is bf16 and the sum f32; a call would never round to bf16.
   CHECK(

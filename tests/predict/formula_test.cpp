@@ -196,8 +196,8 @@ TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") 
 
 TEST_CASE("prediction, by hand: a product whose lines are copied for the copy engine first") {
   // 4 us more; the device's memory takes no time. 132 tiles of mma would take 9 steps of 2560
-  // cycles, of which 0.8 are more than two rounds of 5 steps of 760.
-  const double cycles = 2 * (5 * 760 + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
+  // cycles, of which 0.8 are more than two rounds of 5 steps of squares of four tiles.
+  const double cycles = 2 * (5 * 640 * 1.11 + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
   CHECK(2 + 3.5 + 4 + cycles / 1150 ==
         time_of(operands(256, 16896, 281), kLinearNeg, device_of_cycles()));
 }
