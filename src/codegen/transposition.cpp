@@ -12,7 +12,7 @@ constexpr std::uint64_t kLeastLong = 64;      // that other side
 constexpr std::uint64_t kTile = 64;           // rows of a tile, and its columns or half of them
 constexpr std::uint64_t kRunElements = 3072;  // about so many are a tile that is one run
 constexpr std::uint64_t kSharedBytes = std::uint64_t{48} << 10U;  // of all tiles
-constexpr std::size_t kMostTensors = 3;  // of 4 bytes each on chip; of 8 there is but one
+constexpr std::size_t kMostTransposed = 3;  // of 4 bytes each on chip; of 8 there is but one
 // Each 32 elements of a run are followed by a gap: lanes that are several elements apart find
 // other banks.
 std::uint64_t with_gaps(std::uint64_t elements) { return elements + elements / 32; }
@@ -79,7 +79,7 @@ std::optional<Transposition> find_transposition(const KernelView& kernel, const 
     if (bytes(tensor) > sizeof(float)) return found;
     for (const auto& [other, other_map] : block.scattered_reads) {
       const bool known = std::ranges::find(found.tensors, other) != found.tensors.end();
-      const bool fits = bytes(other) <= sizeof(float) && found.tensors.size() < kMostTensors;
+      const bool fits = bytes(other) <= sizeof(float) && found.tensors.size() < kMostTransposed;
       if (other_map == map && !known && fits) found.tensors.push_back(other);
     }
     return found;
