@@ -178,6 +178,10 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t pad
   constexpr std::uint64_t kFewestLines = 17;
   constexpr std::uint64_t kMostRows = 32;  // of a band
   constexpr std::uint64_t kMostAdvance = 2;
+  // Of few taps, strips of lanes take no longer, but that those of whole 16 bytes have no tiles.
+  constexpr std::uint64_t kFewTaps = 4;
+  const bool whole_lines = shape.out[1] % 8 == 0 && shape.in[1] % 8 == 0;
+  if (span <= kFewTaps && !whole_lines) return std::nullopt;
   const std::uint64_t rows = padding % 2 + 7 * shape.stride + span;
   if (shape.in[1] % 2 != 0 || shape.out[0] < kFewestLines || rows > kMostRows ||
       shape.stride > kMostAdvance) {

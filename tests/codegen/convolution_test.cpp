@@ -321,14 +321,17 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
     return contains(kernel(x, weight, attributes, dtype), "ConvolvePlanesMma<");
   };
   const std::string groups = R"(, "groups": 64)";
-  CHECK(in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f16"));
-  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 3, 3]", groups + R"(, "stride": 2, "padding": 1)"));
+  CHECK(in_bands("[2, 64, 22, 22]", "[64, 1, 5, 5]", groups, "f16"));
+  CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 5, 5]", groups + R"(, "stride": 2, "padding": 2)"));
+  // Few taps only where strips of lanes have no tiles: lines of whole 16 bytes.
+  CHECK(in_bands("[2, 64, 24, 24]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 28, 28]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
   CHECK(!in_bands("[2, 64, 60, 60]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
   CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f32"));
   CHECK(!in_bands("[2, 64, 20, 21]", "[64, 1, 3, 3]", groups));
   // 16 lines of results are one piece of a plane.
-  CHECK(!in_bands("[2, 64, 18, 20]", "[64, 1, 3, 3]", groups));
-  CHECK(in_bands("[2, 64, 19, 20]", "[64, 1, 3, 3]", groups));
+  CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 5, 5]", groups));
+  CHECK(in_bands("[2, 64, 21, 20]", "[64, 1, 5, 5]", groups));
   // A band of 7 + 25 rows, and one of 7 + 27.
   CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 25]", groups));
   CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 27]", groups));
