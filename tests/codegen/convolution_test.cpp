@@ -110,8 +110,8 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // A channel for each filter: planes that a block holds (two of 14 x 14 results are whole 16
   // bytes), or lines of large ones and of whole 16 bytes. Tensor cores take lines of even numbers
   // of 16-bit elements.
-  CHECK(schedule(list("[2, 64, 20, 20]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
-        "mma with bands of weights, 2 planes per block");
+  CHECK(schedule(list("[2, 64, 22, 20]", "[64, 1, 5, 5]", R"(, "groups": 64)")) ==
+        "mma with bands of weights, 1 plane per block");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)", "", "conv2d",
                       "f32")) == "1 plane per block, strips of 2 x 14 per thread");
   CHECK(schedule(list("[2, 64, 130, 130]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
