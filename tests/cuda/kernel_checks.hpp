@@ -19,9 +19,8 @@ struct Architecture {
 inline constexpr std::array kArchitectures = {
     Architecture{"sm_80", "a100"}, Architecture{"sm_90", "h200"}, Architecture{"sm_100", "b200"}};
 // Those with less shared memory, and one without the tensor cores that our kernels need.
-inline constexpr std::array kOtherArchitectures = {
-    Architecture{"sm_75", "t4"}, Architecture{"sm_86", "rtx3090"}, Architecture{"sm_89", "l4"},
-    Architecture{"sm_120", "rtx5090"}};
+inline constexpr std::array kOtherArchitectures = {Architecture{"sm_75", "t4"},
+                                                   Architecture{"sm_120", "rtx5090"}};
 
 // Compiles kernels for one architecture, without a GPU, and holds what ptxas reports to the budget:
 // registers and shared memory that the launch can have, and no spills but those that are known.
