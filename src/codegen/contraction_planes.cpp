@@ -78,7 +78,7 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
   if (bands) {
     facts.shared_bytes = bands->shared_bytes;
     facts.tile_rows = bands->planes;
-    facts.tile_columns = 16 * 8;
+    facts.tile_columns = 128;
     convolve = fmt::format("ConvolvePlanesMma<Geometry, {}, {}, Operands, Epilogue>",
                            stored_type(type), bands->planes);
     result_.schedule = fmt::format("mma with bands of weights, {} plane{} per block", bands->planes,

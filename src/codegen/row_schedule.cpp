@@ -215,7 +215,7 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
   share(most_wide);
   // Few columns: what blocks leave of them is merged by more threads where fewer are side by side.
   constexpr std::uint64_t kManySplits = 32;
-  const auto line = static_cast<unsigned>(kLineBytes / (width * work.widest_bytes));
+  const auto line = static_cast<unsigned>(kLineBytes / (std::uint64_t{width} * work.widest_bytes));
   if (schedule.splits > kManySplits && !work.writes && line < most_wide) share(std::max(1U, line));
   return schedule;
 }

@@ -97,13 +97,14 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
     tiling.rows = few;
     tiling.columns = many;
     tiling.ahead = tiling.sector;
-    tiling.words = with_gaps((tiling.ahead + many) * few + 2 * width);
+    tiling.words = with_gaps((tiling.ahead + many) * few + std::uint64_t{2} * width);
   } else if (found.columns() < kLeastSide) {
     tiling.runs = TileRuns::kLoopRun;
     tiling.rows = many;
     tiling.columns = few;
     tiling.ahead = tiling.sector;
-    tiling.words = with_gaps((many + tiling.ahead + 4 * width) * few + tiling.sector);
+    tiling.words =
+        with_gaps((many + tiling.ahead + std::uint64_t{4} * width) * few + tiling.sector);
   } else {
     tiling.runs = groups_are_aligned(found, width) ? TileRuns::kAligned : TileRuns::kAnywhere;
     tiling.rows = kTile;
