@@ -105,8 +105,8 @@ void collect_factors(const ModelGraph& graph, TensorId tensor, int depth,
 // The number n of the product n * x * gate; 0 if it is none.
 struct GateProduct {
   const ModelGraph& graph;
-  TensorId x;
-  TensorId gate;
+  TensorId x = 0;
+  TensorId gate = 0;
   int of_x = 0;
   int of_gate = 0;
 
