@@ -17,7 +17,7 @@ struct ColumnWork {
   std::uint64_t column_bytes = 0;   // in registers, of operands that have one element a column
   std::uint64_t sums = 0;           // of columns
   std::uint64_t row_sums = 0;
-  std::uint64_t number_bytes = 4;   // of the type that is computed in
+  std::uint64_t number_bytes = 4;  // of the type that is computed in
 };
 
 // How kernels/column_sums.cuh spreads rows over threads: a team of threads takes one row after
