@@ -24,6 +24,8 @@ struct KnownSpills {
   std::string_view why;
 };
 constexpr std::array kKnownSpills = {
+    KnownSpills{"wgmma, tiles of 128 x 256", 304,
+                "a residual that is loaded beside the products, behind it a dropout's random bits"},
     KnownSpills{"mma, tiles", 256,
                 "f32 operands that lie across k are read in words, beside 128 sums a thread"},
     KnownSpills{
