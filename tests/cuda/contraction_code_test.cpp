@@ -371,11 +371,12 @@ struct Tail {
   const bf16* residual;
   i64 line;
   template <class Valid>
-  __device__ void first(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
+  __device__ void first(int, i64 row, i64 column, float (&v)[8], float (&taken)[8],
+                        Valid valid) const {
     float r[8];
     load8<8>(residual + row * line + column, valid, r);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] += r[i];
+    for (int i = 0; i < 8; ++i) taken[i] = v[i] += r[i];
   }
   template <class Valid>
   __device__ void second(int, i64 row, i64 column, float (&v)[8], Valid valid,

@@ -19,11 +19,12 @@ struct Tail {
   const T* bias;
   int m, n;
   template <class Valid>
-  __device__ void first(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
+  __device__ void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8],
+                        Valid valid) const {
     float r[8];
     load8<8>(residual + (batch * (i64)m + row) * n + column, valid, r);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] += r[i];
+    for (int i = 0; i < 8; ++i) taken[i] = v[i] += r[i];
   }
   template <class Valid>
   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
@@ -44,9 +45,9 @@ struct Tail {
   T* out;
   int m, n;
   template <class Valid>
-  __device__ void first(int, i64, i64, float (&v)[8], Valid) const {
+  __device__ void first(int, i64, i64, float (&v)[8], float (&taken)[8], Valid) const {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] *= 0.125f;
+    for (int i = 0; i < 8; ++i) taken[i] = v[i] *= 0.125f;
   }
   template <class Valid>
   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
