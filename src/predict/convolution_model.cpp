@@ -211,11 +211,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
     const double rate = wide ? kWide : channels < kFewChannels ? kNumbered : by_taps;
     const double loaded = results / filters * channels * taps * filled(filters, rows) / rows;
     work.fixed_us += kPackUs;
-    const DeviceConstants& constants = device.constants;
     const double multiplied =
-        static_cast<double>(op.flops) /
-        (device.multiprocessors * constants.tensor_flops.value *
-         tensor_share(x.type.dtype, device) * constants.tensor_clock_ghz.value * kGiga);
+        tensor_us(device, static_cast<double>(op.flops)) / tensor_share(x.type.dtype, device);
     work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
     const double rate = products_per_cycle(graph, op, size, device);

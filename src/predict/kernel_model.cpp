@@ -102,9 +102,7 @@ KernelWork KernelModel::unknown_work(const KernelTraffic& traffic) const {
                   .dram_write = static_cast<double>(traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
   constexpr double kUsualShare = 0.5;  // of the tensor cores' rate
-  work.compute_us = static_cast<double>(traffic.flops) /
-                    (device_.multiprocessors * constants_.tensor_flops.value *
-                     constants_.tensor_clock_ghz.value * kGiga * kUsualShare);
+  work.compute_us = tensor_us(device_, static_cast<double>(traffic.flops)) / kUsualShare;
   work.read_doubt = work.write_doubt = kUnknownBytesDoubt;
   work.time_doubt = kUnknownTimeDoubt;
   return work;

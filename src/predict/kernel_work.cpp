@@ -16,6 +16,11 @@ double lane_us(const Device& device, double instructions) {
                          device.constants.clock_ghz.value * kGiga);
 }
 
+double tensor_us(const Device& device, double flops) {
+  return flops / (device.multiprocessors * device.constants.tensor_flops.value *
+                  device.constants.tensor_clock_ghz.value * kGiga);
+}
+
 double tensor_share(DType type, const Device& device) {
   const auto since = [&](ComputeCapability first, double share) {
     return device.capability >= first ? share : 0;

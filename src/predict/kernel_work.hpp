@@ -36,6 +36,9 @@ inline constexpr double kCool = 1.15;
 // How long so many instructions for one thread each take the whole chip.
 double lane_us(const Device& device, double instructions);
 
+// How long so many FLOPs of 16-bit products take all tensor cores.
+double tensor_us(const Device& device, double flops);
+
 // Tensor cores' rate for a type, in parts of that for 16 bits; 0 where they have none.
 double tensor_share(DType type, const Device& device);
 // Whether our own kernels multiply it there, too.

@@ -20,10 +20,9 @@ double products(const OpGraph& graph, const Op& op, const Device& device) {
 }  // namespace
 
 Prediction predict_limit(const OpGraph& graph, const KernelTraffic& traffic, const Device& device) {
-  const DeviceConstants& constants = device.constants;
   KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
                   .dram_write = static_cast<double>(traffic.bytes.write),
-                  .fixed_us = constants.launch_us.value,
+                  .fixed_us = device.constants.launch_us.value,
                   .time_doubt = 0.1};
   double multiplied = 0;
   for (const Op& op : graph.ops) {
@@ -32,8 +31,7 @@ Prediction predict_limit(const OpGraph& graph, const KernelTraffic& traffic, con
     work.dram_read -= std::min(work.dram_read, rows.counted - rows.distinct);
     if (rows.counted > 0) work.read_doubt = kRepeatedDoubt;
   }
-  work.compute_us = multiplied / (device.multiprocessors * constants.tensor_flops.value *
-                                  constants.tensor_clock_ghz.value * kCool * kGiga);
+  work.compute_us = tensor_us(device, multiplied) / kCool;
   return predict(work, device);
 }
 
