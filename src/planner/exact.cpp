@@ -6,6 +6,7 @@
 #include "core/checked.hpp"
 #include "planner/legal_kernels.hpp"
 #include "planner/search.hpp"
+#include "planner/shares.hpp"
 
 namespace fusecalc {
 namespace {
@@ -17,14 +18,11 @@ constexpr std::uint64_t kMostBytes = kMaxCount >> kKernelBits;
 // Branch and bound over the partitions of a region. Each partition is built in one order: the
 // kernel of the first op that is not done yet comes next, but before it those that it waits for,
 // each found in the same way.
-//
-// Every op pays a share of its kernel's cost, such that the shares of no kernel's ops exceed its
-// cost. Whatever the kernels are, ops that are not done yet then cost at least their shares.
 class ExactSearch {
  public:
   ExactSearch(const Region& region, const std::vector<LegalKernel>& kernels, std::uint64_t start,
               std::size_t& work)
-      : region_(region), work_(work), best_cost_(start), shares_(region.size(), 0) {
+      : region_(region), work_(work), best_cost_(start) {
     for (const LegalKernel& kernel : kernels) {
       if (kernel.bytes >= kMostBytes) continue;
       const std::uint64_t cost = (kernel.bytes << kKernelBits) + 1;
@@ -35,7 +33,10 @@ class ExactSearch {
   // The best partition that costs less than the start; empty where there is none, or none was found
   // before all work was spent.
   std::vector<OpSet> run() {
-    if (!find_shares()) return {};
+    const bool possible = share_out(
+        choices_, region_.size(), bound_, [](Choice & choice) -> auto& { return choice.above; },
+        [&](const Choice& choice) { return bound_ + choice.above < best_cost_; });
+    if (!possible) return {};
     by_op_.resize(region_.size());
     std::ranges::sort(choices_, [](const Choice& a, const Choice& b) {
       return a.above != b.above ? a.above < b.above : a.ops < b.ops;
@@ -56,37 +57,6 @@ class ExactSearch {
     std::uint64_t cost = 0;
     std::uint64_t above = 0;  // the cost less the shares of its ops
   };
-
-  // Returns false if no partition can cost less than the start.
-  bool find_shares() {
-    constexpr int kRounds = 8;
-    for (int round = 0; round < kRounds; ++round) {
-      for (std::size_t op = 0; op < region_.size(); ++op) {
-        // At first a part of what is left, so that the ops of a kernel pay alike.
-        if (!raise_share(op, round + 1 < kRounds) || bound_ >= best_cost_) return false;
-      }
-      std::erase_if(choices_,
-                    [&](const Choice& choice) { return bound_ + choice.above >= best_cost_; });
-    }
-    return true;
-  }
-
-  bool raise_share(std::size_t op, bool part) {
-    std::uint64_t most = kMaxCount;
-    for (const Choice& choice : choices_) {
-      if ((choice.ops >> op & 1U) == 0) continue;
-      const std::uint64_t alike =
-          part ? choice.above / static_cast<unsigned>(std::popcount(choice.ops)) : choice.above;
-      most = std::min(most, alike);
-    }
-    if (most == kMaxCount) return false;
-    shares_[op] += most;
-    bound_ += most;
-    for (Choice& choice : choices_) {
-      if ((choice.ops >> op & 1U) != 0) choice.above -= most;
-    }
-    return true;
-  }
 
   // Continues a partition. `done` are the ops of kernels that can run, `chosen` those and the ops
   // of the kernels that wait; `rest` is the least that all others cost.
@@ -139,8 +109,7 @@ class ExactSearch {
   std::vector<OpSet> best_;
   std::vector<Choice> choices_;
   std::vector<std::vector<const Choice*>> by_op_;  // the best first
-  std::vector<std::uint64_t> shares_;
-  std::uint64_t bound_ = 0;  // the sum of all shares
+  std::uint64_t bound_ = 0;                        // the sum of all shares
   std::vector<const Choice*> waiting_;
   std::vector<OpSet> chosen_;
   std::unordered_map<OpSet, std::uint64_t> least_;  // for each set of ops, its least cost so far

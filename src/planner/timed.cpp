@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "planner/legal_kernels.hpp"
 #include "planner/search.hpp"
+#include "planner/shares.hpp"
 #include "predict/plan_model.hpp"
 
 namespace fusecalc {
@@ -62,7 +61,7 @@ struct BytesAndTime {
 };
 
 // Branch and bound over the partitions of a region: the kernel of the first op that has none yet
-// comes next. As in exact.cpp, every op pays a share of its kernel's cost.
+// comes next.
 class TimedSearch {
  public:
   TimedSearch(TrafficCounter& counter, KernelModel& model, Aim aim, const Region& region,
@@ -113,30 +112,10 @@ class TimedSearch {
   // Shares out one part of the costs. Returns false if no partition may win.
   bool spread(double BytesAndTime::*part) {
     for (Choice& choice : choices_) choice.above.*part = choice.cost.*part;
-    constexpr int kRounds = 8;
-    for (int round = 0; round < kRounds; ++round) {
-      for (std::size_t op = 0; op < region_.size(); ++op) {
-        // At first a part of what is left, so that the ops of a kernel pay alike.
-        if (!raise_share(op, part, round + 1 < kRounds)) return false;
-      }
-      std::erase_if(choices_,
-                    [&](const Choice& choice) { return !may_win(bound_ + choice.above); });
-    }
-    return true;
-  }
-
-  bool raise_share(std::size_t op, double BytesAndTime::*part, bool alike) {
-    double most = std::numeric_limits<double>::infinity();
-    for (const Choice& choice : choices_) {
-      if ((choice.ops >> op & 1U) == 0) continue;
-      most = std::min(most, choice.above.*part / (alike ? std::popcount(choice.ops) : 1));
-    }
-    if (!std::isfinite(most)) return false;
-    bound_.*part += most;
-    for (Choice& choice : choices_) {
-      if ((choice.ops >> op & 1U) != 0) choice.above.*part -= most;
-    }
-    return true;
+    return share_out(
+        choices_, region_.size(),
+        bound_.*part, [part](Choice & choice) -> auto& { return choice.above.*part; },
+        [&](const Choice& choice) { return may_win(bound_ + choice.above); });
   }
 
   // Returns false if that is too much work.

@@ -9,9 +9,12 @@
 #include "graph/graph_text.hpp"
 #include "plan/tiling.hpp"
 #include "support/devices.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::contains;
 
 GeneratedKernel attention(const std::string& q, const std::string& k, const std::string& more = "",
                           ComputeCapability capability = kHopper,
@@ -26,10 +29,6 @@ GeneratedKernel attention(const std::string& q, const std::string& k, const std:
   Device device = testing::device_of(capability);
   device.multiprocessors = 132;
   return generate(counter, {0}, device);
-}
-
-bool contains(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
 }
 
 TEST_CASE("keys are split over as many blocks as run at once") {

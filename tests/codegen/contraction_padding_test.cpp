@@ -8,13 +8,12 @@
 
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
-bool contains(const GeneratedKernel& kernel, const std::string& text) {
-  return kernel.source.text.find(text) != std::string::npos;
-}
+using testing::contains;
 
 // All ops as one kernel.
 GeneratedKernel kernel_of(const std::string& tensors, const std::string& ops,
@@ -23,9 +22,7 @@ GeneratedKernel kernel_of(const std::string& tensors, const std::string& ops,
       testing::graph_of(R"({"format": "fusecalc.ops/1", "dtype": ")" + dtype +
                         R"(", "tensors": {)" + tensors + R"(}, "ops": [)" + ops + "]}");
   TrafficCounter counter(graph, device_named(device));
-  Kernel all;
-  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
-  return generate(counter, all, counter.device());
+  return generate(counter, testing::all_ops(graph), counter.device());
 }
 
 const std::string kRelu = R"({"op": "relu", "inputs": ["h"], "output": "y"})";

@@ -1,30 +1,34 @@
-// What is computed from a product's whole rows once they are reduced.
+// Products whose whole rows are held, reduced, and computed with once they are.
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 
-#include "codegen/generate.hpp"
+#include "core/error.hpp"
 #include "graph/graph_text.hpp"
 #include "planner/plan_text.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::contains;
+using testing::generated;
+using testing::graph_of;
+
 // The code of all ops after x w^T = h, of 384 columns, as one kernel of an H200.
 std::string after_product(const std::string& ops) {
-  const OpGraph graph = testing::graph_of(
+  const OpGraph graph = graph_of(
       R"({"dtype": "bf16", "tensors": {"x": {"shape": [300, 64]}, "w": {"shape": [384, 64]},
           "r": {"shape": [300, 384]}},
           "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"}, )" +
       ops + "]}");
-  Kernel all;
-  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
   CHECK(testing::auto_of(graph).find("] [") == std::string::npos);
-  TrafficCounter counter(graph, known_devices().front());
-  const GeneratedKernel kernel = generate(counter, all, counter.device());
-  CHECK(kernel.source.text.find("typedef ContractRowsSm90<") != std::string::npos);
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(contains(kernel, "typedef ContractRowsSm90<"));
   return kernel.source.text;
 }
 
@@ -74,6 +78,90 @@ TEST_CASE("what is reduced is kept where all that follows is computed from it") 
          {"op": "mul", "inputs": ["n", "s"], "output": "y"})");
   CHECK(has(function(text, "first"), "v[j] = v1;\n      taken[j] = v1;"));
   CHECK_FALSE(has(function(text, "second"), "silu"));
+}
+
+std::string list(const std::string& tensors, const std::string& ops) {
+  return R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {)" + tensors +
+         R"(}, "ops": [)" + ops + "]}";
+}
+
+const std::string kNorm =
+    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
+            "g": {"shape": [384]})",
+         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+            {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
+            {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
+
+// Rows of 300: a step and 40 cycles for each column of a tile, and half as much again where a row
+// ends within one: three blocks of 128 take 6k, two of 192 8k.
+TEST_CASE(
+    "whole rows stay in the registers of a cluster, in the tiling that takes the least time") {
+  const OpGraph graph = graph_of(kNorm);
+  const GeneratedKernel kernel = generated(graph, {0, 1, 2});
+  CHECK(contains(kernel, "ContractRowsSm90<bf16, 128, 3, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(kernel, "typedef Moments Rows;"));
+  CHECK(contains(kernel, "typedef Pack<bf16, 8> Ahead;"));
+  CHECK(contains(kernel,
+                 "void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8], "
+                 "Valid valid, const Ahead& ahead) const"));
+  CHECK(kernel.persistent_cluster == 3);
+  CHECK(kernel.blocks == 9);  // 300 rows are three pieces of 128
+  // Six stages of 128 + 128 lines of 128 bytes; three floats of 128 rows from 3 blocks, twice.
+  CHECK(kernel.shared_bytes == 6 * 256 * 128 + 2 * 3 * 128 * 12 + 256);
+  CHECK(kernel.workspace_bytes == 0);
+  REQUIRE(kernel.maps.size() == 2);
+  CHECK(kernel.maps[1].extents == std::array<std::uint64_t, 4>{64, 2, 48, 4});
+  CHECK(kernel.maps[1].box == std::array<std::uint32_t, 4>{64, 2, 4, 4});
+  REQUIRE(kernel.others.size() == 1);
+  CHECK(contains(kernel.others[0],
+                 "ContractRowsSm90<bf16, 192, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(kernel.others[0].shared_bytes == 5 * 320 * 128 + 2 * 2 * 128 * 12 + 256);
+  CHECK(kernel.others[0].storages == kernel.storages);
+}
+
+TEST_CASE("results that do not depend on the row's reduction are stored before it") {
+  const OpGraph graph = graph_of(kNorm);
+  // h + r is an output of the graph as well.
+  const OpGraph more = graph_of(kNorm.substr(0, kNorm.size() - 1) + R"(, "outputs": ["s", "y"]})");
+  for (const auto& [of, stores] : {std::pair{&graph, 1}, std::pair{&more, 2}}) {
+    const GeneratedKernel kernel = generated(*of, {0, 1, 2});
+    const std::string& text = kernel.source.text;
+    const std::size_t first = text.rfind("void first(");
+    const std::size_t second = text.rfind("void second(");
+    REQUIRE(second != std::string::npos);
+    const std::string before = text.substr(first, second - first);
+    CHECK((before.find("store8<8>") != std::string::npos) == (stores == 2));
+    CHECK(text.find("store8<8>", second) != std::string::npos);
+  }
+}
+
+std::string refusal(const OpGraph& graph, const Kernel& kernel, ComputeCapability capability) {
+  try {
+    generated(graph, kernel, capability);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("whole rows are held without tensor cores where there are no clusters") {
+  const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, {8, 0});
+  CHECK(code.schedule == "without tensor cores, 32 whole rows per block");
+  CHECK_FALSE(code.source.architecture_bound);
+}
+
+TEST_CASE("rows that no kernel can hold are refused with the reason") {
+  const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
+                                     R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));
+  CHECK(refusal(wide, {0, 1}, {9, 0}).find("layer_norm needs whole rows of the result of linear") !=
+        std::string::npos);
+  const OpGraph twice =
+      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
+                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+              {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
+              {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
+  CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("softmax would be the second") != std::string::npos);
 }
 
 }  // namespace

@@ -11,10 +11,13 @@
 #include "graph/graph_text.hpp"
 #include "plan/tiling.hpp"
 #include "support/devices.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::contains;
+using testing::generated;
 using testing::graph_of;
 using testing::op_called;
 
@@ -28,16 +31,6 @@ const std::string kLinear =
          R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
        {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
        {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
-
-GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel,
-                          ComputeCapability capability = kHopper) {
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, kernel, testing::device_of(capability));
-}
-
-bool contains(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
-}
 
 TEST_CASE("rows that a kernel computes are loaded apart from what is computed of them") {
   const auto graph = [](int depth) {
@@ -488,85 +481,6 @@ TEST_CASE("columns are reduced in strips of a matrix, and merged") {
   CHECK(contains(fused, "merge_columns<Largest>(partials, 2, 1, 10,"));
 }
 
-const std::string kNorm =
-    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
-            "g": {"shape": [384]})",
-         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
-            {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
-            {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
-
-// Rows of 300: a step and 40 cycles for each column of a tile, and half as much again where a row
-// ends within one: three blocks of 128 take 6k, two of 192 8k.
-TEST_CASE(
-    "whole rows stay in the registers of a cluster, in the tiling that takes the least time") {
-  const OpGraph graph = graph_of(kNorm);
-  const GeneratedKernel kernel = generated(graph, {0, 1, 2});
-  CHECK(contains(kernel, "ContractRowsSm90<bf16, 128, 3, false, LinesOfB::kInOrder, Epilogue>"));
-  CHECK(contains(kernel, "typedef Moments Rows;"));
-  CHECK(contains(kernel, "typedef Pack<bf16, 8> Ahead;"));
-  CHECK(contains(kernel,
-                 "void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8], "
-                 "Valid valid, const Ahead& ahead) const"));
-  CHECK(kernel.persistent_cluster == 3);
-  CHECK(kernel.blocks == 9);  // 300 rows are three pieces of 128
-  // Six stages of 128 + 128 lines of 128 bytes; three floats of 128 rows from 3 blocks, twice.
-  CHECK(kernel.shared_bytes == 6 * 256 * 128 + 2 * 3 * 128 * 12 + 256);
-  CHECK(kernel.workspace_bytes == 0);
-  REQUIRE(kernel.maps.size() == 2);
-  CHECK(kernel.maps[1].extents == std::array<std::uint64_t, 4>{64, 2, 48, 4});
-  CHECK(kernel.maps[1].box == std::array<std::uint32_t, 4>{64, 2, 4, 4});
-  REQUIRE(kernel.others.size() == 1);
-  CHECK(contains(kernel.others[0],
-                 "ContractRowsSm90<bf16, 192, 2, false, LinesOfB::kInOrder, Epilogue>"));
-  CHECK(kernel.others[0].shared_bytes == 5 * 320 * 128 + 2 * 2 * 128 * 12 + 256);
-  CHECK(kernel.others[0].storages == kernel.storages);
-}
-
-TEST_CASE("results that do not depend on the row's reduction are stored before it") {
-  const OpGraph graph = graph_of(kNorm);
-  // h + r is an output of the graph as well.
-  const OpGraph more = graph_of(kNorm.substr(0, kNorm.size() - 1) + R"(, "outputs": ["s", "y"]})");
-  for (const auto& [of, stores] : {std::pair{&graph, 1}, std::pair{&more, 2}}) {
-    const GeneratedKernel kernel = generated(*of, {0, 1, 2});
-    const std::string& text = kernel.source.text;
-    const std::size_t first = text.rfind("void first(");
-    const std::size_t second = text.rfind("void second(");
-    REQUIRE(second != std::string::npos);
-    const std::string before = text.substr(first, second - first);
-    CHECK((before.find("store8<8>") != std::string::npos) == (stores == 2));
-    CHECK(text.find("store8<8>", second) != std::string::npos);
-  }
-}
-
-std::string refusal(const OpGraph& graph, const Kernel& kernel, ComputeCapability capability) {
-  try {
-    generated(graph, kernel, capability);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
-TEST_CASE("whole rows are held without tensor cores where there are no clusters") {
-  const GeneratedKernel code = generated(graph_of(kNorm), {0, 1, 2}, {8, 0});
-  CHECK(code.schedule == "without tensor cores, 32 whole rows per block");
-  CHECK_FALSE(code.source.architecture_bound);
-}
-
-TEST_CASE("rows that no kernel can hold are refused with the reason") {
-  const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
-                                     R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
-              {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));
-  CHECK(refusal(wide, {0, 1}, {9, 0}).find("layer_norm needs whole rows of the result of linear") !=
-        std::string::npos);
-  const OpGraph twice =
-      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
-                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
-              {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
-              {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
-  CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("softmax would be the second") != std::string::npos);
-}
-
 TEST_CASE("a transposed convolution is refused with its reason") {
   const OpGraph graph = graph_of(
       list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
@@ -578,42 +492,6 @@ TEST_CASE("a transposed convolution is refused with its reason") {
     reason = error.what();
   }
   CHECK(reason.find("fusecalc generates no conv_transpose2d kernels") != std::string::npos);
-}
-
-TEST_CASE("tiles of packed weights leave few multiprocessors idle") {
-  const auto lines = [](std::uint64_t rows, std::uint64_t of) {
-    return packed_tilings(rows, of, 132, 227 << 10, 128).front().lines();
-  };
-  CHECK(lines(1, 28672) == 224);  // one round of 234, where two take 138 each
-  CHECK(lines(1, 13952) == 128);  // one round of 138, where two take 74 each
-  CHECK(lines(1, 7296) == 64);    // one round of 74, where two take 42 each
-  CHECK(lines(1, 4096) == 32);
-  // More rows: a round takes as long as 142 lines beside.
-  CHECK(lines(16, 28672) == 224);  // 366, two of 270
-  CHECK(lines(16, 18176) == 160);  // 302, where wider tiles need one round, too
-  CHECK(lines(16, 13952) == 128);  // 270, two of 206
-  CHECK(lines(16, 7168) == 64);
-}
-
-// 16 rows of 256, and 512 lines of packed weights in groups of 32.
-TEST_CASE("packed weights of one scale a group are multiplied as integers") {
-  const auto text = [](int rows) {
-    return list(
-        fmt::format(R"("x": {{"shape": [{}, 256]}}, "q": {{"shape": [512, 8, 32], "dtype": "i4"}},
-                            "s": {{"shape": [512, 8, 1]}})",
-                    rows),
-        R"({"op": "mul", "inputs": ["q", "s"], "output": "v"},
-                   {"op": "view", "inputs": ["v"], "output": "w", "shape": [512, 256]},
-                   {"op": "linear", "inputs": ["x", "w"], "output": "y"})");
-  };
-  const OpGraph graph = graph_of(text(16));
-  const GeneratedKernel kernel = generated(graph, {0, 1});
-  CHECK(contains(kernel, "typedef i4 Packed;\n  static constexpr int kGroup = 32;"));
-  CHECK(contains(kernel, "ContractNibbles<bf16, "));
-  // More rows than the block takes: each weight is computed.
-  const OpGraph rows = graph_of(text(17));
-  CHECK(generated(rows, {0, 1}).schedule ==
-        "mma from registers, tiles of 32 x 32, weights computed as they are read");
 }
 
 }  // namespace

@@ -8,9 +8,13 @@
 
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::contains;
+using testing::generated;
 
 // A linear layer of x[m][k] and w[n][k] and the op after it, as one kernel of an H200.
 GeneratedKernel around_product(const std::string& m, const std::string& n, const std::string& k,
@@ -19,25 +23,20 @@ GeneratedKernel around_product(const std::string& m, const std::string& n, const
       R"({"format": "fusecalc.ops/1", "dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": [)" +
       m + ", " + k + R"(]}, "w": {"shape": [)" + n + ", " + k +
       R"(]}}, "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "u"}, )" + op + "]}");
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, {0, 1}, counter.device());
+  return generated(graph, {0, 1});
 }
 
 const std::string kRelu = R"({"op": "relu", "inputs": ["u"], "output": "y"})";
 const std::string kMost = R"({"op": "max", "inputs": ["u"], "output": "y", "axes": [0]})";
-
-bool has(const GeneratedKernel& kernel, const std::string& text) {
-  return kernel.source.text.find(text) != std::string::npos;
-}
 
 // Nine tiles of rows leave the last of five pairs half empty: 3 rounds of 17 steps of 739 cycles,
 // 672 / 5 and 900, where 14 pairs side by side of each take 2 rounds of 17 of 796 and 672 / 5, for
 // 64 lines of A and 160 of B: 47k and 33k.
 TEST_CASE("tiles of a cluster lie side by side where rows are no whole pairs of tiles") {
   const GeneratedKernel kernel = around_product("1072", "4352", "1088", kRelu);
-  CHECK(has(kernel,
-            "ContractSm90<bf16, 160, 1, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
-            "NoPrologue, 2>"));
+  CHECK(contains(kernel,
+                 "ContractSm90<bf16, 160, 1, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
+                 "NoPrologue, 2>"));
   CHECK(kernel.schedule == "wgmma, tiles of 128 x 160, side by side in clusters");
   CHECK(kernel.blocks == 132);
   CHECK(kernel.maps[0].box == std::array<std::uint32_t, 4>{64, 64, 1, 1});
@@ -50,11 +49,11 @@ TEST_CASE("tiles of a cluster lie side by side where rows are no whole pairs of 
 // and 4500, four above each other of 594 / 5: 30.0k and 29.1k. All others take 32k and more.
 TEST_CASE("tilings that take about the least time are ways to run a product") {
   const GeneratedKernel kernel = around_product("2832", "1088", "1536", kRelu);
-  CHECK(has(kernel, "ContractSm90<bf16, 224, 4, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(kernel, "ContractSm90<bf16, 224, 4, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(kernel.blocks == 120);
   CHECK(kernel.shared_bytes == 4 * (16384 + 28672 + 16));
   REQUIRE(kernel.others.size() == 1);
-  CHECK(has(kernel.others[0], "ContractSm90<bf16, 224, 2,"));
+  CHECK(contains(kernel.others[0], "ContractSm90<bf16, 224, 2,"));
   // Partial results in memory would be those of one tiling.
   const GeneratedKernel reduced = around_product("2832", "1088", "1536", kMost);
   CHECK(reduced.workspace_bytes > 0);
@@ -65,13 +64,13 @@ TEST_CASE("tilings that take about the least time are ways to run a product") {
 // times 256 steps of 1000.
 TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {
   const GeneratedKernel many = around_product("2048", "4096", "2048", kRelu, "tf32");
-  CHECK(has(many, "ContractSm90<f32, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(many, "ContractSm90<f32, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(many.maps[0].dtype == DType::kTf32);
   CHECK(many.maps[0].box == std::array<std::uint32_t, 4>{32, 128, 1, 1});
   // 2 x 8 tiles of 128 x 128 and 128 steps of 547 cycles: 71k; 4 x 16 of 64 x 64, by four blocks
   // each, of which a multiprocessor runs two, take 64 of 350 + 230 and 6.2k: 43k.
   const GeneratedKernel few = around_product("256", "1024", "4096", kRelu, "tf32");
-  CHECK(has(few, "ContractSm80<f32, f32, MmaTile<64, 64, 32, 2, 128, 4, 2, 4>"));
+  CHECK(contains(few, "ContractSm80<f32, f32, MmaTile<64, 64, 32, 2, 128, 4, 2, 4>"));
   CHECK_FALSE(many.packing);
   // Lines at multiples of four bytes are not what the copy engine takes.
   CHECK(around_product("2048", "4096", "2047", kRelu, "tf32").packing);

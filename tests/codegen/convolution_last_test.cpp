@@ -9,10 +9,14 @@
 #include "plan/channels_last.hpp"
 #include "plan/legality.hpp"
 #include "support/devices.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::all_ops;
+using testing::contains;
+using testing::generated;
 using testing::graph_of;
 using testing::tensor_named;
 
@@ -39,21 +43,6 @@ struct Last {
         weights_last ? fmt::format(kView, "w", "w") : "", weights_last ? "wt" : "w", groups, more));
   }
 };
-
-Kernel all_of(const OpGraph& graph) {
-  Kernel kernel;
-  for (OpId id = 0; id < graph.ops.size(); ++id) kernel.push_back(id);
-  return kernel;
-}
-
-GeneratedKernel generated_of(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, all_of(graph), testing::device_of(kHopper));
-}
-
-bool has(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
-}
 
 // A residual in memory as N x H x W x C, or in another order.
 Last with_residual(const std::string& perm, bool stores_last) {
@@ -90,41 +79,41 @@ TEST_CASE("a result that leaves with its channels last is a matrix of pixels") {
   last.more = R"({"op": "batch_norm", "inputs": ["h", "s", "s", "s", "s"], "output": "n",
                   "mode": "inference"},
                  {"op": "transpose", "inputs": ["n"], "output": "y", "perm": [0, 2, 3, 1]})";
-  const GeneratedKernel kernel = generated_of(last.graph());
-  CHECK(has(kernel, "WindowsB<Geometry, 128, false, true>"));
-  CHECK(has(kernel, "const i64 i = q * 136 + column;"));
-  CHECK(has(kernel, " + i, valid, "));
+  const GeneratedKernel kernel = generated(last.graph());
+  CHECK(contains(kernel, "WindowsB<Geometry, 128, false, true>"));
+  CHECK(contains(kernel, "const i64 i = q * 136 + column;"));
+  CHECK(contains(kernel, " + i, valid, "));
   // Parameters of channels are loaded without regard to the pixel.
-  CHECK(has(kernel, "load_neighbours<8, 8>("));
-  CHECK(!has(kernel, "load8<8>("));
+  CHECK(contains(kernel, "load_neighbours<8, 8>("));
+  CHECK(!contains(kernel, "load8<8>("));
 }
 
 TEST_CASE("a residual may lie with its channels last where the result does") {
   const auto legal = [](const std::string& perm, bool stores_last) {
     const OpGraph graph = with_residual(perm, stores_last).graph();
     TrafficCounter counter(graph, known_devices().front());
-    return check_launch(counter.phases(), all_of(graph), runner_rules(known_devices().front()))
+    return check_launch(counter.phases(), all_ops(graph), runner_rules(known_devices().front()))
         .legal();
   };
   CHECK(legal("[0, 3, 1, 2]", true));
   CHECK(!legal("[0, 3, 1, 2]", false));
   CHECK(!legal("[0, 3, 2, 1]", true));
-  const GeneratedKernel kernel = generated_of(with_residual("[0, 3, 1, 2]", true).graph());
-  CHECK(has(kernel, " + i, valid, x"));
+  const GeneratedKernel kernel = generated(with_residual("[0, 3, 1, 2]", true).graph());
+  CHECK(contains(kernel, " + i, valid, x"));
 }
 
 TEST_CASE("weights that lie as the tiles take them are not copied") {
   const Last last{.x = "[80, 14, 14, 128]", .weight = "[72, 3, 3, 128]", .weights_last = true};
   const OpGraph graph = last.graph();
-  const GeneratedKernel kernel = generated_of(graph);
-  CHECK(has(kernel, "WindowsB<Geometry, 128, true, true>"));
+  const GeneratedKernel kernel = generated(graph);
+  CHECK(contains(kernel, "WindowsB<Geometry, 128, true, true>"));
   REQUIRE(kernel.maps.size() == 2);
   CHECK(kernel.maps[0].storage == tensor_named(graph, "w").storage);
   CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{9 * 128, 72, 1, 1});
   CHECK(kernel.workspace_bytes == 0);
   CHECK(!kernel.packing);
   const auto copied = [](const Last& other) {
-    return generated_of(other.graph()).packing.has_value();
+    return generated(other.graph()).packing.has_value();
   };
   CHECK(copied({.x = "[80, 14, 14, 128]", .weight = "[72, 128, 3, 3]"}));
   // Of several taps, channels are whole boxes of 64.
@@ -134,16 +123,16 @@ TEST_CASE("weights that lie as the tiles take them are not copied") {
 }
 
 TEST_CASE("groups of few channels are multiplied as one of 64") {
-  const GeneratedKernel kernel = generated_of(
-      Last{.x = "[20, 28, 28, 128]", .weight = "[256, 4, 3, 3]", .groups = "32"}.graph());
+  const GeneratedKernel kernel =
+      generated(Last{.x = "[20, 28, 28, 128]", .weight = "[256, 4, 3, 3]", .groups = "32"}.graph());
   // 16 groups of four channels and eight filters, twice.
   REQUIRE(kernel.maps.size() == 2);
   CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{9 * 64, 128, 2, 1});
-  CHECK(has(kernel, "ConvolvePack<Geometry, bf16, 16, "));
+  CHECK(contains(kernel, "ConvolvePack<Geometry, bf16, 16, "));
   CHECK(kernel.workspace_bytes == 256 * 9 * 64 * 2);
   const auto gathers = [](const std::string& x, const std::string& weight,
                           const std::string& groups) {
-    return generated_of(Last{.x = x, .weight = weight, .groups = groups}.graph())
+    return generated(Last{.x = x, .weight = weight, .groups = groups}.graph())
         .schedule.starts_with("wgmma over windows");
   };
   CHECK(!gathers("[20, 28, 28, 96]", "[96, 12, 3, 3]", "8"));    // 64 are no multiple of 12
@@ -154,19 +143,20 @@ TEST_CASE("groups of few channels are multiplied as one of 64") {
 TEST_CASE("single channels that lie last are computed in pairs") {
   const auto kernel = [](const std::string& x, const std::string& weight, const std::string& groups,
                          const std::string& dtype = "bf16") {
-    return generated_of(Last{.x = x, .weight = weight, .groups = groups, .dtype = dtype}.graph());
+    return generated(Last{.x = x, .weight = weight, .groups = groups, .dtype = dtype}.graph());
   };
-  CHECK(has(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96"),
-            "typedef ConvolveLast<Geometry, bf16, "));
-  CHECK(has(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f32"), "typedef ConvolveLast<"));
+  CHECK(contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96"),
+                 "typedef ConvolveLast<Geometry, bf16, "));
+  CHECK(
+      contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f32"), "typedef ConvolveLast<"));
   // Eight channels of a pixel leave together.
-  CHECK(!has(kernel("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100"), "ConvolveLast<"));
-  CHECK(!has(kernel("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96"), "ConvolveLast<"));
-  CHECK(!has(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64"), "ConvolveLast<"));
+  CHECK(!contains(kernel("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100"), "ConvolveLast<"));
+  CHECK(!contains(kernel("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96"), "ConvolveLast<"));
+  CHECK(!contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64"), "ConvolveLast<"));
   // A result with its pixels last is none of a matrix of channels.
   Last first{.x = "[64, 28, 28, 96]", .weight = "[96, 1, 3, 3]", .groups = "96"};
   first.more = R"({"op": "relu", "inputs": ["h"], "output": "y"})";
-  CHECK(!has(generated_of(first.graph()), "ConvolveLast<"));
+  CHECK(!contains(generated(first.graph()), "ConvolveLast<"));
 }
 
 }  // namespace

@@ -9,10 +9,13 @@
 #include "plan/legality.hpp"
 #include "plan/tiling.hpp"
 #include "support/devices.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::contains;
+using testing::generated;
 using testing::graph_of;
 using testing::op_called;
 
@@ -22,15 +25,6 @@ std::string list(const std::string& x, const std::string& weight, const std::str
   return R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": )" + x +
          R"(}, "w": {"shape": )" + weight + R"(}}, "ops": [{"name": "c", "op": ")" + op +
          R"(", "inputs": ["x", "w"], "output": "h")" + attributes + "}" + more + "]}";
-}
-
-GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel) {
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, kernel, testing::device_of(kHopper));
-}
-
-bool contains(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
 }
 
 TEST_CASE("axes that a convolution lacks come first and have extent 1") {

@@ -7,22 +7,14 @@
 
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::contains;
+using testing::generated;
 using testing::graph_of;
-
-GeneratedKernel generated(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  Kernel all;
-  for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
-  return generate(counter, all, counter.device());
-}
-
-bool contains(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
-}
 
 TEST_CASE("a chain accesses 16 bytes per thread, and only its ends") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",

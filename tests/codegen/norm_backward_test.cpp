@@ -8,9 +8,12 @@
 #include "codegen/generate.hpp"
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::generated;
 
 OpGraph layer_norm(std::uint64_t rows, std::uint64_t length, std::string_view dtype,
                    std::string_view results) {
@@ -24,11 +27,6 @@ OpGraph layer_norm(std::uint64_t rows, std::uint64_t length, std::string_view dt
 }
 
 constexpr std::string_view kAll = R"("outputs": ["dx", "dw", "db"])";
-
-GeneratedKernel generated(const OpGraph& graph) {
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, {0}, counter.device());
-}
 
 ColumnTiling tiling_of(const OpGraph& graph) {
   const auto tiling =

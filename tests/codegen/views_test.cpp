@@ -9,25 +9,18 @@
 #include "graph/graph_text.hpp"
 #include "plan/legality.hpp"
 #include "support/devices.hpp"
+#include "support/generated_code.hpp"
 
 namespace fusecalc {
 namespace {
 
+using testing::contains;
+using testing::generated;
 using testing::graph_of;
 using testing::op_called;
 
 std::string list(const std::string& tensors, const std::string& ops) {
   return R"({"dtype": "bf16", "tensors": {)" + tensors + R"(}, "ops": [)" + ops + "]}";
-}
-
-GeneratedKernel generated(const OpGraph& graph, const Kernel& kernel,
-                          ComputeCapability capability = kHopper) {
-  TrafficCounter counter(graph, known_devices().front());
-  return generate(counter, kernel, testing::device_of(capability));
-}
-
-bool contains(const GeneratedKernel& kernel, std::string_view text) {
-  return kernel.source.text.find(text) != std::string::npos;
 }
 
 // Why all ops of the graph cannot be one kernel of ours, or of a general compiler.
