@@ -21,17 +21,19 @@
 namespace fusecalc {
 namespace {
 
-void add_checked(std::uint64_t& total, std::uint64_t value, const PlanAnalysis& plan,
+void add_checked(std::uint64_t& total, const KernelAnalysis& kernel, const PlanAnalysis& plan,
                  const OpGraph& graph) {
-  if (checked_add(total, value)) return;
-  throw Error(Fault::kBadInput, fmt::format("{}: the {} plan moves more than {} bytes",
-                                            graph.document, name_of(plan.kind), kMaxCount));
+  if (checked_add(total, kernel.traffic.bytes.total())) return;
+  throw Error(
+      Fault::kBadInput,
+      fmt::format("{}: /ops/{}: up to here, the {} plan moves more than {} bytes", graph.document,
+                  graph.ops[kernel.ops.front()].position, name_of(plan.kind), kMaxCount));
 }
 
 void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph) {
   // The sum of both parts must fit, too.
   std::uint64_t total = plan.bytes.total();
-  add_checked(total, kernel.traffic.bytes.total(), plan, graph);
+  add_checked(total, kernel, plan, graph);
   plan.bytes.read += kernel.traffic.bytes.read;
   plan.bytes.write += kernel.traffic.bytes.write;
   if (!checked_add(plan.flops, kernel.traffic.flops)) plan.flops = kMaxCount;

@@ -44,6 +44,7 @@ Analysis analyze_document(const Document& read, const std::string& path,
   if (const auto* listed = std::get_if<SizeChain>(&read.list)) {
     if (!options.dims.empty()) refuse(document, "--dim", "lists sizes, which have no dims");
     if (options.plan) refuse(document, "--plan", "lists sizes, which have one plan only");
+    device_of(options.device);  // sizes need none, but a wrong name is an error all the same
     SizeChain chain = *listed;
     chain.dtype_bytes = options.dtype_bytes.value_or(chain.dtype_bytes);
     return analyze_chain(chain, chain.name.value_or(name_of_document(path)), document);

@@ -137,7 +137,14 @@ void Definition::add_dims(CLI::App* app, std::vector<DimOverride>& dims) {
   app->add_option_function<std::vector<std::string>>(
          "--dim",
          [&dims](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) dims.push_back(parse_dim(text));
+           for (const std::string& text : texts) {
+             DimOverride dim = parse_dim(text);
+             if (std::ranges::find(dims, dim.name, &DimOverride::name) != dims.end()) {
+               throw CLI::ValidationError(
+                   "--dim", in_quotes(dim.name) + " is given more than once; keep one");
+             }
+             dims.push_back(std::move(dim));
+           }
          },
          "override the extent of a dim (repeatable)")
       ->type_name("NAME=N")

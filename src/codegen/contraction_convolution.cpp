@@ -167,7 +167,8 @@ void ContractionWriter::write_convolution() {
     write_convolution_any(convolution);
   }
   result_.gaps.more_reads =
-      "elements of overlapping windows are fetched again once the L2 has evicted them";
+      "elements of overlapping windows are fetched again once the L2 has evicted them, and those "
+      "between strided ones come with their sectors";
 }
 
 // The function of Operands that loads a weight.

@@ -27,11 +27,25 @@ std::vector<std::string_view> dim_names(const WrittenGraph& written) {
   return names;
 }
 
+// Whether this can be a name: a letter, then letters, digits, points and underscores.
+bool is_name(std::string_view text) {
+  const auto letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (c & '\x80') != 0;
+  };
+  const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.'; };
+  return !text.empty() && letter(text[0]) && std::ranges::all_of(text, inner);
+}
+
 std::string unknown_dim(const WrittenGraph& written, const std::string& name) {
   std::string hint = did_you_mean(name, dim_names(written));
   if (hint.empty()) hint = "; add it to the dims";
   const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
   if (number) hint = "; write numbers without quotes";
+  if (!number && !is_name(name)) {
+    return in_quotes(name) +
+           " is not an expression of dims: it may have names, whole numbers, + - * / and "
+           "parentheses";
+  }
   return fmt::format("unknown dim {}{}", in_quotes(name), hint);
 }
 

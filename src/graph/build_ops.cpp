@@ -13,6 +13,7 @@
 #include "graph/attribute_reader.hpp"
 #include "graph/builder.hpp"
 #include "graph/foreign_names.hpp"
+#include "graph/infer_shared.hpp"
 
 namespace fusecalc {
 
@@ -124,6 +125,11 @@ void GraphBuilder::build_op(std::uint32_t position) {
     return;
   }
   apply_partial(written, op);
+  if (!checked_add(flops_, op.flops)) {
+    fail({Part::kOp, position},
+         fmt::format("with it, the operations take more than {} floating-point operations",
+                     kMaxCount));
+  }
   const auto id = static_cast<OpId>(graph_.ops.size());
   op_at_position_[position] = id;
   for (const TensorId output : op.outputs) graph_.tensors[output].producer = id;
@@ -162,21 +168,6 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   }
 }
 
-namespace {
-
-// Of a query, in the mean: the last sees all keys, each before it one fewer, and none more than the
-// window.
-double visible_keys(const Attributes& attributes, const MatrixShape& scores) {
-  const auto keys = static_cast<double>(scores.columns);
-  const auto queries = static_cast<double>(scores.rows);
-  const double most =
-      attributes.window ? std::min(keys, static_cast<double>(*attributes.window)) : keys;
-  const double shorter = std::max(0.0, most - (keys - queries + 1));  // queries that see fewer
-  return most - shorter * (shorter + 1) / 2 / queries;
-}
-
-}  // namespace
-
 void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
   bool fits = checked_multiply(flops, op.work);
   if (op.op_class == OpClass::kContract) {
@@ -185,12 +176,9 @@ void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {
     for (const std::uint64_t factor : {m.batch, m.rows, m.columns, m.depth}) {
       fits = fits && checked_multiply(flops, factor);
     }
-    // A causal mask keeps the pairs whose key does not come after the query, and a window the last
-    // of them.
-    if (op.attributes->causal && m.columns >= m.rows && m.rows > 0) {
-      const double pairs = visible_keys(*op.attributes, m);
-      flops = static_cast<std::uint64_t>(static_cast<double>(flops) *
-                                         (pairs / static_cast<double>(m.columns)));
+    if (fits && flops > 0 && op.attributes->causal) {
+      flops =
+          flops / (m.rows * m.columns) * visible_pairs(m.rows, m.columns, op.attributes->window);
     }
   }
   if (!fits) {

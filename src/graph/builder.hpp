@@ -155,6 +155,7 @@ class GraphBuilder {
   // The first tensor of each window: its value, its size and its maps.
   std::map<std::vector<std::uint64_t>, TensorId> windows_;
   std::vector<OpId> op_at_position_;
+  std::uint64_t flops_ = 0;  // of the ops built so far
 };
 
 }  // namespace fusecalc

@@ -122,10 +122,8 @@ void infer_attention_backward(Inference& op) {
   if (!elements) op.fail("the scores are too large");
   std::uint64_t pairs = *elements;
   const std::uint64_t rows = q[rank - 2];
-  if (op.attributes().causal && k[rank - 2] >= rows && rows > 0) {
-    // The last query sees all keys, each before it one fewer.
-    const std::uint64_t heads = pairs / rows / k[rank - 2];
-    pairs -= heads * (rows * (rows - 1) / 2);
+  if (op.attributes().causal && rows > 0 && k[rank - 2] > 0) {
+    pairs = pairs / (rows * k[rank - 2]) * visible_pairs(rows, k[rank - 2], {});
   }
   op.total_flops = counted_flops(op, {2, pairs, depth});
   for (std::size_t i = 1; i <= 3; ++i)

@@ -7,6 +7,7 @@
 
 #include "core/checked.hpp"
 #include "graph/infer_shared.hpp"
+#include "graph/windows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -23,6 +24,7 @@ struct Operands {
 struct Convolved {
   Shape shape;
   MatrixShape matrix;
+  std::uint64_t touched = 0;  // elements of x that some window has
 };
 
 // Checks the ranks of both operands; returns how many groups of channels there are.
@@ -69,11 +71,16 @@ Convolved convolved(const Inference& op, Operands of) {
   }
   const std::optional<std::uint64_t> elements = checked_elements(shape);
   if (!elements) op.fail("the result is too large");
+  std::uint64_t touched = x[0] * x[1];
+  for (const WindowAxis& axis : convolution_axes(op.attributes(), x, weight, shape)) {
+    touched *= axis.touched();
+  }
   const std::uint64_t pixels = weight[0] == 0 ? 0 : *elements / weight[0];
   return {
       shape,
       MatrixShape{
-          .batch = 1, .rows = pixels, .columns = weight[0], .depth = weight[1] * taps_of(weight)}};
+          .batch = 1, .rows = pixels, .columns = weight[0], .depth = weight[1] * taps_of(weight)},
+      touched};
 }
 
 // The extent that the windows of all elements of x cover together.
@@ -109,16 +116,19 @@ Convolved transposed(const Inference& op, Operands of) {
   }
   if (!checked_elements(shape)) op.fail("the result is too large");
   // Each element of x contributes to all taps.
-  return {shape, MatrixShape{.batch = 1,
-                             .rows = x[0] * elements_between(x, 2, x.size()),
-                             .columns = weight[1] * taps_of(weight),
-                             .depth = x[1]}};
+  return {shape,
+          MatrixShape{.batch = 1,
+                      .rows = x[0] * elements_between(x, 2, x.size()),
+                      .columns = weight[1] * taps_of(weight),
+                      .depth = x[1]},
+          op.elements(of.x)};
 }
 
 void finish(Inference& op, const Convolved& made) {
   if (op.input_count() == 3 && op.shape(2) != Shape{made.shape[1]}) {
     op.fail_input(2, fmt::format("{} must have the shape [{}]", op.describe(2), made.shape[1]));
   }
+  op.reads[0] = made.touched;
   op.matrix = made.matrix;
   op.outputs.push_back({made.shape, product_type(op.dtype(0), op.dtype(1))});
 }
@@ -138,7 +148,10 @@ void infer_convolution_backward(Inference& op) {
   const MatrixShape& m = forward.matrix;
   const std::uint64_t product = counted_flops(op, {2, m.batch, m.rows, m.columns, m.depth});
   std::uint64_t flops = 0;
+  op.reads[1] = op.reads[2] = 0;  // x and the weight make the gradient of the other one
   for (const std::size_t which : gradients_of(op, 3)) {
+    if (which == 0) op.reads[2] = op.elements(2);
+    if (which == 1) op.reads[1] = forward.touched;
     const std::uint64_t more = which == 2 ? op.elements(0) : product;
     if (!checked_add(flops, more)) op.fail("takes too many floating-point operations");
     if (which == 2) {

@@ -72,6 +72,17 @@ std::uint64_t counted_flops(const Inference& op, std::initializer_list<std::uint
   return flops;
 }
 
+std::uint64_t visible_pairs(std::uint64_t queries, std::uint64_t keys,
+                            std::optional<std::int64_t> window) {
+  const std::uint64_t most = window ? std::min(keys, static_cast<std::uint64_t>(*window)) : keys;
+  const std::uint64_t seeing = std::min(queries, keys);  // the last ones
+  if (seeing == 0) return 0;
+  const std::uint64_t full = std::min(seeing, keys - most + 1);
+  const std::uint64_t shorter = seeing - full;
+  const std::uint64_t ends = (keys - full) + (keys - seeing + 1);  // keys of the last, of the first
+  return full * most + (shorter % 2 == 0 ? shorter / 2 * ends : ends / 2 * shorter);
+}
+
 std::vector<std::size_t> gradients_of(const Inference& op, std::size_t most) {
   std::vector<std::size_t> chosen;
   const std::vector<std::int64_t>& listed = op.attributes().gradients;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +37,11 @@ std::uint64_t window_places(const Inference& op, const ConvolutionAxis& axis, st
 
 // Multiplies; fails where the product is too large.
 std::uint64_t counted_flops(const Inference& op, std::initializer_list<std::uint64_t> factors);
+
+// Pairs of a query and a key that it sees where attention is causal: the last query sees all keys,
+// each before it one fewer, down to none, and none more than the window. All pairs must fit.
+std::uint64_t visible_pairs(std::uint64_t queries, std::uint64_t keys,
+                            std::optional<std::int64_t> window);
 
 // Which gradients a backward op has as outputs, out of `most`: those that it lists, or the first.
 std::vector<std::size_t> gradients_of(const Inference& op, std::size_t most);

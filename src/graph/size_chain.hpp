@@ -23,6 +23,7 @@ struct SizeChain {
   std::uint64_t first_input = 0;
   std::uint64_t last_output = 0;
   std::uint64_t dtype_bytes = 2;
+  std::string place{};  // the JSON pointer of the list
 };
 
 }  // namespace fusecalc

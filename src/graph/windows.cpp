@@ -1,8 +1,51 @@
 #include "graph/windows.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace fusecalc {
+namespace {
+
+// How many of the numbers below `end` are in the `runs` runs of `length` numbers that begin at
+// multiples of `step`.
+std::int64_t in_runs(std::int64_t end, std::int64_t runs, std::int64_t length, std::int64_t step) {
+  if (end <= 0) return 0;
+  if (length >= step) return std::min(end, (runs - 1) * step + length);
+  const std::int64_t whole = std::min(end / step, runs);
+  return whole * length + (whole < runs ? std::min(end % step, length) : 0);
+}
+
+// Of all places result * stride + tap * dilation - padding, those within the axis, each once.
+// Results and taps may change roles: the one with fewer classes modulo the other's step is gone
+// through. That is less than the root of the padded extent, whatever a file states.
+std::uint64_t steps_touched(const WindowAxis& axis) {
+  const std::int64_t shared = std::gcd(axis.stride, axis.dilation);
+  std::int64_t step = axis.stride / shared;
+  std::int64_t other_step = axis.dilation / shared;
+  std::int64_t count = axis.out;
+  std::int64_t others = axis.kernel;
+  if (std::min(count, other_step) < std::min(others, step)) {
+    std::swap(step, other_step);
+    std::swap(count, others);
+  }
+  std::int64_t touched = 0;
+  for (std::int64_t other = 0; other < std::min(others, step); ++other) {
+    // The taps of one class lie a multiple of the stride apart: runs of as many as there are
+    // results.
+    const std::int64_t first = other * other_step * shared - axis.padding;
+    const std::int64_t runs = (others - 1 - other) / step + 1;
+    const std::int64_t apart = step * shared;
+    const auto below = [&](std::int64_t place) {
+      const std::int64_t end = place <= first ? 0 : (place - first + apart - 1) / apart;
+      return in_runs(end, runs, count, other_step);
+    };
+    touched += below(axis.in) - below(0);
+  }
+  return static_cast<std::uint64_t>(touched);
+}
+
+}  // namespace
 
 std::vector<WindowAxis::Tap> WindowAxis::taps(std::uint64_t result) const {
   const auto o = static_cast<std::int64_t>(result);
@@ -30,32 +73,21 @@ std::vector<WindowAxis::Tap> WindowAxis::taps(std::uint64_t result) const {
 }
 
 std::uint64_t WindowAxis::touched() const {
-  std::int64_t most = in;
   switch (kind) {
     case Kind::kShare: return static_cast<std::uint64_t>(in);
     case Kind::kNearest: return static_cast<std::uint64_t>(std::min(in, out));
-    case Kind::kLinear:
-      if (out >= in) return static_cast<std::uint64_t>(in);
-      most = std::min(in, 2 * out);
-      break;
-    case Kind::kSteps: {
-      if (dilation > 1) break;
-      const std::int64_t end = (out - 1) * stride - padding + kernel;
-      // Windows that overlap have all up to the last one's end, others what does not lie in
-      // padding.
-      const std::int64_t clipped = padding + std::max<std::int64_t>(end - in, 0);
-      return static_cast<std::uint64_t>(stride <= kernel ? std::min(in, end)
-                                                         : out * kernel - clipped);
+    case Kind::kLinear: {
+      const auto first_of = [&](std::int64_t o) {
+        return std::max<std::int64_t>(o * per_result + start, 0) / parts;
+      };
+      const std::int64_t end = std::min(first_of(out - 1) + 2, in);
+      // Pairs that are at most two apart leave no gaps, others do not overlap.
+      if (per_result <= 2 * parts) return static_cast<std::uint64_t>(end - first_of(0));
+      return static_cast<std::uint64_t>(2 * (out - 1) + end - first_of(out - 1));
     }
+    case Kind::kSteps: break;
   }
-  // Files may state any extents; few windows leave gaps, and those of usual sizes are told exactly.
-  constexpr std::int64_t kMost = std::int64_t{1} << 18U;
-  if (in > kMost || out > kMost / kernel) return static_cast<std::uint64_t>(most);
-  std::vector<bool> reached(static_cast<std::size_t>(in), false);
-  for (std::int64_t o = 0; o < out; ++o) {
-    for (const Tap& tap : taps(static_cast<std::uint64_t>(o))) reached[tap.place] = true;
-  }
-  return static_cast<std::uint64_t>(std::ranges::count(reached, true));
+  return steps_touched(*this);
 }
 
 std::int64_t WindowAxis::padded_taps(std::uint64_t result) const {
@@ -96,6 +128,20 @@ Windows windows_of(const OpRow& row, const Attributes& attributes, const Shape& 
     windows.axes.push_back(axis);
   }
   return windows;
+}
+
+std::vector<WindowAxis> convolution_axes(const Attributes& attributes, const Shape& x,
+                                         const Shape& weight, const Shape& out) {
+  std::vector<WindowAxis> axes;
+  for (std::size_t i = 0; i + 2 < x.size(); ++i) {
+    axes.push_back({.in = static_cast<std::int64_t>(x[i + 2]),
+                    .out = static_cast<std::int64_t>(out[i + 2]),
+                    .kernel = static_cast<std::int64_t>(weight[i + 2]),
+                    .stride = along(attributes.stride, i, 1),
+                    .padding = along(attributes.padding, i, 0),
+                    .dilation = along(attributes.dilation, i, 1)});
+  }
+  return axes;
 }
 
 }  // namespace fusecalc

@@ -9,8 +9,9 @@
 
 namespace fusecalc {
 
-// Which elements along one spatial axis make a result of pooling or upsampling. All numbers are
-// below 2^30, so that the places of a window are exact in 32 bits.
+// Which elements along one spatial axis make a result of pooling, upsampling or a convolution. All
+// numbers of pooling and upsampling are below 2^30, so that the places of a window are exact in 32
+// bits, and all of a convolution at most 2^31.
 struct WindowAxis {
   enum class Kind : std::uint8_t {
     kSteps,    // `kernel` elements, `dilation` apart, from result * stride - padding on
@@ -36,7 +37,7 @@ struct WindowAxis {
   };
   // The elements of a result, without those in the padding.
   std::vector<Tap> taps(std::uint64_t result) const;
-  // How many elements of the axis some window has.
+  // How many elements of the axis some window has, exactly.
   std::uint64_t touched() const;
   // The places of a window that lie within the padded axis.
   std::int64_t padded_taps(std::uint64_t result) const;
@@ -56,5 +57,9 @@ std::size_t spatial_axes(const Attributes& attributes, std::size_t rank);
 
 Windows windows_of(const OpRow& row, const Attributes& attributes, const Shape& in,
                    const Shape& out);
+
+// The same of a convolution, whose kernel is the weight's extents: its spatial axes.
+std::vector<WindowAxis> convolution_axes(const Attributes& attributes, const Shape& x,
+                                         const Shape& weight, const Shape& out);
 
 }  // namespace fusecalc

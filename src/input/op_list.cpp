@@ -49,6 +49,7 @@ void read_dtype_bytes(JsonReader& reader, Contents& list) {
 }
 
 void read_operations(JsonReader& reader, Contents& list) {
+  list.chain.place = "/operations";
   read_sizes(reader, list.chain, list.operations);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace fusecalc {
 namespace {
 
 constexpr std::size_t kLongestNumber = 1000;
+constexpr std::array<std::string_view, 3> kAnnotations = {"$schema", "description", "comment"};
 
 bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
@@ -151,15 +153,19 @@ std::size_t JsonReader::match_key(std::span<const std::string_view> fields, std:
 }
 
 bool JsonReader::is_annotation(std::string_view key) {
-  return key == "$schema" || key == "description" || key == "comment";
+  return std::ranges::find(kAnnotations, key) != kAnnotations.end();
 }
 
 bool JsonReader::skip_annotation() {
-  if (!is_annotation(key_)) return false;
+  const auto* found = std::ranges::find(kAnnotations, key_);
+  if (found == kAnnotations.end()) return false;
   Level& level = path_[depth_ - 1];
-  level.owned_key.assign(key_);
-  level.key = level.owned_key;
+  level.key = *found;
   level.started = true;
+  // An object has no elements: its index tells as flags which annotations were there.
+  const std::size_t flag = std::size_t{1} << static_cast<std::size_t>(found - kAnnotations.begin());
+  if ((level.index & flag) != 0) fail("duplicate key; keep one");
+  level.index |= flag;
   skip_value();
   return true;
 }

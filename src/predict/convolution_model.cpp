@@ -5,6 +5,7 @@
 
 #include "core/ceil_div.hpp"
 #include "graph/shape.hpp"
+#include "graph/windows.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
@@ -175,6 +176,29 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
                    copy / bytes_per_us(constants.dram_write_gbps);
 }
 
+// Bytes of x that arrive beside those that count: elements between strided ones that share their
+// sectors, and, where x is copied with its channels last, all of it.
+double bytes_beside(const OpGraph& graph, const Op& op, const KernelTraffic& traffic, bool copied) {
+  constexpr std::uint64_t kSector = 32;
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const bool read = std::ranges::find(traffic.reads, x.value, &KernelTraffic::Entry::tensor) !=
+                    traffic.reads.end();
+  const bool channels_last = !x.maps.empty();
+  if (!read || channels_last) return 0;
+  const Shape& weight = graph.tensors[op.operands[1].tensor].type.shape;
+  const std::vector<WindowAxis> axes = convolution_axes(*op.attributes, x.type.shape, weight,
+                                                        graph.tensors[op.outputs[0]].type.shape);
+  const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
+  std::uint64_t lines = x.type.shape[0] * x.type.shape[1];
+  for (std::size_t i = 0; i + 1 < axes.size(); ++i) lines *= axes[i].touched();
+  const std::uint64_t counted = axes.back().touched();
+  const auto whole = static_cast<std::uint64_t>(axes.back().in);
+  const std::uint64_t sectors = static_cast<std::uint64_t>(axes.back().out) * (kSector / bytes);
+  const std::uint64_t fetched = std::clamp(sectors, counted, whole);
+  const double all = number(copied ? x.elements : lines * fetched);
+  return (all - number(lines * counted)) * static_cast<double>(bytes);
+}
+
 }  // namespace
 
 KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraffic& traffic,
@@ -200,9 +224,11 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .time_doubt = 0.5};
   const ConvolutionSize size = size_of(graph, op);
   const bool in_tiles = on_tensor_cores(x.type.dtype, device) && filters > (wide ? 16 : 4);
+  const bool gathers = gathers_windows(graph, op, size.merged(), device);
+  work.dram_read += bytes_beside(graph, op, traffic, gathers);
   if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
-  } else if (gathers_windows(graph, op, size.merged(), device)) {
+  } else if (gathers) {
     add_gathered(size.merged(), device, work);
   } else if (in_tiles) {
     const bool low = filters <= kLowRows;

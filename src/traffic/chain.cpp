@@ -12,8 +12,10 @@ ChainTraffic count_bytes(const SizeChain& chain, const std::string& document) {
   std::uint64_t total = chain.input_elements;
   if (!checked_add(total, chain.output_elements) || !checked_multiply(total, chain.dtype_bytes)) {
     throw Error(Fault::kBadInput,
-                fmt::format("{}: {} + {} elements of {} byte{} are more than {} bytes", document,
-                            chain.input_elements, chain.output_elements, chain.dtype_bytes,
+                fmt::format("{}: {}/{}: up to here, {} + {} elements of {} byte{} are more than {} "
+                            "bytes",
+                            document, chain.place, chain.operations - 1, chain.input_elements,
+                            chain.output_elements, chain.dtype_bytes,
                             chain.dtype_bytes == 1 ? "" : "s", kMaxCount));
   }
   const auto bytes = [&](std::uint64_t read, std::uint64_t written) {

@@ -12,7 +12,7 @@ struct ChainTraffic {
   Bytes fused;    // only the first input and the last output touch memory
 };
 
-// Throws an Error that starts with `document` if the bytes exceed kMaxCount.
+// Throws an Error that names the last operation if the bytes exceed kMaxCount.
 ChainTraffic count_bytes(const SizeChain& chain, const std::string& document);
 
 // The bytes of one operation of such a chain. Cannot overflow after count_bytes.

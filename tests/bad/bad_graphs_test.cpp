@@ -67,6 +67,11 @@ TEST_CASE("--dim must name a dim of the list and an extent in range") {
         "<stdin>: --dim does not apply: it lists sizes, which have no dims\n");
 }
 
+TEST_CASE("--dim sets a dim once") {
+  CHECK(refusal({"--dim", "T=4", "--dim=B=1", "--dim", "T=4"})
+            .starts_with("analyze: --dim: \"T\" is given more than once; keep one; see "));
+}
+
 TEST_CASE("--dim accepts only NAME=EXTENT") {
   for (const std::string value :
        {"T", "T=", "=4", "T=-1", "T=1.5", "T=x", "T=9223372036854775808", "T=4 ", "T==4"}) {

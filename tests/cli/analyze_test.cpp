@@ -75,9 +75,16 @@ TEST_CASE("an element size on the command line that makes too many bytes is refu
     return invoke({"analyze", "-", "-f", "csv", "--dtype-bytes", size}).input(kOps).outcome();
   };
   check_refused(run("1317624576693539402"),
-                "fusecalc: <stdin>: 2 + 5 elements of 1317624576693539402 bytes are more than "
-                "9223372036854775807 bytes");
+                "fusecalc: <stdin>: /1: up to here, 2 + 5 elements of 1317624576693539402 bytes "
+                "are more than 9223372036854775807 bytes");
   CHECK(run("1317624576693539401").exit_code == 0);
+}
+
+TEST_CASE("a device that does not exist is refused where only sizes are listed, too") {
+  const Outcome outcome = invoke({"analyze", "-", "--device", "h2000"}).input(kOps).outcome();
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.starts_with("fusecalc: --device: "));
 }
 
 TEST_CASE("a missing file is named with the reason") {

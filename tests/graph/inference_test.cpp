@@ -369,6 +369,31 @@ TEST_CASE("floating-point operations count each product and sum once") {
         3 * 2 * 4 * 6 * 10);
 }
 
+TEST_CASE("causal attention counts the pairs of a query and a key that it sees") {
+  // For both products: 2 * (5 + 5) for each pair.
+  const auto pairs = [](int queries, int keys, std::string_view attributes) {
+    const std::string tensors = fmt::format(
+        R"("q": {{"shape": [1, 3, {}, 5]}}, "k": {{"shape": [1, 3, {}, 5]}})", queries, keys);
+    const std::string text = list_of("attention", R"("q", "k", "k")", tensors, attributes);
+    return graph_of(text).ops[0].flops / (std::uint64_t{3} * 2 * 10);
+  };
+  CHECK(pairs(4, 6, R"("causal": true)") == 3 + 4 + 5 + 6);
+  CHECK(pairs(4, 4, R"("causal": true)") == 1 + 2 + 3 + 4);
+  // The first queries see no key.
+  CHECK(pairs(6, 4, R"("causal": true)") == 1 + 2 + 3 + 4);
+  CHECK(pairs(6, 1, R"("causal": true)") == 1);
+  CHECK(pairs(4, 6, R"("causal": true, "window": 4)") == 3 + 4 + 4 + 4);
+  CHECK(pairs(6, 4, R"("causal": true, "window": 2)") == 1 + 2 + 2 + 2);
+  CHECK(pairs(6, 4, R"("causal": true, "window": 9)") == 1 + 2 + 3 + 4);
+  CHECK(pairs(6, 4, R"("causal": true, "window": 1)") == 4);
+  // Beyond what a double holds exactly: 2^27 (2^27 + 1) / 2 pairs of 4 operations.
+  const OpGraph large = graph_of(
+      list_of("attention", R"("q", "k", "k")",
+              R"("q": {"shape": [1, 1, 134217728, 1]}, "k": {"shape": [1, 1, 134217728, 1]})",
+              R"("causal": true)"));
+  CHECK(large.ops[0].flops == 4 * (std::uint64_t{1} << 26U) * ((std::uint64_t{1} << 27U) + 1));
+}
+
 TEST_CASE("shapes that do not fit are refused with the location") {
   CHECK(fault("add", R"("a", "b")", R"("a": {"shape": [2, 3]}, "b": {"shape": [2]})") ==
         "/ops/0/inputs/1: \"b\" of shape [2] does not broadcast with \"a\" of shape [2, 3]");

@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "graph/graph_text.hpp"
+#include "graph/windows.hpp"
 #include "traffic/graph_bytes.hpp"
 
 using namespace fusecalc;
@@ -130,6 +133,106 @@ TEST_CASE("pooling reads the elements that its windows have") {
   CHECK(read("upsample_nearest", R"("size": [3, 24])") == 6 * 3 * 12);
   CHECK(read("upsample_linear", R"("size": [3, 24])") == 6 * 6 * 12);
   CHECK(read("adaptive_avg_pool", R"("size": [2, 5])") == 6 * 9 * 12);
+}
+
+TEST_CASE("what windows touch along an axis agrees with their elements, one by one") {
+  const auto agrees = [](const WindowAxis& axis) {
+    std::set<std::uint64_t> places;
+    for (std::int64_t o = 0; o < axis.out; ++o) {
+      for (const auto& tap : axis.taps(static_cast<std::uint64_t>(o))) places.insert(tap.place);
+    }
+    return places.size() == axis.touched();
+  };
+  for (std::int64_t n = 0; n < 20000; ++n) {
+    WindowAxis axis{.in = 1 + n % 23,
+                    .kernel = 1 + n / 3 % 5,
+                    .stride = 1 + n / 7 % 9,
+                    .padding = n / 11 % 7,
+                    .dilation = 1 + n / 13 % 8};
+    const std::int64_t room = axis.in + 2 * axis.padding - (axis.kernel - 1) * axis.dilation - 1;
+    if (room < 0) continue;
+    axis.out = room / axis.stride + 1;
+    CAPTURE(n);
+    REQUIRE(agrees(axis));
+  }
+  for (std::int64_t in = 1; in < 30; ++in) {
+    for (std::int64_t out = 1; out < 70; ++out) {
+      CAPTURE(in);
+      CAPTURE(out);
+      WindowAxis axis{.kind = WindowAxis::Kind::kLinear, .in = in, .out = out};
+      axis.per_result = 2 * in;
+      axis.start = in - out;
+      axis.parts = 2 * out;
+      REQUIRE(agrees(axis));
+      axis.per_result = in - 1;
+      axis.start = 0;
+      axis.parts = std::max<std::int64_t>(out - 1, 1);
+      REQUIRE(agrees(axis));
+      axis.kind = WindowAxis::Kind::kNearest;
+      REQUIRE(agrees(axis));
+    }
+  }
+  // Every third of two in six, of as many as a file may state.
+  constexpr std::int64_t kMany = std::int64_t{1} << 30U;
+  CHECK(WindowAxis{.in = 6 * kMany, .out = kMany, .kernel = 2, .stride = 6, .dilation = 3}
+            .touched() == 2 * kMany);
+}
+
+TEST_CASE("convolutions read the elements that their windows have, and all weights") {
+  const auto read = [](std::string_view shapes, std::string_view attributes) {
+    return bytes_read(graph_with("conv2d", shapes,
+                                 fmt::format(R"("inputs": ["x", "w"], "output": "y"{}{})",
+                                             attributes.empty() ? "" : ", ", attributes)),
+                      {}, "x");
+  };
+  const std::string_view single = R"("x": {"shape": [2, 3, 9, 12]}, "w": {"shape": [4, 3, 1, 1]})";
+  const std::string_view square = R"("x": {"shape": [2, 3, 9, 12]}, "w": {"shape": [4, 3, 2, 2]})";
+  CHECK(read(single, "") == 4 * 6 * 9 * 12);
+  CHECK(read(single, R"("stride": 2)") == 4 * 6 * 5 * 6);
+  CHECK(read(single, R"("stride": [1, 3])") == 4 * 6 * 9 * 4);
+  // From -1 on, every second: 1, 3, 5, 7 of the rows, and 1, 3 ... 11.
+  CHECK(read(single, R"("stride": 2, "padding": 1)") == 4 * 6 * 4 * 6);
+  // Rows 0 1 3 4 6 7; the same of columns, and 9 10.
+  CHECK(read(square, R"("stride": 3)") == 4 * 6 * 6 * 8);
+  // Rows 0 and 3, 6 and 9: beyond. Columns 0 and 3, 6 and 9.
+  CHECK(read(square, R"("stride": 6, "dilation": 3)") == 4 * 6 * 2 * 4);
+  CHECK(read(square, R"("stride": 1, "dilation": 3)") == 4 * 6 * 9 * 12);
+  // The last row begins no window.
+  CHECK(read(square, R"("stride": 2)") == 4 * 6 * 8 * 12);
+  const OpGraph graph =
+      graph_with("conv2d", single, R"("inputs": ["x", "w"], "output": "y", "stride": 2)");
+  CHECK(bytes_read(graph, {}, "w") == 4 * 12);
+}
+
+TEST_CASE("what makes the input of a strided convolution in its kernel is not needed whole") {
+  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [2, 3, 9, 12]},
+      "w": {"shape": [4, 3, 1, 1]}},
+    "ops": [{"op": "relu", "inputs": ["x"], "output": "h"},
+            {"op": "conv2d", "inputs": ["h", "w"], "output": "y", "stride": 2}]})");
+  CHECK(limit_bytes(graph) == Bytes{4 * (6 * 5 * 6 + 12), 4 * 2 * 4 * 5 * 6});
+  CHECK(unfused_bytes(graph) ==
+        Bytes{4 * (6 * 9 * 12 + 6 * 5 * 6 + 12), 4 * (6 * 9 * 12 + 2 * 4 * 5 * 6)});
+}
+
+TEST_CASE("gradients of a convolution read what makes them") {
+  const auto read = [](std::string_view gradients, std::string_view outputs,
+                       std::string_view tensor) {
+    return bytes_read(
+        graph_with("conv2d_backward",
+                   R"("dy": {"shape": [2, 4, 5, 6]}, "x": {"shape": [2, 3, 9, 12]},
+                      "w": {"shape": [4, 3, 1, 1]})",
+                   fmt::format(R"("inputs": ["dy", "x", "w"], "outputs": [{}], "stride": 2,
+                                  "gradients": [{}])",
+                               outputs, gradients)),
+        {}, tensor);
+  };
+  CHECK(read("0, 1, 2", R"("dx", "dw", "db")", "x") == 4 * 6 * 5 * 6);
+  CHECK(read("0, 1, 2", R"("dx", "dw", "db")", "w") == 4 * 12);
+  CHECK(read("0", R"("dx")", "x") == 0);
+  CHECK(read("0", R"("dx")", "w") == 4 * 12);
+  CHECK(read("1", R"("dw")", "x") == 4 * 6 * 5 * 6);
+  CHECK(read("1", R"("dw")", "w") == 0);
+  CHECK(read("2", R"("db")", "dy") == 4 * 2 * 4 * 5 * 6);
 }
 
 TEST_CASE("convolutions over one and three axes, and transposed ones") {

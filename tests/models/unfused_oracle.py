@@ -28,6 +28,7 @@ CONSTANTS = {"full": None, "full_like": None, "new_full": None, "scalar_tensor":
              "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1, "empty": 0, "empty_like": 0,
              "new_empty": 0, "empty_permuted": 0}
 ATTENTION = {"scaled_dot_product_attention"}
+CONVOLUTIONS = {"convolution", "conv1d", "conv2d", "conv3d"}
 GROUPED = {"_grouped_mm", "grouped_mm_fallback"}
 SEVERAL_OPS = {"einsum", "lstm", "gru", "slice_scatter", "select_scatter", "index_put", "index_add", "index_copy",
                "scatter", "scatter_add", "linalg_vector_norm", "glu", "mse_loss", "var_mean", "pixel_shuffle", "stack",
@@ -255,6 +256,9 @@ class Program:
             self.kernel(node, [rows, (matrices, read), offsets], names)
         elif op == "diff":
             self.differences(node, given, names[0])
+        elif op in CONVOLUTIONS and not self.number(node, "transposed"):
+            x = inputs[0]
+            self.kernel(node, [(x, min(x.seen, self.windows(node, *inputs[:2])))] + inputs[1:], names)
         elif op in ATTENTION:
             key, value = (self.repeated(given[each][0]) for each in ("key", "value"))
             masks = dict(self.tensors(node)).get("attn_mask", [])
@@ -302,6 +306,23 @@ class Program:
         if op == "index" and len(indices) > 1 and all(name in self.places.known for name in chosen if name):
             indices = []  # places that are known without memory
         self.kernel(node, [(table, min(elements, table.seen))] + indices, names)
+
+    def windows(self, node, x, weight):
+        """Elements of x that some window of a convolution has."""
+        lists = {"stride": [1], "padding": [0], "dilation": [1]}
+        for given in node["inputs"]:
+            lists[given["name"]] = given["arg"].get("as_ints") or lists.get(given["name"])
+            if given["arg"].get("as_string") == "same":  # one apart: no gaps
+                return x.storage.elements
+        touched = math.prod(x.shape[:2])
+        for i, (extent, taps) in enumerate(zip(x.shape[2:], weight.shape[2:])):
+            stride, padding, dilation = (lists[name][i if len(lists[name]) > 1 else 0]
+                                         for name in ("stride", "padding", "dilation"))
+            results = (extent + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
+            places = {result * stride + tap * dilation - padding
+                      for result in range(results) for tap in range(taps)}
+            touched *= len(places & set(range(extent)))
+        return touched
 
     def differences(self, node, given, name):
         parts = [given[each][0] for each in ("prepend", "self", "append") if given.get(each) and given[each][0]]

@@ -105,7 +105,7 @@ class RandomList:
         for _ in range(rng.randint(1, 14)):
             rng.choice([self.unary, self.unary, self.binary, self.binary, self.binary, self.reduce,
                         self.normalise, self.move, self.view, self.part, self.contract, self.gate,
-                        self.mask, self.in_place, self.cast, self.gather, self.custom])()
+                        self.mask, self.in_place, self.cast, self.gather, self.custom, self.windows])()
 
     def full(self):
         return ([2] if self.rng.random() < 0.3 else []) + [self.rows, self.columns]
@@ -319,6 +319,33 @@ class RandomList:
         else:
             weight = self.input([x.shape[-1], width], x.dtype)
             self.op("matmul", [x, weight], [self.new(shape, x.dtype)])
+
+    def windows(self):
+        """Of a convolution or pooling over one axis: the places that some window has."""
+        x = self.pick(rank=3)
+        if len(x.shape) != 3 or x.dtype not in FLOATS:
+            return
+        batch, channels, length = x.shape
+        kernel, dilation = self.rng.randint(1, 3), self.rng.randint(1, 3)
+        reach = (kernel - 1) * dilation + 1
+        convolves = self.rng.random() < 0.7
+        padding = self.rng.randint(0, reach + 1 if convolves else reach // 2)
+        stride = self.rng.randint(1, 4)
+        if length + 2 * padding < reach or (padding > 0 and dilation > length):
+            return
+        results = (length + 2 * padding - reach) // stride + 1
+        places = {result * stride + tap * dilation - padding
+                  for result in range(results) for tap in range(kernel)}
+        touched = {x: batch * channels * len(places & set(range(length)))}
+        more = {"stride": stride, "padding": padding, "dilation": dilation}
+        if convolves:
+            weight = self.input([2, channels, kernel], x.dtype)
+            op = self.op("conv1d", [x, weight], [self.new([batch, 2, results], x.dtype)], touched,
+                         **more)
+        else:
+            op = self.op("max_pool", [x], [self.new([batch, channels, results], x.dtype)], touched,
+                         kernel=kernel, **more)
+        self.takes_part(op, x)
 
     def gate(self):
         """Two products of one input; what is made of one is multiplied with the other."""

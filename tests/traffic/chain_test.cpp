@@ -40,8 +40,8 @@ TEST_CASE("2^63 - 1 bytes are counted and one more is refused") {
   CHECK(count_bytes(chain, "x.json").unfused.total() == 9223372036854775807U);
   chain.output_elements = 2;
   CHECK_THROWS_WITH_AS(count_bytes(chain, "x.json"),
-                       "x.json: 9223372036854775806 + 2 elements of 1 byte are more than "
-                       "9223372036854775807 bytes",
+                       "x.json: /0: up to here, 9223372036854775806 + 2 elements of 1 byte are "
+                       "more than 9223372036854775807 bytes",
                        Error);
 }
 
