@@ -335,6 +335,27 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
+// A run of `count` elements, from one that begins a group of 16 bytes on: copied to shared memory in
+// whole groups, which memory has, and from there, which ends where the run does.
+template <u32 kThreads, typename T>
+__device__ __forceinline__ void fetch_run(T* to, const T* from, u32 count) {
+  constexpr u32 kGroup = 16 / sizeof(T);
+  for (u32 i = threadIdx.x * kGroup; i < count; i += kThreads * kGroup) {
+    copy_async(*reinterpret_cast<Pack<T, kGroup>*>(to + i), from + i);
+  }
+}
+template <u32 kThreads, typename T>
+__device__ __forceinline__ void store_run(T* to, const T* from, u32 count) {
+  constexpr u32 kGroup = 16 / sizeof(T);
+  for (u32 i = threadIdx.x * kGroup; i < count; i += kThreads * kGroup) {
+    if (count - i >= kGroup) {
+      store_pack<kGroup>(to + i, load_pack<kGroup>(from + i));
+      continue;
+    }
+    for (u32 j = i; j < count; ++j) to[j] = from[j];
+  }
+}
+
 // For rows that several blocks share.
 
 // All blocks of the grid wait for each other; they must be resident together. The top bit of `gate`

@@ -4,8 +4,7 @@
 // row b, as they are stored. Threads read groups of N elements of R columns, and write the words of
 // N rows 16 bytes at a time; the loop over rows takes N / R words for a group. So a word passes
 // through shared memory once for R elements, and in both directions all lanes find other banks.
-
-constexpr u32 kTileRows = 64;
+// kTileRows, which the code before it defines, is a multiple of 32.
 
 // Columns that share a word, in groups of N.
 template <typename T, int N>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
@@ -25,7 +26,9 @@ constexpr std::uint64_t kSectorBytes = 32;
 // ones.
 constexpr unsigned kShortRowThreads = 128;
 // Groups in a row that are worth its ends by themselves.
-constexpr std::uint64_t kLeastShifted = 16;
+constexpr std::uint64_t kLeastShifted = 14;
+// Threads take so little at once where rows are better moved many together.
+constexpr unsigned kNarrowBytes = 4;
 // What the hardware copies to shared memory at once, at least.
 constexpr std::uint64_t kLeastCopy = 4;
 // Of a state in 32 bits; wider states are passed in.
@@ -169,6 +172,34 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
   return schedule;
 }
 
+// Short rows that begin anywhere: whole groups are moved of many together. Few threads share a row,
+// one element at a time.
+std::optional<RowSchedule> in_runs(const RowWork& work, const Device& device) {
+  constexpr std::uint64_t kRunBytes = std::uint64_t{36} << 10U;
+  const std::uint64_t length = work.rows.row_length();
+  // Threads that do little but read are better off in larger teams.
+  const std::uint64_t rounds = work.holds || work.adds_up ? 40 : 20;
+  RowSchedule schedule{.threads = kLoopThreads, .in_runs = true};
+  const auto share = [&](std::uint64_t team) {
+    schedule.team = static_cast<unsigned>(team);
+    schedule.rounds = static_cast<unsigned>(ceil_div(length, team));
+  };
+  share(std::bit_ceil(ceil_div(length, rounds)));
+  while (work.holds && !hold_in_registers(schedule, work)) {
+    if (schedule.team == kWarp) return std::nullopt;
+    share(2 * schedule.team);
+  }
+  while (schedule.teams() * length * work.run_bytes > kRunBytes) schedule.threads /= 2;
+  // Runs of so many rows begin with a whole group, whatever the type.
+  if (schedule.teams() < kAccessBytes) return std::nullopt;
+  // Few rows are better spread over all multiprocessors.
+  if (work.rows.rows() < std::uint64_t{2} * device.multiprocessors * schedule.teams()) {
+    return std::nullopt;
+  }
+  if (work.adds_up) stay(schedule, work, device);
+  return schedule;
+}
+
 RowSchedule across_memory(const RowWork& work, unsigned width, const Device& device) {
   RowSchedule schedule{.columns = true, .width = width};
   const std::uint64_t length = work.rows.row_length();
@@ -225,8 +256,13 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
 RowSchedule schedule_rows(const RowWork& work, const Device& device) {
   const RowLayout::MergedAxis inner = work.rows.axes.back();
   unsigned width = kAccessBytes / work.widest_bytes;
-  const bool shifts = work.shifts && inner.reduced && inner.extent >= kLeastShifted * width;
+  const bool is_short = inner.extent < kLeastShifted * width;
+  const bool shifts = work.shifts && inner.reduced && !is_short;
   while (!shifts && inner.extent % width != 0) width /= 2;
+  const bool narrow = width * work.widest_bytes <= kNarrowBytes;
+  if (inner.reduced && is_short && narrow && work.run_bytes > 0) {
+    if (const auto schedule = in_runs(work, device)) return *schedule;
+  }
   return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);
 }
 
@@ -234,6 +270,7 @@ std::string describe(const RowSchedule& schedule) {
   std::string text = fmt::format("{} by {} threads", schedule.columns ? "columns" : "rows",
                                  schedule.team * schedule.splits);
   if (schedule.splits > 1) text += fmt::format(" in {} blocks", schedule.splits);
+  if (schedule.in_runs) text += ", many together on chip";
   if (schedule.holds()) text += ", held in ";
   if (schedule.in_shared > 0) text += "shared memory";
   if (schedule.in_shared > 0 && schedule.in_registers > 0) text += " and ";

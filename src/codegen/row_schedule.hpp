@@ -26,6 +26,8 @@ struct RowSchedule {
   unsigned in_shared = 0;
   unsigned in_registers = 0;
   bool as_stored = false;  // it is rounded to what it would be in memory
+  // All rows of a block pass through shared memory, as the one run that they are in memory.
+  bool in_runs = false;
   // What goes to shared memory is copied there asynchronously, all of it at once.
   bool copies = false;
   unsigned resident = 0;    // blocks that must fit a multiprocessor at once; 0: no demand
@@ -49,6 +51,8 @@ struct RowWork {
   bool writes = false;             // a result as large as the rows
   bool adds_up = false;            // a loss: one result over all rows
   bool shifts = false;             // groups may begin anywhere in a row
+  // Per element, of all memories that hold the rows one after another; 0 where others do, too.
+  std::uint64_t run_bytes = 0;
 };
 
 RowSchedule schedule_rows(const RowWork& work, const Device& device);

@@ -70,7 +70,8 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty(),
-               .shifts = may_shift()};
+               .shifts = may_shift(),
+               .run_bytes = run_bytes()};
   work.plain = true;
   for (const TensorId id : held) {
     work.held_bytes += register_bytes(kernel_, id);
@@ -90,27 +91,32 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
   }
 }
 
-// Whether rows follow each other in memory, in every tensor as large as they are. Movement tells
-// its parts apart by whole groups, and packed types have no single elements.
-bool RowWriter::may_shift() const {
+// Movement tells its parts apart by whole groups, and packed types have no single elements.
+bool RowWriter::rows_follow() const {
   if (windows_ || !rows_.whole_rows()) return false;
   const auto follows = [&](TensorId id) {
     const Tensor& tensor = kernel_.tensor(id);
     return tensor.elements != space_ ||
            (tensor.window == tensor.value && !is_packed(tensor.type.dtype));
   };
-  // Groups of a weight that begin anywhere take more than two elements at a time.
-  const bool even = rows_.row_length() % 2 == 0;
-  const auto is_weight = [&](TensorId id) {
-    return kernel_.tensor(id).elements == rows_.row_length() && rows_.rows() > 1;
-  };
   return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
     const Op& op = kernel_.op(id);
     return op.op_class != OpClass::kMovement && std::ranges::all_of(op.outputs, follows) &&
            std::ranges::all_of(op.operands, [&](const Operand& operand) {
-             return operand.tensor == kNone ||
-                    (follows(operand.tensor) && !(even && is_weight(operand.tensor)));
+             return operand.tensor == kNone || follows(operand.tensor);
            });
+  });
+}
+
+// Groups of a weight that begin anywhere take more than two elements at a time.
+bool RowWriter::may_shift() const {
+  if (!rows_follow()) return false;
+  if (rows_.row_length() % 2 != 0 || rows_.rows() == 1) return true;
+  return std::ranges::none_of(kernel_.ops(), [&](OpId id) {
+    return std::ranges::any_of(kernel_.op(id).operands, [&](const Operand& operand) {
+      return operand.tensor != kNone &&
+             kernel_.tensor(operand.tensor).elements == rows_.row_length();
+    });
   });
 }
 
@@ -253,6 +259,8 @@ GeneratedKernel RowWriter::write() {
 
   const std::uint64_t gate_bytes = ceil_div((blocks_across() + 2) * 4, 256) * 256;
   GeneratedKernel result;
+  const std::string rows_text =
+      row_loop(through_runs(prologue() + held_declarations() + state_declarations_ + body_));
   std::string parameters = code_.parameters().declarations();
   if (partial_bytes_ > 0) {
     result.workspace_bytes = gate_bytes + partial_bytes_;
@@ -275,7 +283,7 @@ GeneratedKernel RowWriter::write() {
   text += scratch_declaration();
   text += fmt::format("  const u32 t = threadIdx.x {} {};\n", columns ? '/' : '%',
                       columns ? schedule_.teams() : schedule_.team);
-  text += totals_ + row_loop(prologue() + held_declarations() + state_declarations_ + body_);
+  text += totals_ + rows_text;
   text += ending_ + "}\n";
   result.source.entries = {"fused"};
   result.storages = code_.parameters().storages();

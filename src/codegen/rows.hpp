@@ -37,7 +37,13 @@ class RowWriter {
   };
 
   void plan(bool rows_fit, const Device& device);
+  // Whether rows follow each other in memory, in every tensor as large as they are.
+  bool rows_follow() const;
   bool may_shift() const;
+  // Memories that hold rows one after another, and no op accesses in another way; empty where there
+  // are other memories of rows.
+  std::vector<TensorId> runs() const;
+  std::uint64_t run_bytes() const;
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
   unsigned lanes() const { return schedule_.columns ? schedule_.width : 1; }
@@ -80,6 +86,7 @@ class RowWriter {
   std::string held_declarations() const;
   std::string scratch_declaration() const;
   std::string row_loop(const std::string& inside) const;
+  std::string through_runs(const std::string& inside);
   std::uint64_t held_group_bytes(const HeldValue& held) const;
   std::uint32_t shared_bytes() const;
   // Blocks that different rows need, and blocks that are launched.

@@ -281,15 +281,16 @@ GeneratedKernel TileWriter::write(const Roots& roots) {
   const std::string moved = start_of_run() + loads + "  __syncthreads();\n" + stores(roots, loop);
   GeneratedKernel result;
   result.source.text = fmt::format(
-      "{}{}\nextern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}"
+      "{}constexpr u32 kTileRows = {};\n{}\n"
+      "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}"
       "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n"
       "  const u32 rest = blockIdx.x / {};\n"
       "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
       "  const idx from = {};\n  const idx to = {};\n{}}}\n",
-      preamble(code_.view().graph(), space_), embedded_kernel("transposed"), kLoopThreads,
-      code_.parameters().declarations(), declarations(loop.tiles), column_tiles(), tiling_.columns,
-      column_tiles(), row_tiles(), tiling_.rows, row_tiles(), place_.tensor.text("outer"),
-      place_.loop.text("outer"), moved);
+      preamble(code_.view().graph(), space_), tiling_.rows, embedded_kernel("transposed"),
+      kLoopThreads, code_.parameters().declarations(), declarations(loop.tiles), column_tiles(),
+      tiling_.columns, column_tiles(), row_tiles(), tiling_.rows, row_tiles(),
+      place_.tensor.text("outer"), place_.loop.text("outer"), moved);
   result.source.entries = {"fused"};
   result.storages = code_.parameters().storages();
   result.threads = kLoopThreads;

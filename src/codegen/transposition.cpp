@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::uint64_t kLeastSide = 16;      // of a tile, unless the other side leaves no gaps
 constexpr std::uint64_t kLeastLong = 64;      // that other side
+constexpr std::uint64_t kMostRun = 48;        // columns of a run whose rows begin anywhere
 constexpr std::uint64_t kTile = 64;           // rows of a tile, and its columns or half of them
+constexpr std::uint64_t kByteRows = 256;      // of a tile of single bytes
 constexpr std::uint64_t kRunElements = 3072;  // about so many are a tile that is one run
 constexpr std::uint64_t kSharedBytes = std::uint64_t{48} << 10U;  // of all tiles
 constexpr std::size_t kMostTransposed = 3;  // of 4 bytes each on chip; of 8 there is but one
@@ -17,12 +19,17 @@ constexpr std::size_t kMostTransposed = 3;  // of 4 bytes each on chip; of 8 the
 // other banks.
 std::uint64_t with_gaps(std::uint64_t elements) { return elements + elements / 32; }
 
+// Whether tiles that have all columns are a run of the loop.
+bool is_loop_run(const Transposition& found) {
+  return found.across + 1 == found.along && found.rows() >= kLeastLong;
+}
+
 bool has_tiles(const Transposition& found) {
   const std::uint64_t rows = found.rows();
   const std::uint64_t columns = found.columns();
   if (rows >= kLeastSide && columns >= kLeastSide) return true;
   if (rows < kLeastSide) return found.pitch() == rows && columns >= kLeastLong;
-  return found.across + 1 == found.along && rows >= kLeastLong;
+  return is_loop_run(found);
 }
 
 bool groups_are_aligned(const Transposition& found, unsigned width) {
@@ -33,12 +40,19 @@ bool groups_are_aligned(const Transposition& found, unsigned width) {
          });
 }
 
+// A half more than a tile's where the last of these rows would leave much of it empty.
+std::uint64_t rows_of_tile(std::uint64_t rows) {
+  constexpr std::uint64_t kMore = kTile / 2 * 3;
+  const auto cost = [&](std::uint64_t tile) { return ceil_div(rows, tile) * tile; };
+  return cost(kMore) * 20 < cost(kTile) * 19 ? kMore : kTile;
+}
+
 // `bytes`: of an element of all tensors together.
-std::uint64_t most_columns(std::uint64_t ahead, std::uint64_t bytes) {
+std::uint64_t most_columns(std::uint64_t rows, std::uint64_t ahead, std::uint64_t bytes) {
   // More where a tile has columns ahead, too, or many of them share a line, unless it gets large.
   const bool more = bytes == 1 || (ahead > 0 && bytes < sizeof(float));
   std::uint64_t columns = more ? 2 * kTile : kTile;
-  while ((columns + ahead) * kTile * bytes > kSharedBytes) columns /= 2;
+  while ((columns + ahead) * rows * bytes > kSharedBytes) columns /= 2;
   return columns;
 }
 
@@ -91,6 +105,7 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
   const std::uint64_t bytes = bytes_on_chip(kernel, found, width);
   const std::uint64_t few = std::min(found.rows(), found.columns());
   const std::uint64_t many = kRunElements / few / kLeastLong * kLeastLong;
+  const bool aligned = groups_are_aligned(found, width);
   TransposedTiling tiling{.width = width, .sector = std::max(2 * width, kRowsAcross)};
   if (found.rows() < kLeastSide) {
     tiling.runs = TileRuns::kTensorRun;
@@ -98,7 +113,8 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
     tiling.columns = many;
     tiling.ahead = tiling.sector;
     tiling.words = with_gaps((tiling.ahead + many) * few + std::uint64_t{2} * width);
-  } else if (found.columns() < kLeastSide) {
+  } else if (found.columns() < kLeastSide ||
+             (!aligned && found.columns() <= kMostRun && is_loop_run(found))) {
     tiling.runs = TileRuns::kLoopRun;
     tiling.rows = many;
     tiling.columns = few;
@@ -106,10 +122,15 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
     tiling.words =
         with_gaps((many + tiling.ahead + std::uint64_t{4} * width) * few + tiling.sector);
   } else {
-    tiling.runs = groups_are_aligned(found, width) ? TileRuns::kAligned : TileRuns::kAnywhere;
-    tiling.rows = kTile;
-    tiling.ahead = tiling.runs == TileRuns::kAligned ? 0 : tiling.sector;
-    tiling.columns = most_columns(tiling.ahead, bytes);
+    tiling.runs = aligned ? TileRuns::kAligned : TileRuns::kAnywhere;
+    tiling.rows = rows_of_tile(found.rows());
+    tiling.ahead = aligned ? 0 : tiling.sector;
+    tiling.columns = most_columns(tiling.rows, tiling.ahead, bytes);
+    // Single bytes: so that a tile's rows are whole lines, and threads have enough to load.
+    if (aligned && bytes == 1 && found.rows() >= kByteRows) {
+      tiling.rows = kByteRows;
+      tiling.columns = kTile;
+    }
   }
   return tiling;
 }

@@ -46,6 +46,39 @@ TEST_CASE("neighbouring threads take whole lines of short rows") {
   CHECK(schedule_rows(normalisation(shorter), kDevice).team == 2);
 }
 
+TEST_CASE("short rows of odd length are moved many together") {
+  const RowLayout rows = rows_of(1000000, 77);
+  RowWork work = normalisation(rows);
+  work.shifts = true;
+  work.run_bytes = 4;  // one memory is read, one written
+  const RowSchedule schedule = schedule_rows(work, kDevice);
+  CHECK(schedule.in_runs);
+  CHECK(schedule.width == 1);
+  CHECK(schedule.team == 2);
+  CHECK(schedule.in_registers == 39);
+  // 128 rows of 308 bytes are more than a block's run.
+  CHECK(schedule.threads == 128);
+  // Threads that hold nothing take at most 20 elements each.
+  work.holds = work.writes = false;
+  CHECK(schedule_rows(work, kDevice).team == 4);
+  // Two blocks for each multiprocessor take 264 * 64 rows.
+  const RowLayout few = rows_of(16895, 77);
+  CHECK_FALSE(schedule_rows(normalisation(few), kDevice).in_runs);
+  // Neither where rows are no run, nor where threads take more at once, in whole or shifted groups.
+  work.run_bytes = 0;
+  CHECK_FALSE(schedule_rows(work, kDevice).in_runs);
+  const auto in_runs = [](std::uint64_t length) {
+    const RowLayout layout = rows_of(1000000, length);
+    RowWork other = normalisation(layout);
+    other.shifts = true;
+    other.run_bytes = 4;
+    return schedule_rows(other, kDevice).in_runs;
+  };
+  CHECK_FALSE(in_runs(76));
+  CHECK(in_runs(111));
+  CHECK_FALSE(in_runs(113));
+}
+
 TEST_CASE("few columns leave no threads without one") {
   RowLayout columns{{{.extent = 1000000, .reduced = true}, {.extent = 3, .reduced = false}}};
   const RowWork sum{.rows = columns, .widest_bytes = 4, .state_bytes = 4};

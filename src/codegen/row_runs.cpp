@@ -1,0 +1,65 @@
+// Short rows that begin anywhere in memory: those of a block are one run there, which passes
+// through shared memory in whole groups. The code of the rows finds them under the names of the
+// memories.
+//
+// Traffic: every group is moved once. What a run's first or last group shares with its neighbours
+// is theirs: runs begin with a whole group.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/rows.hpp"
+
+namespace fusecalc {
+
+std::vector<TensorId> RowWriter::runs() const {
+  if (!rows_follow()) return {};
+  std::vector<TensorId> found = roots_.full;
+  for (const Phases::Use& use : kernel_.phases().reads) {
+    if (use.size == space_) found.push_back(use.value);
+  }
+  std::ranges::sort(found);
+  found.erase(std::ranges::unique(found).begin(), found.end());
+  const auto is_memory = [&](TensorId id) { return kernel_.graph().storage_of(id) == id; };
+  return std::ranges::all_of(found, is_memory) ? found : std::vector<TensorId>{};
+}
+
+std::uint64_t RowWriter::run_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const TensorId id : runs()) bytes += bytes_of(kernel_.tensor(id).type.dtype, 1);
+  return bytes;
+}
+
+std::string RowWriter::through_runs(const std::string& inside) {
+  if (!schedule_.in_runs) return inside;
+  const std::uint64_t run = schedule_.teams() * rows_.row_length();
+  std::string text = fmt::format(
+      "  const idx begin = (idx){} * {};\n  const u32 count = {} - begin < {} ? {} - begin : {};\n",
+      schedule_.stays > 0 ? "block" : "blockIdx.x", run, space_, run, space_, run);
+  // The rows of a block before are all stored.
+  if (schedule_.stays > 0) text += "  __syncthreads();\n";
+  std::string names;
+  std::string stores;
+  for (const TensorId id : runs()) {
+    const bool made = kernel_.makes(id);
+    const std::string memory = made ? code_.parameters().output(id) : code_.parameters().input(id);
+    const std::string_view type = stored_type(kernel_.tensor(id).type.dtype);
+    text += fmt::format("  __shared__ alignas(16) {} run_{}[{}];\n", type, memory, run);
+    if (made) {
+      stores += fmt::format("  store_run<{}>({} + begin, run_{}, count);\n", schedule_.threads,
+                            memory, memory);
+    } else {
+      text += fmt::format("  fetch_run<{}>(run_{}, {} + begin, count);\n", schedule_.threads,
+                          memory, memory);
+    }
+    names += fmt::format("  {}{}* const {} = run_{} - begin;\n", made ? "" : "const ", type, memory,
+                         memory);
+  }
+  text += "  end_copy_group();\n  wait_for_copies<0>();\n  __syncthreads();\n  {\n" + names +
+          inside + "  }\n";
+  if (!stores.empty()) text += "  __syncthreads();\n" + stores;
+  return text;
+}
+
+}  // namespace fusecalc
