@@ -9,6 +9,7 @@
 #include "codegen/indices.hpp"
 #include "codegen/memory_access.hpp"
 #include "codegen/relocation.hpp"
+#include "codegen/rotary.hpp"
 
 namespace fusecalc {
 namespace {
@@ -156,6 +157,7 @@ Value moved_element(const Scope& scope, OpId id, const Index& at) {
     case Access::kPermute:
     case Access::kSelect: {
       if (op.row->family == OpFamily::kConcat) return concatenated(scope, op, at);
+      if (op.row->family == OpFamily::kRotary) return rotated_element(scope, op, at);
       const TensorId input = op.operands[0].tensor;
       if (op.row->access == Access::kSelect && op.row->family != OpFamily::kSlice) {
         return relocated_element(scope, op, at);

@@ -187,8 +187,12 @@ constexpr std::array kRows = {
         [](Attributes& a, const Value& v) { a.descending = v.truth(); }},
     Row{"combine", "", "replace|add|mul|max|min",
         [](Attributes& a, const Value& v) { a.combine = v.word<Combine>(kCombineWords); }},
+    Row{"interleaved", "", "true or false",
+        [](Attributes& a, const Value& v) { a.interleaved = v.truth(); }},
+    Row{"rotated", "", "a whole number or the name of a dim",
+        [](Attributes& a, const Value& v) { a.rotated = v.extent(); }},
 };
-static_assert(kRows.size() == static_cast<std::size_t>(Attribute::kCombine) + 1);
+static_assert(kRows.size() == static_cast<std::size_t>(Attribute::kRotated) + 1);
 
 const Row& row_of(Attribute attribute) { return kRows[static_cast<std::size_t>(attribute)]; }
 

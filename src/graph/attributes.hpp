@@ -72,6 +72,8 @@ struct Attributes {
   bool largest = true;
   bool descending = false;
   Combine combine = Combine::kReplace;
+  bool interleaved = false;
+  std::optional<std::int64_t> rotated;  // of the last axis
 };
 
 // The number for one of the spatial axes; `otherwise` where the list is empty.
@@ -133,6 +135,8 @@ enum class Attribute : std::uint8_t {
   kLargest,
   kDescending,
   kCombine,
+  kInterleaved,
+  kRotated,
 };
 
 // A set of attributes, one bit each.

@@ -106,6 +106,8 @@ constexpr std::array kForeignNames = {
     ForeignName{NameKind::kOp, "unsqueeze", "reshape"},
     ForeignName{NameKind::kOp, "squeeze", "reshape"},
     ForeignName{NameKind::kOp, "tile", "repeat"},
+    ForeignName{NameKind::kOp, "rope", "rotary"},
+    ForeignName{NameKind::kOp, "rotaryembedding", "rotary"},
     ForeignName{NameKind::kOp, "arange", "iota"},
     ForeignName{NameKind::kOp, "zeros", "full"},
     ForeignName{NameKind::kOp, "ones", "full"},

@@ -127,6 +127,37 @@ void infer_repeat(Inference& op) {
   op.outputs.push_back({shape, op.dtype(0)});
 }
 
+// The cosines and sines are of each pair, or of each element that is turned.
+void infer_rotary(Inference& op) {
+  op.require_tensors();
+  const Shape& x = op.shape(0);
+  const Shape& angles = op.shape(1);
+  if (x.empty()) op.fail_input(0, op.describe(0) + " needs at least 1 axis");
+  const auto length = static_cast<std::int64_t>(x.back());
+  const std::int64_t rotated = op.attributes().rotated.value_or(length);
+  if (rotated < 2 || rotated % 2 != 0 || rotated > length) {
+    const std::string pairs =
+        fmt::format("{} elements of {} are no pairs of its last axis", rotated, op.describe(0));
+    if (op.attributes().rotated) op.fail_attribute(Attribute::kRotated, pairs);
+    op.fail_input(0, pairs);
+  }
+  const auto whole = static_cast<std::uint64_t>(rotated);
+  bool fits = !angles.empty() && angles.size() <= x.size() &&
+              (angles.back() == whole || angles.back() == whole / 2);
+  for (std::size_t i = 0; fits && i + 1 < angles.size(); ++i) {
+    fits = angles[i] == 1 || angles[i] == x[x.size() - angles.size() + i];
+  }
+  if (!fits) {
+    op.fail_input(1, fmt::format("{} must broadcast to {}, with {} or {} elements along its last "
+                                 "axis",
+                                 op.describe(1), op.describe(0), whole, whole / 2));
+  }
+  if (op.shape(2) != angles) {
+    op.fail_input(2, fmt::format("{} must have the shape of {}", op.describe(2), op.describe(1)));
+  }
+  op.outputs.push_back({x, op.float_of(op.dtype(0))});
+}
+
 void infer_triangle(Inference& op) {
   op.require_tensors();
   if (op.shape(0).size() < 2) op.fail_input(0, op.describe(0) + " needs at least 2 axes");

@@ -109,6 +109,7 @@ void infer_results(Inference& op) {
     case OpFamily::kRoll: return infer_roll(op);
     case OpFamily::kFlip: return infer_flip(op);
     case OpFamily::kRepeat: return infer_repeat(op);
+    case OpFamily::kRotary: return infer_rotary(op);
     case OpFamily::kTriangle: return infer_triangle(op);
     case OpFamily::kOneHot: return infer_one_hot(op);
     case OpFamily::kIota: return infer_iota(op);

@@ -144,6 +144,7 @@ void infer_pad(Inference& op);
 void infer_roll(Inference& op);
 void infer_flip(Inference& op);
 void infer_repeat(Inference& op);
+void infer_rotary(Inference& op);
 void infer_triangle(Inference& op);
 void infer_one_hot(Inference& op);
 void infer_iota(Inference& op);

@@ -76,6 +76,7 @@ enum class OpFamily : std::uint8_t {
   kEmbeddingBackward,
   kPoolBackward,
   kCustom,
+  kRotary,
 };
 
 // Which elements a movement takes to where.

@@ -84,6 +84,20 @@ ModelGraph::TensorId ModelGraph::below_views(TensorId tensor) const {
   return tensor;
 }
 
+std::optional<ModelGraph::Shown> ModelGraph::shown(TensorId tensor) const {
+  if (is_input(tensor)) return std::nullopt;
+  const Op& op = ops_[tensors_[tensor].producer];
+  const auto output =
+      static_cast<std::size_t>(std::ranges::find(op.outputs, tensor) - op.outputs.begin());
+  const auto* from = op.inputs.empty() ? nullptr : std::get_if<TensorId>(&op.inputs[0]);
+  if (from == nullptr) return std::nullopt;
+  if (op.row->name == "copy")
+    return Shown{*from, StridedMap::of(
+                            elements_between(type(*from).shape(), 0, type(*from).shape().size()))};
+  if (output >= op.sources.size()) return std::nullopt;
+  return Shown{*from, op.sources[output]};
+}
+
 // Whether a tensor holds all elements of its memory, in their order: only such a one can be updated
 // in place.
 bool ModelGraph::is_whole(const Input& input) const {
@@ -99,9 +113,10 @@ bool ModelGraph::is_whole(const Input& input) const {
 }
 
 // The types that the row's rule yields.
-std::optional<std::vector<TensorType>> ModelGraph::infer(
-    const OpRow& row, const std::vector<Input>& inputs,
-    const std::vector<WrittenAttribute>& written, std::size_t outputs) const {
+std::optional<ModelGraph::Inferred> ModelGraph::infer(const OpRow& row,
+                                                      const std::vector<Input>& inputs,
+                                                      const std::vector<WrittenAttribute>& written,
+                                                      std::size_t outputs) const {
   if (inputs.size() < row.min_inputs || inputs.size() > row.max_inputs) return std::nullopt;
   if (outputs > row.max_outputs) return std::nullopt;
   std::vector<Inference::Input> typed;
@@ -129,7 +144,7 @@ std::optional<std::vector<TensorType>> ModelGraph::infer(
     infer_results(inference);
     if (inference.outputs.size() < outputs) return std::nullopt;
     if (inference.inplace_input && !is_whole(inputs[*inference.inplace_input])) return std::nullopt;
-    return std::move(inference.outputs);
+    return Inferred{std::move(inference.outputs), std::move(inference.sources)};
   } catch (const Refused&) {
     return std::nullopt;
   }
@@ -148,11 +163,11 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
     auto* number = std::get_if<double>(&input);
     if (number != nullptr && !make_finite(*number)) return std::nullopt;
   }
-  const auto inferred = infer(*row, inputs, attributes, types.size());
+  auto inferred = infer(*row, inputs, attributes, types.size());
   if (!inferred) return std::nullopt;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const bool same_dtype = (*inferred)[i].dtype == types[i].dtype();
-    if ((*inferred)[i].shape != types[i].shape()) return std::nullopt;
+    const bool same_dtype = inferred->outputs[i].dtype == types[i].dtype();
+    if (inferred->outputs[i].shape != types[i].shape()) return std::nullopt;
     if (row->op_class == OpClass::kView && !same_dtype) return std::nullopt;
   }
   const bool reads_floats = std::ranges::any_of(inputs, [&](const Input& input) {
@@ -164,13 +179,14 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
         .inputs = std::move(inputs),
         .outputs = {},
         .attributes = std::move(attributes),
-        .custom = {}};
+        .custom = {},
+        .sources = std::move(inferred->sources)};
   for (std::size_t i = 0; i < types.size(); ++i) {
     op.outputs.push_back(new_tensor(types[i], static_cast<std::uint32_t>(ops_.size())));
     // What is computed from integers or numbers alone follows the list's dtype, which is not known
     // yet.
-    tensors_.back().pinned_dtype =
-        (*inferred)[i].dtype != types[i].dtype() || (is_float(types[i].dtype()) && !reads_floats);
+    tensors_.back().pinned_dtype = inferred->outputs[i].dtype != types[i].dtype() ||
+                                   (is_float(types[i].dtype()) && !reads_floats);
   }
   std::vector<TensorId> outputs = op.outputs;
   ops_.push_back(std::move(op));
@@ -180,8 +196,13 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
 
 void ModelGraph::find_patterns(OpFamily family, TensorId last) {
   if (family == OpFamily::kMatmul) find_written_attention(*this, last);
-  if (family == OpFamily::kCast) find_narrow_pattern(*this, last);
+  if (family == OpFamily::kCast) {
+    find_narrow_pattern(*this, last);
+    find_narrow_rotary(*this, last);
+  }
+  if (family == OpFamily::kConcat) find_written_rotary(*this, last);
   if (family != OpFamily::kPointwise) return;
+  find_written_rotary(*this, last);
   find_written_norm(*this, last);
   find_written_activation(*this, last);
 }
@@ -195,7 +216,7 @@ std::optional<std::vector<ModelGraph::TensorId>> ModelGraph::op(
   if (!inferred) return std::nullopt;
   std::vector<ModelType> types;
   for (std::size_t i = 0; i < outputs; ++i) {
-    types.push_back(model_type((*inferred)[i].shape, (*inferred)[i].dtype));
+    types.push_back(model_type(inferred->outputs[i].shape, inferred->outputs[i].dtype));
   }
   return op(name, std::move(inputs), std::move(attributes), types);
 }

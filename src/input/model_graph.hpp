@@ -85,6 +85,14 @@ class ModelGraph {
   bool is_view(TensorId tensor) const {
     return !is_input(tensor) && ops_[tensors_[tensor].producer].row->op_class == OpClass::kView;
   }
+  // The elements of a tensor as those of another one: what a view shows, or a copy repeats.
+  struct Shown {
+    TensorId tensor = 0;
+    StridedMap map;
+
+    bool operator==(const Shown&) const = default;
+  };
+  std::optional<Shown> shown(TensorId tensor) const;
   // What a view shows, below all views; or the tensor itself.
   TensorId below_views(TensorId tensor) const;
 
@@ -154,6 +162,7 @@ class ModelGraph {
     std::vector<TensorId> outputs;
     std::vector<WrittenAttribute> attributes;
     Custom custom;
+    std::vector<StridedMap> sources{};  // from each output to input 0, of views and movements
   };
 
   struct NodeState {
@@ -168,9 +177,13 @@ class ModelGraph {
 
   std::int64_t dim_value(const std::string& name) const;
   TensorId new_tensor(ModelType type, std::uint32_t producer);
-  std::optional<std::vector<TensorType>> infer(const OpRow& row, const std::vector<Input>& inputs,
-                                               const std::vector<WrittenAttribute>& attributes,
-                                               std::size_t outputs) const;
+  struct Inferred {
+    std::vector<TensorType> outputs;
+    std::vector<StridedMap> sources;
+  };
+  std::optional<Inferred> infer(const OpRow& row, const std::vector<Input>& inputs,
+                                const std::vector<WrittenAttribute>& attributes,
+                                std::size_t outputs) const;
   void find_patterns(OpFamily family, TensorId last);
   bool is_whole(const Input& input) const;
   std::vector<bool> needed_ops() const;

@@ -43,6 +43,14 @@ void find_written_norm(ModelGraph& graph, ModelGraph::TensorId last);
 // x (tanh(sqrt(2 / pi) (x + 0.044715 x^3)) + 1) / 2, with their factors in any order.
 void find_written_activation(ModelGraph& graph, ModelGraph::TensorId last);
 
+// The same of rotary embeddings: x cos + turned sin, where `turned` has the other elements of
+// pairs, the first of them negated; pairs as (a cos - b sin, b cos + a sin); and both joined with
+// elements that stay. The halves of x are pairs, or its neighbours.
+void find_written_rotary(ModelGraph& graph, ModelGraph::TensorId last);
+
+// The same where it is computed in wider floats, and `last` is cast back.
+void find_narrow_rotary(ModelGraph& graph, ModelGraph::TensorId last);
+
 // The same of either that is computed in wider floats than those which its input was cast of, and
 // which the result, `last`, is cast back to.
 void find_narrow_pattern(ModelGraph& graph, ModelGraph::TensorId last);

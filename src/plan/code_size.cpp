@@ -105,6 +105,9 @@ class Evaluations {
                              next_);
       if (added) ++next_;
       of_maker.push_back(to->second);
+      // An element and its partner.
+      const bool both = resolved_.graph().ops[kernel_[reader]].row->family == OpFamily::kRotary;
+      if (both) of_maker.push_back(from);
     }
   }
 

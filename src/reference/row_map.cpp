@@ -36,6 +36,7 @@ std::uint64_t RowMap::element(std::uint64_t row, std::uint64_t place) const {
 }
 
 std::vector<StridedRange> RowMap::ranges_of_row(std::uint64_t row) const {
+  if (length_ == 0) return {};
   std::vector<StridedRange> ranges = {{.first = element(row, 0)}};
   for (std::size_t i = 0; i < reduced_.size(); ++i) {
     const Axis& axis = reduced_[i];

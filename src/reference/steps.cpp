@@ -51,6 +51,7 @@ constexpr std::array kRows = {
     Row{OpFamily::kRoll, relocation_step},
     Row{OpFamily::kFlip, relocation_step},
     Row{OpFamily::kRepeat, relocation_step},
+    Row{OpFamily::kRotary, rotary_step},
     Row{OpFamily::kGatherElements, gather_elements_step},
     Row{OpFamily::kScatterElements, scatter_step},
     Row{OpFamily::kPad, placed_step},

@@ -15,6 +15,7 @@ std::unique_ptr<EvaluationStep> concat_step(Evaluation& evaluation, const Op& op
 std::unique_ptr<EvaluationStep> gather_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> scatter_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> relocation_step(Evaluation& evaluation, const Op& op);
+std::unique_ptr<EvaluationStep> rotary_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> gather_elements_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> placed_step(Evaluation& evaluation, const Op& op);
 std::unique_ptr<EvaluationStep> scan_step(Evaluation& evaluation, const Op& op);

@@ -82,6 +82,26 @@ void repeat(Drawer& d, const OpRow& /*row*/, Line& line) {
   line.attributes = {list("repeats", repeats)};
 }
 
+void rotary(Drawer& d, const OpRow& /*row*/, Line& line) {
+  Drawn x = d.pick_ranked(1);
+  if (x.shape.back() < 2 || d.dice().chance(40)) {
+    Shape shape = x.shape;
+    shape.back() = 2 + d.dice().below(40);
+    x = d.input(shape);
+  }
+  const std::uint64_t pairs =
+      d.dice().chance(60) ? x.shape.back() / 2 : 1 + d.dice().below(x.shape.back() / 2);
+  Shape angles = x.shape;
+  angles.back() = d.dice().chance(50) ? pairs : 2 * pairs;
+  for (std::size_t i = 0; i + 1 < angles.size(); ++i) {
+    if (d.dice().chance(30)) angles[i] = 1;
+  }
+  if (d.dice().chance(30)) angles = {angles.back()};
+  if (2 * pairs != x.shape.back()) line.attributes = {fmt::format("\"rotated\": {}", 2 * pairs)};
+  if (d.dice().chance(50)) line.attributes.push_back(flag("interleaved", true));
+  line.inputs = {x.name, d.input(angles).name, d.input(angles).name};
+}
+
 void triangle(Drawer& d, const OpRow& /*row*/, Line& line) {
   line.inputs = {d.pick_ranked(2).name};
   if (d.dice().chance(50)) {
@@ -148,6 +168,7 @@ constexpr std::array kRules = {
     RandomRule{OpFamily::kRoll, roll},
     RandomRule{OpFamily::kFlip, flip},
     RandomRule{OpFamily::kRepeat, repeat},
+    RandomRule{OpFamily::kRotary, rotary},
     RandomRule{OpFamily::kTriangle, triangle},
     RandomRule{OpFamily::kOneHot, one_hot},
     RandomRule{OpFamily::kIota, made},

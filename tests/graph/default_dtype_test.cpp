@@ -84,6 +84,7 @@ std::map<std::string_view, Made> of_integers() {
       {"pad", {with_inputs(R"("i")", R"("after": [1, 0])"), "i32"}},
       {"roll", {with_inputs(R"("i")", R"("axes": [1], "shifts": [1])"), "i32"}},
       {"repeat", {with_inputs(R"("i")", R"("repeats": [2, 1])"), "i32"}},
+      {"rotary", {with_inputs(R"("i", "i", "i")"), "float"}},
       {"one_hot", {with_inputs(R"("i")", R"("classes": 3)"), "i64"}},
       {"iota", {with_inputs("", R"("shape": [3], "delta": 0.5)"), "float"}},
       {"full", {with_inputs("", R"("shape": [3], "value": 0.5)"), "float"}},

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kTensors =
     R"("x": {"shape": [4, 6], "dtype": "f16"}, "n": {"shape": [3, 6], "dtype": "i32"},
-       "u": {"shape": [3, 6], "dtype": "f16"}, "i": {"shape": [2, 5], "dtype": "i8"})";
+       "u": {"shape": [3, 6], "dtype": "f16"}, "i": {"shape": [2, 5], "dtype": "i8"},
+       "half": {"shape": [4, 3], "dtype": "f16"}, "pair": {"shape": [2], "dtype": "f32"})";
 
 std::string list_of(std::string_view op, std::string_view inputs, std::string_view rest,
                     std::string_view outputs) {
@@ -153,4 +154,32 @@ TEST_CASE("a combining scatter runs alone or with what makes its updates, not it
   CHECK(check_launch(finder, {1, 2}, {.on_chip_bytes = 232448}).legal());
   CHECK(check_launch(finder, {0, 2}, {.on_chip_bytes = 232448}).obstacle ==
         Obstacle::kBeforeScatter);
+}
+
+TEST_CASE("rotary embeddings turn pairs by angles that broadcast") {
+  // n has 6 integers in each of its 3 rows, x 6 floats in each of 4.
+  CHECK(made("rotary", R"("x", "x", "x")") == "f16 [4, 6]");
+  CHECK(made("rotary", R"("n", "u", "u")") == "f32 [3, 6]");
+  CHECK(made("rotary", R"("x", "half", "half")", R"("interleaved": true)") == "f16 [4, 6]");
+  CHECK(made("rotary", R"("x", "pair", "pair")", R"("rotated": 2)") == "f16 [4, 6]");
+  CHECK(made("rotary", R"("x", "pair", "pair")", R"("rotated": 4)") == "f16 [4, 6]");
+  CHECK(
+      fault("rotary", R"("x", "pair", "pair")") ==
+      "/ops/0/inputs/1: \"pair\" of shape [2] must broadcast to \"x\" of shape [4, 6], with 6 or 3 "
+      "elements along its last axis");
+  CHECK(
+      fault("rotary", R"("x", "u", "u")") ==
+      "/ops/0/inputs/1: \"u\" of shape [3, 6] must broadcast to \"x\" of shape [4, 6], with 6 or 3 "
+      "elements along its last axis");
+  CHECK(fault("rotary", R"("x", "x", "half")") ==
+        "/ops/0/inputs/2: \"half\" of shape [4, 3] must have the shape of \"x\" of shape [4, 6]");
+  for (const int rotated : {0, 3, 8, -2}) {
+    CHECK(
+        fault("rotary", R"("x", "x", "x")", fmt::format(R"("rotated": {})", rotated)) ==
+        fmt::format("/ops/0/rotated: {} elements of \"x\" of shape [4, 6] are no pairs of its last "
+                    "axis",
+                    rotated));
+  }
+  CHECK(fault("rotary", R"("i", "i", "i")") ==
+        "/ops/0/inputs/0: 5 elements of \"i\" of shape [2, 5] are no pairs of its last axis");
 }

@@ -27,6 +27,18 @@ def flip(op, x):
     return np.flip(x, axis=op.get("axes") and tuple(op["axes"]))
 
 
+def rotary(op, x, cosines, sines):
+    turned = op.get("rotated", x.shape[-1])
+    head, rest = x[..., :turned], x[..., turned:]
+    if op.get("interleaved", False):
+        other = np.stack((-head[..., 1::2], head[..., ::2]), -1).reshape(head.shape)
+        repeat = lambda angles: np.repeat(angles, turned // angles.shape[-1], -1)
+    else:
+        other = np.concatenate((-head[..., turned // 2:], head[..., :turned // 2]), -1)
+        repeat = lambda angles: np.concatenate([angles] * (turned // angles.shape[-1]), -1)
+    return np.concatenate((head * repeat(cosines) + other * repeat(sines), rest), -1)
+
+
 def one_hot(op, x):
     return (x[..., None] == np.arange(op["classes"])).astype(float)
 
@@ -66,7 +78,7 @@ def sort(op, x):
 
 
 OPS = {
-    "pad": pad, "roll": roll, "flip": flip,
+    "pad": pad, "roll": roll, "flip": flip, "rotary": rotary,
     "repeat": lambda op, x: np.tile(x, op["repeats"]), "one_hot": one_hot,
     "tril": lambda op, x: np.tril(x, op.get("diagonal", 0)),
     "triu": lambda op, x: np.triu(x, op.get("diagonal", 0)), "iota": iota,
@@ -88,6 +100,14 @@ def fill_place_list(g):
     g.op("flip", [a], axes=[0, -1])
     g.op("repeat", [a], repeats=[2, 1, 3])
     g.op("repeat", [b], repeats=[2, 3, 1])
+    x = g.tensor("x", [2, 3, 4, 12])
+    for width in (6, 12):
+        tables = [g.tensor(f"{name}{width}", [4, width]) for name in ("cos", "sin")]
+        for interleaved in (False, True):
+            g.op("rotary", [x, *tables], interleaved=interleaved)
+            g.op("rotary", [g.op("exp", [x]), *tables], interleaved=interleaved)
+            if width == 6:
+                g.op("rotary", [x, *tables], rotated=6, interleaved=interleaved)
     for diagonal in (0, 2, -3):
         g.op("tril", [a], diagonal=diagonal)
         g.op("triu", [g.op("permute_view", [b])], diagonal=diagonal)

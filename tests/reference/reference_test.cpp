@@ -69,6 +69,35 @@ TEST_CASE("element by element, with broadcasts, constants and views") {
   CHECK(given.values("r") == Values{23, 29, 37, 51, 67, 0});
 }
 
+TEST_CASE("sums of no elements are 0") {
+  const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2, 0, 3]}},
+    "ops": [{"op": "sum", "inputs": ["x"], "output": "y", "axes": [1]}]})",
+                    {{"x", {}}});
+  CHECK(given.values("y") == Values(6, 0));
+}
+
+TEST_CASE("rotary embeddings, worked out by hand") {
+  const auto turned = [](const std::string& attributes, int angles) {
+    const Given given(R"({"format": "fusecalc.ops/1",
+      "tensors": {"x": {"shape": [1, 2, 4]}, "cos": {"shape": [2, )" +
+                          std::to_string(angles) + R"(]}, "sin": {"shape": [2, )" +
+                          std::to_string(angles) + R"(]}},
+      "ops": [{"op": "rotary", "inputs": ["x", "cos", "sin"], "output": "y")" +
+                          attributes + "}]}",
+                      {{"x", {1, 2, 3, 4, 5, 6, 7, 8}},
+                       {"cos", {1, 2, 0, 1, 1, 2, 0, 1}},
+                       {"sin", {3, 4, 1, 0, 3, 4, 1, 0}}});
+    return given.values("y");
+  };
+  // Pairs are (1, 3), (2, 4), (5, 7) and (6, 8).
+  CHECK(turned("", 2) == Values{1 - 9, 4 - 16, 3 + 3, 8 + 8, -7, 6, 5, 8});
+  CHECK(turned("", 4) == Values{1 - 9, 4 - 16, 1, 4, 5 - 21, 12 - 32, 5, 8});
+  // (1, 2), (3, 4), (5, 6) and (7, 8).
+  CHECK(turned(R"(, "interleaved": true)", 2) == Values{1 - 6, 2 + 3, 6 - 16, 8 + 12, -6, 5, 7, 8});
+  // (1, 2) and (5, 6) alone.
+  CHECK(turned(R"(, "rotated": 2)", 2) == Values{1 - 6, 4 + 4, 3, 4, -6, 6, 7, 8});
+}
+
 TEST_CASE("gradients of norms, worked out by hand") {
   // n is (2, 0) and (4, 12), g = dy w is (1, 4) and (3, 8); means of g n: 1 and 54.
   const Given layer(

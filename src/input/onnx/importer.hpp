@@ -66,6 +66,9 @@ class OnnxImporter {
   // op refuses these inputs.
   bool write(const OnnxNode& node, std::string_view op, const std::vector<Operand>& inputs,
              Written attributes = {}, std::size_t outputs = 1);
+  // The same with one result, whose type the inputs do not tell.
+  bool write_as(const OnnxNode& node, std::string_view op, const std::vector<Operand>& inputs,
+                DType dtype);
   // Writes an op with one result, which the rule uses.
   std::optional<OnnxKnown> write_step(std::string_view op, const std::vector<Operand>& inputs,
                                       Written attributes = {});

@@ -103,6 +103,18 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
+bool OnnxImporter::write_as(const OnnxNode& node, std::string_view op,
+                            const std::vector<Operand>& inputs, DType dtype) {
+  auto results = graph_.op(op, written(inputs), {}, 1);
+  if (!results) return false;
+  ModelType type = graph_.type(results->front());
+  if (type.dtype() != dtype) {
+    type.type.dtype = dtype;
+    results = graph_.op(op, written(inputs), {}, std::span(&type, 1));
+  }
+  return bind_results(node, results);
+}
+
 std::optional<CausalMask> OnnxImporter::causal(const OnnxKnown& mask) {
   return causal_mask(graph_, tensor_of(mask), false);
 }

@@ -125,6 +125,14 @@ bool element_by_element(OnnxImporter& in, const OnnxNode& node, std::string_view
 
 bool same_op(OnnxImporter& in, const OnnxNode& node) {
   const auto* found = std::ranges::find(kSameOps, node.type, &SameOp::onnx);
+  const std::vector<Operand> inputs = operands(in, node);
+  // Numbers have no type of their own.
+  const bool of_numbers = node.type == "Where" && inputs.size() == 3 &&
+                          std::holds_alternative<double>(inputs[1]) &&
+                          std::holds_alternative<double>(inputs[2]);
+  if (of_numbers && in.write_as(node, found->op, inputs, in.input(node, 1)->type.dtype)) {
+    return true;
+  }
   return element_by_element(in, node, found->op);
 }
 

@@ -58,6 +58,11 @@ std::unordered_map<std::string_view, AtenRule> all_rules() {
 
 bool apply_aten_rule(const AtenCall& call, std::string_view op) {
   static const std::unordered_map<std::string_view, AtenRule> rules = all_rules();
+  if (apply_complex_rule(call, op)) return true;
+  // Other rules know no pairs.
+  for (const ValueId id : call.all_values()) {
+    if (call.at(id).pairs != ProgramValue::kNoTensor) (void)call.tensor(id);
+  }
   const auto found = rules.find(op);
   if (found != rules.end()) return found->second.apply(call, found->second.row);
   return pointwise_by_name(call, op);

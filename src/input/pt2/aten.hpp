@@ -39,6 +39,9 @@ std::span<const AtenRule> aten_recurrent_rules();
 // table, becomes that row.
 bool apply_aten_rule(const AtenCall& call, std::string_view op);
 
+// The same for an op of complex numbers that stays one of their pairs.
+bool apply_complex_rule(const AtenCall& call, std::string_view op);
+
 // What an op without a row does to memory, as far as its name tells.
 OpClass aten_class(std::string_view op);
 

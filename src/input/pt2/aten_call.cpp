@@ -189,6 +189,10 @@ void AtenCall::set_number(std::size_t result, double number) const {
   bind(result, {.type = {}, .strides = {}, .number = number});
 }
 
+void AtenCall::set_pairs(std::size_t result, ModelGraph::TensorId pairs) const {
+  bind(result, {.type = {}, .strides = {}, .pairs = pairs});
+}
+
 void AtenCall::share(std::size_t result, ValueId source, ModelGraph::TensorId tensor) const {
   share(result, source, ProgramValue{.type = {}, .strides = {}, .tensor = tensor});
 }
@@ -199,6 +203,10 @@ void AtenCall::share_base(std::size_t result, ValueId source, ModelGraph::Tensor
 
 void AtenCall::share_number(std::size_t result, ValueId source, double number) const {
   share(result, source, ProgramValue{.type = {}, .strides = {}, .number = number});
+}
+
+void AtenCall::share_pairs(std::size_t result, ValueId source, ModelGraph::TensorId pairs) const {
+  share(result, source, ProgramValue{.type = {}, .strides = {}, .pairs = pairs});
 }
 
 void AtenCall::equal(std::size_t result, ValueId source) const {

@@ -41,6 +41,9 @@ constexpr std::array<std::string_view, 6> kInlined = {
     "tag_activation_checkpoint",  "invoke_subgraph",    "hints_wrapper",
 };
 
+// The real and imaginary parts of complex types.
+constexpr std::array kComplexTypes = {ScalarType{9, DType::kF16}, ScalarType{10, DType::kF32}};
+
 std::string place_name(const WrittenGraph& graph, const WrittenPlace& place) {
   using Part = WrittenPlace::Part;
   switch (place.part) {
@@ -203,6 +206,11 @@ ValueId Pt2Importer::bind(std::size_t frame, std::string_view name, ProgramValue
 ModelGraph::TensorId Pt2Importer::tensor(ValueId id) {
   ProgramValue& value = bindings_[id].value;
   if (value.tensor != ProgramValue::kNoTensor) return value.tensor;
+  if (value.pairs != ProgramValue::kNoTensor) {
+    value.tensor = graph_.custom({value.pairs}, std::span(&value.type, 1),
+                                 {.op_class = OpClass::kMovement})[0];
+    return value.tensor;
+  }
   if (value.number) {
     const std::vector<WrittenAttribute> attributes = {
         listed("shape", value.type.extents),
@@ -236,7 +244,18 @@ void Pt2Importer::read_inputs() {
       const auto known = names.find(name);
       const bool named = known != names.end() && !known->second.empty();
       ProgramValue value{.type = type_of(0, name), .strides = strides_of(0, name)};
-      value.tensor = graph_.input(std::string(named ? known->second : name), value.type);
+      const std::string own(named ? known->second : name);
+      const auto* complex =
+          std::ranges::find(kComplexTypes, meta_of(0, name).dtype, &ScalarType::code);
+      if (complex != kComplexTypes.end()) {
+        ModelType pairs = value.type;
+        pairs.type.shape.push_back(2);
+        pairs.extents.emplace_back(std::int64_t{2});
+        pairs.type.dtype = complex->dtype;
+        value.pairs = graph_.input(own, std::move(pairs));
+      } else {
+        value.tensor = graph_.input(own, value.type);
+      }
       if (named && std::ranges::find(program_.outputs, known->second, &ProgramOutput::mutates) !=
                        program_.outputs.end()) {
         mutated_.insert(value.tensor);
@@ -306,8 +325,9 @@ void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
   for (const ValueId id : call.all_values()) {
     const ProgramValue& value = call.at(id);
     if (value.number) continue;
-    const ModelGraph::TensorId source =
-        value.base != ProgramValue::kNoTensor ? value.base : tensor(id);
+    const bool pairs = value.pairs != ProgramValue::kNoTensor;
+    const bool broadcast = value.base != ProgramValue::kNoTensor;
+    const ModelGraph::TensorId source = pairs ? value.pairs : broadcast ? value.base : tensor(id);
     if (std::ranges::find(inputs, source) == inputs.end()) inputs.push_back(source);
   }
   std::vector<ModelType> types;
@@ -319,7 +339,9 @@ void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
 // The program's outputs, and the inputs that in-place ops have overwritten.
 void Pt2Importer::read_outputs() {
   for (const std::string_view name : tensors_of(program_.graph.outputs)) {
-    graph_.output(tensor(lookup(0, nullptr, std::string(name))));
+    const ValueId id = lookup(0, nullptr, std::string(name));
+    const ModelGraph::TensorId pairs = bindings_[id].value.pairs;
+    graph_.output(pairs != ProgramValue::kNoTensor ? pairs : tensor(id));
   }
   for (const ValueId input : inputs_) {
     if (storages_[bindings_[input].storage].version != 0) graph_.output(tensor(input));

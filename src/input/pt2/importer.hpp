@@ -28,6 +28,8 @@ struct ProgramValue {
   ModelGraph::TensorId tensor = kNoTensor;
   ModelGraph::TensorId base = kNoTensor;
   std::optional<double> number{};
+  // Of complex numbers instead: the real and imaginary parts of each, along one more axis.
+  ModelGraph::TensorId pairs = kNoTensor;
 };
 
 // The name of "torch.ops.aten.add.Tensor"; empty for what is no op.
@@ -102,10 +104,12 @@ class AtenCall {
   // Sets results.
   void set(std::size_t result, ModelGraph::TensorId tensor) const;
   void set_number(std::size_t result, double number) const;
+  void set_pairs(std::size_t result, ModelGraph::TensorId pairs) const;
   // The result is the value itself, or a view of it that shares its memory.
   void share(std::size_t result, ValueId source, ModelGraph::TensorId tensor) const;
   void share_base(std::size_t result, ValueId source, ModelGraph::TensorId base) const;
   void share_number(std::size_t result, ValueId source, double number) const;
+  void share_pairs(std::size_t result, ValueId source, ModelGraph::TensorId pairs) const;
   // The same elements in memory of its own.
   void equal(std::size_t result, ValueId source) const;
 

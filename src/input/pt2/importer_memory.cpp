@@ -74,10 +74,12 @@ void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
       patch.reads.emplace_back(old, 0);
     }
     base.value.tensor = graph_.custom({old, result}, std::span(&base.value.type, 1), patch)[0];
+    base.value.pairs = ProgramValue::kNoTensor;
     base.version = storage.version;
   }
   written.value.tensor = result;
   written.value.base = ProgramValue::kNoTensor;
+  written.value.pairs = ProgramValue::kNoTensor;
   written.value.number.reset();
   written.version = storage.version;
 }

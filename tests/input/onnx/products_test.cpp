@@ -119,3 +119,47 @@ TEST_CASE("onnx: a mask whose elements the file states is causal where it is tha
   CHECK(attention({0, -99999, -99999, 0, 0, -99999, 0, 0, 0}, kFloat) == 3);
   CHECK(attention({0, -2, -2, 0, 0, -2, 0, 0, 0}, kFloat) == 4);
 }
+
+TEST_CASE("onnx: grouped queries written out, as PyTorch has them, read their key heads once") {
+  Graph graph{.inputs = {value("q", {1, 8, 64, 32}), value("k", {1, 2, 64, 32}),
+                         value("v", {1, 2, 64, 32})},
+              .outputs = {value("y", {1, 8, 64, 32})},
+              .constants = {integers("two", {2}), integers("five", {1, 2, 4, 64, 32}),
+                            integers("four", {1, 8, 64, 32}), integers("three", {8, 64, 32}),
+                            integers("turned", {1, 8, 32, 64}), real("root", 0.42F)}};
+  const auto add = [&](const char* type, const std::vector<std::string>& inputs, const char* output,
+                       const std::vector<Message>& attributes = {}) {
+    graph.nodes.push_back(node(type, inputs, {output}, attributes));
+  };
+  add("Unsqueeze", {"k", "two"}, "k1");
+  add("Expand", {"k1", "five"}, "k2");
+  add("Unsqueeze", {"v", "two"}, "v1");
+  add("Expand", {"v1", "five"}, "v2");
+  add("Reshape", {"v2", "four"}, "v3");
+  add("Reshape", {"k2", "three"}, "k3");
+  add("Transpose", {"k3"}, "k4", {attribute("perm", {0, 2, 1})});
+  add("Reshape", {"k4", "turned"}, "k5");
+  add("Mul", {"q", "root"}, "qs");
+  add("Mul", {"k5", "root"}, "ks");
+  add("MatMul", {"qs", "ks"}, "s");
+  add("Softmax", {"s"}, "p");
+  add("MatMul", {"p", "v3"}, "y");
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Words{"attention"});
+  CHECK(unfused(model) == std::uint64_t{4} * (2 * 8 + 2 * 2) * 64 * 32);
+}
+
+TEST_CASE("onnx: a choice of two numbers has their type") {
+  constexpr std::uint64_t kHalf = 10;
+  const auto half = [](const char* name, std::string_view bytes) {
+    return Message().number(2, kHalf).text(8, name).text(9, bytes);
+  };
+  using namespace std::string_view_literals;
+  const Graph graph{
+      .nodes = {node("Where", {"c", "one", "zero"}, {"m"}), node("Mul", {"m", "x"}, {"y"})},
+      .inputs = {value("c", {64}, kBool), value("x", {64}, kHalf)},
+      .outputs = {value("y", {64}, kHalf)},
+      .constants = {half("one", "\0\x3c"sv), half("zero", "\0\0"sv)}};
+  // c; m, written and read; x and y.
+  CHECK(unfused(read(graph)) == 64 * (1 + 2 + 2 + 2 + 2));
+}

@@ -1,0 +1,275 @@
+// Rotary embeddings that a program writes out: in halves, interleaved, of complex numbers.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph_text.hpp"
+#include "graph/op_graph.hpp"
+#include "input/pt2/pt2.hpp"
+#include "reference/element.hpp"
+#include "reference/reference.hpp"
+#include "support/pt2_files.hpp"
+#include "support/words.hpp"
+#include "traffic/graph_bytes.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kComplex = 10;
+constexpr int kBf16 = 13;
+
+Model read(const ProgramText& text) { return read_pt2(text.file(), "m.pt2", {}); }
+
+Words rows_of(const Model& model) {
+  Words rows;
+  build_graph(model.graph, {});
+  for (const WrittenOp& op : model.graph.ops) {
+    if (op_named(op.op)->op_class != OpClass::kView) rows.push_back(op.op);
+  }
+  return rows;
+}
+
+std::uint64_t unfused(const Model& model) {
+  return unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+// The first output, in exact arithmetic, of inputs that are whole numbers.
+std::vector<double> result_of(const Model& model) {
+  const OpGraph graph = build_graph(model.graph, {});
+  std::vector<GraphInput> inputs;
+  for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+    if (graph.tensor(id).producer != kNone || graph.tensor(id).view_of != kNone) continue;
+    std::vector<std::int64_t> values(graph.tensor(id).elements);
+    const auto seed = static_cast<std::int64_t>(graph.tensor(id).name.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = (static_cast<std::int64_t>(i) * 7 + seed) % 23 - 11;
+    }
+    inputs.push_back(
+        {.tensor = id,
+         .data = {.fill = {.dtype = DType::kI64}, .data = encode_integers(DType::kI64, values)}});
+  }
+  const std::string& name = model.graph.outputs->front();
+  const auto output = static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
+  std::vector<std::uint64_t> all(graph.tensor(output).elements);
+  for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
+  const Answer answer = Reference(graph, inputs).evaluate(output, all);
+  REQUIRE(answer.reason == "");
+  std::vector<double> result;
+  for (const Expected& expected : answer.elements) result.push_back(expected.value);
+  return result;
+}
+
+// Checks that a program is these ops, without views, and computes what it does where something
+// else needs `inner`, a tensor inside of it: then the op is left written out.
+void check_rotary(ProgramText text, const Words& rows, const std::string& inner) {
+  const Model model = read(text);
+  CHECK(rows_of(model) == rows);
+  CHECK(model.origin.opaque == 0);
+  text.output(inner);
+  const Model written = read(text);
+  CHECK(rows_of(written).size() > rows.size());
+  CHECK(result_of(model) == result_of(written));
+}
+
+// Elements of the last of four axes.
+void slice(ProgramText& text, const std::string& from, int start, int end, int step,
+           const std::string& to) {
+  text.node("slice", {{"self", from}, {"dim", 3}, {"start", start}, {"end", end}, {"step", step}},
+            {to});
+}
+
+struct Halves {
+  bool swaps_factors = false;
+  bool subtracts = false;  // x cos - turned sin, with the first half of x negated
+};
+
+// q cos + cat(-q[4:], q[:4]) sin, of 2 heads of 8 at 3 places, transposed as models do.
+ProgramText halves(const Halves& way) {
+  ProgramText text;
+  text.input("x", {1, 3, 2, 8}).input("c", {1, 1, 3, 8}).input("si", {1, 1, 3, 8});
+  text.tensor("q", {1, 2, 3, 8}, {48, 8, 16, 1});
+  text.tensor("a", {1, 2, 3, 4}, {48, 8, 16, 1}).tensor("b", {1, 2, 3, 4}, {48, 8, 16, 1});
+  for (const char* name : {"n", "m"}) text.tensor(name, {1, 2, 3, 4});
+  for (const char* name : {"t", "qc", "ts", "y"}) text.tensor(name, {1, 2, 3, 8});
+  text.node("transpose", {{"self", "x"}, {"dim0", 1}, {"dim1", 2}}, {"q"});
+  slice(text, "q", 0, 4, 1, "a");
+  slice(text, "q", 4, 8, 1, "b");
+  text.node("neg", {{"self", way.subtracts ? "a" : "b"}}, {"n"});
+  const Json joined = way.subtracts ? Json{"b", "n"} : Json{"n", "a"};
+  text.node("cat", {{"tensors", joined}, {"dim", -1}}, {"t"});
+  const auto multiply = [&](const char* x, const char* angle, const char* y) {
+    text.node("mul",
+              {{"self", way.swaps_factors ? angle : x}, {"other", way.swaps_factors ? x : angle}},
+              {y});
+  };
+  multiply("q", "c", "qc");
+  multiply("t", "si", "ts");
+  const bool swaps = way.swaps_factors && !way.subtracts;
+  text.node(way.subtracts ? "sub" : "add",
+            {{"self", swaps ? "ts" : "qc"}, {"other", swaps ? "qc" : "ts"}}, {"y"});
+  text.output("y");
+  return text;
+}
+
+// (a cos - b sin, b cos + a sin) of one angle a pair, of which a and b are halves or neighbours.
+ProgramText pairs(bool interleaved) {
+  ProgramText text;
+  text.input("q", {1, 2, 3, 8}).input("c", {3, 4}).input("si", {3, 4});
+  for (const char* name : {"ac", "bs", "bc", "as", "u", "v"}) text.tensor(name, {1, 2, 3, 4});
+  const int step = interleaved ? 2 : 1;
+  for (const std::string name : {"a", "b"}) text.tensor(name, {1, 2, 3, 4}, {48, 24, 8, step});
+  slice(text, "q", 0, interleaved ? 8 : 4, step, "a");
+  slice(text, "q", interleaved ? 1 : 4, 8, step, "b");
+  for (const std::string name : {"a", "b"}) {
+    text.node("mul", {{"self", name}, {"other", "c"}}, {name + "c"});
+    text.node("mul", {{"self", "si"}, {"other", name}}, {name + "s"});
+  }
+  text.node("sub", {{"self", "ac"}, {"other", "bs"}}, {"u"});
+  text.node("add", {{"self", "as"}, {"other", "bc"}}, {"v"});
+  text.tensor("y", {1, 2, 3, 8});
+  if (interleaved) {
+    text.tensor("st", {1, 2, 3, 4, 2});
+    text.node("stack", {{"tensors", Json{"u", "v"}}, {"dim", -1}}, {"st"});
+    text.node("view", {{"self", "st"}, {"size", Json{1, 2, 3, 8}}}, {"y"});
+  } else {
+    text.node("cat", {{"tensors", Json{"u", "v"}}, {"dim", -1}}, {"y"});
+  }
+  return text.output("y");
+}
+
+// q cos + turned sin, of neighbours and an angle for each element: as GPT-J has it.
+ProgramText neighbours() {
+  ProgramText text;
+  text.input("q", {1, 2, 3, 8}).input("c", {3, 8}).input("si", {3, 8});
+  text.tensor("a", {1, 2, 3, 4}, {48, 24, 8, 2}).tensor("b", {1, 2, 3, 4}, {48, 24, 8, 2});
+  text.tensor("n", {1, 2, 3, 4}).tensor("st", {1, 2, 3, 4, 2});
+  for (const char* name : {"t", "qc", "ts", "y"}) text.tensor(name, {1, 2, 3, 8});
+  slice(text, "q", 0, 8, 2, "a");
+  slice(text, "q", 1, 8, 2, "b");
+  text.node("neg", {{"self", "b"}}, {"n"});
+  text.node("stack", {{"tensors", Json{"n", "a"}}, {"dim", -1}}, {"st"});
+  text.node("view", {{"self", "st"}, {"size", Json{1, 2, 3, 8}}}, {"t"});
+  text.node("mul", {{"self", "q"}, {"other", "c"}}, {"qc"});
+  text.node("mul", {{"self", "t"}, {"other", "si"}}, {"ts"});
+  text.node("add", {{"self", "qc"}, {"other", "ts"}}, {"y"});
+  return text.output("y");
+}
+
+// The same of complex numbers, in f32 and back, as Llama's own code has it.
+ProgramText complex_numbers() {
+  ProgramText text;
+  text.input("x", {1, 3, 2, 8}).input("f", {5, 4});
+  text.tensor("x", {1, 3, 2, 8}, {}, kBf16).tensor("f", {5, 4}, {}, kComplex);
+  text.tensor("x32", {1, 3, 2, 8}).tensor("xp", {1, 3, 2, 4, 2});
+  text.tensor("xc", {1, 3, 2, 4}, {}, kComplex).tensor("fs", {3, 4}, {}, kComplex);
+  text.tensor("fv", {1, 3, 1, 4}, {}, kComplex).tensor("p", {1, 3, 2, 4}, {}, kComplex);
+  text.tensor("r", {1, 3, 2, 4, 2}).tensor("flat", {1, 3, 2, 8});
+  text.tensor("y", {1, 3, 2, 8}, {}, kBf16);
+  text.node("_to_copy", {{"self", "x"}, {"dtype", 7}}, {"x32"});
+  text.node("view", {{"self", "x32"}, {"size", Json{1, 3, 2, 4, 2}}}, {"xp"});
+  text.node("view_as_complex", {{"self", "xp"}}, {"xc"});
+  text.node("slice", {{"self", "f"}, {"dim", 0}, {"start", 1}, {"end", 4}}, {"fs"});
+  text.node("view", {{"self", "fs"}, {"size", Json{1, 3, 1, 4}}}, {"fv"});
+  text.node("mul", {{"self", "xc"}, {"other", "fv"}}, {"p"});
+  text.node("view_as_real", {{"self", "p"}}, {"r"});
+  text.node("view", {{"self", "r"}, {"size", Json{1, 3, 2, 8}}}, {"flat"});
+  text.node("_to_copy", {{"self", "flat"}, {"dtype", 13}}, {"y"});
+  return text.output("y");
+}
+
+// The first 4 of 8 elements are turned, and joined with the others.
+ProgramText part(int rest) {
+  ProgramText text;
+  text.input("q", {1, 2, 3, 8}).input("c", {3, 4}).input("si", {3, 4});
+  text.tensor("r", {1, 2, 3, 4}, {48, 24, 8, 1}).tensor("s", {1, 2, 3, 4}, {48, 24, 8, 1});
+  text.tensor("a", {1, 2, 3, 2}, {48, 24, 8, 1}).tensor("b", {1, 2, 3, 2}, {48, 24, 8, 1});
+  text.tensor("n", {1, 2, 3, 2}).tensor("y", {1, 2, 3, 8});
+  for (const char* name : {"t", "qc", "ts", "w"}) text.tensor(name, {1, 2, 3, 4});
+  slice(text, "q", 0, 4, 1, "r");
+  slice(text, "q", rest, rest + 4, 1, "s");
+  slice(text, "r", 0, 2, 1, "a");
+  slice(text, "r", 2, 4, 1, "b");
+  text.node("neg", {{"self", "b"}}, {"n"});
+  text.node("cat", {{"tensors", Json{"n", "a"}}, {"dim", -1}}, {"t"});
+  text.node("mul", {{"self", "r"}, {"other", "c"}}, {"qc"});
+  text.node("mul", {{"self", "t"}, {"other", "si"}}, {"ts"});
+  text.node("add", {{"self", "qc"}, {"other", "ts"}}, {"w"});
+  text.node("cat", {{"tensors", Json{"w", "s"}}, {"dim", -1}}, {"y"});
+  return text.output("y");
+}
+
+}  // namespace
+
+TEST_CASE("pt2: halves that are turned are one op, however they are written") {
+  for (const bool swaps : {false, true}) {
+    for (const bool subtracts : {false, true}) {
+      CAPTURE(swaps);
+      CAPTURE(subtracts);
+      check_rotary(halves({.swaps_factors = swaps, .subtracts = subtracts}), {"rotary"}, "ts");
+    }
+  }
+  // 48 elements in and out, 24 cosines and sines; f32.
+  CHECK(unfused(read(halves({}))) == 4 * (48 + 48 + 24 + 24));
+}
+
+TEST_CASE("pt2: pairs that are turned, half of the axis apart or neighbours") {
+  check_rotary(pairs(false), {"rotary"}, "as");
+  check_rotary(pairs(true), {"rotary"}, "bs");
+  check_rotary(neighbours(), {"rotary"}, "qc");
+  // One cosine and one sine for each of 4 pairs at 3 places.
+  CHECK(unfused(read(pairs(true))) == 4 * (48 + 48 + 12 + 12));
+}
+
+TEST_CASE("pt2: products of complex numbers turn pairs, and read what was cast") {
+  const Model model = read(complex_numbers());
+  CHECK(rows_of(model) == Words{"rotary"});
+  CHECK(model.origin.opaque == 0);
+  // x and y in bf16; 3 of the 5 rows of 4 factors, 8 bytes each.
+  CHECK(unfused(model) == 2 * (48 + 48) + 8 * 12);
+  ProgramText text = complex_numbers();
+  text.output("flat");
+  const Model written = read(text);
+  CHECK(rows_of(written) == Words{"cast", "rotary", "cast"});
+  CHECK(result_of(model) == result_of(written));
+}
+
+TEST_CASE("pt2: a part of each head is turned, and the rest joined with it") {
+  check_rotary(part(4), {"rotary"}, "w");
+  CHECK(unfused(read(part(4))) == 4 * (48 + 48 + 12 + 12));
+  // Other elements than those that follow are copied.
+  CHECK(rows_of(read(part(3))) == Words{"rotary", "concat"});
+  CHECK(rows_of(read(part(0))) == Words{"rotary", "concat"});
+}
+
+TEST_CASE("pt2: what only looks like a rotary embedding stays as it is") {
+  const auto count = [](ProgramText text, const std::function<void(Json&)>& change) {
+    for (Json& node : text.graph["nodes"]) change(node);
+    const Words rows = rows_of(read(text));
+    return std::ranges::count(rows, "rotary");
+  };
+  const auto is = [](const Json& node, const char* result) {
+    return node["outputs"][0]["as_tensor"]["name"] == result;
+  };
+  CHECK(count(halves({}), [](Json&) {}) == 1);
+  // The other sign, the same half twice, and halves in their own order.
+  const auto renamed = [&](const char* result, std::size_t input, const char* to) {
+    return [=](Json& node) {
+      if (is(node, result)) node["inputs"][input]["arg"] = tensor_argument(to);
+    };
+  };
+  CHECK(count(halves({}), renamed("n", 0, "a")) == 0);
+  CHECK(count(pairs(true), renamed("v", 1, "ac")) == 0);
+  CHECK(count(pairs(false), renamed("as", 1, "b")) == 0);
+  CHECK(count(pairs(false), renamed("u", 0, "bc")) == 0);
+  CHECK(count(halves({}), [&](Json& node) {
+          if (is(node, "y")) node["target"] = "torch.ops.aten.sub.Tensor";
+        }) == 0);
+}
