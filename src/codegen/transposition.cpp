@@ -123,7 +123,7 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
         with_gaps((many + tiling.ahead + std::uint64_t{4} * width) * few + tiling.sector);
   } else {
     tiling.runs = aligned ? TileRuns::kAligned : TileRuns::kAnywhere;
-    tiling.rows = rows_of_tile(found.rows());
+    tiling.rows = found.columns() < kTile ? kTile : rows_of_tile(found.rows());
     tiling.ahead = aligned ? 0 : tiling.sector;
     tiling.columns = most_columns(tiling.rows, tiling.ahead, bytes);
     // Single bytes: so that a tile's rows are whole lines, and threads have enough to load.

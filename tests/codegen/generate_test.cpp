@@ -204,6 +204,19 @@ TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sector
   CHECK(contains(odd, "store_pack<8>(p1 + i"));
 }
 
+TEST_CASE("tiles are as high as leaves few of them empty") {
+  const auto tiles = [](const std::string& shape, const std::string& dtype) {
+    return transposed(shape, "1, 0", dtype).schedule;
+  };
+  // 72 rows are one tile of 96, or two of 64.
+  CHECK(tiles("50000, 72", "f32") == "tiles of 96 by 64, transposed on chip");
+  CHECK(tiles("50000, 128", "f32") == "tiles of 64 by 64, transposed on chip");
+  CHECK(tiles("8192, 16384", "fp8_e4m3") == "tiles of 256 by 64, transposed on chip");
+  // Rows of 33 that begin anywhere are stored as a run.
+  CHECK(tiles("33, 20000", "bf16") == "tiles of 64 by 33, transposed on chip");
+  CHECK(tiles("32, 20000", "bf16") == "tiles of 64 by 64, transposed on chip");
+}
+
 TEST_CASE("the tiles of several tensors fit on chip together") {
   const auto tiles = [](const std::string& shape, const std::string& dtype) {
     return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{0}",
