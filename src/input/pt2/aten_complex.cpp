@@ -120,11 +120,25 @@ bool complex(const AtenCall& call) {
   return joined_parts(call, {call.tensor(*real), call.tensor(*imaginary)});
 }
 
+// Both numbers of each pair, scaled.
+bool scale(const AtenCall& call, ValueId of, double factor) {
+  const ProgramValue value = call.copy_of(of);
+  if (!is_complex(value) || value.type.shape() != call.type().shape()) return false;
+  if (factor == 1) return call.equal(0, of), true;
+  const auto pairs =
+      call.graph().op("mul", {value.pairs, factor}, {}, call.graph().type(value.pairs));
+  if (pairs) call.set_pairs(0, *pairs);
+  return pairs.has_value();
+}
+
 // A product turns the pairs of one factor by those of the other.
 bool multiply(const AtenCall& call) {
   const auto self = call.value("self");
   const auto other = call.value("other");
+  if (self && !other && call.number("other")) return scale(call, *self, *call.number("other"));
   if (!self || !other) return false;
+  if (call.at(*other).number) return scale(call, *self, *call.at(*other).number);
+  if (call.at(*self).number) return scale(call, *other, *call.at(*self).number);
   ProgramValue x = call.copy_of(*self);
   ProgramValue angles = call.copy_of(*other);
   const Shape& shape = call.type().shape();
