@@ -52,6 +52,9 @@ bool joined_parts(const AtenCall& call, const std::array<TensorId, 2>& parts) {
 bool from_pairs(const AtenCall& call) {
   const auto self = call.value("self");
   if (!self) return false;
+  const DType dtype = call.at(*self).type.dtype();
+  const bool fits = call.at(*self).type.shape() == with_last(call.type(), 2, dtype).shape();
+  if (!fits || !is_float(dtype)) return false;
   call.share_pairs(0, *self, call.tensor(*self));
   return true;
 }
@@ -64,6 +67,7 @@ bool to_pairs(const AtenCall& call, const ProgramValue& value) {
 }
 
 bool show_part(const AtenCall& call, const ProgramValue& value, std::int64_t which) {
+  if (call.type().shape() != value.type.shape()) return false;
   const auto part = part_of(call, value, which);
   if (part) call.share(0, *call.value("self"), *part);
   return part.has_value();

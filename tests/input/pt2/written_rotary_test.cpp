@@ -279,3 +279,19 @@ TEST_CASE("pt2: what only looks like a rotary embedding stays as it is") {
           if (is(node, "y")) node["target"] = "torch.ops.aten.sub.Tensor";
         }) == 0);
 }
+
+TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are opaque") {
+  ProgramText text = complex_numbers();
+  text.tensor("xp", {1, 3, 2, 2, 4});
+  CHECK(read(text).origin.opaque > 0);
+  ProgramText sums;
+  sums.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("y", {4}, {}, kComplex);
+  sums.node("view_as_complex", {{"self", "f"}}, {"y"}).output("y");
+  CHECK(read(sums).origin.opaque == 1);
+  ProgramText parts;
+  parts.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("r", {4}, {2}).tensor("i", {4}, {2});
+  parts.tensor("y", {4}).node("real", {{"self", "f"}}, {"r"}).node("imag", {{"self", "f"}}, {"i"});
+  parts.node("mul", {{"self", "r"}, {"other", "i"}}, {"y"}).output("y");
+  CHECK(rows_of(read(parts)) == Words{"mul"});
+  CHECK(unfused(read(parts)) == 4 * (8 + 4));
+}
