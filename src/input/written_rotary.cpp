@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -112,6 +113,30 @@ class RotaryReader {
       if (!found) found = x;
     }
     return found ? in_shape(*found, type) : std::nullopt;
+  }
+
+  // What both parts are the neighbours of, all first ones before all second ones, as a view.
+  std::optional<TensorId> apart(const std::array<TensorId, 2>& parts, const ModelType& type) {
+    const auto whole = whole_of(parts, pairs(1), type);
+    if (!whole) return std::nullopt;
+    const auto half = static_cast<std::int64_t>(type.shape().back() / 2);
+    const auto in_pairs = [&](std::int64_t outer, std::int64_t inner) {
+      ModelType result = type;
+      result.type.dtype = graph_.type(*whole).dtype();
+      result.type.shape.back() = static_cast<std::uint64_t>(outer);
+      result.type.shape.push_back(static_cast<std::uint64_t>(inner));
+      result.extents.back() = outer;
+      result.extents.emplace_back(inner);
+      return result;
+    };
+    const auto rows = in_shape(*whole, in_pairs(half, 2));
+    std::vector<std::int64_t> perm(type.shape().size() + 1);
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[perm.size() - 2], perm.back());
+    const auto turned =
+        rows ? graph_.op("permute_view", {*rows}, {listed("perm", perm)}, in_pairs(2, half))
+             : std::nullopt;
+    return turned ? in_shape(*turned, type) : std::nullopt;
   }
 
   // The tensor in the shape of a type.
@@ -324,8 +349,11 @@ bool RotaryReader::find_pairs(TensorId last, const Parts& parts, bool interleave
     const bool crossed = (is_product((*b)[0], x[1], cosine) && is_product((*b)[1], x[0], sine)) ||
                          (is_product((*b)[1], x[1], cosine) && is_product((*b)[0], x[0], sine));
     if (!crossed || shape(x[0]) != shape(sums[0]) || shape(x[1]) != shape(sums[0])) continue;
+    const std::array<TensorId, 2> narrowed = {narrow(x[0]), narrow(x[1])};
     auto whole = whole_of(x, pairs(parts.run), type);
-    if (!whole) whole = whole_of({narrow(x[0]), narrow(x[1])}, pairs(parts.run), type);
+    if (!whole) whole = whole_of(narrowed, pairs(parts.run), type);
+    if (!whole && !interleaved) whole = apart(x, type);
+    if (!whole && !interleaved) whole = apart(narrowed, type);
     const auto cosines = whole ? table(cosine, without_last) : std::nullopt;
     const auto sines = cosines ? table(sine, without_last) : std::nullopt;
     if (!sines) continue;

@@ -52,6 +52,9 @@ bool joined_parts(const AtenCall& call, const std::array<TensorId, 2>& parts) {
 bool from_pairs(const AtenCall& call) {
   const auto self = call.value("self");
   if (!self) return false;
+  const DType dtype = call.at(*self).type.dtype();
+  const bool fits = call.at(*self).type.shape() == with_last(call.type(), 2, dtype).shape();
+  if (!fits || !is_float(dtype)) return false;
   call.share_pairs(0, *self, call.tensor(*self));
   return true;
 }
@@ -64,6 +67,7 @@ bool to_pairs(const AtenCall& call, const ProgramValue& value) {
 }
 
 bool show_part(const AtenCall& call, const ProgramValue& value, std::int64_t which) {
+  if (call.type().shape() != value.type.shape()) return false;
   const auto part = part_of(call, value, which);
   if (part) call.share(0, *call.value("self"), *part);
   return part.has_value();
@@ -120,11 +124,25 @@ bool complex(const AtenCall& call) {
   return joined_parts(call, {call.tensor(*real), call.tensor(*imaginary)});
 }
 
+// Both numbers of each pair, scaled.
+bool scale(const AtenCall& call, ValueId of, double factor) {
+  const ProgramValue value = call.copy_of(of);
+  if (!is_complex(value) || value.type.shape() != call.type().shape()) return false;
+  if (factor == 1) return call.equal(0, of), true;
+  const auto pairs =
+      call.graph().op("mul", {value.pairs, factor}, {}, call.graph().type(value.pairs));
+  if (pairs) call.set_pairs(0, *pairs);
+  return pairs.has_value();
+}
+
 // A product turns the pairs of one factor by those of the other.
 bool multiply(const AtenCall& call) {
   const auto self = call.value("self");
   const auto other = call.value("other");
+  if (self && !other && call.number("other")) return scale(call, *self, *call.number("other"));
   if (!self || !other) return false;
+  if (call.at(*other).number) return scale(call, *self, *call.at(*other).number);
+  if (call.at(*self).number) return scale(call, *other, *call.at(*self).number);
   ProgramValue x = call.copy_of(*self);
   ProgramValue angles = call.copy_of(*other);
   const Shape& shape = call.type().shape();

@@ -342,9 +342,12 @@ std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::Tensor
   if (from.shape() == type.shape()) return tensor;
   std::vector<WrittenAttribute> attributes = {
       listed("axes", {static_cast<std::int64_t>(range.axis)}), listed("starts", {range.start})};
-  // Where the end is that of the axis, it stays so when a dim changes.
+  // Where the end is that of the axis, or the length of the part, it stays so when a dim changes.
   const bool to_end = range.end == static_cast<std::int64_t>(from.shape()[range.axis]);
-  attributes.push_back(listed("ends", {to_end ? from.extents[range.axis] : WrittenDim(range.end)}));
+  const bool first = range.start == 0 && range.step == 1;
+  attributes.push_back(listed("ends", {to_end  ? from.extents[range.axis]
+                                       : first ? type.extents[range.axis]
+                                               : WrittenDim(range.end)}));
   if (range.step != 1) attributes.push_back(listed("steps", {range.step}));
   for (const std::string_view row : {"slice_view", "slice"}) {
     if (const auto part = graph.op(row, {tensor}, attributes, type)) return part;

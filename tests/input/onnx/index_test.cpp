@@ -97,5 +97,24 @@ TEST_CASE("onnx: sums so far and the largest of each row") {
   CHECK_FALSE(std::get<bool>(attributes.back().value));
 }
 
+TEST_CASE("onnx: rotary embeddings by token or by place, of heads apart or side by side") {
+  Graph graph{
+      .nodes = {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, {attribute("interleaved", 1)})},
+      .inputs = {value("x", {2, 4, 8, 16}), value("c", {2, 8, 8}), value("s", {2, 8, 8})},
+      .outputs = {value("y", {2, 4, 8, 16})}};
+  CHECK(rows_of(read(graph)) == Lines{"reshape", "reshape", "rotary"});
+  // x and y; a cosine and a sine for each of 8 pairs of 8 tokens in 2 sequences.
+  CHECK(unfused(read(graph)) == 4 * (2 * 2 * 4 * 8 * 16 + 2 * 2 * 8 * 8));
+  graph = {.nodes = {node("RotaryEmbedding", {"x", "c", "s", "p"}, {"y"},
+                          {attribute("num_heads", 4), attribute("rotary_embedding_dim", 8)})},
+           .inputs = {value("x", {2, 8, 64}), value("c", {50, 4}), value("s", {50, 4}),
+                      value("p", {2, 8}, kInt64)},
+           .outputs = {value("y", {2, 8, 64})}};
+  CHECK(rows_of(read(graph)) ==
+        Lines{"reshape", "gather", "reshape", "gather", "reshape", "rotary", "reshape"});
+  // Each gather reads 16 rows of 4 and as many places, and writes the rows, which the op reads.
+  CHECK(unfused(read(graph)) == 2 * (2 * 4 * 64 + 8 * 16) + 4 * (2 * 2 * 8 * 64 + 2 * 64));
+}
+
 }  // namespace
 }  // namespace fusecalc

@@ -204,6 +204,16 @@ TEST_CASE("pt2: symbols are dims, which --dim sets within their range") {
         "m.pt2: --dim s7=65: the model was exported for 2 to 64");
 }
 
+TEST_CASE("pt2: the first rows of a table are as many as the dim that they are added to") {
+  ProgramText text;
+  const ProgramText::Size s("Symbol('s7', positive=True, integer=True)", 4);
+  text.input("x", {s, 16}).input("t", {64, 16}).tensor("h", {s, 16}).tensor("y", {s, 16});
+  text.node("slice", {{"self", "t"}, {"dim", 0}, {"start", 0}, {"end", 4}}, {"h"});
+  text.node("add", {{"self", "x"}, {"other", "h"}}, {"y"}).output("y").range("s7", 2, 64);
+  CHECK(unfused(read(text)) == 4 * 3 * 4 * 16);
+  CHECK(unfused(read(text), {{"s7", 8}}) == 4 * 3 * 8 * 16);
+}
+
 TEST_CASE("pt2: a graph that a node calls runs in its place") {
   ProgramText inner;
   inner.input("a", {4}).tensor("r", {4}).node("relu", {{"self", "a"}}, {"r"}).output("r");

@@ -119,8 +119,9 @@ ProgramText halves(const Halves& way) {
   return text;
 }
 
-// (a cos - b sin, b cos + a sin) of one angle a pair, of which a and b are halves or neighbours.
-ProgramText pairs(bool interleaved) {
+// (a cos - b sin, b cos + a sin) of one angle a pair, of which a and b are halves or neighbours, in
+// the places of these or in halves.
+ProgramText pairs(bool interleaved, bool stacked) {
   ProgramText text;
   text.input("q", {1, 2, 3, 8}).input("c", {3, 4}).input("si", {3, 4});
   for (const char* name : {"ac", "bs", "bc", "as", "u", "v"}) text.tensor(name, {1, 2, 3, 4});
@@ -135,7 +136,7 @@ ProgramText pairs(bool interleaved) {
   text.node("sub", {{"self", "ac"}, {"other", "bs"}}, {"u"});
   text.node("add", {{"self", "as"}, {"other", "bc"}}, {"v"});
   text.tensor("y", {1, 2, 3, 8});
-  if (interleaved) {
+  if (stacked) {
     text.tensor("st", {1, 2, 3, 4, 2});
     text.node("stack", {{"tensors", Json{"u", "v"}}, {"dim", -1}}, {"st"});
     text.node("view", {{"self", "st"}, {"size", Json{1, 2, 3, 8}}}, {"y"});
@@ -163,20 +164,22 @@ ProgramText neighbours() {
   return text.output("y");
 }
 
-// The same of complex numbers, in f32 and back, as Llama's own code has it.
-ProgramText complex_numbers() {
+// The same of complex numbers, in f32 and back, as Llama's own code has it; `factor` scales them.
+ProgramText complex_numbers(double factor = 1) {
   ProgramText text;
   text.input("x", {1, 3, 2, 8}).input("f", {5, 4});
   text.tensor("x", {1, 3, 2, 8}, {}, kBf16).tensor("f", {5, 4}, {}, kComplex);
   text.tensor("x32", {1, 3, 2, 8}).tensor("xp", {1, 3, 2, 4, 2});
   text.tensor("xc", {1, 3, 2, 4}, {}, kComplex).tensor("fs", {3, 4}, {}, kComplex);
+  text.tensor("f1", {3, 4}, {}, kComplex);
   text.tensor("fv", {1, 3, 1, 4}, {}, kComplex).tensor("p", {1, 3, 2, 4}, {}, kComplex);
   text.tensor("r", {1, 3, 2, 4, 2}).tensor("flat", {1, 3, 2, 8});
   text.tensor("y", {1, 3, 2, 8}, {}, kBf16);
   text.node("_to_copy", {{"self", "x"}, {"dtype", 7}}, {"x32"});
   text.node("view", {{"self", "x32"}, {"size", Json{1, 3, 2, 4, 2}}}, {"xp"});
   text.node("view_as_complex", {{"self", "xp"}}, {"xc"});
-  text.node("slice", {{"self", "f"}, {"dim", 0}, {"start", 1}, {"end", 4}}, {"fs"});
+  text.node("slice", {{"self", "f"}, {"dim", 0}, {"start", 1}, {"end", 4}}, {"f1"});
+  text.node("mul", {{"self", "f1"}, {"other", factor}}, {"fs"});
   text.node("view", {{"self", "fs"}, {"size", Json{1, 3, 1, 4}}}, {"fv"});
   text.node("mul", {{"self", "xc"}, {"other", "fv"}}, {"p"});
   text.node("view_as_real", {{"self", "p"}}, {"r"});
@@ -221,11 +224,13 @@ TEST_CASE("pt2: halves that are turned are one op, however they are written") {
 }
 
 TEST_CASE("pt2: pairs that are turned, half of the axis apart or neighbours") {
-  check_rotary(pairs(false), {"rotary"}, "as");
-  check_rotary(pairs(true), {"rotary"}, "bs");
+  check_rotary(pairs(false, false), {"rotary"}, "as");
+  check_rotary(pairs(true, true), {"rotary"}, "bs");
+  // As DeepSeek has it: neighbours that become halves.
+  check_rotary(pairs(true, false), {"rotary"}, "bs");
   check_rotary(neighbours(), {"rotary"}, "qc");
   // One cosine and one sine for each of 4 pairs at 3 places.
-  CHECK(unfused(read(pairs(true))) == 4 * (48 + 48 + 12 + 12));
+  CHECK(unfused(read(pairs(true, true))) == 4 * (48 + 48 + 12 + 12));
 }
 
 TEST_CASE("pt2: products of complex numbers turn pairs, and read what was cast") {
@@ -234,6 +239,7 @@ TEST_CASE("pt2: products of complex numbers turn pairs, and read what was cast")
   CHECK(model.origin.opaque == 0);
   // x and y in bf16; 3 of the 5 rows of 4 factors, 8 bytes each.
   CHECK(unfused(model) == 2 * (48 + 48) + 8 * 12);
+  CHECK(rows_of(read(complex_numbers(2))) == Words{"mul", "rotary"});
   ProgramText text = complex_numbers();
   text.output("flat");
   const Model written = read(text);
@@ -266,10 +272,26 @@ TEST_CASE("pt2: what only looks like a rotary embedding stays as it is") {
     };
   };
   CHECK(count(halves({}), renamed("n", 0, "a")) == 0);
-  CHECK(count(pairs(true), renamed("v", 1, "ac")) == 0);
-  CHECK(count(pairs(false), renamed("as", 1, "b")) == 0);
-  CHECK(count(pairs(false), renamed("u", 0, "bc")) == 0);
+  CHECK(count(pairs(true, true), renamed("v", 1, "ac")) == 0);
+  CHECK(count(pairs(false, false), renamed("as", 1, "b")) == 0);
+  CHECK(count(pairs(false, false), renamed("u", 0, "bc")) == 0);
   CHECK(count(halves({}), [&](Json& node) {
           if (is(node, "y")) node["target"] = "torch.ops.aten.sub.Tensor";
         }) == 0);
+}
+
+TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are opaque") {
+  ProgramText text = complex_numbers();
+  text.tensor("xp", {1, 3, 2, 2, 4});
+  CHECK(read(text).origin.opaque > 0);
+  ProgramText sums;
+  sums.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("y", {4}, {}, kComplex);
+  sums.node("view_as_complex", {{"self", "f"}}, {"y"}).output("y");
+  CHECK(read(sums).origin.opaque == 1);
+  ProgramText parts;
+  parts.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("r", {4}, {2}).tensor("i", {4}, {2});
+  parts.tensor("y", {4}).node("real", {{"self", "f"}}, {"r"}).node("imag", {{"self", "f"}}, {"i"});
+  parts.node("mul", {{"self", "r"}, {"other", "i"}}, {"y"}).output("y");
+  CHECK(rows_of(read(parts)) == Words{"mul"});
+  CHECK(unfused(read(parts)) == 4 * (8 + 4));
 }
