@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,16 @@ bool too_large(const OpGraph& graph, const Op& op) {
          std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent;
 }
 
+// Distinct elements. A slice may take the same ones several times, of a view that repeats them.
+std::uint64_t touched_of(const OpGraph& graph, const Op& op, const Operand& operand) {
+  const Tensor& tensor = graph.tensors[operand.tensor];
+  std::uint64_t touched = std::min(operand.reads, tensor.shown);
+  const bool all = op.source && operand.reads == graph.tensors[op.outputs[0]].elements;
+  if (!all || tensor.maps.size() != 1) return touched;
+  const std::optional<StridedMap> map = joined(*op.source, tensor.maps.front());
+  return map ? std::min(touched, map->distinct()) : touched;
+}
+
 }  // namespace
 
 Outline::Outline(const OpGraph& graph) {
@@ -85,7 +96,7 @@ Outline::Outline(const OpGraph& graph) {
                          .dtype = value.type.dtype,
                          .output = value.output,
                          .view = view_of(tensor),
-                         .touched = std::min(operand.reads, tensor.shown),
+                         .touched = touched_of(graph, op, operand),
                          .elements = value.elements,
                          .size = tensor.elements,
                          .shown = tensor.shown,

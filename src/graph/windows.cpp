@@ -9,7 +9,8 @@ namespace {
 
 // How many of the numbers below `end` are in the `runs` runs of `length` numbers that begin at
 // multiples of `step`.
-std::int64_t in_runs(std::int64_t end, std::int64_t runs, std::int64_t length, std::int64_t step) {
+std::int64_t places_in_runs(std::int64_t end, std::int64_t runs, std::int64_t length,
+                            std::int64_t step) {
   if (end <= 0) return 0;
   if (length >= step) return std::min(end, (runs - 1) * step + length);
   const std::int64_t whole = std::min(end / step, runs);
@@ -38,7 +39,7 @@ std::uint64_t steps_touched(const WindowAxis& axis) {
     const std::int64_t apart = step * shared;
     const auto below = [&](std::int64_t place) {
       const std::int64_t end = place <= first ? 0 : (place - first + apart - 1) / apart;
-      return in_runs(end, runs, count, other_step);
+      return places_in_runs(end, runs, count, other_step);
     };
     touched += below(axis.in) - below(0);
   }

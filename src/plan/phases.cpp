@@ -32,7 +32,8 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       outline_(graph.outline),
       places_(graph.ops.size()),
       slots_(graph.tensors.size()),
-      window_slots_(graph.tensors.size()) {}
+      window_slots_(graph.tensors.size()),
+      overlaps_(graph) {}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
   if (kernel != kernel_) resolve_operands(kernel);
@@ -64,6 +65,7 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   made_.assign(made, {});
   phases_.reads.clear();
   windows_.clear();
+  overlapping_.clear();
   edges_.resize(std::max<std::size_t>(edges_.size(), edges));
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
@@ -296,9 +298,10 @@ PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {
   return windows_[slot.index];
 }
 
-// How many elements are touched for the first time by a reader that touches so many: what several
-// readers take of one window, and of windows that are parts of it, adds up to the window at most.
-std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
+// How many elements are touched for the first time by a reader that touches so many, where parts of
+// a value do not overlap: what several readers take of one window, and of windows that are parts of
+// it, adds up to the window at most.
+std::uint64_t PhaseFinder::added_apart(const Outline::Input& input, std::uint64_t touched) {
   if (input.window == input.value) return touched;
   for (TensorId id = outline_.counted(input.window); id != kNone; id = outline_.outer(id)) {
     Window& window = window_of(id);
@@ -306,6 +309,28 @@ std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t t
     window.touched += touched;
   }
   return touched;
+}
+
+// The same where they may. The order of readers does not matter to the sum.
+std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
+  const std::uint64_t apart = added_apart(input, touched);
+  if (!overlaps_.of(input.value)) return apart;
+  auto sum = std::ranges::find(overlapping_, input.value, &Overlap::value);
+  if (sum == overlapping_.end()) {
+    overlapping_.push_back({.value = input.value, .parts = {}});
+    sum = overlapping_.end() - 1;
+  }
+  const GridPart* part = touched == input.touched ? overlaps_.part_of(input) : nullptr;
+  if (part == nullptr) {
+    sum->others = std::min(sum->others + touched, input.elements);
+  } else if (std::ranges::find(sum->parts, part) == sum->parts.end()) {
+    sum->parts.push_back(part);
+    sum->of_parts = elements_of_union(sum->parts).value_or(input.elements);
+  }
+  sum->apart = std::min(sum->apart + apart, input.elements);
+  const std::uint64_t before = sum->elements;
+  sum->elements = std::max(before, std::min(sum->apart, sum->of_parts + sum->others));
+  return sum->elements - before;
 }
 
 void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/kernel.hpp"
+#include "plan/overlaps.hpp"
 
 namespace fusecalc {
 
@@ -169,9 +170,19 @@ class PhaseFinder {
     PhaseRange read_in;
   };
   Window& window_of(TensorId window);
+  // What ops of the kernel take of a value whose parts overlap.
+  struct Overlap {
+    TensorId value = kNone;
+    std::vector<const GridPart*> parts;
+    std::uint64_t of_parts = 0;  // elements of all parts together
+    std::uint64_t others = 0;    // the sum of what is taken otherwise
+    std::uint64_t apart = 0;     // the sum of all, as if no parts overlapped
+    std::uint64_t elements = 0;  // the smaller of both
+  };
   std::uint32_t made_by(std::size_t place, TensorId value) const;
   void find_read_ranges(const Kernel& kernel);
   std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
+  std::uint64_t added_apart(const Outline::Input& input, std::uint64_t touched);
   // Whether the op reads as many elements as the kernel loops over.
   bool reads_full(const Outline::Input& input) const {
     return is_full(std::min(input.size, input.elements));
@@ -198,6 +209,8 @@ class PhaseFinder {
   std::vector<PhaseRange> read_ranges_;     // parallel to phases_.reads
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
   std::vector<Window> windows_;
+  const Overlaps overlaps_;
+  std::vector<Overlap> overlapping_;  // of few values
 };
 
 inline PhaseFinder& ResolvedKernel::finder() const {

@@ -71,6 +71,7 @@ class Op:
 
     def __init__(self, name, reads, results, local):
         self.name, self.reads, self.results, self.local = name, reads, results, local
+        self.places = {}  # of what it takes of a tensor's value, where they are known
 
 
 class KernelModel:
@@ -93,26 +94,26 @@ class KernelModel:
         """Elements that the kernel's ops need of what another of them makes."""
         if tensor not in self.known:
             readers = [op for op in tensor.readers if op in self.kernel]
-            needs = view_parts.add_up((read, need) for op in dict.fromkeys(readers)
-                                      for read, need in self.needs(op) if read.value is tensor)
+            needs = view_parts.add_up((read, need, places) for op in dict.fromkeys(readers)
+                                      for read, need, places in self.needs(op)
+                                      if read.value is tensor)
             self.known[tensor] = min(tensor.size, needs.get(tensor, 0))
         return self.known[tensor]
 
     def needs(self, op):
-        """(tensor, elements) for each operand."""
+        """(tensor, elements, places or None) for each operand."""
         wanted = [math.inf if self.leaves(r) or self.used(r) >= r.size else self.used(r)
                   for r in op.results
                   if self.leaves(r) or any(reader in self.kernel for reader in r.readers)]
         most = max(wanted, default=math.inf) if op.local else math.inf
         for tensor, touched in op.reads:
             kept = [min(self.used(r), r.left) for r in op.results if r.memory is tensor.memory]
-            yield tensor, max([min(touched, most)] + kept)
+            yield tensor, max([min(touched, most)] + kept), op.places.get(tensor)
 
     def read(self):
         memories = {}
-        needs = view_parts.add_up((tensor, need) for op in self.kernel
-                                  for tensor, need in self.needs(op)
-                                  if tensor.value.maker not in self.kernel)
+        needs = view_parts.add_up(need for op in self.kernel for need in self.needs(op)
+                                  if need[0].value.maker not in self.kernel)
         for value, need in needs.items():
             memories[value.memory] = memories.get(value.memory, 0) + need
         return sum(size_in_bytes(m.dtype, min(m.size, need)) for m, need in memories.items())
@@ -208,7 +209,12 @@ class DemandList:
         end = self.rng.randint(start, x.shape[axis])
         shape = x.shape[:axis] + [end - start] + x.shape[axis + 1:]
         y = self.new(shape, x.dtype)
-        self.op("slice", [x], [y], {x: y.size}, axis=axis, start=start, end=end)
+        places = list(range(x.size)) if x.places is None else x.places
+        inner = math.prod(x.shape[axis + 1:])
+        taken = frozenset(place for i, place in enumerate(places)
+                          if start <= i // inner % x.shape[axis] < end)
+        op = self.op("slice", [x], [y], {x: len(taken)}, axis=axis, start=start, end=end)
+        op.places[x] = taken
 
     def view(self):
         """Parts of a tensor, each read at once: what nothing reads would be an output."""

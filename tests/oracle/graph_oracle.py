@@ -64,7 +64,7 @@ class Tensor:
 class Op:
     def __init__(self, name, reads, results):
         self.name = name
-        self.reads = reads      # (tensor, elements touched)
+        self.reads = reads      # (tensor, elements touched, their places in its value if known)
         self.results = results
 
 
@@ -96,6 +96,7 @@ class RandomList:
         self.written = []   # by ops, views included
         self.consumed = set()
         self.simple = True  # no part of a result is taken, so the limit needs no second thought
+        self.even = True    # no view is a part of what was cut before it was reshaped
         self.alone = set()  # ops that take a part of a result: they stay out of groups
         self.dtype = rng.choice(FLOATS)
         self.rows = rng.choice([1, 3, 8, 50, 70])
@@ -105,7 +106,8 @@ class RandomList:
         for _ in range(rng.randint(1, 14)):
             rng.choice([self.unary, self.unary, self.binary, self.binary, self.binary, self.reduce,
                         self.normalise, self.move, self.view, self.part, self.contract, self.gate,
-                        self.mask, self.in_place, self.cast, self.gather, self.custom, self.windows])()
+                        self.mask, self.in_place, self.cast, self.gather, self.custom, self.windows,
+                        self.neighbours])()
 
     def full(self):
         return ([2] if self.rng.random() < 0.3 else []) + [self.rows, self.columns]
@@ -121,20 +123,20 @@ class RandomList:
                 (not floats or t.dtype in FLOATS)]
         return self.rng.choice(fits) if fits else self.input(self.full())
 
-    def op(self, kind, inputs, results, touched=None, **more):
+    def op(self, kind, inputs, results, touched=None, places=None, **more):
         name = f"op{len(self.lines)}"
         touched = touched or {}
         reads = []
         for tensor in inputs:
             if not isinstance(tensor, Tensor):
                 continue
-            reads.append((tensor, min(touched.get(tensor, tensor.size), tensor.distinct)))
+            reads.append((tensor, min(touched.get(tensor, tensor.size), tensor.distinct), places))
             self.consumed.add(tensor.name)
         op = Op(name, reads, results)
-        for tensor, _ in reads:
+        for tensor, _, _ in reads:
             if tensor.distinct < tensor.value.size:
                 self.takes_part(op, tensor)
-        for tensor, _ in reads:
+        for tensor, _, _ in reads:
             tensor.value.readers.append(op)
         for result in results:
             result.maker = op
@@ -244,6 +246,7 @@ class RandomList:
         else:
             shape = [self.rng.choice([1, 3])] + x.shape
             more = {"shape": shape}
+        self.even = self.even and kind not in ("reshape", "view")
         views = []
         for taken in ranges:
             cut = kind in ("slice_view", "split_view")
@@ -256,6 +259,24 @@ class RandomList:
             views.append(view)
         self.consumed.add(x.name)
         self.record(f"op{len(self.lines)}", kind, [x], views, more)
+
+    def neighbours(self):
+        """Two views of a tensor, mostly overlapping, that one op reads: a stencil."""
+        x = self.pick(rank=1)
+        axis = self.rng.randrange(len(x.shape))
+        count = self.rng.randint(0, x.shape[axis])
+        shape = x.shape[:axis] + [count] + x.shape[axis + 1:]
+        pair = []
+        for start in (self.rng.randint(0, x.shape[axis] - count) for _ in range(2)):
+            view = self.new(shape, x.dtype, x.memory)
+            view.value, view.base = x.value, x
+            view.places = self.shown(x, "slice_view", shape, (axis, range(start, start + count)))
+            x.value.views.append(view)
+            self.record(f"op{len(self.lines)}", "slice_view", [x], [view],
+                        {"axis": axis, "start": start, "end": start + count})
+            pair.append(view)
+        self.consumed.add(x.name)
+        self.op("sub", pair, [self.new(shape, x.dtype)])
 
     @staticmethod
     def shown(x, kind, shape, taken):
@@ -284,7 +305,8 @@ class RandomList:
             end = self.rng.randint(start, x.shape[axis])
             shape = x.shape[:]
             shape[axis] = end - start
-            op = self.op("slice", [x], [self.new(shape, x.dtype)], {x: math.prod(shape)},
+            places = frozenset(self.shown(x, "slice_view", shape, (axis, range(start, end))))
+            op = self.op("slice", [x], [self.new(shape, x.dtype)], {x: len(places)}, places,
                          axis=axis, start=start, end=end)
             self.takes_part(op, x)
         else:
@@ -417,11 +439,11 @@ def needed(result, inside, handed):
     return result in handed or lands_in_input or any(op not in inside for op in result.readers)
 
 
-def kernel_bytes(kernel, handed):
+def kernel_bytes(kernel, handed, exact=True):
     inside = set(kernel)
     touched = {}
     needs = (need for op in kernel for need in op.reads if need[0].value.maker not in inside)
-    for value, elements in view_parts.add_up(needs).items():
+    for value, elements in view_parts.add_up(needs, exact).items():
         touched[value.memory] = touched.get(value.memory, 0) + elements
     read = sum(memory.bytes(min(elements, memory.size)) for memory, elements in touched.items())
     memories = {result.memory for op in kernel for result in op.results
@@ -429,9 +451,15 @@ def kernel_bytes(kernel, handed):
     return read, sum(memory.bytes() for memory in memories)
 
 
-def check_plan(name, plan, kernels, handed):
+def check_plan(name, plan, kernels, handed, even):
     wanted = {tuple(op.name for op in kernel): kernel_bytes(kernel, handed) for kernel in kernels}
     found = {tuple(k["ops"]): (k["read"], k["write"]) for k in plan["kernels"]}
+    for kernel in [] if even else kernels:
+        # Parts of reshaped views may be no grids: what they have in common may count twice.
+        ops = tuple(op.name for op in kernel)
+        most = kernel_bytes(kernel, handed, exact=False)
+        if ops in found and wanted[ops][0] <= found[ops][0] <= most[0]:
+            wanted[ops] = found[ops][0], wanted[ops][1]
     if found != wanted:
         different = {k: (found.get(k), wanted.get(k)) for k in found | wanted
                      if found.get(k) != wanted.get(k)}
@@ -451,11 +479,12 @@ def check_list(binary, seed, index):
     if run.returncode != 0:
         return f"exit {run.returncode}: {run.stderr.decode()}{text}"
     plans = json.loads(run.stdout)["plans"]
-    fault = check_plan("unfused", plans["unfused"], [[op] for op in made.ops], handed) or \
-        check_plan("explicit", plans["explicit"], groups, handed)
+    fault = check_plan("unfused", plans["unfused"], [[op] for op in made.ops], handed, made.even) or \
+        check_plan("explicit", plans["explicit"], groups, handed, made.even)
     if not fault and made.simple and made.ops:
         floor = kernel_bytes(made.ops, handed)
-        if (plans["limit"]["read"], plans["limit"]["write"]) != floor:
+        most = floor if made.even else kernel_bytes(made.ops, handed, exact=False)
+        if not floor[0] <= plans["limit"]["read"] <= most[0] or plans["limit"]["write"] != floor[1]:
             fault = f"limit: {plans['limit']['read'], plans['limit']['write']}, wanted {floor}"
     pairs = [("limit", "auto"), ("auto", "compiler"), ("compiler", "unfused")]
     # A compiler is taken to have a kernel for every op; auto has none for some, and fuses nothing

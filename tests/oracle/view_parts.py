@@ -1,8 +1,9 @@
 """What ops take of the views of a value, for the oracles.
 
-What several ops take of one view, or of views of the same elements in another order, adds up to that view at
-most; what they take of views that show parts of a view, to that one; and of all, to the tensor. Which view is
-a part of which is told by how they were made.
+Elements that several views show, or slices take, count once. Where only a number is known of what an op takes,
+the numbers of all add up: for one view, or views of the same elements in another order, to that view at most;
+for views that show parts of a view, to that one; and for all, to the tensor. Which view is a part of which is
+told by how they were made.
 """
 
 
@@ -33,11 +34,34 @@ class Windows:
         return float("inf") if window is None else len(set(window[1]))
 
 
-def add_up(needs):
-    """The elements that are taken of each value, of (tensor, elements)."""
+def places_of(tensor, elements, places):
+    """Those that are taken, where they are known."""
+    if places is not None and len(places) == elements:
+        return places
+    whole = tensor.places is not None and elements == tensor.distinct
+    return frozenset(tensor.places) if whole else None
+
+
+def add_up(needs, exact=True):
+    """The elements that are taken of each value, of (tensor, elements, places of the value or None)."""
+    needs = list(needs)
+    taken = add_up_apart(needs)
+    together, others = {}, {}
+    for tensor, elements, places in needs:
+        known = places_of(tensor, elements, places)
+        if known is None:
+            others[tensor.value] = others.get(tensor.value, 0) + elements
+        else:
+            together.setdefault(tensor.value, set()).update(known)
+    return {value: min(elements, len(together.get(value, ())) + others.get(value, 0))
+            if exact else elements for value, elements in taken.items()}
+
+
+def add_up_apart(needs):
+    """The same, as if no two views had elements in common."""
     taken = {}
     known = {}
-    for tensor, elements in needs:
+    for tensor, elements, _ in needs:
         value = tensor.value
         if tensor.window[1] is not None:
             if value not in known:

@@ -105,9 +105,11 @@ TEST_CASE("parts of several results need the largest part; all of one needs all 
     CHECK(read(few + ", " + other) == bytes);
     CHECK(read(other + ", " + few) == bytes);
   }
-  // Two readers of one result add up, those of another result do not.
+  // Two readers of one result add up, but for what both take, and those of another result do not.
   const std::string again = R"({"op": "slice", "inputs": ["b"], "output": "w", "end": 100})";
-  CHECK(read(again + ", " + more + ", " + few) == 1600);
+  const std::string next = R"({"op": "slice", "inputs": ["b"], "output": "w", "start": 900})";
+  CHECK(read(again + ", " + more + ", " + few) == 1200);
+  CHECK(read(next + ", " + more + ", " + few) == 1600);
 }
 
 TEST_CASE("a producer fused with a scatter writes every row that the scatter may not reach") {
