@@ -191,6 +191,15 @@ class RotaryReader {
 
   // The products that a tensor is the sum of.
   std::optional<std::array<Term, 2>> terms_of(TensorId sum) const {
+    if (const auto both = graph_.written_by(sum, "addcmul")) {
+      const auto a = product(both->inputs[0], false);
+      const auto b = tensor_in(both->inputs[1]);
+      const auto c = tensor_in(both->inputs[2]);
+      if (!a || !b || !c || number_in(both->inputs[3]) != 1.0) return std::nullopt;
+      Term term{.written = sum};
+      term.factors = {positive(*b, term.negative), positive(*c, term.negative)};
+      return std::array{*a, term};
+    }
     auto origin = graph_.written_by(sum, "add");
     const bool subtracts = !origin;
     if (!origin) origin = graph_.written_by(sum, "sub");

@@ -131,6 +131,10 @@ const ModelType& AtenCall::type(std::size_t result) const {
   return importer_.type_of(frame_, result_name(node_, result));
 }
 
+std::optional<ModelType> AtenCall::pairs(std::size_t result) const {
+  return importer_.pairs_of(frame_, result_name(node_, result));
+}
+
 std::vector<std::int64_t> AtenCall::strides(std::size_t result) const {
   return importer_.strides_of(frame_, result_name(node_, result));
 }

@@ -88,6 +88,20 @@ bool slice_pairs(const AtenCall& call, const ProgramValue& value) {
   return pairs.has_value();
 }
 
+// The rows that the only index names along an axis.
+bool gather_pairs(const AtenCall& call, const ProgramValue& value, std::string_view list) {
+  const std::vector<ValueId> indices = call.values(list);
+  const auto axis = axis_of(call.whole("dim", 0), value.type.shape().size());
+  if (indices.size() != 1 || !axis || call.argument(list)->tensors.size() != 1) return false;
+  const DType dtype = call.at(indices[0]).type.dtype();
+  if (is_float(dtype) || dtype == DType::kBool) return false;
+  const auto pairs = call.graph().op("gather", {value.pairs, call.tensor(indices[0])},
+                                     {listed("axes", {static_cast<std::int64_t>(*axis)})},
+                                     pairs_of(call, value, call.type()));
+  if (pairs) call.set_pairs(0, *pairs);
+  return pairs.has_value();
+}
+
 // The same numbers, in the same order and type.
 bool same_pairs(const AtenCall& call, const ProgramValue& value) {
   const bool same = call.type().shape() == value.type.shape() &&
@@ -183,8 +197,12 @@ bool apply_complex_rule(const AtenCall& call, std::string_view op) {
   if (!any) return false;
   if (op == "mul") return multiply(call);
   const auto self = call.value("self");
-  if (!self || values.size() != 1) return false;
+  if (!self) return false;
   const ProgramValue value = call.copy_of(*self);
+  if (!is_complex(value)) return false;
+  if (op == "index") return gather_pairs(call, value, "indices");
+  if (op == "index_select") return gather_pairs(call, value, "index");
+  if (values.size() != 1) return false;
   if (op == "view_as_real") return to_pairs(call, value);
   if (op == "real" || op == "imag") return show_part(call, value, op == "imag" ? 1 : 0);
   if (one_of(op, {"slice", "slice_copy", "narrow"})) return slice_pairs(call, value);

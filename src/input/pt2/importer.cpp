@@ -28,11 +28,12 @@ constexpr std::array kScalarTypes = {
     ScalarType{5, DType::kI64},      ScalarType{6, DType::kF16},
     ScalarType{7, DType::kF32},      ScalarType{8, DType::kF64},
     ScalarType{9, DType::kF32},      ScalarType{10, DType::kF64},
-    ScalarType{12, DType::kBool},    ScalarType{13, DType::kBf16},
-    ScalarType{28, DType::kI16},     ScalarType{29, DType::kFp8E4m3},
-    ScalarType{30, DType::kFp8E5m2}, ScalarType{31, DType::kFp8E4m3},
-    ScalarType{32, DType::kFp8E5m2}, ScalarType{33, DType::kU8},
-    ScalarType{34, DType::kI32},     ScalarType{35, DType::kI64},
+    ScalarType{11, DType::kF64},     ScalarType{12, DType::kBool},
+    ScalarType{13, DType::kBf16},    ScalarType{28, DType::kI16},
+    ScalarType{29, DType::kFp8E4m3}, ScalarType{30, DType::kFp8E5m2},
+    ScalarType{31, DType::kFp8E4m3}, ScalarType{32, DType::kFp8E5m2},
+    ScalarType{33, DType::kU8},      ScalarType{34, DType::kI32},
+    ScalarType{35, DType::kI64},
 };
 
 // Higher-order ops that run a graph once, as it is.
@@ -42,7 +43,8 @@ constexpr std::array<std::string_view, 6> kInlined = {
 };
 
 // The real and imaginary parts of complex types.
-constexpr std::array kComplexTypes = {ScalarType{9, DType::kF16}, ScalarType{10, DType::kF32}};
+constexpr std::array kComplexTypes = {ScalarType{9, DType::kF16}, ScalarType{10, DType::kF32},
+                                      ScalarType{11, DType::kF64}};
 
 std::string place_name(const WrittenGraph& graph, const WrittenPlace& place) {
   using Part = WrittenPlace::Part;
@@ -168,6 +170,22 @@ const ModelType& Pt2Importer::type_of(std::size_t frame, const std::string& name
   return types.emplace(key, std::move(type)).first->second;
 }
 
+std::optional<ModelType> Pt2Importer::pairs_of(std::size_t frame, const std::string& name) {
+  const auto* complex =
+      std::ranges::find(kComplexTypes, meta_of(frame, name).dtype, &ScalarType::code);
+  if (complex == kComplexTypes.end()) return std::nullopt;
+  ModelType pairs = type_of(frame, name);
+  pairs.type.shape.push_back(2);
+  pairs.extents.emplace_back(std::int64_t{2});
+  pairs.type.dtype = complex->dtype;
+  const auto elements = checked_elements(pairs.shape());
+  if (!elements || !checked_bytes_of(pairs.dtype(), *elements)) {
+    fail(nullptr, fmt::format("tensor {} of shape {} is more than {} bytes", in_quotes(name),
+                              to_string(type_of(frame, name).shape()), kMaxCount));
+  }
+  return pairs;
+}
+
 std::vector<std::int64_t> Pt2Importer::strides_of(std::size_t frame, const std::string& name) {
   std::vector<std::int64_t> strides;
   for (const ProgramInt& stride : meta_of(frame, name).strides) {
@@ -245,14 +263,8 @@ void Pt2Importer::read_inputs() {
       const bool named = known != names.end() && !known->second.empty();
       ProgramValue value{.type = type_of(0, name), .strides = strides_of(0, name)};
       const std::string own(named ? known->second : name);
-      const auto* complex =
-          std::ranges::find(kComplexTypes, meta_of(0, name).dtype, &ScalarType::code);
-      if (complex != kComplexTypes.end()) {
-        ModelType pairs = value.type;
-        pairs.type.shape.push_back(2);
-        pairs.extents.emplace_back(std::int64_t{2});
-        pairs.type.dtype = complex->dtype;
-        value.pairs = graph_.input(own, std::move(pairs));
+      if (const auto pairs = pairs_of(0, name)) {
+        value.pairs = graph_.input(own, *pairs);
       } else {
         value.tensor = graph_.input(own, value.type);
       }
@@ -331,9 +343,17 @@ void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
     if (std::ranges::find(inputs, source) == inputs.end()) inputs.push_back(source);
   }
   std::vector<ModelType> types;
-  for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
+  for (std::size_t i = 0; i < call.results(); ++i) {
+    types.push_back(call.pairs(i).value_or(call.type(i)));
+  }
   const auto outputs = graph_.custom(inputs, types, {.op_class = aten_class(op)});
-  for (std::size_t i = 0; i < outputs.size(); ++i) call.set(i, outputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (call.pairs(i)) {
+      call.set_pairs(i, outputs[i]);
+    } else {
+      call.set(i, outputs[i]);
+    }
+  }
 }
 
 // The program's outputs, and the inputs that in-place ops have overwritten.

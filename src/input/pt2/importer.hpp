@@ -89,6 +89,7 @@ class AtenCall {
   // Results: tensors in order, without those that are None.
   std::size_t results() const;
   const ModelType& type(std::size_t result = 0) const;
+  std::optional<ModelType> pairs(std::size_t result = 0) const;  // of complex results
   std::vector<std::int64_t> strides(std::size_t result = 0) const;
   bool used(std::size_t result) const;
 
@@ -167,6 +168,8 @@ class Pt2Importer {
   std::int64_t size_value(const ProgramInt& size);
   WrittenDim size_text(const ProgramInt& size);
   const ModelType& type_of(std::size_t frame, const std::string& name);
+  // Of complex numbers: the type of their real and imaginary parts, along one more axis.
+  std::optional<ModelType> pairs_of(std::size_t frame, const std::string& name);
   const ProgramTensor& meta_of(std::size_t frame, const std::string& name) const;
   std::vector<std::int64_t> strides_of(std::size_t frame, const std::string& name);
   std::int64_t int_value(std::size_t frame, const ProgramArgument::Int& value);

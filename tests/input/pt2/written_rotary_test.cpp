@@ -223,6 +223,16 @@ TEST_CASE("pt2: halves that are turned are one op, however they are written") {
   CHECK(unfused(read(halves({}))) == 4 * (48 + 48 + 24 + 24));
 }
 
+TEST_CASE("pt2: a sum and its product may be one op") {
+  ProgramText text = halves({});
+  Json& nodes = text.graph["nodes"];
+  const std::size_t last = nodes.size() - 1;
+  nodes.erase(last);
+  nodes.erase(last - 1);
+  text.node("addcmul", {{"self", "qc"}, {"tensor1", "t"}, {"tensor2", "si"}, {"value", 1}}, {"y"});
+  check_rotary(text, {"rotary"}, "qc");
+}
+
 TEST_CASE("pt2: pairs that are turned, half of the axis apart or neighbours") {
   check_rotary(pairs(false, false), {"rotary"}, "as");
   check_rotary(pairs(true, true), {"rotary"}, "bs");
@@ -240,6 +250,12 @@ TEST_CASE("pt2: products of complex numbers turn pairs, and read what was cast")
   // x and y in bf16; 3 of the 5 rows of 4 factors, 8 bytes each.
   CHECK(unfused(model) == 2 * (48 + 48) + 8 * 12);
   CHECK(rows_of(read(complex_numbers(2))) == Words{"mul", "rotary"});
+  ProgramText rows = complex_numbers();
+  rows.input("i", {3}).tensor("i", {3}, {}, 5);
+  Json& slice = rows.graph["nodes"][3];
+  slice["target"] = "torch.ops.aten.index_select.default";
+  slice["inputs"].push_back({{"name", "index"}, {"arg", tensor_argument("i")}});
+  CHECK(rows_of(read(rows)) == Words{"gather", "rotary"});
   ProgramText text = complex_numbers();
   text.output("flat");
   const Model written = read(text);
@@ -288,6 +304,9 @@ TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are o
   sums.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("y", {4}, {}, kComplex);
   sums.node("view_as_complex", {{"self", "f"}}, {"y"}).output("y");
   CHECK(read(sums).origin.opaque == 1);
+  // Also with parts of 8 bytes each.
+  sums.tensor("f", {4}, {}, 11).tensor("y", {4}, {}, 11);
+  CHECK(unfused(read(sums)) == 16 * (4 + 4));
   ProgramText parts;
   parts.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("r", {4}, {2}).tensor("i", {4}, {2});
   parts.tensor("y", {4}).node("real", {{"self", "f"}}, {"r"}).node("imag", {{"self", "f"}}, {"i"});
