@@ -27,6 +27,37 @@ constexpr bool kHasBulkCopies = true;
 constexpr bool kHasBulkCopies = false;
 #endif
 
+// Sums of `rows` planes, from row0 on, to the epilogue: eight neighbours a thread; those at the end
+// of a plane come last, so that few warps have any. Planes are kPitch apart.
+template <class Geometry, int kThreads, int kPitch, class Epilogue>
+__device__ __forceinline__ void store_sums(const Epilogue& epilogue, int row0, int rows,
+                                           const float* sums) {
+  constexpr int kFilters = Geometry::kShape.filters, kOut = Geometry::kShape.pixels();
+  constexpr int kEights = kOut / 8, kRest = kOut % 8;
+  if constexpr (kEights > 0) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * kEights; i += kThreads) {
+      const int row = i / kEights, column = i % kEights * 8;
+      float v[8];
+      const float4* const from = reinterpret_cast<const float4*>(sums + row * kPitch + column);
+      const float4 low = from[0], high = from[1];
+      v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
+      v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
+      epilogue((row0 + row) / kFilters, (i64)((row0 + row) % kFilters), (i64)column, v, Eight{});
+    }
+  }
+  if constexpr (kRest > 0) {
+#pragma unroll 1
+    for (int row = threadIdx.x; row < rows; row += kThreads) {
+      float v[8] = {};
+#pragma unroll
+      for (int j = 0; j < kRest; ++j) v[j] = sums[row * kPitch + kEights * 8 + j];
+      epilogue((row0 + row) / kFilters, (i64)((row0 + row) % kFilters), (i64)(kEights * 8), v,
+               kRest);
+    }
+  }
+}
+
 template <class Geometry, typename Element, int kPlanes, int kLines, int kColumns, int kAlign,
           class Operands, class Epilogue>
 struct ConvolvePlanes {
@@ -77,7 +108,9 @@ struct ConvolvePlanes {
             epilogue.result() + (i64)first * kOfPlane);
     } else {
       __syncthreads();
-      store_sums(epilogue, first, planes, reinterpret_cast<const float*>(shared + kInBytes));
+      store_sums<Geometry, kThreads, kPitch>(epilogue, first * kShape.filters,
+                                             planes * kShape.filters,
+                                             reinterpret_cast<const float*>(shared + kInBytes));
     }
   }
 
@@ -328,34 +361,4 @@ struct ConvolvePlanes {
       }
     };
   };
-
-  // Eight neighbours a thread; those at the end of a plane come last, so that few warps have any.
-  static __device__ __forceinline__ void store_sums(const Epilogue& epilogue, int first, int planes,
-                                                    const float* sums) {
-    constexpr int kEights = kOut / 8, kRest = kOut % 8;
-    const int rows = planes * kShape.filters, row0 = first * kShape.filters;
-    if constexpr (kEights > 0) {
-#pragma unroll 1
-      for (int i = threadIdx.x; i < rows * kEights; i += kThreads) {
-        const int row = i / kEights, column = i % kEights * 8;
-        float v[8];
-        const float4* const from = reinterpret_cast<const float4*>(sums + row * kPitch + column);
-        const float4 low = from[0], high = from[1];
-        v[0] = low.x, v[1] = low.y, v[2] = low.z, v[3] = low.w;
-        v[4] = high.x, v[5] = high.y, v[6] = high.z, v[7] = high.w;
-        epilogue((row0 + row) / kShape.filters, (i64)((row0 + row) % kShape.filters), (i64)column,
-                 v, Eight{});
-      }
-    }
-    if constexpr (kRest > 0) {
-#pragma unroll 1
-      for (int row = threadIdx.x; row < rows; row += kThreads) {
-        float v[8] = {};
-#pragma unroll
-        for (int j = 0; j < kRest; ++j) v[j] = sums[row * kPitch + kEights * 8 + j];
-        epilogue((row0 + row) / kShape.filters, (i64)((row0 + row) % kShape.filters),
-                 (i64)(kEights * 8), v, kRest);
-      }
-    }
-  }
 };

@@ -67,9 +67,10 @@ __device__ __forceinline__ T load_words(const T* at, u32 all) {
         : "l"(at), "r"(all));
     memcpy(&result, &bits, 16);
   } else if constexpr (sizeof(T) == 8) {
-    u64 bits;
-    asm("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.u64 %0, [%1];}"
-        : "=&l"(bits)
+    uint2 bits;
+    asm("{.reg .pred p; setp.ne.u32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
+        "@p ld.global.nc.v2.u32 {%0, %1}, [%2];}"
+        : "=&r"(bits.x), "=&r"(bits.y)
         : "l"(at), "r"(all));
     memcpy(&result, &bits, 8);
   } else if constexpr (sizeof(T) == 4) {

@@ -63,6 +63,16 @@ struct tf32 {};
 FUSECALC_MMA(16, bf16, bf16)
 FUSECALC_MMA(16, f16, f16)
 FUSECALC_MMA(8, tf32, tf32)
+// The same of half as many steps of bf16 and f16.
+#define FUSECALC_MMA_EIGHT(kName, T)                                                       \
+  __device__ __forceinline__ void multiply_eight(float(&d)[4], u32 a0, u32 a1, u32 b, T) { \
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." #kName "." #kName                 \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"                \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                          \
+                 : "r"(a0), "r"(a1), "r"(b));                                              \
+  }
+FUSECALC_MMA_EIGHT(bf16, bf16)
+FUSECALC_MMA_EIGHT(f16, f16)
 #if __CUDA_ARCH__ >= 890
 FUSECALC_MMA(32, e4m3, fp8_e4m3)
 FUSECALC_MMA(32, e5m2, fp8_e5m2)

@@ -35,6 +35,19 @@ bool has_whole_lines(const Convolution& convolution, std::uint64_t element_bytes
          convolution.alignment(16 / element_bytes) * element_bytes == 16;
 }
 
+PlaneShape shape_of(const Convolution& convolution) {
+  const auto& [outer, lines, line] = convolution.axes;
+  return {.images = convolution.images,
+          .groups = convolution.groups,
+          .filters = convolution.filters,
+          .in = {number(lines.in), number(line.in)},
+          .out = {number(lines.out), number(line.out)},
+          .taps = {number(lines.kernel), number(line.kernel)},
+          .stride = {number(lines.stride), number(line.stride)},
+          .padding = {number(lines.padding), number(line.padding)},
+          .dilation = {number(lines.dilation), number(line.dilation)}};
+}
+
 }  // namespace
 
 // What both kernels take: windows whose code is written out, of planes that are a stream.
@@ -48,12 +61,7 @@ bool ContractionWriter::streams(const Convolution& convolution) const {
 
 bool ContractionWriter::write_convolution_planes(const Convolution& convolution) {
   if (!streams(convolution)) return false;
-  const auto& [outer, lines, line] = convolution.axes;
-  const PlaneShape shape{.planes = convolution.images * convolution.groups,
-                         .filters = convolution.filters,
-                         .in = {number(lines.in), number(line.in)},
-                         .out = {number(lines.out), number(line.out)},
-                         .stride = number(line.stride)};
+  const PlaneShape shape = shape_of(convolution);
   const DType type = operand_type();
   const std::uint64_t size = bytes_of(type, 1);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
@@ -65,27 +73,31 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                   {.stores = true, .period = convolution.groups * convolution.filters});
   const std::uint64_t result_bytes = epilogue_.stored_outside() ? 2 : 0;
   const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
-  const std::uint64_t span = number((line.kernel - 1) * line.dilation) + 1;
-  const auto bands =
-      halves ? plane_bands(shape, number(line.padding), span, result_bytes, multiprocessors)
-             : std::nullopt;
+  const auto bands = halves ? plane_bands(shape, result_bytes, multiprocessors) : std::nullopt;
   const auto tiles = bands || has_whole_lines(convolution, size)
                          ? std::nullopt
                          : plane_tiles(shape, size, result_bytes, multiprocessors);
   if (!bands && !tiles) return false;
   KernelFacts facts{.threads = PlaneTiles::kThreads};
-  std::string convolve;
+  std::string convolve, bounds = "__launch_bounds__(Convolve::kThreads)";
   if (bands) {
+    bounds = fmt::format("__launch_bounds__(Convolve::kThreads, {})", bands->resident);
+    facts.threads = bands->threads(shape);
     facts.shared_bytes = bands->shared_bytes;
     facts.tile_rows = bands->planes;
-    facts.tile_columns = 128;
-    convolve = fmt::format("ConvolvePlanesMma<Geometry, {}, {}, Operands, Epilogue>",
-                           stored_type(type), bands->planes);
-    result_.schedule = fmt::format("mma with bands of weights, {} plane{} per block", bands->planes,
-                                   bands->planes > 1 ? "s" : "");
+    facts.tile_columns = bands->images;
+    convolve =
+        fmt::format("ConvolvePlanesMma<Geometry, {}, {}, {}, {}, {}, {}, {}, Operands, Epilogue>",
+                    stored_type(type), bands->planes, bands->lines, bands->share, bands->images,
+                    bands->together, bands->stages);
+    result_.blocks = bands->blocks(shape);
+    result_.schedule =
+        fmt::format("mma with bands of weights, {} plane{} of {} image{} per block", bands->planes,
+                    bands->planes > 1 ? "s" : "", bands->images, bands->images > 1 ? "s" : "");
   } else {
     facts.shared_bytes = tiles->shared_bytes;
     facts.tile_rows = tiles->planes;
+    result_.blocks = ceil_div(shape.planes(), tiles->planes);
     facts.tile_columns = tiles->lines * tiles->columns;
     convolve =
         fmt::format("ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue>",
@@ -99,11 +111,10 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                          operands_struct(functions) +
                          fmt::format("typedef {} Convolve;\n", convolve) +
                          facts.asserted_of("Convolve") +
-                         entry("__launch_bounds__(Convolve::kThreads)", "",
+                         entry(bounds, "",
                                fmt::format("Convolve::run({}, Operands{{{}}}, {});", x,
                                            code_.parameters().arguments(), epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = ceil_div(shape.planes, facts.tile_rows);
   return true;
 }
 

@@ -25,6 +25,39 @@ std::uint64_t fullest(std::uint64_t most, std::uint64_t unit, std::uint64_t eigh
   return best;
 }
 
+// Tiles of 16 columns of a result take so many chunks of eight columns of the input (kChunks in
+// convolve_planes_mma.cuh).
+std::uint64_t band_chunks(const PlaneShape& shape) {
+  const bool whole = shape.out[1] <= 16 && shape.in[1] <= 16 * shape.stride[1];
+  return ceil_div(whole ? shape.in[1] : shape.padding[1] % 2 + shape.covered(1, 16), 8);
+}
+
+// What takes the least time of a piece of eight times so many lines: loads, which take as many
+// turns as lanes have other words of one bank, products, and results.
+std::uint64_t band_lines(const PlaneShape& shape) {
+  constexpr std::uint64_t kMostLines = 8;
+  constexpr std::uint64_t kBanks = 32;
+  constexpr std::uint64_t kResults = 8;  // instructions of a line
+  const std::uint64_t chunks = band_chunks(shape);
+  const auto turns = [&](std::uint64_t lines) {
+    std::array<std::uint64_t, kBanks> of_bank{};
+    for (std::uint64_t slot = 0; slot < 8 && slot * lines < shape.out[0]; ++slot) {
+      for (std::uint64_t word = 0; word < 4; ++word) {
+        ++of_bank.at((slot * lines * shape.stride[0] * (shape.in[1] / 2) + word) % kBanks);
+      }
+    }
+    return *std::ranges::max_element(of_bank);
+  };
+  std::uint64_t best = 1, least = 0;
+  for (std::uint64_t lines = 1; lines <= kMostLines; ++lines) {
+    const std::uint64_t loads = shape.covered(0, lines) * chunks * (1 + turns(lines));
+    const std::uint64_t cost = ceil_div(shape.out[0], 8 * lines) *
+                               (loads + lines * (shape.taps[0] * (chunks + 1) + kResults));
+    if (least == 0 || cost <= least) best = lines, least = cost;
+  }
+  return best;
+}
+
 }  // namespace
 
 ProductShape ConvolutionSize::product() const {
@@ -147,7 +180,7 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   if (tiles.columns < shape.out[1]) tiles.columns += tiles.columns % 2;
   const std::uint64_t across = ceil_div(shape.out[1], tiles.columns);
   tiles.lines = balanced(shape.out[0], std::max<std::uint64_t>(1, kMostSums / tiles.columns));
-  const std::uint64_t starts = across > 1 ? tiles.columns * shape.stride : 0;
+  const std::uint64_t starts = across > 1 ? tiles.columns * shape.stride[1] : 0;
   tiles.align = std::gcd(std::uint64_t{4}, std::gcd(shape.in[1], starts));
 
   const std::uint64_t plane = shape.in[0] * shape.in[1] * bytes;
@@ -160,60 +193,84 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
   const std::uint64_t strips = shape.filters * across * ceil_div(shape.out[0], tiles.lines);
   if (unit * (plane + results) > kMost) return std::nullopt;
   const std::uint64_t most = std::min(PlaneTiles::kThreads / strips, kWanted / (plane + results));
-  const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
+  const std::uint64_t share = ceil_div(ceil_div(shape.planes(), multiprocessors), unit) * unit;
   tiles.planes = std::max(unit, std::min(most / unit * unit, share));
   if (result_bytes == 0) tiles.planes = fullest(tiles.planes, unit, shape.filters * (pixels / 8));
   tiles.shared_bytes = tiles.planes * (plane + results);
   return tiles;
 }
 
-// About as many blocks as plane_tiles() has, whose warps have equal shares.
-std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t padding,
-                                      std::uint64_t span, std::uint64_t result_bytes,
+std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t result_bytes,
                                       std::uint64_t multiprocessors) {
-  constexpr std::uint64_t kWanted = std::uint64_t{27} << 10U;
-  constexpr std::uint64_t kWarps = 4;
-  // Of fewer lines, a plane has no two pieces that share the bands, which take a warp as long as
-  // one.
-  constexpr std::uint64_t kFewestLines = 17;
-  constexpr std::uint64_t kMostRows = 32;  // of a band
-  constexpr std::uint64_t kMostAdvance = 2;
-  // Of few taps, strips of lanes take no longer, but that those of whole 16 bytes have no tiles.
-  constexpr std::uint64_t kFewTaps = 4;
-  const bool whole_lines = shape.out[1] % 8 == 0 && shape.in[1] % 8 == 0;
-  if (span <= kFewTaps && !whole_lines) return std::nullopt;
-  const std::uint64_t rows = padding % 2 + 7 * shape.stride + span;
-  if (shape.in[1] % 2 != 0 || shape.out[0] < kFewestLines || rows > kMostRows ||
-      shape.stride > kMostAdvance) {
-    return std::nullopt;
-  }
+  constexpr std::uint64_t kStage = 6400;  // bytes, at most but for a plane
+  constexpr std::uint64_t kWarps = 4;     // of a block
+  constexpr std::uint64_t kMostThreads = 512;
+  constexpr std::uint64_t kMost = std::uint64_t{100} << 10U;  // of two blocks
+  // Of strided windows, whose results are few: four, or lanes without planes take less.
+  constexpr std::uint64_t kMostStrided = std::uint64_t{55} << 10U;
+  constexpr std::uint64_t kMany = std::uint64_t{37} << 10U;     // of six
+  constexpr std::uint64_t kOnChip = std::uint64_t{227} << 10U;  // of a multiprocessor
+  constexpr std::uint64_t kRegisters = 65536;
+  constexpr std::uint64_t kMostBlocks = 16;
+  constexpr std::uint64_t kMostBand = 40;  // of 16 x 8 weights
+  constexpr std::uint64_t kMostSpan = 30;  // a lane for each column, and two more
+  constexpr std::uint64_t kMostParts = 64;
   const std::uint64_t plane = shape.in[0] * shape.in[1] * 2;
   const std::uint64_t pixels = shape.out[0] * shape.out[1];
   const std::uint64_t results =
       shape.filters *
       (result_bytes > 0 ? pixels * result_bytes : ceil_div(pixels, 4) * 4 * sizeof(float));
   const std::uint64_t unit = 16 / std::gcd(std::uint64_t{16}, std::gcd(plane, results));
-  if (unit * (plane + results) > kWanted) return std::nullopt;
-  const std::uint64_t share = ceil_div(ceil_div(shape.planes, multiprocessors), unit) * unit;
-  const std::uint64_t most =
-      std::max(unit, std::min(kWanted / (plane + results) / unit * unit, share));
-  const auto idle = [&](std::uint64_t planes) {  // of each 1024 of the warps' turns
-    const std::uint64_t turns = planes * shape.filters * ceil_div(shape.out[0], 16);
-    const std::uint64_t all = ceil_div(turns, kWarps) * kWarps;
-    return (all - turns) * 1024 / all;
-  };
-  std::uint64_t best = most;
-  for (std::uint64_t planes = most; 2 * planes > most && planes >= unit; planes -= unit) {
-    if (idle(planes) < idle(best)) best = planes;
+  const std::uint64_t band = shape.taps[0] * band_chunks(shape);
+  // Results of an odd line, stored one by one, take longer than strips of lanes.
+  const bool even = shape.in[1] % 2 == 0 && shape.out[1] % 2 == 0;
+  if (!even || shape.groups % unit != 0 || band > kMostBand || shape.covered(1, 1) > kMostSpan) {
+    return std::nullopt;
+  }
+
+  PlaneBands bands{.planes = unit, .lines = band_lines(shape)};
+  while (bands.planes * shape.filters * 2 <= kWarps && 2 * bands.planes * plane <= kStage &&
+         bands.planes < shape.groups) {
+    bands.planes *= 2;
+  }
+  const std::uint64_t pieces = ceil_div(shape.out[0], 8 * bands.lines) * ceil_div(shape.out[1], 16);
+  if (pieces > 1 && 2 * bands.planes * shape.filters <= kWarps) bands.share = 2;
+  while (bands.together < shape.images && 2 * bands.together * bands.planes * plane <= kStage) {
+    bands.together *= 2;
   }
   const std::uint64_t zeros = ceil_div(shape.in[1] * 2 + 64, 128) * 128;
-  return PlaneBands{.planes = best, .shared_bytes = zeros + best * (plane + results)};
+  const auto shared = [&](std::uint64_t stages) {
+    return bands.together * (stages * (zeros + bands.planes * plane) +
+                             2 * (ceil_div(bands.planes * results, 16) * 16));
+  };
+  bands.stages = shared(3) <= kMany ? 3 : 2;
+  bands.shared_bytes = shared(bands.stages);
+  const std::uint64_t threads = bands.threads(shape);
+  const std::uint64_t most = shape.stride[0] > 1 ? kMostStrided : kMost;
+  if (bands.shared_bytes > most || threads > kMostThreads) return std::nullopt;
+  // Found where they were compiled without a limit: a third more than what is held all the time.
+  const std::uint64_t held = 2 * band + 4 * bands.lines + shape.covered(0, bands.lines);
+  const std::uint64_t registers = ceil_div(20 + held * 13 / 10, 8) * 8;
+  bands.resident =
+      std::max<std::uint64_t>(1, std::min({kOnChip / (bands.shared_bytes + 1024),
+                                           kRegisters / (registers * threads), kMostBlocks}));
+  // A block makes its bands in the time of about two images.
+  const std::uint64_t across = ceil_div(shape.groups, bands.planes);
+  std::uint64_t least = 0;
+  for (std::uint64_t parts = 1; parts <= std::min(shape.images, kMostParts); ++parts) {
+    const std::uint64_t images =
+        ceil_div(ceil_div(shape.images, parts), bands.together) * bands.together;
+    const std::uint64_t cost =
+        ceil_div(across * parts, bands.resident * multiprocessors) * (images + 2);
+    if (least == 0 || cost < least) least = cost, bands.images = images;
+  }
+  return bands;
 }
 
 std::uint64_t LastTiles::blocks(const LastShape& shape) const {
   const std::uint64_t strips =
       shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns);
-  return ceil_div(strips, kThreads / pairs * rounds) * (shape.channels / (2 * pairs));
+  return ceil_div(strips, kThreads / fours * rounds) * (shape.channels / (4 * fours));
 }
 
 // Strips cost what a thread executes: multiplications, loads of the input with their conversions,
@@ -222,12 +279,15 @@ std::uint64_t LastTiles::blocks(const LastShape& shape) const {
 std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostTaps = 64;
   constexpr std::uint64_t kMostSpan = 32;
-  constexpr std::uint64_t kMostSums = 40;
-  constexpr std::uint64_t kMostPairs = 64;
-  constexpr std::uint64_t kWantedThreads = 1024;  // of a multiprocessor
-  constexpr std::uint64_t kManyBlocks = 4;
+  constexpr std::uint64_t kMostSums = 64;
+  constexpr std::uint64_t kMostRegisters = 148;  // of sums, and of a line of the input
+  constexpr std::uint64_t kFewestFours = 8;      // 64 bytes
+  constexpr std::uint64_t kMostFours = 16;
+  constexpr std::uint64_t kEpilogue = 7;  // instructions of a result
+  constexpr std::uint64_t kManyRounds = 2;
+  constexpr std::uint64_t kMostRounds = 4;
   if (shape.channels % 8 != 0 || shape.taps[0] * shape.taps[1] > kMostTaps) return std::nullopt;
-  const std::uint64_t pairs = shape.channels / 2;
+  const std::uint64_t fours = shape.channels / 4;
   const auto reach = [&](std::size_t axis, std::uint64_t pixels) {
     return (pixels - 1) * shape.stride.at(axis) +
            (shape.taps.at(axis) - 1) * shape.dilation.at(axis) + 1;
@@ -235,16 +295,19 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   std::optional<LastTiles> best;
   double least = 0;
   for (const std::uint64_t columns : {4U, 8U}) {
-    for (std::uint64_t lines = 1; 2 * lines * columns <= kMostSums; ++lines) {
-      if (reach(1, columns) > kMostSpan) continue;
+    for (std::uint64_t lines = 1; 4 * lines * columns <= kMostSums; ++lines) {
+      const std::uint64_t span = reach(1, columns);
+      const bool fits = span * (4 + shape.bytes) + 4 * lines * columns <= kMostRegisters;
+      if (span > kMostSpan || (best && !fits)) continue;
       const std::uint64_t strips =
-          shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns) * pairs;
+          shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns) * fours;
       const std::uint64_t taps = shape.taps[0] * shape.taps[1];
-      const std::uint64_t cost = 2 * taps * lines * columns +
-                                 4 * reach(0, lines) * reach(1, columns) + 2 * taps * lines +
-                                 12 * lines * columns;
-      const double idle = std::max(
-          1.0, static_cast<double>(kWantedThreads * multiprocessors) / static_cast<double>(strips));
+      const std::uint64_t cost = 4 * taps * lines * columns + 8 * reach(0, lines) * span +
+                                 4 * taps * lines + 4 * kEpilogue * lines * columns;
+      const double idle =
+          std::max(1.0, static_cast<double>(LastTiles::kThreads * LastTiles::kBlocksPerSm *
+                                            kManyRounds * multiprocessors) /
+                            static_cast<double>(strips));
       const double time = static_cast<double>(strips * cost) * idle;
       if (best && time >= least) continue;
       best = {.lines = lines, .columns = columns};
@@ -252,11 +315,23 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
     }
   }
   if (!best) return best;
-  for (std::uint64_t each = 4; each <= std::min(kMostPairs, pairs); each += 4) {
-    if (pairs % each == 0) best->pairs = each;
+  // Of the channels of a block, whole 64 bytes, so that the fewest threads have no strip. Few make
+  // strips that overlap those of one block.
+  const auto busy = [](std::uint64_t each) { return LastTiles::kThreads / each * each; };
+  for (std::uint64_t each = 2; each <= std::min(kMostFours, fours); each += 2) {
+    const bool more =
+        best->fours < std::min(kFewestFours, fours) || busy(each) >= busy(best->fours);
+    if (fours % each == 0 && more) best->fours = each;
   }
-  best->rounds =
-      std::clamp<std::uint64_t>(best->blocks(shape) / (kManyBlocks * multiprocessors), 1, 4);
+  // Each block loads the weights once, in about half the time of a round.
+  std::uint64_t shortest = 0;
+  for (std::uint64_t rounds = 1; rounds <= kMostRounds; ++rounds) {
+    LastTiles tiles = *best;
+    tiles.rounds = rounds;
+    const std::uint64_t time =
+        ceil_div(tiles.blocks(shape), LastTiles::kBlocksPerSm * multiprocessors) * (2 * rounds + 1);
+    if (shortest == 0 || time < shortest) shortest = time, best->rounds = rounds;
+  }
   return best;
 }
 

@@ -184,11 +184,21 @@ PixelTiles pixel_tiles(const PixelSize& size);
 
 // A convolution of one channel in a group, of two axes.
 struct PlaneShape {
-  std::uint64_t planes = 1;   // of all images
+  std::uint64_t images = 1;
+  std::uint64_t groups = 1;   // planes of an image
   std::uint64_t filters = 1;  // of a plane
   std::array<std::uint64_t, 2> in{1, 1};
   std::array<std::uint64_t, 2> out{1, 1};
-  std::uint64_t stride = 1;  // along a line
+  std::array<std::uint64_t, 2> taps{1, 1};
+  std::array<std::uint64_t, 2> stride{1, 1};
+  std::array<std::uint64_t, 2> padding{0, 0};
+  std::array<std::uint64_t, 2> dilation{1, 1};
+
+  std::uint64_t planes() const { return images * groups; }
+  // Lines of the input that so many neighbours along an axis of the result take.
+  std::uint64_t covered(std::size_t axis, std::uint64_t results) const {
+    return (results - 1) * stride.at(axis) + (taps.at(axis) - 1) * dilation.at(axis) + 1;
+  }
 };
 // How blocks of convolve_planes share it: planes of a block, and what a thread computes of one
 // filter's.
@@ -207,18 +217,31 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
                                       std::uint64_t result_bytes, std::uint64_t multiprocessors);
 
 // How blocks of convolve_planes_mma share it, with 16-bit elements and lines of an even number of
-// them: nothing where a band of weights is too wide, or a multiprocessor would hold few blocks.
+// them: a block has so many planes of so many images, one image after the other.
 struct PlaneBands {
   std::uint64_t planes = 1;
+  std::uint64_t lines = 1;  // of the result, that take what a load of eight lines brings
+  std::uint64_t share = 1;  // warps of a plane of the result
+  std::uint64_t images = 1;
+  std::uint64_t together = 1;  // images of a stage
+  std::uint64_t stages = 1;
+  std::uint64_t resident = 1;  // blocks that a multiprocessor runs at once
   std::uint64_t shared_bytes = 0;
+
+  std::uint64_t threads(const PlaneShape& shape) const {
+    return 32 * planes * shape.filters * share;
+  }
+  std::uint64_t blocks(const PlaneShape& shape) const {
+    return ceil_div(shape.groups, planes) * ceil_div(shape.images, images);
+  }
 };
-// `padding`, `span`: of a line; what a window covers of it.
-std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t padding,
-                                      std::uint64_t span, std::uint64_t result_bytes,
+// Nothing where a band of weights is too wide, planes of an image begin at no multiples of 16
+// bytes, or a multiprocessor would hold few of them.
+std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t result_bytes,
                                       std::uint64_t multiprocessors);
 
 // How threads of convolve_last share a convolution of one channel in a group whose channels lie
-// last, of two axes: a strip of pixels of two channels each.
+// last, of two axes: a strip of pixels of four channels each.
 struct LastShape {
   std::uint64_t images = 1;
   std::uint64_t channels = 1;
@@ -226,12 +249,14 @@ struct LastShape {
   std::array<std::uint64_t, 2> taps{1, 1};
   std::array<std::uint64_t, 2> stride{1, 1};
   std::array<std::uint64_t, 2> dilation{1, 1};
+  std::uint64_t bytes = 2;  // of an element of the input
 };
 struct LastTiles {
-  static constexpr std::uint64_t kThreads = 256;
+  static constexpr std::uint64_t kThreads = 128;
+  static constexpr std::uint64_t kBlocksPerSm = 3;  // that its registers leave
   std::uint64_t lines = 1;
   std::uint64_t columns = 4;
-  std::uint64_t pairs = 4;   // of channels, of a block
+  std::uint64_t fours = 2;   // of channels, of a block
   std::uint64_t rounds = 1;  // of its strips
 
   std::uint64_t blocks(const LastShape& shape) const;

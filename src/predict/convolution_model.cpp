@@ -74,37 +74,38 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
                           const Device& device) {
   constexpr double kByLanes = 43;
   constexpr double kByPlanes = 80;  // of planes that a block holds
-  constexpr double kByBands = 15;   // the same on tensor cores, of each tap of a line
-  // Cycles of a result, of pairs of channels that lie last, and more of each tap.
-  constexpr double kOfPairs = 0.37;
-  constexpr double kTapOfPairs = 0.015;
+  constexpr double kByBands = 24;   // the same on tensor cores, of each tap of a line
+  // Cycles of a result whose channels lie last, of an element of the input, and of each tap.
+  constexpr double kOfLast = 0.158;
+  constexpr double kInputOfLast = 0.187;
+  constexpr double kTapOfLast = 0.0132;
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
-  const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps &&
-                      on_tensor_cores(x.type.dtype, device);
-  if (!planes) return kByLanes;
-  if (size.channels_last) {
-    const bool pairs = size.filters == 1 && size.groups % 8 == 0;
-    return pairs ? number(size.taps) / (kOfPairs + kTapOfPairs * number(size.taps)) : kByLanes;
+  const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps;
+  if (planes && size.channels_last && size.filters == 1 && size.groups % 8 == 0) {
+    const double taps = number(size.taps);
+    return taps / (kOfLast + kInputOfLast * number(size.in) / number(size.out) + kTapOfLast * taps);
   }
+  if (!planes || size.channels_last || !on_tensor_cores(x.type.dtype, device)) return kByLanes;
   if (device.capability < kFirstWithCopies) return kByLanes;
-  const auto along = [](const std::vector<std::int64_t>& values, std::int64_t given) {
-    return static_cast<std::uint64_t>(values.empty() ? given : values.back());
+  const auto axes = [](const std::vector<std::int64_t>& values, std::int64_t fallback) {
+    return std::array{static_cast<std::uint64_t>(along(values, 0, fallback)),
+                      static_cast<std::uint64_t>(along(values, 1, fallback))};
   };
   const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
-  const std::uint64_t taps = graph.tensors[op.operands[1].tensor].type.shape[3];
-  const PlaneShape shape{.planes = size.images * size.groups,
+  const Shape& weight = graph.tensors[op.operands[1].tensor].type.shape;
+  const PlaneShape shape{.images = size.images,
+                         .groups = size.groups,
                          .filters = size.filters,
                          .in = {x.type.shape[2], x.type.shape[3]},
                          .out = {out[2], out[3]},
-                         .stride = along(op.attributes->stride, 1)};
+                         .taps = {weight[2], weight[3]},
+                         .stride = axes(op.attributes->stride, 1),
+                         .padding = axes(op.attributes->padding, 0),
+                         .dilation = axes(op.attributes->dilation, 1)};
   const unsigned multiprocessors = std::max(1U, device.multiprocessors);
-  const std::uint64_t span = (taps - 1) * along(op.attributes->dilation, 1) + 1;
-  if (bytes == 2 &&
-      plane_bands(shape, along(op.attributes->padding, 0), span, 2, multiprocessors)) {
-    return kByBands * number(taps);
-  }
+  if (bytes == 2 && plane_bands(shape, 2, multiprocessors)) return kByBands * number(weight[3]);
   const bool whole_lines = out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0;
   return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
 }

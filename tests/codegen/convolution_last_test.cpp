@@ -140,7 +140,7 @@ TEST_CASE("groups of few channels are multiplied as one of 64") {
   CHECK(!gathers("[20, 28, 28, 128]", "[128, 2, 3, 3]", "64"));  // mostly products of zeros
 }
 
-TEST_CASE("single channels that lie last are computed in pairs") {
+TEST_CASE("single channels that lie last are computed four by four") {
   const auto kernel = [](const std::string& x, const std::string& weight, const std::string& groups,
                          const std::string& dtype = "bf16") {
     return generated(Last{.x = x, .weight = weight, .groups = groups, .dtype = dtype}.graph());

@@ -105,7 +105,7 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   // bytes), or lines of large ones and of whole 16 bytes. Tensor cores take lines of even numbers
   // of 16-bit elements.
   CHECK(schedule(list("[2, 64, 22, 20]", "[64, 1, 5, 5]", R"(, "groups": 64)")) ==
-        "mma with bands of weights, 1 plane per block");
+        "mma with bands of weights, 4 planes of 1 image per block");
   CHECK(schedule(list("[2, 64, 16, 16]", "[64, 1, 3, 3]", R"(, "groups": 64)", "", "conv2d",
                       "f32")) == "1 plane per block, strips of 2 x 14 per thread");
   CHECK(schedule(list("[2, 64, 130, 130]", "[64, 1, 3, 3]", R"(, "groups": 64)")) ==
@@ -303,13 +303,20 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
                          const std::string& attributes, const std::string& dtype = "bf16") {
     return generated(graph_of(list(x, weight, attributes, "", "conv2d", dtype)), {0});
   };
+  // Four planes of 392 bytes for four warps, and four images of them for 6400 bytes; three times as
+  // many on their way, each after a line of zeros, and twice as many results. 227 KiB have room for
+  // six such blocks, and 792 of them take 44 of 256 images each where 128 have all channels.
   const GeneratedKernel many =
-      kernel("[256, 512, 20, 20]", "[512, 1, 5, 5]", R"(, "padding": 2, "groups": 512)");
-  // 27 KiB have room for 17 planes and their results; 16 of a block are eight pieces of 16 lines or
-  // fewer for each warp. A line of zeros and 64 bytes more come before them.
-  CHECK(contains(many, "ConvolvePlanesMma<Geometry, bf16, 16,"));
-  CHECK(many.shared_bytes == 128 + 16 * (800 + 800));
-  CHECK(many.blocks == 8192);
+      kernel("[256, 512, 14, 14]", "[512, 1, 5, 5]", R"(, "padding": 2, "groups": 512)");
+  CHECK(contains(many, "ConvolvePlanesMma<Geometry, bf16, 4, 2, 1, 44, 4, 3,"));
+  CHECK(contains(many, "__launch_bounds__(Convolve::kThreads, 6)"));
+  CHECK(many.shared_bytes == 4 * (3 * (128 + 1568) + 2 * 1568));
+  CHECK(many.threads == 128);
+  CHECK(many.blocks == 768);
+  // Seven lines of each eight are 56 of a plane, of whose four tiles a warp has two.
+  const GeneratedKernel wide =
+      kernel("[64, 96, 56, 56]", "[96, 1, 7, 7]", R"(, "padding": 3, "groups": 96)");
+  CHECK(contains(wide, "ConvolvePlanesMma<Geometry, bf16, 1, 7, 2,"));
   const auto in_bands = [&](const std::string& x, const std::string& weight,
                             const std::string& attributes, const std::string& dtype = "bf16") {
     return contains(kernel(x, weight, attributes, dtype), "ConvolvePlanesMma<");
@@ -317,21 +324,18 @@ TEST_CASE("bands of weights take planes of even lines, of elements and weights o
   const std::string groups = R"(, "groups": 64)";
   CHECK(in_bands("[2, 64, 22, 22]", "[64, 1, 5, 5]", groups, "f16"));
   CHECK(in_bands("[2, 64, 40, 40]", "[64, 1, 5, 5]", groups + R"(, "stride": 2, "padding": 2)"));
-  // Few taps only where strips of lanes have no tiles: lines of whole 16 bytes.
-  CHECK(in_bands("[2, 64, 24, 24]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
-  CHECK(!in_bands("[2, 64, 28, 28]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
-  CHECK(!in_bands("[2, 64, 60, 60]", "[64, 1, 3, 3]", groups + R"(, "stride": 3)"));
   CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 3, 3]", groups, "f32"));
   CHECK(!in_bands("[2, 64, 20, 21]", "[64, 1, 3, 3]", groups));
-  // 16 lines of results are one piece of a plane.
-  CHECK(!in_bands("[2, 64, 20, 20]", "[64, 1, 5, 5]", groups));
-  CHECK(in_bands("[2, 64, 21, 20]", "[64, 1, 5, 5]", groups));
-  // A band of 7 + 25 rows, and one of 7 + 27.
-  CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 25]", groups));
-  CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 27]", groups));
-  // Planes of 13 kB and as many of results leave a multiprocessor eight blocks.
-  CHECK(in_bands("[2, 64, 80, 80]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
-  CHECK(!in_bands("[2, 64, 84, 84]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  // Two planes of 14 x 14 are whole 16 bytes, of which 63 channels leave half.
+  CHECK(!in_bands("[2, 63, 14, 14]", "[63, 1, 5, 5]", R"(, "groups": 63)"));
+  CHECK(!in_bands("[2, 64, 20, 22]", "[64, 1, 3, 4]", groups));  // results of 19 columns
+  // Windows of 29 columns, and of 31.
+  CHECK(in_bands("[2, 64, 20, 40]", "[64, 1, 1, 29]", groups));
+  CHECK(!in_bands("[2, 64, 20, 40]", "[64, 1, 1, 31]", groups));
+  // Two planes of 25 kB on their way and two of results leave a multiprocessor two blocks.
+  CHECK(in_bands("[2, 64, 112, 112]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 114, 114]", "[64, 1, 3, 3]", groups + R"(, "padding": 1)"));
+  CHECK(!in_bands("[2, 64, 112, 112]", "[64, 1, 3, 3]", groups + R"(, "padding": 1, "stride": 2)"));
 }
 
 TEST_CASE("sums of planes are left for an epilogue that differs between pixels") {
@@ -350,7 +354,8 @@ TEST_CASE("sums of planes are left for an epilogue that differs between pixels")
 // threads idle while others take a fourth eight.
 TEST_CASE("so many planes leave sums that all threads have some to take") {
   const auto planes = [](std::uint64_t result_bytes) {
-    return plane_tiles({.planes = 131072, .in = {14, 14}, .out = {14, 14}}, 2, result_bytes, 132)
+    return plane_tiles({.images = 256, .groups = 512, .in = {14, 14}, .out = {14, 14}}, 2,
+                       result_bytes, 132)
         ->planes;
   };
   CHECK(planes(0) == 16);

@@ -323,7 +323,7 @@ TEST_CASE("prediction, by hand: pixels are copied to tiles for each 128 filters"
 
 TEST_CASE("prediction, by hand: planes that blocks hold take half as long as others") {
   // 132 x 64 planes, of nine products for each pixel: 80 a cycle where lines have an odd number of
-  // elements, 15 for each of three taps of a line where it is even; planes of 36 kB stay in memory,
+  // elements, 24 for each of three taps of a line where it is even; planes of 36 kB stay in memory,
   // and it is 43.
   const auto time_of_plane = [](int lines, int columns) {
     return time_of(fmt::format(R"("x": {{"shape": [132, 64, {}, {}]}},
@@ -334,7 +334,7 @@ TEST_CASE("prediction, by hand: planes that blocks hold take half as long as oth
                    device_of_cycles());
   };
   CHECK(2 + 64 * 20 * 15 * 9 / 80e3 == time_of_plane(20, 15));
-  CHECK(2 + 64 * 20 * 16 * 9 / 45e3 == time_of_plane(20, 16));
+  CHECK(2 + 64 * 20 * 16 * 9 / 72e3 == time_of_plane(20, 16));
   CHECK(2 + 64 * 130 * 136 * 9 / 43e3 == time_of_plane(130, 136));
 }
 
