@@ -227,7 +227,6 @@ TEST_CASE("the widest tiles for sm_90a compile and keep their accumulators in re
        {std::pair{kPointwise, "bf16, 320, 2, false, LinesOfB::kInOrder"},
         std::pair{kColumnMax, "f16, 320, 2, true, LinesOfB::kInOrder"},
         std::pair{kRowLogSumExp, "bf16, 320, 2, false, LinesOfB::kAlong"}}) {
-    CAPTURE(arguments);
     std::string contract = contract_sm90(arguments);
     const std::string shape = "b, shape, tail)";
     contract.replace(contract.find(shape), shape.size(), "b, kShape, tail)");
