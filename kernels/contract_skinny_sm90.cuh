@@ -7,34 +7,36 @@
 //   extern "C" __global__ void __launch_bounds__(ContractSkinnySm90<...>::kThreads)
 //       __cluster_dims__(kSplit, 1, 1)
 //       name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, ...) {
-//     ContractSkinnySm90<Element, kRows, kTileN, kSplit, kAlongN, Epilogue>::run(a, b, shape,
-//                                                                             Epilogue{...});
+//     ContractSkinnySm90<Element, kRows, kSplit, kAlongN, Epilogue>::run(a, b, shape,
+//                                                                        Epilogue{...});
 //   }
-// Element: bf16 or f16. kRows: 16, 32 or 64, m or more. kTileN: 64 or 128 columns of a block.
-// kSplit: 1, 2, 4 or 8 blocks, a cluster, share k. kAlongN: B lies as [k][n]; otherwise as [n][k].
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {ceil(n / kTileN) * kSplit,
-// batches}. A row's partials count tiles of kTileN; columns are not reduced.
+// Element: bf16 or f16. kRows: 16, 32 or 64, m or more. kSplit: 1, 2, 4 or 8 blocks, a cluster,
+// share k. kAlongN: B lies as [k][n]; otherwise as [n][k].
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid {ceil(n / 64) * kSplit,
+// batches}. A row's partials count tiles of 64 columns; columns are not reduced.
 //
 // Tensor maps as contract_sm90.cuh has them, with boxes of
-//   A [m][k]: {64, kRows, 1, 1}    B [n][k]: {64, kTileN, 1, 1}    B [k][n]: {64, 64, 1, 1}
+//   A [m][k]: {64, kRows, 1, 1}    B [n][k]: {64, 64, 1, 1}    B [k][n]: {64, 64, 1, 1}
 //
 // Traffic: B dominates; each element of it is read once, and A comes from the L2. Enough of B must
-// be in flight at any time: about 40 KiB per multiprocessor. Blocks are therefore many, equal, all
-// resident at once (two per multiprocessor), and each keeps kStages boxes in flight.
-// wgmma takes 64 of its first operand's rows at a time, so B is the first operand, and a
-// warpgroup has 64 columns. The blocks of a cluster add up each other's sums in shared memory,
-// always in the same order.
+// be in flight at any time: about 40 KiB per multiprocessor. Blocks are therefore many, equal, two
+// per multiprocessor, and each keeps kStages stages in flight. A stage has several boxes that
+// follow each other along B's lines: 512 bytes of a line at a time come faster from memory than
+// 128. wgmma takes 64 of its first operand's rows at a time, so B is the first operand. The blocks
+// of a cluster add up each other's sums in shared memory, always in the same order.
 
-template <typename Element, int kRows, int kTileN, int kSplit, bool kAlongN, class Epilogue>
+template <typename Element, int kRows, int kSplit, bool kAlongN, class Epilogue>
 struct ContractSkinnySm90 {
+  static constexpr int kTileN = 64;  // columns of a block
   typedef OperandTile<Element, kRows, false> TileA;
   typedef OperandTile<Element, kTileN, kAlongN> TileB;
   static constexpr int kTileRows = kRows, kTileColumns = kTileN;
-  static constexpr int kTileDepth = TileA::kDepth;
+  static constexpr int kBoxes = kRows == 64 ? 2 : 4;  // along k, of a stage
+  static constexpr int kTileDepth = kBoxes * TileA::kDepth;
   static constexpr int kBlocksPerCluster = kSplit;
-  static constexpr int kConsumers = kTileN / 64;  // warpgroups
-  static constexpr int kThreads = 128 * kConsumers + 32;
-  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr int kThreads = 128 + 32;
+  static constexpr u32 kBoxBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr u32 kStageBytes = kBoxes * kBoxBytes;
   static constexpr int kStages = (104 << 10) / kStageBytes;
   typedef Stages<kStages> Ring;
   static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
@@ -50,7 +52,7 @@ struct ContractSkinnySm90 {
     extern __shared__ __align__(1024) u8 shared[];
     Ring& ring = *reinterpret_cast<Ring*>(shared + kStages * kStageBytes);
     if (threadIdx.x == 0) {
-      ring.init(kConsumers);
+      ring.init(1);
       barrier_init_done();
     }
     __syncthreads();
@@ -60,8 +62,8 @@ struct ContractSkinnySm90 {
     const int first = (int)((i64)steps * rank / kSplit);
     const int count = (int)((i64)steps * (rank + 1) / kSplit) - first;
     float* const sums = reinterpret_cast<float*>(shared);
-    if (threadIdx.x >= 128 * kConsumers) {
-      if (threadIdx.x == 128 * kConsumers) {
+    if (threadIdx.x >= 128) {
+      if (threadIdx.x == 128) {
         produce(a, b, shape, batch, tile, first, count, shared, ring);
       }
     } else {
@@ -92,16 +94,23 @@ struct ContractSkinnySm90 {
       u8* const to = stages + at.stage * kStageBytes;
       u64* const full = ring.wait_empty(at);
       barrier_expect(full, kStageBytes);
-      TileB::template fetch<1>(to + TileA::kBytes, b, full, tile * kTileN, k, b2, b3, kEvictFirst);
-      TileA::template fetch<1>(to, a, full, 0, k, a2, a3);
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        TileB::template fetch<1>(to + i * kBoxBytes + TileA::kBytes, b, full, tile * kTileN,
+                                 k + i * TileA::kDepth, b2, b3, kEvictFirst);
+      }
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        TileA::template fetch<1>(to + i * kBoxBytes, a, full, 0, k + i * TileA::kDepth, a2, a3);
+      }
     }
   }
 
   // Leaves this block's sums as [row][column].
   static __device__ __forceinline__ void multiply(int count, u8* stages, Ring& ring, float* sums) {
-    const int consumer = threadIdx.x / 128, thread = threadIdx.x % 128;
+    const int thread = threadIdx.x;
     const u64 a0 = wgmma_operand(stages, TileA::kBox);
-    const u64 b0 = wgmma_operand(stages + TileA::kBytes + consumer * TileB::kBox, TileB::kBox);
+    const u64 b0 = wgmma_operand(stages + TileA::kBytes, TileB::kBox);
     float acc[1][kRows / 2];
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) acc[0][i] = 0;
@@ -109,14 +118,18 @@ struct ContractSkinnySm90 {
     for (int step = 0; step < count; ++step, at.next()) {
       ring.wait_full(at);
       const u32 offset = (u32)at.stage * (kStageBytes >> 4);
-      multiply_stage<TileB, TileA>(acc, b0 + offset, a0 + offset, true);
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        const u32 box = offset + i * (kBoxBytes >> 4);
+        multiply_stage<TileB, TileA>(acc, b0 + box, a0 + box, true);
+      }
       wgmma_wait<0>();  // memory-bound: issuing further ahead gains nothing
       pin(acc[0]);
       if (thread == 0) barrier_arrive(&ring.empty[at.stage]);
     }
-    group_sync(1, 128 * kConsumers);  // all have read the operands
+    group_sync(1, 128);  // all have read the operands
     const int lane = thread % 32;
-    const int column = consumer * 64 + thread / 32 * 16 + lane / 4;
+    const int column = thread / 32 * 16 + lane / 4;
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) {
       const int row = i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -129,8 +142,8 @@ struct ContractSkinnySm90 {
                                                 int rank, const float* sums,
                                                 const Epilogue& epilogue) {
     constexpr int kPieces = kTileN / 8;
-    constexpr int kRowsAtOnce = 128 * kConsumers / kPieces;
-    if (threadIdx.x >= 128 * kConsumers) return;
+    constexpr int kRowsAtOnce = 128 / kPieces;
+    if (threadIdx.x >= 128) return;
     const int column = threadIdx.x % kPieces * 8;
     const int valid = min(8, shape.n - tile * kTileN - column);
     for (int i = 0; i * kSplit < kRows; i += kRowsAtOnce) {

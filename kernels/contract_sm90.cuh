@@ -10,7 +10,8 @@
 //         a, b, shape, Epilogue{...});
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
-// along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160 or 224, too. kCluster:
+// along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160, 224 or 320, too, of
+// which each step multiplies one half after the other. kCluster:
 // 1 to 4 blocks, whose tiles lie above each other and which share B. kSideBySide: 1, 2 or 4 of such
 // columns of blocks in a cluster, which share A. kAlongM: A lies as [k][m], its lines along m.
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
@@ -100,7 +101,10 @@ struct ContractSm90 {
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
   static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 || kTileN == 192 ? 5 : kAlternate ? 6 : 4;
+  static constexpr int kStages = kTileRows < 128 || kTileN == 192                ? 5
+                                 : kAlternate                                    ? 6
+                                 : kTileN > 256 && Epilogue::Columns::kParts > 0 ? 3
+                                                                                 : 4;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr bool kMakes = Prologue::kHere;
@@ -116,7 +120,7 @@ struct ContractSm90 {
   // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
   // steps, 32 columns beside each second one, as the L2 gives little more than these take.
   typedef AheadIn<Epilogue> Ahead;
-  static constexpr bool kAhead = Ahead::kHere && !kAlternate;
+  static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
   typedef typename Ahead::Type Operands[kAhead ? kTail : 1][2];  // of a lane's two rows
   // Where the source of B stores what an epilogue makes, a warp has so much for it.

@@ -411,9 +411,9 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
 #pragma unroll
   for (int group = 0; group < kColumns / 32; ++group) {
     if (!kWhole && piece.column + group * 32 >= piece.columns) break;
-    // The sums of 160 columns, of two strips, and those of 224 leave too few registers to overlap
-    // all groups.
-    constexpr bool kFew = kColumns == 160 || kColumns == 224;
+    // The sums of 160 columns, of two strips, and those of 224 and 320 leave too few registers to
+    // overlap all groups.
+    constexpr bool kFew = kColumns == 160 || kColumns == 224 || kColumns == 320;
     if (kWhole && kFew && group > 0 && group % 2 == 0) __syncwarp();
     const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
     typename Columns::State states[8];

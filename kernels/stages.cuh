@@ -97,20 +97,32 @@ struct TileOfB<T, kLines, LinesOfB::kInOrder> {
   typedef InOrderTile<T, kLines> Type;
 };
 
-// acc[i] += what a stage holds of A's i-th 64 lines and of B, or = that; committed as a group.
+// A part of a lane's sums: those of one wgmma.
+template <int kCount, int kSums>
+__device__ __forceinline__ float (&part_of(float (&sums)[kSums], int part))[kCount] {
+  return reinterpret_cast<float(&)[kCount]>(sums[part * kCount]);
+}
+
+// acc[i] += what a stage holds of A's i-th 64 lines and of B, or = that; committed as a group. One
+// wgmma has at most 256 lines of B: of more, half.
 template <class TileA, class TileB, int kStrips, int kSums>
 __device__ __forceinline__ void multiply_stage(float (&acc)[kStrips][kSums], u64 a, u64 b,
                                                bool keep) {
 #pragma unroll
   for (int i = 0; i < kStrips; ++i) pin(acc[i]);
+  constexpr int kParts = 2 * kSums > 256 ? 2 : 1;
+  constexpr int kCount = kSums / kParts;
+  static_assert(kParts == 1 || !TileB::kAcross, "parts are no whole boxes");
   wgmma_begin();
 #pragma unroll
   for (int k = 0; k < TileA::kSteps; ++k) {
 #pragma unroll
-    for (int i = 0; i < kStrips; ++i) {
-      Wgmma<2 * kSums>::template shared<TileA::kAcross, TileB::kAcross>(
-          acc[i], a + i * (TileA::kBox >> 4) + k * TileA::kStep, b + k * TileB::kStep,
-          keep || k > 0, typename TileA::Element{});
+    for (int i = 0; i < kStrips * kParts; ++i) {
+      const int strip = i / kParts, part = i % kParts;
+      Wgmma<2 * kCount>::template shared<TileA::kAcross, TileB::kAcross>(
+          part_of<kCount>(acc[strip], part), a + strip * (TileA::kBox >> 4) + k * TileA::kStep,
+          b + part * (TileB::kBytes / kParts >> 4) + k * TileB::kStep, keep || k > 0,
+          typename TileA::Element{});
     }
   }
   wgmma_commit();

@@ -70,32 +70,33 @@ void ContractionWriter::write_skinny() {
 void ContractionWriter::write_skinny_sm90() {
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::uint64_t rows = product_.m <= 16 ? 16 : product_.m <= 32 ? 32 : 64;
-  const auto [tile_n, split] = skinny_split(product_.shape(), multiprocessors);
-  const std::uint64_t tiles = ceil_div(product_.n, tile_n);
+  const std::uint64_t split = skinny_split(product_.shape(), multiprocessors);
+  const std::uint64_t tiles = ceil_div(product_.n, kSkinnyColumns);
   pointer_of(product_.a);
   pointer_of(product_.b);
-  epilogue_.write(product_, tile_n);
+  epilogue_.write(product_, kSkinnyColumns);
   reserve_packed();
   result_.maps = {map_of(product_.a, product_.m, static_cast<std::uint32_t>(rows)),
-                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n))};
+                  map_of(product_.b, product_.n, static_cast<std::uint32_t>(kSkinnyColumns))};
   constexpr std::uint64_t kStagedBytes = std::uint64_t{104} << 10U;
-  const std::uint64_t stage = (rows + tile_n) * 128;
-  const KernelFacts facts{.threads = 2 * tile_n + 32,
+  const std::uint64_t boxes = rows == 64 ? 2 : 4;
+  const std::uint64_t stage = boxes * (rows + kSkinnyColumns) * 128;
+  const KernelFacts facts{.threads = 128 + 32,
                           .shared_bytes = kStagedBytes / stage * (stage + 16),
                           .tile_rows = rows,
-                          .tile_columns = tile_n,
-                          .tile_depth = box_elements(),
+                          .tile_columns = kSkinnyColumns,
+                          .tile_depth = boxes * box_elements(),
                           .blocks_per_cluster = split};
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_skinny_sm90"}) + epilogue_.text() + shape(8) +
-      mapped_entry(fmt::format("ContractSkinnySm90<{}, {}, {}, {}, {}", name_of(operand_type()),
-                               rows, tile_n, split, product_.b.across),
+      mapped_entry(fmt::format("ContractSkinnySm90<{}, {}, {}, {}", name_of(operand_type()), rows,
+                               split, product_.b.across),
                    facts, "");
   facts.launch(result_);
   result_.blocks = tiles * split;
   result_.blocks_y = static_cast<unsigned>(product_.batches());
-  result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, tile_n);
+  result_.schedule = fmt::format("wgmma, tiles of {} x {}", rows, kSkinnyColumns);
   if (split > 1) result_.schedule += fmt::format(", k in {} parts", split);
 }
 

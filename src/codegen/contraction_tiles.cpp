@@ -30,6 +30,20 @@ bool reads_as_much(const KernelView& kernel, OpId product, const std::optional<H
   });
 }
 
+// Sums of fp8 are spilled in the widest tiles, which no B has that lies across.
+std::vector<ProductTiling> tilings_of(ProductShape size, DType type, const Device& device,
+                                      bool reading) {
+  const auto tilings = [&] {
+    return product_tilings(size, std::max(1U, device.multiprocessors), reading);
+  };
+  std::vector<ProductTiling> all = tilings();
+  if (!is_fp8(type)) return all;
+  std::erase_if(all, [](const ProductTiling& tiling) { return tiling.width.columns > 256; });
+  if (!all.empty()) return all;
+  size.b_across = true;
+  return tilings();
+}
+
 }  // namespace
 
 // Of siblings, all have to.
@@ -107,8 +121,11 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
   const TileWidth& width = tiling.width;
   const std::uint64_t accumulators = width.columns * 4 * 4 * 2 * epilogue_.column_parts();
+  // Those of the widest tiles take the place of a stage.
+  const std::uint64_t stages =
+      width.columns > 256 && accumulators > 0 ? width.stages - 1 : width.stages;
   return {.threads = 384,
-          .shared_bytes = width.stages * ((kTileRows + width.columns) * 128 + 16) + accumulators,
+          .shared_bytes = stages * ((kTileRows + width.columns) * 128 + 16) + accumulators,
           .tile_rows = kTileRows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
@@ -131,7 +148,7 @@ std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
 void ContractionWriter::write_sm90() {
   const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
   const ProductTiling tiling =
-      tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
+      tiling_of(tilings_of(size, operand_type(), device_, reads_elsewhere()));
   const std::uint64_t tile_n = tiling.width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const std::vector<MatrixOperand> sources = sources_of_b();
@@ -146,8 +163,8 @@ void ContractionWriter::write_sm90() {
   pointer_of(product_.a);
   for (const MatrixOperand& source : sources) pointer_of(source);
   // Other orders of lines leave too few registers.
-  write_epilogues(
-      tile_n, {.loads_ahead = tiling.width.shared() && in_order && eights && !product_.a.across});
+  write_epilogues(tile_n, {.loads_ahead = tiling.width.loads_ahead() && in_order && eights &&
+                                          !product_.a.across});
   reserve_packed();
   const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.beside);
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
@@ -162,8 +179,7 @@ void ContractionWriter::write_sm90() {
       tiling.beside > 1 ? fmt::format(", MatrixB, NoPrologue, {}", tiling.beside) : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
-      shape(group_of(size, tiling.rows(), 2)) +
+      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() + shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
                    facts, ", 1", beside);

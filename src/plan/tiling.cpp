@@ -9,7 +9,7 @@ namespace fusecalc {
 namespace {
 
 // At most so many tilings are measured.
-constexpr std::size_t kMostTilings = 2;
+constexpr std::size_t kMostTilings = 3;
 
 // Of tilings with the time that they take, those of so many eighths of the least, the best first.
 template <class Tiling>
@@ -24,35 +24,42 @@ std::vector<Tiling> about_least(std::vector<std::pair<std::uint64_t, Tiling>> ti
   return tilings;
 }
 
+constexpr std::uint64_t kMostAtOnce = 256;  // columns that a wgmma multiplies, or a box has lines
+
 constexpr std::array kTileWidths = {
-    TileWidth{96, 6, 520, 1300, 1400},  TileWidth{128, 6, 428, 1300, 1400},
-    TileWidth{160, 6, 420, 900, 1850},  TileWidth{192, 5, 410, 4500, 3800},
-    TileWidth{224, 4, 406, 4500, 3800}, TileWidth{256, 4, 400, 4500, 3800}};
+    TileWidth{96, 6, 525, 1560, 1900},  TileWidth{128, 6, 428, 650, 1400},
+    TileWidth{160, 6, 430, 940, 4000},  TileWidth{192, 5, 410, 3800, 3200},
+    TileWidth{224, 4, 406, 4500, 4050}, TileWidth{256, 4, 400, 3700, 4250},
+    TileWidth{320, 4, 400, 7200, 12000}};
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
-constexpr const TileWidth& kWideMade = kTileWidths.back();
+constexpr const TileWidth& kWideMade = kTileWidths[5];
 
 // Rows and columns of tiles.
 constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
     {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
 
-// B as [k][n] comes in boxes of 64 columns, and so do columns of two halves.
+// B as [k][n] comes in boxes of 64 columns, and so do columns of two halves. Half of more than 256
+// are no whole boxes.
 bool has_width(const ProductShape& product, const TileWidth& width) {
+  if (product.b_across && width.columns > kMostAtOnce) return false;
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
 }
 
 // Whether blocks can share what they fetch. B's lines come in boxes of 32 or 64, which any number
-// of blocks takes in turns, or each fetches as many; A's do, too, or come in boxes of 64.
+// of blocks takes in turns, or each fetches as many, in one box; A's do, too, or come in boxes of
+// 64.
 bool divides(const ProductShape& product, const ProductTiling& tiling) {
   const bool in_boxes = product.b_across || product.in_order();
-  return (in_boxes || tiling.width.columns % (8 * tiling.above) == 0) &&
-         kTileRows / tiling.beside >= (product.a_across ? 64 : 8);
+  const bool in_one = tiling.width.columns % (8 * tiling.above) == 0 &&
+                      tiling.width.columns / tiling.above <= kMostAtOnce;
+  return (in_boxes || in_one) && kTileRows / tiling.beside >= (product.a_across ? 64 : 8);
 }
 
 // Bytes that the L2 gives each block in a cycle, if all multiprocessors have one. A long product
 // runs at the power limit, where the tensor cores' cycles are longer and the L2's are not.
 std::uint64_t fetched_in_cycle(const ProductShape& product) {
   constexpr std::uint64_t kStraddling = 35;
-  constexpr std::uint64_t kShort = 36;
+  constexpr std::uint64_t kShort = 37;
   constexpr std::uint64_t kLong = 42;
   constexpr double kLongProduct = 5e10;  // multiplications
   if (product.straddles()) return kStraddling;
@@ -64,7 +71,7 @@ std::uint64_t fetched_in_cycle(const ProductShape& product) {
 
 std::uint64_t tile_cycles(const ProductShape& product, const ProductTiling& tiling,
                           std::uint64_t multiprocessors, bool reading) {
-  constexpr std::uint64_t kHidden = 5;  // but for a fifth of the shorter one
+  constexpr std::uint64_t kHidden = 6;  // but for a sixth of the shorter one
   const TileWidth& width = tiling.width;
   const auto [shorter, longer] = std::minmax(
       {width.step * width.columns / 100, fetch_cycles(product, tiling, multiprocessors)});
@@ -148,19 +155,30 @@ std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std
       kResident / std::max<std::uint64_t>(1, unit_rows * product.k * bytes), kLeast, 64);
 }
 
-// About as many blocks as multiprocessors, all at work at once: of 128 columns where these are
-// enough, else of 64, with k in as many parts as there is room for.
-SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors) {
+// Where all of B stays in the L2, a row of tiles after the other: those of a group would be at work
+// at different times, and its rows of A be read again. A residual of 16384 x 2048 x 2048 takes 175
+// MB of reads then, and 221 in groups of 8.
+std::uint64_t ProductTiling::group(const ProductShape& product) const {
+  constexpr std::uint64_t kResidentOfA = std::uint64_t{8} << 20U;
+  constexpr std::uint64_t kResidentOfB = std::uint64_t{16} << 20U;
+  constexpr std::uint64_t kBytes = 2;  // of an element: shapes are in halves
+  if (product.n * product.k * kBytes <= kResidentOfB) return 1;
+  return std::clamp<std::uint64_t>(
+      kResidentOfA / std::max<std::uint64_t>(1, rows() * product.k * kBytes), 8, 64);
+}
+
+// About as many blocks as multiprocessors, all at work at once, with k in as many parts as there is
+// room for.
+std::uint64_t skinny_split(const ProductShape& product, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostSplit = 8;  // blocks of a cluster
   constexpr std::uint64_t kLeastDepth = 256;
-  const bool wide = ceil_div(product.n, 128) * product.batches * 2 >= multiprocessors;
-  SkinnySplit shares{.columns = wide ? 128U : 64U};
-  const std::uint64_t tiles = ceil_div(product.n, shares.columns) * product.batches;
-  while (shares.split < kMostSplit && tiles * shares.split * 2 <= multiprocessors &&
-         product.k / (2 * shares.split) >= kLeastDepth) {
-    shares.split *= 2;
+  const std::uint64_t tiles = ceil_div(product.n, kSkinnyColumns) * product.batches;
+  std::uint64_t split = 1;
+  while (split < kMostSplit && tiles * split * 2 <= multiprocessors &&
+         product.k / (2 * split) >= kLeastDepth) {
+    split *= 2;
   }
-  return shares;
+  return split;
 }
 
 // Blocks run in rounds, and each takes as long to start and to end as for so many lines; with more

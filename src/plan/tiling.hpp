@@ -68,6 +68,8 @@ struct TileWidth {
 
   // Whether two warpgroups share a tile; they alternate otherwise.
   bool shared() const { return columns >= 192; }
+  // Whether registers are left for an operand that is loaded ahead.
+  bool loads_ahead() const { return shared() && columns <= 256; }
 };
 
 // How contract_sm90's blocks share a product. A cluster's tiles lie above each other, whose blocks
@@ -93,6 +95,8 @@ struct ProductTiling {
   }
   // Lines of the operands that a block fetches for a box's length of k.
   std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }
+  // Row units that contract_sm90 walks together before the next columns of B.
+  std::uint64_t group(const ProductShape& product) const;
 };
 
 // Cycles in which a block gets from the L2 what it multiplies for 64 of k.
@@ -267,12 +271,9 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);
 
-// Columns of a block of contract_skinny_sm90, and blocks that share k.
-struct SkinnySplit {
-  std::uint64_t columns = 128;
-  std::uint64_t split = 1;
-};
-SkinnySplit skinny_split(const ProductShape& product, std::uint64_t multiprocessors);
+// Columns of a block of contract_skinny_sm90, and the blocks that share its k.
+constexpr std::uint64_t kSkinnyColumns = 64;
+std::uint64_t skinny_split(const ProductShape& product, std::uint64_t multiprocessors);
 
 // How contract_nibbles spreads lines of B over its warps: line_warps have different ones, each
 // line_tiles of 16, and depth_warps share k.

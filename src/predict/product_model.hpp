@@ -72,6 +72,7 @@ class ProductModel {
   void add_padding(const ProductKernel& product, KernelWork& work) const;
   KernelWork mma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product);
+  KernelWork wgmma_work(const ProductKernel& product, const ProductTiling& tiling);
   static double made_cycles(const ProductKernel& product);
   double epilogue_cycles(const ProductKernel& product, double columns) const;
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,

@@ -162,11 +162,11 @@ TEST_CASE("prediction, by hand: a transposition by how many elements move togeth
 }
 
 TEST_CASE("prediction, by hand: a product with an epilogue") {
-  // 212 tiles of 128 x 160 in two rounds of squares of four: a step of 640 cycles, 11 % more for
-  // narrow tiles, in which the L2 gives 64 lines of A and 80 of B. 730 to start; for each element
-  // of the tile three instructions of 0.0067 cycles, of which the next tile's step hides all but
-  // 29 %. Short products run at 1.15 times the clock.
-  const double cycles = 2 * (640 * 1.11 + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
+  // 264 tiles of 128 x 128 in two rounds of pairs: each fetches 128 lines of one operand and 64 of
+  // the other for a step, of 128 bytes each, at 37 a cycle: in 664 cycles. 730 to start; for each
+  // element of the tile three instructions of 0.0067 cycles, of which the next tile's step hides
+  // all but 29 %. Short products run at 1.15 times the clock.
+  const double cycles = 2 * (664 + 730 + 0.29 * 128 * 128 * 3 * 0.0067);
   CHECK(2 + 3.5 + cycles / 1150 ==
         time_of(operands(256, 16896, 64), kLinearNeg, device_of_cycles()));
 }
@@ -196,27 +196,28 @@ TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") 
 
 TEST_CASE("prediction, by hand: a product whose lines are copied for the copy engine first") {
   // 4 us more; the device's memory takes no time. 132 tiles of mma would take 9 steps of 2560
-  // cycles, of which 0.8 are more than two rounds of 5 steps of squares of four tiles.
-  const double cycles = 2 * (5 * 640 * 1.11 + 730 + 0.29 * 128 * 160 * 3 * 0.0067);
+  // cycles, of which 0.8 are more than two rounds of 5 steps of pairs of tiles, at 35 bytes a
+  // cycle.
+  const double cycles = 2 * (5 * 702 + 730 + 0.29 * 128 * 128 * 3 * 0.0067);
   CHECK(2 + 3.5 + 4 + cycles / 1150 ==
         time_of(operands(256, 16896, 281), kLinearNeg, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
   // 132 tiles of 128 columns, 64 of each half, in one round: pairs side by side fetch 64 lines of A
-  // and 128 of B for each, in 682 cycles. For each of the product's elements two instructions and
+  // and 128 of B for each, in 664 cycles. For each of the product's elements two instructions and
   // half of the one that makes an element of two.
   const char* halves = R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
       {"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
       {"op": "mul", "inputs": ["a", "b"], "output": "y"})";
-  const double cycles = 682 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
+  const double cycles = 664 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
   CHECK(2 + 3.5 + cycles / 1150 == time_of(operands(64, 16896, 64), halves, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: products of the same rows whose tiles follow each other") {
-  // 60, 70, 2 and 1 tiles of 160 columns take two rounds, where all columns together would fill
-  // 132: a step of 640 cycles, and 11 % more. One of the products is negated, with two instructions
-  // for each element of all.
+  // 75, 88, 2 and 1 tiles of 128 columns are 42 clusters of four, which take two rounds of 30: a
+  // step of 512 cycles, and 11 % more for narrow tiles. One of the products is negated, with two
+  // instructions for each element of all.
   const char* four = R"({"op": "linear", "inputs": ["x", "w"], "output": "a"},
       {"op": "neg", "inputs": ["a"], "output": "n"},
       {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
@@ -225,7 +226,7 @@ TEST_CASE("prediction, by hand: products of the same rows whose tiles follow eac
   const std::string weights = R"(, "w2": {"shape": [11200, 64]}, "w3": {"shape": [168, 64]},
       "w4": {"shape": [8, 64]})";
   const double instructions = 2 + 9600.0 / (9600 + 11200 + 168 + 8);
-  const double cycles = 2 * (640 * 1.11 + 730 + 0.29 * 128 * 160 * instructions * 0.0067);
+  const double cycles = 2 * (512 * 1.11 + 730 + 0.29 * 128 * 128 * instructions * 0.0067);
   CHECK(2 + 3.5 + cycles / 1150 ==
         time_of(operands(65, 9600, 64) + weights, four, device_of_cycles()));
 }
@@ -236,7 +237,7 @@ TEST_CASE("prediction, by hand: two products of the same rows that an epilogue c
       {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
       {"op": "mul", "inputs": ["a", "b"], "output": "y"})";
   const std::string weights = R"(, "w2": {"shape": [8448, 64]})";
-  const double cycles = 682 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
+  const double cycles = 664 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
   CHECK(2 + 3.5 + cycles / 1150 ==
         time_of(operands(65, 8448, 64) + weights, pair, device_of_cycles()));
 }

@@ -20,8 +20,9 @@ TILES_80 = {"bf16": dict(wide=WIDE_80, large=LARGE_80, small=SMALL_80, split=SPL
 def check_plain():
     cases = {f"plain_{int(ta)}{tb}_{tile_n}_{cluster}": dict(tile_n=tile_n, cluster=cluster, ta=ta,
                                                             tb=tb)
-             for ta in (False, True) for tb in (0, 1, 2) for tile_n in (128, 160, 256)
-             for cluster in (1, 2) if (tb, tile_n) != (1, 160)}
+             for ta in (False, True) for tb in (0, 1, 2) for tile_n in (128, 160, 256, 320)
+             for cluster in (1, 2)
+             if (tb, tile_n) not in ((1, 160), (1, 320)) and (tb, tile_n, cluster) != (0, 320, 1)}
     cases["plain_f16"] = dict(tile_n=160, cluster=2, element="f16", tb=2)
     kernels = cuda.load({name: source_90(name, STORE, align=1, **c) for name, c in cases.items()})
     shapes = [(1, 1, 8), (31, 129, 40), (129, 31, 64), (257, 4097, 136), (4097, 264, 1032),
@@ -95,16 +96,15 @@ def check_sm80():
 
 
 def check_skinny_90():
-    cases = {f"skinny90_{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
-             for rows in (16, 32, 64) for tile_n in (64, 128) for split in (1, 2, 4, 8)
-             for tb in (0, 1)}
+    cases = {f"skinny90_{rows}_{split}_{tb}": (rows, split, tb)
+             for rows in (16, 32, 64) for split in (1, 2, 4, 8) for tb in (0, 1)}
     sources = {name: source_skinny_90(name, STORE, *case, align=1) for name, case in cases.items()}
-    sources["skinny90_loss"] = source_skinny_90("skinny90_loss", LOSS, 32, 64, 4)
-    sources["skinny90_f16"] = source_skinny_90("skinny90_f16", STORE, 16, 64, 2, element="f16", align=1)
+    sources["skinny90_loss"] = source_skinny_90("skinny90_loss", LOSS, 32, 4)
+    sources["skinny90_f16"] = source_skinny_90("skinny90_f16", STORE, 16, 2, element="f16", align=1)
     sources["merge_loss"] = cuda.building_blocks("elements", "quick", "accumulators", "epilogue") + MERGE_LOSS
     kernels = cuda.load(sources)
-    cases["skinny90_f16"] = (16, 64, 2, 0)
-    for name, (rows, tile_n, split, tb) in cases.items():
+    cases["skinny90_f16"] = (16, 2, 0)
+    for name, (rows, split, tb) in cases.items():
         worst, where = 0, None
         dtype = torch.float16 if name.endswith("f16") else torch.bfloat16
         for m, n, k in ((1, 1, 8), (rows - 3, 129, 264), (rows, 1000, 4096), (1, 4097, 1032),
@@ -112,7 +112,7 @@ def check_skinny_90():
             for batch_a, batch_b in (((1, 1), (1, 1)), ((2, 3), (1, 3))):
                 a = operand(*batch_a, m, k, dtype)
                 b = operand(*batch_b, k, n, dtype, -n % 8) if tb else operand(*batch_b, n, k, dtype)
-                problem = ProblemSkinny90(a, b, rows, tile_n, split, tb)
+                problem = ProblemSkinny90(a, b, rows, split, tb)
                 out = torch.full((problem.outer, problem.inner, m, n), float("nan"), device="cuda",
                                  dtype=dtype)
                 problem.launch(kernels[name], cuda.pointer(out) + struct.pack("2i", m, n))
@@ -127,7 +127,7 @@ def check_skinny_90():
     target = torch.randint(0, n, (m,), device="cuda")
     partials = torch.full((m, tiles, 2), float("nan"), device="cuda")
     picked, out = (torch.full((m,), float("nan"), device="cuda") for _ in range(2))
-    ProblemSkinny90(a, b, 32, 64, 4).launch(kernels["skinny90_loss"], cuda.pointer(partials) +
+    ProblemSkinny90(a, b, 32, 4).launch(kernels["skinny90_loss"], cuda.pointer(partials) +
                                           cuda.pointer(picked) + cuda.pointer(target) +
                                           struct.pack("4i", m, n, tiles, 0))
     kernels["merge_loss"].launch(-(-m // 8), 256, 0, partials, picked, out, m, tiles)
@@ -225,10 +225,10 @@ def check_skinny():
 def small():
     """For compute-sanitizer: every mode once, on blocks few enough that each has many tiles."""
     tiled = {f"s{tile_n}_{tb}_{cluster}": (tile_n, tb, cluster)
-             for tile_n in (128, 160, 256) for tb in (0, 1, 2) for cluster in (1, 2)
-             if (tb, tile_n) != (1, 160)}
-    skinny = {f"n{rows}_{tile_n}_{split}_{tb}": (rows, tile_n, split, tb)
-            for rows, tile_n, split, tb in ((16, 64, 8, 0), (32, 128, 1, 1), (64, 128, 4, 0))}
+             for tile_n in (128, 160, 256, 320) for tb in (0, 1, 2) for cluster in (1, 2)
+             if (tb, tile_n) not in ((1, 160), (1, 320)) and (tb, tile_n, cluster) != (0, 320, 1)}
+    skinny = {f"n{rows}_{split}_{tb}": (rows, split, tb)
+              for rows, split, tb in ((16, 8, 0), (32, 1, 1), (64, 4, 0))}
     vector = {f"v{lanes}_{split}": (lanes, split) for lanes, split in ((8, 1), (32, 1), (512, 5))}
     kernels = cuda.load(
         {name: source_90(name, STORE, tile_n=tile_n, tb=tb, cluster=cluster)
@@ -251,8 +251,8 @@ def small():
     problem.grid = 2
     problem.launch(kernels["folds"], cuda.pointer(partials) + cuda.pointer(bias) +
                    cuda.pointer(mask) + struct.pack("4i", m, n, -(-m // 64), 0), 1)
-    for name, (rows, tile_n, split, tb) in skinny.items():
-        ProblemSkinny90(a[:, :, :rows - 3], across if tb else b, rows, tile_n, split, tb).launch(
+    for name, (rows, split, tb) in skinny.items():
+        ProblemSkinny90(a[:, :, :rows - 3], across if tb else b, rows, split, tb).launch(
             kernels[name], cuda.pointer(out) + struct.pack("2i", rows - 3, n))
     for name, (lanes, split) in vector.items():
         work = torch.zeros(m * (split + 1), device="cuda")

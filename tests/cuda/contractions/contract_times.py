@@ -79,19 +79,18 @@ def time_sm80():
 def time_skinny():
     cases = {}
     for n, k in ((4096, 4096), (14336, 4096), (4096, 14336), (1024, 4096), (32000, 4096)):
-        tile_n = 128 if -(-n // 128) * 2 >= 132 else 64
         split = 1
-        while split < 8 and -(-n // tile_n) * split * 2 <= 132 and k // (2 * split) >= 256:
+        while split < 8 and -(-n // 64) * split * 2 <= 132 and k // (2 * split) >= 256:
             split *= 2
         for m in (1, 16, 32, 64):
-            cases[m, n, k] = (max(16, m), tile_n, split)
-    kernels = cuda.load({"skinny_%d_%d_%d" % c: source_skinny_90("skinny_%d_%d_%d" % c, STORE, *c)
+            cases[m, n, k] = (max(16, m), split)
+    kernels = cuda.load({"skinny_%d_%d" % c: source_skinny_90("skinny_%d_%d" % c, STORE, *c)
                          for c in set(cases.values())})
     for (m, n, k), case in cases.items():
         a, b = operand(1, 1, m, k, torch.bfloat16), operand(1, 1, n, k, torch.bfloat16)
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
         problem = ProblemSkinny90(a, b, *case)
-        work = {"ours": lambda: problem.launch(kernels["skinny_%d_%d_%d" % case],
+        work = {"ours": lambda: problem.launch(kernels["skinny_%d_%d" % case],
                                                cuda.pointer(out) + struct.pack("2i", m, n)),
                 "cublas": lambda: torch.mm(a[0, 0], b[0, 0].t(), out=out),
                 "silu alone": lambda: torch.nn.functional.silu(out)}

@@ -58,7 +58,7 @@ def source_80(name, epilogue, element="bf16", product=None, align=8, align_a=Non
 
 
 def shared_bytes(tile_n, column_parts=0):
-    stages = 4 if tile_n == 256 else 6
+    stages = 4 if tile_n >= 256 else 6
     return stages * (128 + tile_n) * 128 + column_parts * 32 * tile_n + 16 * stages
 
 
@@ -115,7 +115,7 @@ def source_skinny(name, epilogue, rows, columns, element="bf16", align=8):
 
 BLOCKS_THIN_90 = (*BLOCKS_90[:-1], "contract_skinny_sm90")
 ENTRY_THIN_90 = """
-typedef ContractSkinnySm90<T, {rows}, {tile_n}, {split}, {tb}, Store> Contract;
+typedef ContractSkinnySm90<T, {rows}, {split}, {tb}, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads) __cluster_dims__({split}, 1, 1)
     {name}(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
            const __grid_constant__ ContractShape shape, const __grid_constant__ Store store) {{
@@ -124,20 +124,20 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads) __cluster_dims_
 """
 
 
-def source_skinny_90(name, epilogue, rows, tile_n, split, tb=0, element="bf16", align=8):
+def source_skinny_90(name, epilogue, rows, split, tb=0, element="bf16", align=8):
     return (cuda.building_blocks(*BLOCKS_THIN_90) + f"typedef {element} T;\n" +
             epilogue.replace("ALIGN", str(align)) +
-            ENTRY_THIN_90.format(name=name, rows=rows, tile_n=tile_n, split=split, tb=tb))
+            ENTRY_THIN_90.format(name=name, rows=rows, split=split, tb=tb))
 
 
 class ProblemSkinny90(Problem):
-    def __init__(self, a, b, rows, tile_n, split, tb=0):
+    def __init__(self, a, b, rows, split, tb=0):
         super().__init__(a, b, tb=tb, tile_n=128, cluster=1)
         self.map_a = self.map_of(a, (64, rows))
-        self.map_b = self.map_of(b, (64, 64) if tb else (64, tile_n))
-        self.grid = (-(-self.n // tile_n) * split, self.outer * self.inner, 1)
-        self.threads = 2 * tile_n + 32
-        stage = (rows + tile_n) * 128
+        self.map_b = self.map_of(b, (64, 64))
+        self.grid = (-(-self.n // 64) * split, self.outer * self.inner, 1)
+        self.threads = 160
+        stage = (2 if rows == 64 else 4) * (rows + 64) * 128
         self.shared = ((104 << 10) // stage) * (stage + 16)
 
     def launch(self, kernel, epilogue):
