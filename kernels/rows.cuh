@@ -335,8 +335,8 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
-// A run of `count` elements, from one that begins a group of 16 bytes on: copied to shared memory in
-// whole groups, which memory has, and from there, which ends where the run does.
+// A run of `count` elements, from one that begins a group of 16 bytes on: copied to shared memory
+// in whole groups, which memory has, and from there, which ends where the run does.
 template <u32 kThreads, typename T>
 __device__ __forceinline__ void fetch_run(T* to, const T* from, u32 count) {
   constexpr u32 kGroup = 16 / sizeof(T);

@@ -192,7 +192,7 @@ TEST_CASE("rows of odd length are taken in whole groups where groups may begin a
   // A thread for each of the 14 elements that may be left at a row's ends.
   CHECK(of_length(131).team == 16);
   // Of the shortest rows, many would be such elements.
-  CHECK(!of_length(127).shifted);
+  CHECK(!of_length(111).shifted);
   CHECK(!of_length(4976).shifted);
   const RowLayout rows = rows_of(4096, 4975);
   CHECK(schedule_rows(normalisation(rows), kDevice).width == 1);

@@ -24,8 +24,9 @@ struct KnownSpills {
   std::string_view why;
 };
 constexpr std::array kKnownSpills = {
-    KnownSpills{"wgmma, tiles of 128 x 256", 304,
+    KnownSpills{"wgmma, tiles of 128 x 256", 464,
                 "a residual that is loaded beside the products, behind it a dropout's random bits"},
+    KnownSpills{"3 x 1 in clusters", 384, "what the warps park that copy shares of a third"},
     KnownSpills{"mma, tiles", 256,
                 "f32 operands that lie across k are read in words, beside 128 sums a thread"},
     KnownSpills{
@@ -51,6 +52,7 @@ std::uint64_t spills_known_of(std::string_view schedule) {
 constexpr std::uint64_t kTrigonometryBytes = 40;
 // What ptxas saves around the slow path of a division, which it does not count as spilled.
 constexpr std::uint64_t kCallBytes = 8;
+constexpr std::uint64_t kCallBytesInWindows = 32;
 
 unsigned threads_of(const GeneratedKernel& code, std::size_t entry) {
   if (entry == 0) return code.threads;
@@ -134,8 +136,10 @@ void KernelChecks::check_entry(const OpGraph& graph, const Kernel& kernel,
     return name == "sin" || name == "cos" || name == "tan";
   });
   // Beside what is spilled, nothing lives in local memory.
-  CHECK(report->stack_bytes <=
-        report->spill_bytes + (trigonometry ? kTrigonometryBytes : kCallBytes));
+  const bool in_windows = code.schedule.find("windows without tensor") != std::string::npos;
+  CHECK(report->stack_bytes <= report->spill_bytes + (trigonometry ? kTrigonometryBytes
+                                                      : in_windows ? kCallBytesInWindows
+                                                                   : kCallBytes));
 }
 
 }  // namespace fusecalc::cuda
