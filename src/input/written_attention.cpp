@@ -17,7 +17,6 @@ using Origin = ModelGraph::Origin;
 
 // The most ops that a pattern is followed through, in all.
 constexpr int kMostSteps = 200;
-constexpr int kMostViews = 16;  // one of the other, below keys
 
 // Shapes of matrices, whatever the axes before them.
 bool same_matrices(const Shape& a, const Shape& b) {

@@ -11,6 +11,9 @@ namespace fusecalc {
 // Numbers below this one stand for minus infinity in masks.
 inline constexpr double kMaskedScore = -1e4;
 
+// The most views, one of the other, that patterns are followed through.
+inline constexpr int kMostViews = 16;
+
 // What patterns of ops ask of an op that wrote a tensor, and of its inputs.
 
 inline std::optional<ModelGraph::TensorId> tensor_in(const ModelGraph::Input& input) {

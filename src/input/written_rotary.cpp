@@ -16,8 +16,6 @@ using Origin = ModelGraph::Origin;
 using Shown = ModelGraph::Shown;
 using Inner = std::vector<TensorId>;
 
-constexpr int kMostViews = 16;  // one of the other
-
 std::uint64_t count_of(const Shape& shape) { return elements_between(shape, 0, shape.size()); }
 
 // Elements that lie in runs: where the first begins, how long they are, and from one to the next.
