@@ -20,7 +20,7 @@ std::vector<TensorId> RowWriter::runs() const {
     if (use.size == space_) found.push_back(use.value);
   }
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   const auto is_memory = [&](TensorId id) { return kernel_.graph().storage_of(id) == id; };
   return std::ranges::all_of(found, is_memory) ? found : std::vector<TensorId>{};
 }
