@@ -187,7 +187,7 @@ std::optional<RowSchedule> in_runs(const RowWork& work, const Device& device) {
   share(std::bit_ceil(ceil_div(length, rounds)));
   while (work.holds && !hold_in_registers(schedule, work)) {
     if (schedule.team == kWarp) return std::nullopt;
-    share(2 * schedule.team);
+    share(std::uint64_t{2} * schedule.team);
   }
   while (schedule.teams() * length * work.run_bytes > kRunBytes) schedule.threads /= 2;
   // Runs of so many rows begin with a whole group, whatever the type.

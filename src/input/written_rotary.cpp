@@ -292,10 +292,10 @@ bool RotaryReader::find_sum(TensorId last) {
       if (!interleaved && 2 * parts->run != length) continue;
       // The second elements of pairs are negated, and come first.
       if (parts->negative[0] == turned.negative || parts->negative[1] != turned.negative) continue;
-      const auto [first, second] = pairs(parts->run);
+      const std::array<Runs, 2> runs = pairs(parts->run);
       for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
         const auto shows_pairs = [&](TensorId x) {
-          return shows(parts->tensors[1], first, x) && shows(parts->tensors[0], second, x);
+          return shows(parts->tensors[1], runs[0], x) && shows(parts->tensors[0], runs[1], x);
         };
         TensorId x = straight.factors[k];
         if (shape(x) != type.shape()) continue;
