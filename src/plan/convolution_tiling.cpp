@@ -58,6 +58,23 @@ std::uint64_t band_lines(const PlaneShape& shape) {
   return best;
 }
 
+// A block makes its bands in the time of about two images.
+std::uint64_t images_of_block(const PlaneShape& shape, const PlaneBands& bands,
+                              std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kMostParts = 64;
+  const std::uint64_t across = ceil_div(shape.groups, bands.planes);
+  std::uint64_t least = 0;
+  std::uint64_t found = 1;
+  for (std::uint64_t parts = 1; parts <= std::min(shape.images, kMostParts); ++parts) {
+    const std::uint64_t images =
+        ceil_div(ceil_div(shape.images, parts), bands.together) * bands.together;
+    const std::uint64_t cost =
+        ceil_div(across * parts, bands.resident * multiprocessors) * (images + 2);
+    if (least == 0 || cost < least) least = cost, found = images;
+  }
+  return found;
+}
+
 }  // namespace
 
 ProductShape ConvolutionSize::product() const {
@@ -214,7 +231,6 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t res
   constexpr std::uint64_t kMostBlocks = 16;
   constexpr std::uint64_t kMostBand = 40;  // of 16 x 8 weights
   constexpr std::uint64_t kMostSpan = 30;  // a lane for each column, and two more
-  constexpr std::uint64_t kMostParts = 64;
   const std::uint64_t plane = shape.in[0] * shape.in[1] * 2;
   const std::uint64_t pixels = shape.out[0] * shape.out[1];
   const std::uint64_t results =
@@ -254,16 +270,7 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t res
   bands.resident =
       std::max<std::uint64_t>(1, std::min({kOnChip / (bands.shared_bytes + 1024),
                                            kRegisters / (registers * threads), kMostBlocks}));
-  // A block makes its bands in the time of about two images.
-  const std::uint64_t across = ceil_div(shape.groups, bands.planes);
-  std::uint64_t least = 0;
-  for (std::uint64_t parts = 1; parts <= std::min(shape.images, kMostParts); ++parts) {
-    const std::uint64_t images =
-        ceil_div(ceil_div(shape.images, parts), bands.together) * bands.together;
-    const std::uint64_t cost =
-        ceil_div(across * parts, bands.resident * multiprocessors) * (images + 2);
-    if (least == 0 || cost < least) least = cost, bands.images = images;
-  }
+  bands.images = images_of_block(shape, bands, multiprocessors);
   return bands;
 }
 
