@@ -50,3 +50,15 @@ def make_inputs(case, device):
                 values *= 4 / math.sqrt(shape[-1]) if len(shape) > 1 else 1
             made.append(values.to(getattr(torch, DTYPES[dtype])))
     return made
+
+
+def ways_of(case, inputs):
+    """By name, what prepares a way to run the case: a function that takes nothing."""
+    def compiled():
+        function = torch.compile(case.run, dynamic=False)
+        return lambda: function(*inputs)
+
+    ways = {"eager": lambda: lambda: case.run(*inputs), "compile": compiled}
+    for name, prepare in case.libraries.items():
+        ways[name] = lambda prepare=prepare: prepare(*inputs)
+    return ways

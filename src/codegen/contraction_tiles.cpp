@@ -30,20 +30,6 @@ bool reads_as_much(const KernelView& kernel, OpId product, const std::optional<H
   });
 }
 
-// Sums of fp8 are spilled in the widest tiles, which no B has that lies across.
-std::vector<ProductTiling> tilings_of(ProductShape size, DType type, const Device& device,
-                                      bool reading) {
-  const auto tilings = [&] {
-    return product_tilings(size, std::max(1U, device.multiprocessors), reading);
-  };
-  std::vector<ProductTiling> all = tilings();
-  if (!is_fp8(type)) return all;
-  std::erase_if(all, [](const ProductTiling& tiling) { return tiling.width.columns > 256; });
-  if (!all.empty()) return all;
-  size.b_across = true;
-  return tilings();
-}
-
 }  // namespace
 
 // Of siblings, all have to.
@@ -148,7 +134,7 @@ std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
 void ContractionWriter::write_sm90() {
   const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
   const ProductTiling tiling =
-      tiling_of(tilings_of(size, operand_type(), device_, reads_elsewhere()));
+      tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
   const std::uint64_t tile_n = tiling.width.columns;
   const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
   const std::vector<MatrixOperand> sources = sources_of_b();

@@ -39,9 +39,9 @@ constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
     {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
 
 // B as [k][n] comes in boxes of 64 columns, and so do columns of two halves. Half of more than 256
-// are no whole boxes.
+// are no whole boxes, and sums of so many are spilled where elements are single bytes.
 bool has_width(const ProductShape& product, const TileWidth& width) {
-  if (product.b_across && width.columns > kMostAtOnce) return false;
+  if ((product.b_across || product.of_bytes) && width.columns > kMostAtOnce) return false;
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
 }
 

@@ -24,6 +24,7 @@ struct ProductShape {
   bool b_across = false;  // b lies as [k][n]
   bool a_across = false;  // a lies as [k][m]
   bool halves = false;    // a tile has as many columns of the second half as of the first
+  bool of_bytes = false;  // elements are single bytes
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
 
@@ -47,6 +48,7 @@ struct ProductShape {
 // element.
 inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
   shape.k = ceil_div(shape.k * bytes, 2);
+  shape.of_bytes = bytes == 1;
   return shape;
 }
 

@@ -230,6 +230,12 @@ TEST_CASE("tiles are of 320 columns where these are whole rounds") {
   const GeneratedKernel kernel = product_with_relu("18992", "2240", "7424");
   CHECK(contains(kernel, "ContractSm90<bf16, 320, 2, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(kernel.schedule == "wgmma, tiles of 128 x 320");
+  // Sums of single bytes would be spilled, in every way to run the product.
+  const GeneratedKernel bytes = product_with_relu("18992", "2240", "14848", "fp8_e4m3");
+  CHECK_FALSE(contains(bytes, "ContractSm90<fp8_e4m3, 320,"));
+  for (const GeneratedKernel& other : bytes.others) {
+    CHECK_FALSE(contains(other, "ContractSm90<fp8_e4m3, 320,"));
+  }
   CHECK(kernel.shared_bytes == 4 * (16384 + 40960 + 16));
   const OpGraph graph =
       graph_of(list(R"("x": {"shape": [18992, 7424]}, "w": {"shape": [2240, 7424]})",
