@@ -68,7 +68,7 @@ struct MatmulOperands {
   std::optional<BufferAt> bias{};
 };
 
-// A product that the library has chosen an algorithm for.
+// A product with one of the library's algorithms.
 struct PreparedMatmul {
   std::uint64_t id = 0;
   std::uint64_t workspace_bytes = 0;
@@ -136,9 +136,11 @@ class GpuBackend {
                              std::uint64_t elements, const Allowance& allowed) = 0;
 
   virtual void launch(const Launch& launch) = 0;
-  // Lets the vendor's library choose an algorithm for a product; the result is valid as long as the
-  // backend. Throws Error if the library is missing or has no algorithm for it.
-  virtual PreparedMatmul prepare(const LibraryMatmul& product, const MatmulOperands& operands) = 0;
+  // The algorithms that the vendor's library proposes for a product, the one that it expects to be
+  // fastest first; they are valid as long as the backend. Throws Error if the library is missing or
+  // has none.
+  virtual std::vector<PreparedMatmul> prepare(const LibraryMatmul& product,
+                                              const MatmulOperands& operands) = 0;
   virtual void multiply(const PreparedMatmul& product) = 0;
   virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;
   virtual void finish() = 0;

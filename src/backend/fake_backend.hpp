@@ -38,7 +38,9 @@ class FakeBackend final : public GpuBackend {
   std::vector<KernelSource> sources;
   std::vector<LibraryMatmul> products;  // that were prepared
   bool has_library = true;
-  double compile_seconds = 0;  // of every source
+  std::vector<PreparedMatmul> library_algorithms =
+      std::vector<PreparedMatmul>(1);  // that it proposes for each product
+  double compile_seconds = 0;          // of every source
   std::size_t live_buffers = 0;
 
   const PresentGpu& description() const override { return info; }
@@ -115,12 +117,14 @@ class FakeBackend final : public GpuBackend {
     return difference;
   }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
-  PreparedMatmul prepare(const LibraryMatmul& product,
-                         const MatmulOperands& /*operands*/) override {
+  std::vector<PreparedMatmul> prepare(const LibraryMatmul& product,
+                                      const MatmulOperands& /*operands*/) override {
     if (!has_library) throw gpu_error(GpuFault::kNoCublas, "libcublasLt.so.13: no such file");
     products.push_back(product);
     log.push_back("prepare");
-    return {.id = ++last_id_};
+    std::vector<PreparedMatmul> algorithms = library_algorithms;
+    for (PreparedMatmul& algorithm : algorithms) algorithm.id = ++last_id_;
+    return algorithms;
   }
   // Recorded as a launch of a kernel of that id.
   void multiply(const PreparedMatmul& product) override {

@@ -200,7 +200,8 @@ void CudaBackend::launch(const Launch& launch) {
         "cuLaunchKernel");
 }
 
-PreparedMatmul CudaBackend::prepare(const LibraryMatmul& product, const MatmulOperands& operands) {
+std::vector<PreparedMatmul> CudaBackend::prepare(const LibraryMatmul& product,
+                                                 const MatmulOperands& operands) {
   if (matmuls_ == nullptr) matmuls_ = std::make_unique<Matmuls>(context_.stream());
   return matmuls_->prepare(product, operands);
 }

@@ -40,7 +40,8 @@ class CudaBackend final : public GpuBackend {
                      const Allowance& allowed) override;
 
   void launch(const Launch& launch) override;
-  PreparedMatmul prepare(const LibraryMatmul& product, const MatmulOperands& operands) override;
+  std::vector<PreparedMatmul> prepare(const LibraryMatmul& product,
+                                      const MatmulOperands& operands) override;
   void multiply(const PreparedMatmul& product) override;
   void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
   void finish() override;

@@ -114,7 +114,8 @@ struct Matmuls::Plan {
   void describe();
   void set_layout(Descriptor& layout, CublasType type, std::uint64_t rows, std::uint64_t columns,
                   std::uint64_t line, std::uint64_t batch_offset) const;
-  void choose(void* handle);
+  // The algorithms for it, the one that the library expects to be fastest first.
+  std::vector<CublasHeuristic> find_algorithms(void* handle) const;
 
   LibraryMatmul product;
   MatmulOperands operands;
@@ -122,7 +123,11 @@ struct Matmuls::Plan {
   Descriptor first{cublas().destroy_layout};   // our b
   Descriptor second{cublas().destroy_layout};  // our a
   Descriptor result{cublas().destroy_layout};
-  CublasHeuristic chosen{};
+};
+
+struct Matmuls::Algorithm {
+  std::shared_ptr<const Plan> plan;
+  CublasHeuristic found;
 };
 
 void Matmuls::Plan::set_layout(Descriptor& layout, CublasType type, std::uint64_t rows,
@@ -167,7 +172,8 @@ void Matmuls::Plan::describe() {
   set_layout(result, outcome, n, m, product.result_line, batch.result);
 }
 
-void Matmuls::Plan::choose(void* handle) {
+std::vector<CublasHeuristic> Matmuls::Plan::find_algorithms(void* handle) const {
+  constexpr int kMost = 3;  // the fastest one was seldom a later one
   Descriptor preference{cublas().destroy_preference};
   check_cublas(cublas().create_preference(preference.out()), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](CublasPreference which, const auto& value) {
@@ -182,12 +188,17 @@ void Matmuls::Plan::choose(void* handle) {
                                       static_cast<int>(i)),
         alignment_of(places[i]));
   }
+  std::vector<CublasHeuristic> algorithms(kMost);
   int found = 0;
-  check_cublas(cublas().find_algorithms(handle, desc.get(), first.get(), second.get(), result.get(),
-                                        result.get(), preference.get(), 1, &chosen, &found),
-               "cublasLtMatmulAlgoGetHeuristic");
+  check_cublas(
+      cublas().find_algorithms(handle, desc.get(), first.get(), second.get(), result.get(),
+                               result.get(), preference.get(), kMost, algorithms.data(), &found),
+      "cublasLtMatmulAlgoGetHeuristic");
   if (found == 0) throw gpu_error(GpuFault::kCublas, "it has no algorithm for it");
-  check_cublas(chosen.state, "cublasLtMatmulAlgoGetHeuristic");
+  check_cublas(algorithms.front().state, "cublasLtMatmulAlgoGetHeuristic");
+  algorithms.resize(static_cast<std::size_t>(found));
+  std::erase_if(algorithms, [](const CublasHeuristic& each) { return each.state != 0; });
+  return algorithms;
 }
 
 Matmuls::Matmuls(CUstream stream) : stream_(stream) {
@@ -196,33 +207,40 @@ Matmuls::Matmuls(CUstream stream) : stream_(stream) {
 }
 
 Matmuls::~Matmuls() {
-  plans_.clear();
+  algorithms_.clear();
   if (workspace_ != 0) driver().cuMemFree(workspace_);
   if (handle_ != nullptr) cublas().destroy(handle_);
 }
 
-PreparedMatmul Matmuls::prepare(const LibraryMatmul& product, const MatmulOperands& operands) {
-  auto plan = std::make_unique<Plan>(product, operands);
+std::vector<PreparedMatmul> Matmuls::prepare(const LibraryMatmul& product,
+                                             const MatmulOperands& operands) {
+  const auto plan = std::make_shared<Plan>(product, operands);
   plan->describe();
-  plan->choose(handle_);
-  PreparedMatmul prepared{.id = plans_.size(), .workspace_bytes = plan->chosen.workspace_bytes};
+  std::uint64_t launches = 1;
   for (std::size_t i = 0; i + 1 < product.batches.size(); ++i) {
-    prepared.launches *= product.batches[i].count;
+    launches *= product.batches[i].count;
   }
-  prepared.kernel = kernel_of(*plan);
-  plans_.push_back(std::move(plan));
+  std::vector<PreparedMatmul> prepared;
+  for (const CublasHeuristic& found : plan->find_algorithms(handle_)) {
+    const Algorithm algorithm{plan, found};
+    prepared.push_back({.id = algorithms_.size(),
+                        .workspace_bytes = found.workspace_bytes,
+                        .launches = launches,
+                        .kernel = kernel_of(algorithm)});
+    algorithms_.push_back(algorithm);
+  }
   return prepared;
 }
 
 // Records the call instead of running it.
-std::string Matmuls::kernel_of(const Plan& plan) {
+std::string Matmuls::kernel_of(const Algorithm& algorithm) {
+  const MatmulOperands& operands = algorithm.plan->operands;
   const Driver& cuda = driver();
   CUgraph graph = nullptr;
   check(cuda.cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
         "cuStreamBeginCapture");
   try {
-    multiply(plan, address(plan.operands.a), address(plan.operands.b),
-             address(plan.operands.result));
+    multiply(algorithm, address(operands.a), address(operands.b), address(operands.result));
   } catch (const Error&) {
     if (cuda.cuStreamEndCapture(stream_, &graph) == CUDA_SUCCESS) cuda.cuGraphDestroy(graph);
     throw;
@@ -244,7 +262,8 @@ std::string Matmuls::kernel_of(const Plan& plan) {
 
 // The innermost batch dimension is the library's, the others are loops.
 void Matmuls::run(const PreparedMatmul& product) {
-  const Plan& plan = *plans_[product.id];
+  const Algorithm& algorithm = algorithms_[product.id];
+  const Plan& plan = *algorithm.plan;
   const LibraryMatmul& what = plan.product;
   const std::uint64_t operand_bytes = bytes_of(what.operand, 1);
   const std::uint64_t outcome_bytes = bytes_of(what.outcome, 1);
@@ -260,11 +279,13 @@ void Matmuls::run(const PreparedMatmul& product) {
       b += at * batch.b * operand_bytes;
       result += at * batch.result * outcome_bytes;
     }
-    multiply(plan, a, b, result);
+    multiply(algorithm, a, b, result);
   }
 }
 
-void Matmuls::multiply(const Plan& plan, CUdeviceptr a, CUdeviceptr b, CUdeviceptr result) {
+void Matmuls::multiply(const Algorithm& algorithm, CUdeviceptr a, CUdeviceptr b,
+                       CUdeviceptr result) {
+  const Plan& plan = *algorithm.plan;
   const TypeRow& row = row_of(plan.product.operand);
   // One and zero, in the dtype of the scale.
   constexpr double kOne64 = 1;
@@ -278,7 +299,7 @@ void Matmuls::multiply(const Plan& plan, CUdeviceptr a, CUdeviceptr b, CUdevicep
   check_cublas(
       cublas().multiply(handle_, plan.desc.get(), one, pointer(b), plan.first.get(), pointer(a),
                         plan.second.get(), &kZero, pointer(result), plan.result.get(),
-                        pointer(result), plan.result.get(), &plan.chosen.algorithm,
+                        pointer(result), plan.result.get(), &algorithm.found.algorithm,
                         pointer(workspace_), kWorkspaceBytes, stream_),
       "cublasLtMatmul");
 }

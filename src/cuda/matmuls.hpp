@@ -18,20 +18,21 @@ class Matmuls {
   Matmuls& operator=(const Matmuls&) = delete;
   ~Matmuls();
 
-  PreparedMatmul prepare(const LibraryMatmul& product, const MatmulOperands& operands);
+  std::vector<PreparedMatmul> prepare(const LibraryMatmul& product, const MatmulOperands& operands);
   void run(const PreparedMatmul& product);
 
  private:
   struct Plan;
+  struct Algorithm;
 
-  void multiply(const Plan& plan, CUdeviceptr a, CUdeviceptr b, CUdeviceptr result);
+  void multiply(const Algorithm& algorithm, CUdeviceptr a, CUdeviceptr b, CUdeviceptr result);
   // The name of the first kernel that a call launches.
-  std::string kernel_of(const Plan& plan);
+  std::string kernel_of(const Algorithm& algorithm);
 
   CUstream stream_;
   void* handle_ = nullptr;
   CUdeviceptr workspace_ = 0;
-  std::vector<std::unique_ptr<Plan>> plans_;  // a product's id is its index here
+  std::vector<Algorithm> algorithms_;  // a prepared product's id is its index here
 };
 
 }  // namespace fusecalc::cuda

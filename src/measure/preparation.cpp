@@ -57,7 +57,7 @@ void Preparation::prepare_library(Added& added) {
     operands.bias = at(product.bias, matmul.outcome, product.bias_offset);
   }
   try {
-    added.product = gpu_.prepare(product.matmul, operands);
+    added.products = gpu_.prepare(product.matmul, operands);
   } catch (const Error& error) {
     if (error.fault() != Fault::kUnavailable) throw;
     added.no_product = error.what();
@@ -111,19 +111,20 @@ void Preparation::compile(const Progress& progress) {
 
 std::vector<Variant> Preparation::variants_of(const Added& added) {
   std::vector<Variant> variants;
-  if (!added.product || !added.lone() || added.pads()) {
+  if (added.products.empty() || !added.lone() || added.pads()) {
     variants.push_back(generated_variant(*added.code, added));
     for (const GeneratedKernel& other : added.code->others) {
       variants.push_back(generated_variant(other, added));
     }
     if (variants.size() == 1) variants.front().name = "the generated kernel";
   }
-  if (added.product) variants.push_back(library_variant(added));
+  for (const PreparedMatmul& product : added.products) {
+    variants.push_back(library_variant(product, added));
+  }
   return variants;
 }
 
-Variant Preparation::library_variant(const Added& added) {
-  const PreparedMatmul& product = *added.product;
+Variant Preparation::library_variant(const PreparedMatmul& product, const Added& added) {
   const auto* row = std::ranges::find(kEpilogueWords, added.code->library->matmul.epilogue,
                                       &EpilogueWords::epilogue);
   Variant variant{.steps = {product},

@@ -17,8 +17,8 @@ class Preparation {
   Preparation(GpuBackend& gpu, const GraphMemory& memory) : gpu_(gpu), memory_(memory) {}
 
   // Prepares the launch of `kernel`, whose address must stay valid. An unfused product runs in the
-  // library, as in any framework, and in a generated kernel only if the library does not support
-  // it.
+  // library, as in any framework, by the fastest of a few algorithms, and in a generated kernel only
+  // if the library does not support it.
   void add(const GeneratedKernel& code, PreparedKernel& kernel);
   // Finishes all kernels added, including all variants of each.
   void finish(const Progress& progress);
@@ -28,20 +28,20 @@ class Preparation {
     const GeneratedKernel* code = nullptr;
     PreparedKernel* kernel = nullptr;
     BufferAt workspace{};
-    std::optional<PreparedMatmul> product{};
-    std::string no_product{};  // why the library does not run it
+    std::vector<PreparedMatmul> products{};  // by the library, with each algorithm that it proposes
+    std::string no_product{};                // why the library does not run it
 
     bool lone() const { return kernel->operations == 1; }
     // Whether tiles take the operands only after a copy, which the library does without.
     bool pads() const { return code->packing && code->library && code->library->a != kNone; }
     // Whether generated code runs, or may run.
-    bool ours() const { return !product || !lone() || code->packing; }
+    bool ours() const { return products.empty() || !lone() || code->packing; }
   };
 
   void prepare_library(Added& added);
   void compile(const Progress& progress);
   std::vector<Variant> variants_of(const Added& added);
-  Variant library_variant(const Added& added);
+  Variant library_variant(const PreparedMatmul& product, const Added& added);
   Variant generated_variant(const GeneratedKernel& code, const Added& added);
   Launch entry_of(const GeneratedKernel& code, std::size_t entry, const FollowingEntry& extent,
                   const BufferAt& workspace);

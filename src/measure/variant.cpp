@@ -38,8 +38,11 @@ Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
   for (std::size_t i = 0; i < times.size(); ++i) order.emplace_back(times[i].value().median, i);
   std::ranges::sort(order);
   if (order.size() < 2) return {};
+  const std::string& first = variants[order[0].second].name;
+  const std::string& next = variants[order[1].second].name;
   return {.fastest = order[0].second,
-          .reason = comparison(order[0].first, order[1].first, variants[order[1].second].name)};
+          .reason = comparison(order[0].first, order[1].first,
+                               first == next ? next + "'s next algorithm" : next)};
 }
 
 void choose_variant(GpuBackend& gpu, PreparedKernel& kernel) {

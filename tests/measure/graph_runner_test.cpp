@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 
@@ -212,6 +213,24 @@ TEST_CASE(
   CHECK(result.unfused.kernels[0].schedule == "cuBLASLt with its bias epilogue");
   CHECK(result.unfused.kernels[0].choice == "");
   CHECK(slow.sources.size() == 2);  // relu alone, and the fused kernel
+}
+
+TEST_CASE("of the algorithms that the library proposes the fastest runs") {
+  FakeBackend gpu;
+  gpu.library_algorithms = {{.kernel = "wide"}, {.kernel = "narrow"}, {.kernel = "split"}};
+  gpu.timed = [](const FakeBackend::Launches& launches) {
+    // A product's algorithms have ids of their own, one after the other; the second is fastest.
+    constexpr std::array kSeconds = {1e-3, 0.5e-3, 2e-3};
+    const bool library = launches.size() == 1 && launches[0].arguments.empty();
+    return TimedRun{.seconds = library ? kSeconds.at(launches[0].kernel.id % 3) : 3e-3,
+                    .sm_clock_hz = 2e9};
+  };
+  const Measurement result = measured(gpu, graph_of(kLinearRelu), {.runs = 10});
+  const KernelMeasurement& lone = result.unfused.kernels[0];
+  CHECK(lone.schedule == "cuBLASLt with its bias epilogue, narrow");
+  CHECK(lone.choice == "2.0 times as fast as cuBLASLt's next algorithm");
+  CHECK(result.fused.kernels[0].schedule == "cuBLASLt with its bias and relu epilogue, narrow");
+  CHECK(result.fused.kernels[0].choice == "2.0 times as fast as cuBLASLt's next algorithm");
 }
 
 TEST_CASE("without the library an unfused product is generated, with the reason") {
