@@ -146,10 +146,10 @@ bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const
                  bool reading) {
   // Both are no better known than that.
   constexpr double kClearly = 0.85;
-  const std::uint64_t cycles = product_cycles(in_halves(product, operands.bytes),
-                                              std::max(1U, device.multiprocessors), reading);
+  const double cycles = product_cycles(in_halves(product, operands.bytes),
+                                       std::max(1U, device.multiprocessors), reading);
   const MmaTiling tiling = mma_tiling(product, operands, device);
-  return tiling.tile.split > 1 && tiling.cycles < static_cast<double>(cycles) * kClearly;
+  return tiling.tile.split > 1 && tiling.cycles < cycles * kClearly;
 }
 
 // Read once from memory, and written, in part to the L2 alone.
@@ -167,8 +167,8 @@ bool repays_padding(const ProductShape& product, const MmaOperands& operands, st
   whole.piece = 16;
   double then = mma_tiling(product, whole, device).cycles;
   if (wgmma && !beats_wgmma(product, whole, device, reading)) {
-    then = static_cast<double>(product_cycles(in_halves(product, operands.bytes),
-                                              std::max(1U, device.multiprocessors), reading));
+    then = product_cycles(in_halves(product, operands.bytes), std::max(1U, device.multiprocessors),
+                          reading);
   }
   const double cycles_per_us = device.constants.tensor_clock_ghz.value * 1e3;
   constexpr double kClearly = 0.8;

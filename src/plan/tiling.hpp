@@ -39,6 +39,10 @@ struct ProductShape {
     return !b_across && batches == 1 && n % 8 == 0 &&
            std::ranges::all_of(parts, [](std::uint64_t columns) { return columns % 8 == 0; });
   }
+  double flops() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+           static_cast<double>(batches);
+  }
   // Whether some lines of 16-bit operands do not start where a line of the L2 does, so that a box
   // lies in two of those.
   constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
@@ -59,14 +63,8 @@ constexpr std::uint64_t kBoxBytes = 128;  // of k, in a box that the copy engine
 struct TileWidth {
   std::uint64_t columns;
   std::uint64_t stages;
-  // Per 64 of k and column, in hundredths of cycles: the tensor cores' 400, and more for narrow
-  // tiles, which fetch more bytes and so lower the clock.
-  std::uint64_t step;
-  // Cycles, to start and end it (all of the epilogue where tiles are shared), and where the
-  // epilogue reads a tensor as large as the result, which shared tiles load ahead; those were
-  // measured for a residual, the others for a gelu, too.
-  std::uint64_t beside;
-  std::uint64_t beside_reading;
+  double step;    // cycles, to multiply 64 of k for a column
+  double beside;  // cycles, to start a tile and to store it
 
   // Whether two warpgroups share a tile; they alternate otherwise.
   bool shared() const { return columns >= 192; }
@@ -102,16 +100,27 @@ struct ProductTiling {
 };
 
 // Cycles in which a block gets from the L2 what it multiplies for 64 of k.
-std::uint64_t fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
-                           std::uint64_t multiprocessors);
+double fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
+                    std::uint64_t multiprocessors);
+
+// What a tile does beside its products.
+struct TileWork {
+  double reads = 0;         // tensors as large as the result that the epilogue reads
+  double epilogue = 0;      // cycles of its instructions, for each of the tile's columns
+  double made = 0;          // cycles in which a block makes its rows of A for 64 of k
+  double slowdown = 0.306;  // of the clock, once tensor cores that always work have warmed up
+};
+
+// What a product takes in a tiling, from the start of its first block to the end of its last.
+double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
+                     std::uint64_t multiprocessors, const TileWork& work);
 
 // Those that take about the least time, the best first; `reading`: the epilogue reads a tensor as
 // large as the result.
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading);
 // What the first of them takes.
-std::uint64_t product_cycles(const ProductShape& product, std::uint64_t multiprocessors,
-                             bool reading);
+double product_cycles(const ProductShape& product, std::uint64_t multiprocessors, bool reading);
 
 // The same where tiles make their rows of A (prologue.cuh): they are as wide as they get, and
 // blocks side by side share what they make.

@@ -164,7 +164,7 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double share
         std::min(cool, product.operands / (bytes_per_us(constants_.dram_read_gbps) * kVectorShare));
   }
   constexpr double kWarmUs = 1186;  // after which the clock has fallen
-  const double load = product.flops() / std::max(1.0, cycles * rate * streams);
+  const double load = product.shape.flops() / std::max(1.0, cycles * rate * streams);
   work.compute_us =
       cool * (1 + constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
   constexpr std::uint64_t kGroup = 11;
@@ -183,39 +183,34 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double share
   return work;
 }
 
-// Cycles of a tile's epilogue: instructions, and what it reads from memory; lanes that hold no
-// neighbours exchange their elements first.
-double ProductModel::epilogue_cycles(const ProductKernel& product, double columns) const {
+// Instructions of the epilogue, and what it reads; lanes that hold no neighbours exchange their
+// elements first, which narrow tiles do while others multiply.
+TileWork ProductModel::work_of_tile(const ProductKernel& product, const ProductTiling& tiling) {
   const ProductShape& shape = product.shape;
-  const double result_bytes = static_cast<double>(product.results) * 2;
   constexpr double kRows = static_cast<double>(kTileRows);
-  constexpr double kPerInstruction = 0.0067;  // cycles for each element of a tile
+  constexpr double kPerInstruction = 0.0058;  // cycles for each element of a tile
   constexpr double kQuick = 26;               // instructions that four warps overlap
   constexpr double kSlower = 6.35;            // times as long: those beyond
-  constexpr double kPerReadResult = 28.7;     // instructions, for as many bytes as the result has
-  constexpr double kPerReadAhead = 4.6;       // those that wide tiles load ahead
   constexpr double kExchange = 0.13;          // cycles for each element
   // Where lines of the result are no whole eights.
   constexpr double kScattered = 0.4;
   constexpr double kScatteredWide = 0.95;  // of 32 bits
   constexpr double kExact = 2.4;           // times as many instructions as for 16 bits
+  constexpr double kAlternating = 0.3;     // of it, that other warps do not hide
   const bool wide = product.type == DType::kTf32;
   const double instructions = product.epilogue * (wide ? kExact : 1);
   const bool eights = shape.n % 8 == 0 && std::ranges::all_of(shape.parts, [](std::uint64_t count) {
                         return count % 8 == 0;
                       });
-  const bool in_order = shape.in_order();
   const bool stores = product.traffic.bytes.write >= product.results;
   const double scattered = wide ? kScatteredWide : kScattered;
-  const double moved = in_order ? 0 : eights || !stores ? kExchange : scattered;
-  const double read = product.beside / std::max(1.0, result_bytes);
-  const bool loads_ahead = columns > 160 && columns <= 256 && !shape.halves && in_order;
-  const double ahead = loads_ahead ? std::min(1.0, read) : 0;
-  return kRows * columns *
-         (kPerInstruction *
-              (2 + std::min(kQuick, instructions) + kSlower * std::max(0.0, instructions - kQuick) +
-               kPerReadResult * (read - ahead) + kPerReadAhead * ahead) +
-          moved);
+  const double moved = shape.in_order() ? 0 : eights || !stores ? kExchange : scattered;
+  const double results = static_cast<double>(product.results) * 2;
+  return {.reads = product.beside / std::max(1.0, results),
+          .epilogue = kRows * (kPerInstruction * (std::min(kQuick, instructions) +
+                                                  kSlower * std::max(0.0, instructions - kQuick)) +
+                               moved * (tiling.width.shared() ? 1 : kAlternating)),
+          .made = product.makes_rows ? made_cycles(product) : 0};
 }
 
 // Cycles in which 128 rows of the first operand are made for 64 of k: blocks beside each other load
@@ -353,38 +348,19 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
 }
 
 KernelWork ProductModel::wgmma_work(const ProductKernel& product, const ProductTiling& tiling) {
-  const ProductShape& shape = product.shape;
-  const double clock = constants_.tensor_clock_ghz.value * kGiga;
-  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
-                  .fixed_us = constants_.launch_us.value};
-  const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
+  constexpr double kOverhead = 1.4;  // us, on top of a launch
+  constexpr double kSlower = 1.7;    // times as much as a library's
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
-  const auto columns = static_cast<double>(tiling.width.columns);
-  constexpr double kRows = static_cast<double>(kTileRows);
-  const auto rounds = static_cast<double>(tiling.rounds(size, multiprocessors));
-  const double steps = std::ceil(static_cast<double>(size.k) / 64);
-  const bool wide = tiling.width.shared();
-  const auto fetch = static_cast<double>(fetch_cycles(size, tiling, multiprocessors));
-  const double made = product.makes_rows ? made_cycles(product) : 0;
-  const double multiply =
-      steps * std::max({kRows * columns * 128 / constants_.tensor_flops.value * (wide ? 1 : 1.11),
-                        fetch, made});
-  constexpr double kStart = 730;     // cycles
-  constexpr double kShared = 0.29;   // of the shorter one, that is not hidden behind the other
-  constexpr double kOverhead = 3.5;  // us, on top of a launch
-  const double epilogue = epilogue_cycles(product, columns);
-  const double tile = wide ? multiply + epilogue
-                           : std::max(multiply, epilogue) + kShared * std::min(multiply, epilogue);
-  const double cool = rounds * (tile + kStart) / (clock * kCool);
-  const double rate = constants_.tensor_flops.value * tensor_share(product.type, device_);
-  const double load = product.flops() / (cool * clock * kCool * rate * device_.multiprocessors);
-  constexpr double kWarmUs = 187;
-  work.fixed_us += kOverhead;
-  work.compute_us =
-      cool * (1 + 1.3 * constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
-  const std::uint64_t group = tiling.group(size);
-  work.dram_read = product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true,
-                                                group, tiling.at_once(multiprocessors));
+  const ProductShape size = in_halves(product.shape, bytes_of(product.type, 1));
+  TileWork tile = work_of_tile(product, tiling);
+  tile.slowdown = kSlower * constants_.tensor_slowdown.value;
+  KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
+                  .fixed_us = constants_.launch_us.value + kOverhead};
+  work.compute_us = tiling_cycles(size, tiling, multiprocessors, tile) /
+                    (constants_.tensor_clock_ghz.value * kGiga * kCool);
+  work.dram_read =
+      product.beside + tiled_reads(product, tiling.rows(), tiling.columns(), true,
+                                   tiling.group(size), tiling.at_once(multiprocessors));
   work.read_doubt = 0.2;
   work.write_doubt = 0.05;
   work.time_doubt = 0.22;

@@ -39,10 +39,6 @@ struct ProductKernel {
     const std::uint64_t b = b_line_bytes() % 16 != 0 ? shape.n : 0;
     return std::min(static_cast<std::uint64_t>(operands), bytes((a + b) * shape.k) * shape.batches);
   }
-  double flops() const {
-    return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-           static_cast<double>(shape.k) * static_cast<double>(shape.batches);
-  }
 };
 
 // Predicts kernels around a product on one device, by who would run them.
@@ -74,7 +70,7 @@ class ProductModel {
   KernelWork wgmma_work(const ProductKernel& product);
   KernelWork wgmma_work(const ProductKernel& product, const ProductTiling& tiling);
   static double made_cycles(const ProductKernel& product);
-  double epilogue_cycles(const ProductKernel& product, double columns) const;
+  static TileWork work_of_tile(const ProductKernel& product, const ProductTiling& tiling);
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
                      bool rows_first, std::uint64_t group, std::uint64_t at_once);
 

@@ -162,20 +162,20 @@ TEST_CASE("prediction, by hand: a transposition by how many elements move togeth
 }
 
 TEST_CASE("prediction, by hand: a product with an epilogue") {
-  // 264 tiles of 128 x 128 in two rounds of pairs: each fetches 128 lines of one operand and 64 of
-  // the other for a step, of 128 bytes each, at 37 a cycle: in 664 cycles. 730 to start; for each
-  // element of the tile three instructions of 0.0067 cycles, of which the next tile's step hides
-  // all but 29 %. Short products run at 1.15 times the clock.
-  const double cycles = 2 * (664 + 730 + 0.29 * 128 * 128 * 3 * 0.0067);
-  CHECK(2 + 3.5 + cycles / 1150 ==
+  // 3660 cycles once, and 264 tiles of 128 x 128 in two rounds of pairs: each fetches 128 lines of
+  // one operand and 64 of the other for a step, of 128 bytes each, at 43 a cycle, and multiplies
+  // for 512, of which 16 % are not hidden. 90 for a tile, and 0.0058 for each element's negation.
+  // Products run at 1.15 times the clock.
+  const double cycles = 3660 + 2 * (24576 / 43.0 + 0.16 * 512 + 90 + 128 * 128 * 0.0058);
+  CHECK(2 + 1.4 + cycles / 1150 ==
         time_of(operands(256, 16896, 64), kLinearNeg, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2") {
   // 132 tiles of 160 columns in one round: of two side by side each fetches 64 lines of A and 160
-  // of B for each of two steps, of 128 bytes each, at 35 a cycle: in 819 cycles.
-  const double cycles = 2 * 819 + 730 + 0.29 * 128 * 160 * 3 * 0.0067;
-  CHECK(2 + 3.5 + cycles / 1150 ==
+  // of B for each of two steps, of 128 bytes each, at 0.83 of 43 a cycle.
+  const double cycles = 3660 + 2 * (28672 / (0.83 * 43) + 0.16 * 640) + 470 + 128 * 160 * 0.0058;
+  CHECK(2 + 1.4 + cycles / 1150 ==
         time_of(operands(128, 21120, 72), kLinearNeg, device_of_cycles()));
 }
 
@@ -196,28 +196,28 @@ TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") 
 
 TEST_CASE("prediction, by hand: a product whose lines are copied for the copy engine first") {
   // 4 us more; the device's memory takes no time. 132 tiles of mma would take 9 steps of 2560
-  // cycles, of which 0.8 are more than two rounds of 5 steps of pairs of tiles, at 35 bytes a
-  // cycle.
-  const double cycles = 2 * (5 * 702 + 730 + 0.29 * 128 * 128 * 3 * 0.0067);
-  CHECK(2 + 3.5 + 4 + cycles / 1150 ==
+  // cycles, of which 0.8 are more than a round of 5 steps of pairs of tiles of 256 columns, which
+  // multiply for 1024 cycles and fetch 256 lines at 0.83 of 43 bytes a cycle.
+  const double cycles = 3660 + 5 * (1024 + 0.16 * 32768 / (0.83 * 43)) + 1200 + 128 * 256 * 0.0058;
+  CHECK(2 + 1.4 + 4 + cycles / 1150 ==
         time_of(operands(256, 16896, 281), kLinearNeg, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: two halves of a product, of few rows, too") {
   // 132 tiles of 128 columns, 64 of each half, in one round: pairs side by side fetch 64 lines of A
-  // and 128 of B for each, in 664 cycles. For each of the product's elements two instructions and
-  // half of the one that makes an element of two.
+  // and 128 of B for each. For each of the product's elements half of the instruction that makes an
+  // element of two.
   const char* halves = R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
       {"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 1},
       {"op": "mul", "inputs": ["a", "b"], "output": "y"})";
-  const double cycles = 664 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
-  CHECK(2 + 3.5 + cycles / 1150 == time_of(operands(64, 16896, 64), halves, device_of_cycles()));
+  const double cycles = 3660 + 24576 / 43.0 + 0.16 * 512 + 90 + 128 * 128 * 0.5 * 0.0058;
+  CHECK(2 + 1.4 + cycles / 1150 == time_of(operands(64, 16896, 64), halves, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: products of the same rows whose tiles follow each other") {
-  // 75, 88, 2 and 1 tiles of 128 columns are 42 clusters of four, which take two rounds of 30: a
-  // step of 512 cycles, and 11 % more for narrow tiles. One of the products is negated, with two
-  // instructions for each element of all.
+  // 75, 88, 2 and 1 tiles of 128 columns are 42 clusters of four side by side, which take two
+  // rounds of 30, and fetch 32 lines of A and 128 of B for each tile while it multiplies for 512
+  // cycles. One of the products is negated.
   const char* four = R"({"op": "linear", "inputs": ["x", "w"], "output": "a"},
       {"op": "neg", "inputs": ["a"], "output": "n"},
       {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
@@ -225,9 +225,10 @@ TEST_CASE("prediction, by hand: products of the same rows whose tiles follow eac
       {"op": "linear", "inputs": ["x", "w4"], "output": "d"})";
   const std::string weights = R"(, "w2": {"shape": [11200, 64]}, "w3": {"shape": [168, 64]},
       "w4": {"shape": [8, 64]})";
-  const double instructions = 2 + 9600.0 / (9600 + 11200 + 168 + 8);
-  const double cycles = 2 * (512 * 1.11 + 730 + 0.29 * 128 * 128 * instructions * 0.0067);
-  CHECK(2 + 3.5 + cycles / 1150 ==
+  const double instructions = 9600.0 / (9600 + 11200 + 168 + 8);
+  const double fetch = 160 * 128 * 120 / (43 * 132.0);
+  const double cycles = 3660 + 2 * (512 + 0.16 * fetch + 90 + 128 * 128 * instructions * 0.0058);
+  CHECK(2 + 1.4 + cycles / 1150 ==
         time_of(operands(65, 9600, 64) + weights, four, device_of_cycles()));
 }
 
@@ -237,8 +238,8 @@ TEST_CASE("prediction, by hand: two products of the same rows that an epilogue c
       {"op": "linear", "inputs": ["x", "w2"], "output": "b"},
       {"op": "mul", "inputs": ["a", "b"], "output": "y"})";
   const std::string weights = R"(, "w2": {"shape": [8448, 64]})";
-  const double cycles = 664 + 730 + 0.29 * 128 * 128 * 2.5 * 0.0067;
-  CHECK(2 + 3.5 + cycles / 1150 ==
+  const double cycles = 3660 + 24576 / 43.0 + 0.16 * 512 + 90 + 128 * 128 * 0.5 * 0.0058;
+  CHECK(2 + 1.4 + cycles / 1150 ==
         time_of(operands(65, 8448, 64) + weights, pair, device_of_cycles()));
 }
 
@@ -261,17 +262,18 @@ TEST_CASE("prediction, by hand: a prologue computes the weights of few rows") {
 
 TEST_CASE("prediction, by hand: a warpgroup makes the rows of a product") {
   // One tile of 128 rows and 256 columns, as narrow ones would make the rows twice, for 64 of k: a
-  // negation of each element, of two bytes, and an epilogue of two instructions to store.
+  // negation of each element, of two bytes, while 1024 cycles of multiplying are hidden but for 16
+  // %.
   const char* ops = R"({"op": "neg", "inputs": ["x"], "output": "v"},
                        {"op": "linear", "inputs": ["v", "w"], "output": "h"})";
   const double share = 128 * 64 * 2 / 68.0 + 44;
-  const double rest = 730 + 128 * 256 * 2 * 0.0067;
-  CHECK(2 + 3.5 + (1150 + 300 + share + rest) / 1150 ==
+  const double rest = 3660 + 0.16 * 1024 + 1200;
+  CHECK(2 + 1.4 + (1150 + 300 + share + rest) / 1150 ==
         time_of(operands(128, 256, 64), ops, device_of_cycles()));
   // Two and four blocks beside each other share that; half of eight find the L2 has it.
-  CHECK(2 + 3.5 + (1150 + 300 + share / 2 + rest) / 1150 ==
+  CHECK(2 + 1.4 + (1150 + 300 + share / 2 + rest) / 1150 ==
         time_of(operands(128, 512, 64), ops, device_of_cycles()));
-  CHECK(2 + 3.5 + (1150 + 300 / 2.0 + share / 4 + rest) / 1150 ==
+  CHECK(2 + 1.4 + (1150 + 300 / 2.0 + share / 4 + rest) / 1150 ==
         time_of(operands(128, 2048, 64), ops, device_of_cycles()));
 }
 
