@@ -81,6 +81,7 @@ struct ConvolvePlanesMma {
       for (int stage = 0; stage < kStages; ++stage) barrier_init(&full[stage], 1);
       barrier_init_done();
     }
+    if (kHasBulkCopies) __syncthreads();
     const int steps = (images + kTogether - 1) / kTogether;
     for (int i = 0; i < kStages; ++i) fetch(x, i, images, planes, shared, full);
     for (int i = threadIdx.x; i < kStages * kTogether * (kZeroBytes / 16); i += kThreads) {

@@ -7,6 +7,7 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
+#include "plan/last_boxes.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -33,7 +34,83 @@ bool has_fours_of_channels(const Convolution& convolution) {
          outer.out == 1;
 }
 
+// Whether each has a stride of whole 16 bytes, or an extent of 1: a repeated one has none.
+bool has_strides_of_copies(const Convolution& convolution, std::uint64_t bytes) {
+  const Convolution::Strides& strides = *convolution.strides;
+  const auto& [outer, lines, line] = convolution.axes;
+  const auto whole = [&](std::uint64_t stride, std::uint64_t extent) {
+    return stride * bytes % 16 == 0 && (stride > 0 || extent == 1);
+  };
+  return strides.offset * bytes % 16 == 0 && whole(strides.image, convolution.images) &&
+         whole(strides.at[1], number(lines.in)) && whole(strides.at[2], number(line.in));
+}
+
+// A map of the input: channels, columns, lines and images, of which the copy engine takes strides
+// of whole 16 bytes.
+MappedTensor map_of_last(const Convolution& convolution, const LastBoxes& boxes, DType type) {
+  const Convolution::Strides& strides = *convolution.strides;
+  const auto& [outer, lines, line] = convolution.axes;
+  const std::uint64_t size = bytes_of(type, 1);
+  // The stride of a dimension of extent 1 is never used, but must be a multiple of 16.
+  const auto bytes = [&](std::uint64_t distance) { return distance > 0 ? distance * size : 16; };
+  return {.dtype = type,
+          .offset = strides.offset * size,
+          .extents = {convolution.groups, number(line.in), number(lines.in), convolution.images},
+          .strides = {bytes(strides.at[2]), bytes(strides.at[1]), bytes(strides.image)},
+          .box = {static_cast<std::uint32_t>(boxes.channels),
+                  static_cast<std::uint32_t>(boxes.box_columns),
+                  static_cast<std::uint32_t>(boxes.box_lines),
+                  static_cast<std::uint32_t>(boxes.together)}};
+}
+
 }  // namespace
+
+// In boxes that the copy engine brings.
+bool ContractionWriter::write_boxes_of_last(const Convolution& convolution,
+                                            const LastShape& shape) {
+  const DType type = operand_type();
+  const bool wide = type == DType::kF32;
+  const bool same = wide || graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+  if (device_.capability != kHopper || !same || !has_strides_of_copies(convolution, shape.bytes)) {
+    return false;
+  }
+  const auto boxes = last_boxes(shape, std::max(1U, device_.multiprocessors));
+  if (!boxes) return false;
+  const std::string functions = weights_of_convolution();
+  epilogue_.write(product_of_pixels_last(convolution), 8, {.channels_last = true});
+  result_.maps = {map_of_last(convolution, *boxes, type)};
+  result_.maps[0].storage = graph_.storage_of(op_.operands[0].tensor);
+  const KernelFacts facts{.threads = boxes->threads(),
+                          .shared_bytes = boxes->shared_bytes,
+                          .tile_rows = boxes->channels,
+                          .tile_columns = boxes->tile_lines() * boxes->columns};
+  result_.source.architecture_bound = true;
+  result_.source.text +=
+      blocks({"mma", "hopper", "convolve_last_sm90"}) +
+      (wide ? blocks({"convolve_last_wide_sm90"}) : "") + epilogue_.text() +
+      operands_struct(functions) +
+      fmt::format(
+          "typedef ConvolveLast{}<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
+          "Epilogue> Convolve;\n",
+          wide ? "Wide" : "Mma", stored_type(type), boxes->channels, boxes->columns, boxes->deep,
+          boxes->lines, boxes->together, boxes->warps, boxes->stages, boxes->each) +
+      fmt::format(
+          "static_assert(Convolve::kBoxColumns == {} && Convolve::kBoxLines == {}, "
+          "\"boxes of the map\");\n",
+          boxes->box_columns, boxes->box_lines) +
+      facts.asserted_of("Convolve") +
+      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", boxes->resident),
+            "const __grid_constant__ TensorMap x",
+            fmt::format("Convolve::run(x, Operands{{{}}}, {});", code_.parameters().arguments(),
+                        epilogue_.made()));
+  facts.launch(result_);
+  result_.blocks = boxes->blocks(shape);
+  result_.schedule =
+      fmt::format("{}channels last, {} per block, {} tile{} of {} x {}",
+                  wide ? "" : "mma with diagonals of weights, ", boxes->channels, boxes->each,
+                  boxes->each > 1 ? "s" : "", boxes->tile_lines(), boxes->columns);
+  return true;
+}
 
 bool ContractionWriter::write_convolution_last(const Convolution& convolution) {
   const bool single = convolution.channels == 1 && convolution.filters == 1 && convolution.strides;
@@ -44,6 +121,7 @@ bool ContractionWriter::write_convolution_last(const Convolution& convolution) {
     return false;
   }
   const LastShape shape = last_shape_of(convolution, bytes_of(type, 1));
+  if (write_boxes_of_last(convolution, shape)) return true;
   const auto tiles = last_tiles(shape, std::max(1U, device_.multiprocessors));
   if (!tiles) return false;
   const std::string functions = weights_of_convolution();

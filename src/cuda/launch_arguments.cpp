@@ -48,6 +48,15 @@ CUtensorMapL2promotion promotion_of(const TensorMap& map) {
   return straddles ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 }
 
+// Lines of a box that are shorter than 128 bytes follow each other without gaps.
+CUtensorMapSwizzle swizzle_of(const TensorMap& map) {
+  switch (bytes_of(map.dtype, map.box[0])) {
+    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
+    default: return CU_TENSOR_MAP_SWIZZLE_128B;
+  }
+}
+
 CUtensorMap encode(const TensorMap& map) {
   if (map.windows) return encode_windows(map);
   CUtensorMap encoded;
@@ -56,7 +65,7 @@ CUtensorMap encode(const TensorMap& map) {
             &encoded, map_type(map.dtype), static_cast<cuuint32_t>(map.extents.size()),
             reinterpret_cast<void*>(map.at.buffer.id + map.at.offset), map.extents.data(),
             map.strides.data(), map.box.data(), kEvery.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-            CU_TENSOR_MAP_SWIZZLE_128B, promotion_of(map), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            swizzle_of(map), promotion_of(map), CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
   return encoded;
 }

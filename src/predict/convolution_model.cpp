@@ -1,6 +1,7 @@
 #include "predict/convolution_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/ceil_div.hpp"
@@ -68,6 +69,17 @@ bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& si
          repays_copies({size.images, size.channels, size.filters, size.out});
 }
 
+// Products of single channels that lie last, in a cycle of a multiprocessor. `boxes`: of 16 bits
+// each, which the copy engine brings and tensor cores multiply.
+double products_of_last(const ConvolutionSize& size, bool boxes) {
+  // Cycles of a result, of an element of the input, and of each tap.
+  constexpr std::array<double, 3> kByLanes = {0.158, 0.187, 0.0132};
+  constexpr std::array<double, 3> kInBoxes = {0.026, 0.136, 0.0080};
+  const auto& [result, input, tap] = boxes ? kInBoxes : kByLanes;
+  const double taps = number(size.taps);
+  return taps / (result + input * number(size.in) / number(size.out) + tap * taps);
+}
+
 // Products of single channels by ordinary arithmetic, or by bands of weights, in a cycle of a
 // multiprocessor.
 double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
@@ -75,17 +87,12 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   constexpr double kByLanes = 43;
   constexpr double kByPlanes = 80;  // of planes that a block holds
   constexpr double kByBands = 24;   // the same on tensor cores, of each tap of a line
-  // Cycles of a result whose channels lie last, of an element of the input, and of each tap.
-  constexpr double kOfLast = 0.158;
-  constexpr double kInputOfLast = 0.187;
-  constexpr double kTapOfLast = 0.0132;
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
   const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps;
   if (planes && size.channels_last && size.filters == 1 && size.groups % 8 == 0) {
-    const double taps = number(size.taps);
-    return taps / (kOfLast + kInputOfLast * number(size.in) / number(size.out) + kTapOfLast * taps);
+    return products_of_last(size, device.capability == kHopper && bytes_of(x.type.dtype, 1) == 2);
   }
   if (!planes || size.channels_last || !on_tensor_cores(x.type.dtype, device)) return kByLanes;
   if (device.capability < kFirstWithCopies) return kByLanes;

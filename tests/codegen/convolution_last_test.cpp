@@ -7,6 +7,7 @@
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/channels_last.hpp"
+#include "plan/last_boxes.hpp"
 #include "plan/legality.hpp"
 #include "support/devices.hpp"
 #include "support/generated_code.hpp"
@@ -140,23 +141,64 @@ TEST_CASE("groups of few channels are multiplied as one of 64") {
   CHECK(!gathers("[20, 28, 28, 128]", "[128, 2, 3, 3]", "64"));  // mostly products of zeros
 }
 
-TEST_CASE("single channels that lie last are computed four by four") {
-  const auto kernel = [](const std::string& x, const std::string& weight, const std::string& groups,
-                         const std::string& dtype = "bf16") {
-    return generated(Last{.x = x, .weight = weight, .groups = groups, .dtype = dtype}.graph());
-  };
-  CHECK(contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96"),
-                 "typedef ConvolveLast<Geometry, bf16, "));
-  CHECK(
-      contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f32"), "typedef ConvolveLast<"));
+GeneratedKernel of_single_channels(const std::string& x, const std::string& weight,
+                                   const std::string& groups, const std::string& dtype = "bf16",
+                                   ComputeCapability capability = kHopper) {
+  const OpGraph graph = Last{.x = x, .weight = weight, .groups = groups, .dtype = dtype}.graph();
+  return generated(graph, all_ops(graph), capability);
+}
+
+TEST_CASE("single channels that lie last come in boxes") {
+  const GeneratedKernel kernel = of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96");
+  CHECK(contains(kernel, "typedef ConvolveLastMma<Geometry, bf16, 32, "));
+  REQUIRE(kernel.maps.size() == 1);
+  // A plane of the input as it lies. Of 28 columns a box has one more on each side.
+  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{96, 28, 28, 64});
+  CHECK(kernel.maps[0].strides == std::array<std::uint64_t, 3>{192, 5376, 150528});
+  CHECK(kernel.maps[0].box[0] == 32);
+  CHECK(kernel.maps[0].box[1] == 30);
+  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f32"),
+                 "typedef ConvolveLastWide<"));
   // Eight channels of a pixel leave together.
-  CHECK(!contains(kernel("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100"), "ConvolveLast<"));
-  CHECK(!contains(kernel("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96"), "ConvolveLast<"));
-  CHECK(!contains(kernel("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64"), "ConvolveLast<"));
+  const auto in_boxes = [](const GeneratedKernel& other) {
+    return contains(other, "ConvolveLastMma<") || contains(other, "ConvolveLastWide<");
+  };
+  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100")));
+  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96")));
+  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64")));
   // A result with its pixels last is none of a matrix of channels.
   Last first{.x = "[64, 28, 28, 96]", .weight = "[96, 1, 3, 3]", .groups = "96"};
   first.more = R"({"op": "relu", "inputs": ["h"], "output": "y"})";
-  CHECK(!contains(generated(first.graph()), "ConvolveLast<"));
+  CHECK(!in_boxes(generated(first.graph())));
+}
+
+TEST_CASE("single channels that lie last are computed four by four where there are no boxes") {
+  const ComputeCapability ampere{8, 0};
+  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "bf16", ampere),
+                 "typedef ConvolveLast<Geometry, bf16, "));
+  // Weights of many taps, of 32 bits each, fill the registers.
+  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "f32"),
+                 "typedef ConvolveLast<Geometry, f32, "));
+  CHECK(!contains(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100", "bf16", ampere),
+                  "ConvolveLast<"));
+}
+
+TEST_CASE("boxes have the channels and lines of about whole tiles") {
+  // 14 x 14: 16 x 16 pixels of 64 channels, for two sides of seven lines.
+  const LastShape shape{.images = 256, .channels = 512, .out = {14, 14}, .taps = {3, 3}};
+  const auto boxes = last_boxes(shape, 132);
+  REQUIRE(boxes.has_value());
+  CHECK(boxes->channels == 64);
+  CHECK(boxes->tile_lines() == 14);
+  CHECK(boxes->box_lines == 16);
+  CHECK(boxes->box_columns == 16);
+  CHECK(boxes->shared_bytes == boxes->stages * 16 * 16 * 128);
+  CHECK(boxes->blocks(shape) * boxes->each >= 8 * 256);
+  // Fewer tiles than stages: each has its own.
+  const auto one = last_boxes({.images = 1, .channels = 64, .out = {14, 14}, .taps = {3, 3}}, 132);
+  REQUIRE(one.has_value());
+  CHECK(one->stages == 1);
+  CHECK(!last_boxes({.images = 1, .channels = 64, .out = {40, 40}, .taps = {9, 9}}, 132));
 }
 
 }  // namespace
