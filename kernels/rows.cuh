@@ -79,13 +79,13 @@ struct Place {
   static constexpr int kMerged =
       (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
   __device__ __forceinline__ void reset() { *this = Place(); }
+  // Without branches, over which no later load is moved.
   __device__ __forceinline__ void take(T x, i64 at) {
-    const bool wins = (kLargest ? x > value : x < value) || (x != x && value == value);
-    const bool ties = x == value || (x != x && value != value);
-    if (wins || (ties && at < place)) {
-      value = x;
-      place = at;
-    }
+    const bool wins = (kLargest ? x > value : x < value) | ((x != x) & (value == value));
+    const bool ties = (x == value) | ((x != x) & (value != value));
+    const bool kept = wins | (ties & (at < place));
+    value = kept ? x : value;
+    place = kept ? at : place;
   }
   __device__ __forceinline__ void add(T x, u64 at) { take(x, (i64)at); }
   __device__ __forceinline__ void merge(const Place& o) { take(o.value, o.place); }
@@ -140,85 +140,79 @@ struct Moments {
   }
 };
 
-// Sum of exponentials in one pass: whenever a larger element comes, the sum so far is scaled down.
+// Sum of exponentials in one pass, as multiples of exp(most): `most` is an element of the row, or
+// the lowest number. Others may be larger by kAbove, so that the sum is scaled down a few times a
+// row, and the exponentials, of at most exp(kAbove), lose no digits.
 template <typename T>
 struct ExponentialSum {
-  T most = lowest<T>();
+  T most = lowest_finite<T>();
   T sum = 0;
   T inverse;                                     // 1 / sum
   T log;                                         // of the sum of all exponentials
   static constexpr int kMerged = sizeof(T) / 2;  // words, from the first on
+  static constexpr T kAbove = 8;
   __device__ __forceinline__ void reset() { *this = ExponentialSum(); }
-  // exp(x - top), and 0 for minus infinity and any top.
-  static __device__ __forceinline__ T below(T x, T top) {
-    return x == lowest<T>() ? T(0) : exp_below(x - top);
-  }
-  // What the sum with the smaller of two units, x or `most`, which are d apart, is scaled by: the
-  // other sum keeps its own. Where both are minus infinity, d is no distance.
-  static __device__ __forceinline__ T scale_of(T x, T d) {
-    return x == lowest<T>() ? T(0) : exp_below(d > T(0) ? -d : d);
+  // An infinite x makes the sum NaN: what is added next is exp(x - x).
+  __device__ __forceinline__ void raise(T x) {
+    if (x > most + kAbove) {
+      sum *= exp_below(most - x);
+      most = x;
+    }
   }
   __device__ __forceinline__ void add(T x, u64) {
-    const T d = x - most;
-    const T scale = scale_of(x, d);
-    // An infinite x makes the sum NaN.
-    sum = d > T(0) ? sum * scale + (T(1) + (x - x)) : sum + scale;
-    most = larger(x, most);
+    raise(x);
+    sum += exp_below(x - most);
   }
-  // One search for the largest and one rescaling for a whole group.
+  // One look for the largest of a whole group.
   template <int n>
-  __device__ __forceinline__ void add_group(const T (&x)[n], u64) {
-    T top = most;
+  __device__ __forceinline__ void add_group(const T (&x)[n]) {
+    T top = x[0];
 #pragma unroll
-    for (int j = 0; j < n; ++j) top = larger(x[j], top);
-    const T scale = below(most, top);
-    // Where all are minus infinity, the distance from it must not be taken.
-    const T from = top == lowest<T>() ? T(0) : top;
-    T more = 0;
+    for (int j = 1; j < n; ++j) top = larger(x[j], top);
+    raise(top);
+    T more = exp_below(x[0] - most);
 #pragma unroll
-    for (int j = 0; j < n; ++j) more += exp_below(x[j] - from);
-    sum = sum * scale + more;
-    most = top;
+    for (int j = 1; j < n; ++j) more += exp_below(x[j] - most);
+    sum += more;
   }
+  // The sum with the smaller of the two units is scaled down.
   __device__ __forceinline__ void merge(const ExponentialSum& o) {
     const T d = o.most - most;
-    const T scale = scale_of(o.most, d);
+    const T scale = exp_below(d > T(0) ? -d : d);
     sum = d > T(0) ? sum * scale + o.sum : sum + o.sum * scale;
     most = larger(o.most, most);
   }
   __device__ __forceinline__ void finish(u64, double) {
-    // A row of nothing but minus infinity has no softmax: NaN, as in every framework.
+    // A row of nothing but minus infinity has no softmax: 0 times an infinite inverse.
     inverse = T(1) / sum;
     log = most + ::log(sum);
   }
 };
 
-// Adds a group of elements, one by one unless the accumulator has a faster way.
-template <typename S, typename T, int n>
+// Adds a group of elements of a row that lie kApart from each other, one by one unless the
+// accumulator has a faster way.
+template <u32 kApart = 1, typename S, typename T, int n>
 __device__ __forceinline__ void take(S& state, const T (&x)[n], u64 first) {
 #pragma unroll
-  for (int j = 0; j < n; ++j) state.add(x[j], first + j);
+  for (int j = 0; j < n; ++j) state.add(x[j], first + j * kApart);
 }
-template <typename T, int n>
-__device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], u64 first) {
-  state.add_group(x, first);
+template <u32 kApart = 1, typename T, int n>
+__device__ __forceinline__ void take(ExponentialSum<T>& state, const T (&x)[n], u64) {
+  state.add_group(x);
 }
-// Most groups have nothing that would be kept. (Comparisons with NaN are false.)
-template <typename T, bool kLargest, int n>
+// The first of a group's best, which is NaN if one is, then the better of that and the state's.
+template <u32 kApart = 1, typename T, bool kLargest, int n>
 __device__ __forceinline__ void take(Place<T, kLargest>& state, const T (&x)[n], u64 first) {
   T best = x[0];
 #pragma unroll
   for (int j = 1; j < n; ++j) best = kLargest ? larger(x[j], best) : smaller(x[j], best);
-  if (kLargest ? best < state.value : best > state.value) return;
-  if (best == best) {
-    int place = n - 1;
+  const bool unordered = best != best;
+  u32 place = n - 1;
 #pragma unroll
-    for (int j = n - 2; j >= 0; --j) place = x[j] == best ? j : place;
-    state.add(best, first + place);
-    return;
+  for (int j = n - 2; j >= 0; --j) {
+    place = (x[j] == best) | (unordered & (x[j] != x[j])) ? j : place;
   }
-#pragma unroll
-  for (int j = 0; j < n; ++j) state.add(x[j], first + j);
+  state.add(best, first + place * kApart);
 }
 
 // Threads merge their states.

@@ -94,10 +94,13 @@ std::string Words::of_normalisation(std::string_view word) const {
 std::string Words::function(std::string_view word) const {
   const DType dtype = scope_.tensor(op_.outputs[0]).type.dtype;
   const bool narrow = bytes_of(dtype, 1) <= 2;
+  const bool fast = narrow && expression_.computed == ComputeType::kF32;
   if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
-  if (word == "$exp") {
-    return narrow && expression_.computed == ComputeType::kF32 ? "exp_narrow" : "exp";
-  }
+  if (word == "$exp") return fast ? "exp_narrow" : "exp";
+  if (word == "$sqrt") return fast ? "sqrt_narrow" : "sqrt";
+  if (word == "$sin") return fast ? "sin_narrow" : "sin";
+  if (word == "$cos") return fast ? "cos_narrow" : "cos";
+  if (word == "$tanh") return fast && dtype != DType::kF16 ? "tanh_rough" : "tanh";
   if (word == "$wrap") {
     const bool is_signed = dtype != DType::kBool && dtype != DType::kU8 && dtype != DType::kU4;
     const std::uint64_t bits = dtype == DType::kBool ? 1 : bytes_of(dtype, 2) * 4;
@@ -110,7 +113,7 @@ std::string Words::function(std::string_view word) const {
     return attributes_.approximate == GeluKind::kTanh ? "gelu_slope_tanh" : "gelu_slope_exact";
   }
   if (word != "$gelu") return {};
-  if (attributes_.approximate == GeluKind::kExact) return "gelu_exact";
+  if (attributes_.approximate == GeluKind::kExact) return fast ? "gelu_narrow" : "gelu_exact";
   return narrow ? "gelu_tanh_narrow" : "gelu_tanh";
 }
 

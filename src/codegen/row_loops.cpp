@@ -23,6 +23,12 @@ std::uint64_t unrolled(std::uint64_t rounds, bool light, std::uint64_t usual) {
   return std::min(rounds, usual);
 }
 
+// Whether it adds a group of elements in less time than one after another (rows.cuh).
+bool takes_groups(Accumulator accumulator) {
+  return accumulator == Accumulator::kExponentialSum || accumulator == Accumulator::kLargestPlace ||
+         accumulator == Accumulator::kSmallestPlace;
+}
+
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at)) {
     text.replace(at, what.size(), by);
@@ -43,6 +49,11 @@ void RowWriter::accumulate(const Scope& scope, std::uint8_t phase) {
       continue;
     }
     const std::string group = code_.fresh("g");
+    if (schedule_.in_runs && takes_groups(kernel_.op(id).row->accumulator)) {
+      gathered_.push_back({std::string(name_of(taken.type)), group, code_.accumulator(id)});
+      block.lanes += fmt::format("{}[u] = {};\n", group, taken.text);
+      continue;
+    }
     block.before += fmt::format("{} {}[{}];\n", name_of(taken.type), group, block.width);
     block.lanes += fmt::format("{}[j] = {};\n", group, taken.text);
     block.after += fmt::format("take({}[0], {}, r);\n", code_.accumulator(id), group);
@@ -135,6 +146,7 @@ void RowWriter::write_phase(std::uint8_t phase) {
     state_declarations_ += fmt::format("  {} {}[{}];\n", accumulator_class(kernel_, kernel_.op(id)),
                                        code_.accumulator(id), lanes());
   }
+  gathered_.clear();
   if (works_in(phase)) {
     write_loops(write_round(phase), phase);
     if (!loops_after(phase)) write_picks();
@@ -205,6 +217,7 @@ std::uint64_t RowWriter::whole_rounds() const {
 
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
   const std::string placed = with_places(text, stretch.in_registers);
+  if (!gathered_.empty()) return write_gathered(stretch, placed);
   const std::uint64_t whole = whole_rounds();
   // Held values leave fewer registers for unrolling.
   const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;

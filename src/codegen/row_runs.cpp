@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "codegen/rows.hpp"
+#include "core/ceil_div.hpp"
 
 namespace fusecalc {
 
@@ -60,6 +61,44 @@ std::string RowWriter::through_runs(const std::string& inside) {
           inside + "  }\n";
   if (!stores.empty()) text += "  __syncthreads();\n" + stores;
   return text;
+}
+
+// The loop where accumulators take the elements of many rounds at once, all of it unrolled: a
+// thread has few elements of a run, and loads them from shared memory.
+void RowWriter::write_gathered(const Stretch& stretch, const std::string& text) {
+  constexpr std::uint64_t kMost = 12;
+  const std::uint64_t whole = std::clamp(whole_rounds(), stretch.begin, stretch.end);
+  const std::uint64_t rounds = whole - stretch.begin;
+  const std::uint64_t together = rounds / std::max<std::uint64_t>(1, ceil_div(rounds, kMost));
+  if (rounds > 0) {
+    const std::uint64_t rest = rounds % together;
+    write_gathered_rounds({.begin = stretch.begin, .end = whole - rest}, together, false, text);
+    write_gathered_rounds({.begin = whole - rest, .end = whole}, rest, false, text);
+  }
+  write_gathered_rounds({.begin = whole, .end = stretch.end}, 1, true, text);
+}
+
+void RowWriter::write_gathered_rounds(const Stretch& stretch, std::uint64_t together, bool guarded,
+                                      const std::string& text) {
+  if (stretch.begin >= stretch.end) return;
+  std::string takes;
+  body_ += fmt::format("#pragma unroll\n  for (u32 first = {}; first < {}; first += {}) {{\n",
+                       stretch.begin, stretch.end, together);
+  for (const Gathered& each : gathered_) {
+    body_ += fmt::format("    {} {}[{}];\n", each.type, each.group, together);
+    takes += fmt::format("    take<{0}>({1}[0], {2}, first * {0} + t);\n", schedule_.team,
+                         each.state, each.group);
+  }
+  body_ += fmt::format(
+      "#pragma unroll\n    for (u32 u = 0; u < {}; ++u) {{\n    const u32 k = first + u;\n"
+      "    const idx r = (idx)k * {} + t;\n",
+      together, schedule_.team);
+  if (guarded) {
+    body_ +=
+        fmt::format("    if (r < {}) {{\n{}{}    }}\n    }}\n  }}\n", first_beyond(), text, takes);
+  } else {
+    body_ += text + "    }\n" + takes + "  }\n";
+  }
 }
 
 }  // namespace fusecalc

@@ -36,6 +36,13 @@ class RowWriter {
     std::string end_copies{};
   };
 
+  // What an accumulator takes of several rounds at once.
+  struct Gathered {
+    std::string type;
+    std::string group;  // its name
+    std::string state;
+  };
+
   void plan(bool rows_fit, const Device& device);
   // Whether rows follow each other in memory, in every tensor as large as they are.
   bool rows_follow() const;
@@ -62,6 +69,9 @@ class RowWriter {
   void write_loop(const Stretch& stretch, const std::string& text, bool light);
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
+  void write_gathered(const Stretch& stretch, const std::string& text);
+  void write_gathered_rounds(const Stretch& stretch, std::uint64_t together, bool guarded,
+                             const std::string& text);
   Round write_round(std::uint8_t phase);
   Round write_groups(std::uint8_t phase, unsigned width);
   void write_ends(const std::string& text);
@@ -107,6 +117,7 @@ class RowWriter {
   std::string ending_;
   std::vector<std::string> scratch_users_;
   std::vector<HeldValue> held_;
+  std::vector<Gathered> gathered_;   // in the phase that is written
   std::map<OpId, Value> picked_;     // scores that were read for losses
   std::uint64_t partial_bytes_ = 0;  // in the workspace, after the gates
   bool waits_ = false;               // for all blocks, in between

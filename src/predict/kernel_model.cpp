@@ -19,9 +19,10 @@ namespace fusecalc {
 namespace {
 
 // Instructions of our kernels, as counted by their time where arithmetic binds.
-constexpr double kAccess = 2.5;      // per operand and element: address, load or store
-constexpr double kConversion = 1.6;  // times as many for types of two bytes, which are converted
-constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, without neighbours
+constexpr double kAccess = 2.5;         // per operand and element: address, load or store
+constexpr double kConversion = 1.6;     // times as many for types of two bytes, which are converted
+constexpr double kNarrowFunction = 12;  // at most, where a function has a form for 16 bits ($)
+constexpr double kScattered = 0.62;     // elements per multiprocessor and cycle, without neighbours
 
 // Of kernels that were not measured.
 constexpr double kUnknownBytesDoubt = 0.3;
@@ -92,7 +93,11 @@ double KernelModel::instructions_of(const Kernel& kernel, OpId except) const {
     const unsigned counted = op.row->instructions > 0 ? op.row->instructions : op.row->flops;
     // The tanh form is half as long.
     const bool shorter = op.attributes->approximate == GeluKind::kTanh;
-    sum += std::max(1.0, shorter ? counted / 2.0 : counted);
+    const bool narrow = bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= 2;
+    // Epilogues were measured as what is counted.
+    const bool shortened = except == kNone && narrow && op.row->device.starts_with('$');
+    const double most = shortened ? kNarrowFunction : counted;
+    sum += std::max(1.0, std::min<double>(most, shorter ? counted / 2.0 : counted));
   }
   return sum;
 }

@@ -118,6 +118,40 @@ TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it pi
   CHECK(contains(kernel, "if (r < 32000)"));
 }
 
+TEST_CASE("short rows of odd length are looked through in groups of rounds") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [1000000, 77]}},
+      "ops": [{"op": "argmax", "inputs": ["x"], "output": "y", "axes": [1]}]})");
+  const GeneratedKernel kernel = generated(graph);
+  // Four threads have a row: 19 rounds that all of them take part in, and one more for the first.
+  CHECK(contains(kernel, "for (u32 first = 0; first < 18; first += 9)"));
+  CHECK(contains(kernel, "for (u32 first = 18; first < 19; first += 1)"));
+  CHECK(contains(kernel, "for (u32 first = 19; first < 20; first += 1)"));
+  CHECK(contains(kernel, "first * 4 + t);"));
+  CHECK(contains(kernel, "if (r < 77)"));
+}
+
+TEST_CASE("functions are as exact as the type of their results asks for") {
+  const auto text_of = [](const std::string& dtype) {
+    return generated(graph_of(fmt::format(R"({{"format": "fusecalc.ops/1", "dtype": "{}",
+        "tensors": {{"x": {{"shape": [1000]}}}},
+        "ops": [{{"op": "gelu", "inputs": ["x"], "output": "a"}},
+                {{"op": "sin", "inputs": ["a"], "output": "b"}},
+                {{"op": "tanh", "inputs": ["b"], "output": "y"}}]}})",
+                                          dtype)));
+  };
+  const GeneratedKernel exact = text_of("f32");
+  CHECK(contains(exact, "= gelu_exact(v"));
+  CHECK(contains(exact, "= sin(v"));
+  CHECK(contains(exact, "= tanh(v"));
+  const GeneratedKernel narrow = text_of("bf16");
+  CHECK(contains(narrow, "= gelu_narrow(v"));
+  CHECK(contains(narrow, "= sin_narrow(v"));
+  CHECK(contains(narrow, "= tanh_rough(v"));
+  // f16 tells four times as many numbers apart.
+  CHECK(contains(text_of("f16"), "= tanh(v"));
+}
+
 TEST_CASE("blocks are counted once for all losses of a kernel") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [8192, 1000]}, "t": {"shape": [8192], "dtype": "i64"},
