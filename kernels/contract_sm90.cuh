@@ -70,7 +70,7 @@ struct MadeRows;
 // rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
 // a map.
 struct MatrixB {
-  static constexpr bool kWindows = false, kCopies = false;
+  static constexpr bool kWindows = false, kWindowsOfA = false, kCopies = false;
   static constexpr int kTileRows = 128;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
@@ -132,6 +132,8 @@ struct ContractSm90 {
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
   static constexpr bool kCopies = SourceOfB::kCopies;
+  static constexpr bool kWindowsOfA = SourceOfB::kWindowsOfA;
+  static_assert(!kWindowsOfA || (kInOrder && !kAlongM), "lines of filters");
   static_assert(kTileN % 64 == 0 || (kTileN % 32 == 0 && !kAlongN) || kCopies,
                 "boxes of 64 columns");
 
@@ -184,8 +186,15 @@ struct ContractSm90 {
         SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
         shrink_registers<40>();
-        if (threadIdx.x == 0) produce<true>(a, b, shape, walk, steps, rank, beside, shared, ring);
-        if (threadIdx.x == 32) produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring);
+        if (threadIdx.x == 0) {
+          produce<true>(a, b, shape, walk, steps, rank, beside, shared, ring, epilogue);
+        }
+        if (threadIdx.x == 32) {
+          produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring, epilogue);
+        }
+        if constexpr (kPrefetches<Epilogue>) {
+          if (threadIdx.x >= 64) prefetch_columns(shape, walk, beside, threadIdx.x - 64, epilogue);
+        }
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
@@ -199,12 +208,24 @@ struct ContractSm90 {
     }
   }
 
+  // Those of the block's first tile.
+  static __device__ __forceinline__ void prefetch_columns(const ContractShape& shape,
+                                                          const TileWalk& walk, int beside, int eight,
+                                                          const Epilogue& epilogue) {
+    const int tile = blockIdx.x / kBlocksPerCluster;
+    if (tile >= walk.total || eight * 8 >= kTileN) return;
+    int batch, unit, column;
+    walk.locate(tile, &batch, &unit, &column);
+    const int at = (column * kBeside + beside) * kTileN + eight * 8;
+    if (at < shape.n) epilogue.prefetch_columns((kWindowsOfA ? batch * shape.n : 0) + at);
+  }
+
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, int beside, u8* stages,
-                                                 Ring& ring) {
+                                                 Ring& ring, const Epilogue& epilogue) {
     auto at = Ring::to_fill();
     const int stride = gridDim.x / kBlocksPerCluster;
     for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
@@ -218,26 +239,36 @@ struct ContractSm90 {
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
-      typename SourceOfB::Windows windows(n + (int)rank * kShare, inner);
+      constexpr int kShareOfA = kTileRows / kBeside;
+      const int row = row_of(unit, rank) + beside * kShareOfA;
+      typename SourceOfB::Windows windows(kWindowsOfA ? row : n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
         int k = step * kTileDepth;
         if constexpr (kOfA) {
           barrier_expect(full, kStageBytes);
-          int piece = c2;
-          if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
+          if constexpr (kPrefetchesOwn<Epilogue>) {
+            const Piece tile = piece_at(shape, batch, row_of(unit, rank), at_column);
+            prefetch_rows(epilogue, tile, kTileRows * step / steps, kTileRows * (step + 1) / steps);
+          }
           // This block's share, to all blocks beside it.
-          typedef OperandTile<Element, kTileRows / kBeside, kAlongM> Share;
-          Share::template fetch<kBeside, kCluster>(
-              to + beside * Share::kBytes, map, full,
-              (unit * kCluster + (int)rank) * kTileRows + beside * (kTileRows / kBeside), k, piece,
-              c3, kEvictNormal, rank);
+          typedef OperandTile<Element, kShareOfA, kAlongM> Share;
+          if constexpr (kWindowsOfA) {
+            windows.template fetch<kBeside, kCluster>(to + beside * Share::kBytes, map, full, rank);
+            windows.next();
+          } else {
+            int piece = c2;
+            if (shape.a_piece != 0) piece = k / shape.a_piece, k %= shape.a_piece;
+            Share::template fetch<kBeside, kCluster>(to + beside * Share::kBytes, map, full, row, k,
+                                                     piece, c3, kEvictNormal, rank);
+          }
         } else if constexpr (SourceOfB::kWindows) {
           windows.template fetch<kCluster>(to + TileA::kBytes + rank * kShare * 128, map, full);
           windows.next();
         } else {
-          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full, n, k, c2, c3, rank, 0,
+          fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full,
+                  kWindowsOfA ? n + inner * shape.n : n, k, c2, c3, rank, 0,
                   kBeside > 1 ? beside * kCluster : 0);
         }
       }
@@ -379,11 +410,34 @@ struct ContractSm90 {
     }
   }
 
+  static __device__ __forceinline__ int row_of(int unit, u32 rank) {
+    return (unit * kCluster + (int)rank) * kTileRows;
+  }
+
+  // What the epilogue reads of a tile's rows.
+  static __device__ __forceinline__ void prefetch_rows(const Epilogue& epilogue, const Piece& tile,
+                                                       int first, int end) {
+    const int count = min(kTileN, tile.columns - tile.column);
+    if (count <= 0) return;
+    for (int row = tile.row + first; row < min(tile.row + end, tile.rows); ++row) {
+      epilogue.prefetch_own(tile.batch, row, tile.column, count);
+    }
+  }
+
   // This warp's 16 of a strip's 64 rows.
   static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int batch, int strip,
                                                    const TileColumn& at) {
-    return {batch, strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16,
-            at.column * kTileN, shape.m, at.columns};
+    return piece_at(shape, batch,
+                    strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16, at);
+  }
+  static __device__ __forceinline__ Piece piece_at(const ContractShape& shape, int batch, int row,
+                                                   const TileColumn& at) {
+    const int column = at.column * kTileN;
+    // One matrix, of which each group has columns.
+    if constexpr (kWindowsOfA) {
+      return {0, row, batch * at.columns + column, shape.m, (batch + 1) * at.columns};
+    }
+    return {batch, row, column, shape.m, at.columns};
   }
 
   // The epilogue of 64 rows, 16 per warp, of the tile's product.

@@ -9,7 +9,8 @@
 //     ConvolveFewSm90<Element, kSplit, Epilogue, WindowsB<Geometry, 64, ...>>::run(a, b, shape,
 //                                                                                Epilogue{...});
 //   }
-// with boxes of 64 filters and of 64 pixels. kSplit: 2, 4 or 8. Launch: kThreads threads,
+// with boxes of 64 filters and of 64 pixels; or with WindowsA, where results leave with their
+// channels last, and the map of pixels first. kSplit: 2, 4 or 8. Launch: kThreads threads,
 // kSharedBytes of dynamic shared memory, kSplit blocks for each tile of 64 filters by 64 pixels of
 // each group.
 //
@@ -20,8 +21,12 @@
 template <typename Element, int kSplit, class Epilogue, class Windows>
 struct ConvolveFewSm90 {
   static constexpr int kTileRows = 64, kTileColumns = 64;
+  // Whether rows are pixels, and columns filters in the order of lanes; else it is the other way.
+  static constexpr bool kPixelRows = Windows::kWindowsOfA;
   typedef OperandTile<Element, kTileRows, false> TileA;
   typedef OperandTile<Element, kTileColumns, false> TileB;
+  typedef typename TileOfB<Element, 64, kPixelRows ? LinesOfB::kInOrder : LinesOfB::kAlong>::Type
+      Filters;
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBlocksPerCluster = kSplit;
   static constexpr int kThreads = 192;
@@ -50,23 +55,27 @@ struct ConvolveFewSm90 {
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const int first = steps * rank / kSplit, last = steps * (rank + 1) / kSplit;
     float acc[1][kSums];
+    constexpr u32 kPixels = kPixelRows ? 0 : TileA::kBytes, kFilters = TileA::kBytes - kPixels;
     if (threadIdx.x < 128) {
+      if constexpr (kPixelRows && kPrefetches<Epilogue>) prefetch(epilogue, shape, unit, column, group);
       multiply_all(last - first, shared, ring, acc);
     } else if (threadIdx.x == 128) {
       auto at = Ring::to_fill();
+      const int filter = kPixelRows ? group * shape.n + column * 64 : unit * 64;
       for (int step = first; step < last; ++step, at.next()) {
         u64* const full = ring.wait_empty(at);
         barrier_expect(full, kStageBytes);
-        TileA::template fetch<1>(shared + at.stage * kStageBytes, a, full, unit * kTileRows,
-                                 step * kTileDepth, group * shape.a_inner, 0);
+        Filters::template fetch<1>(shared + at.stage * kStageBytes + kFilters, kPixelRows ? b : a,
+                                   full, filter, step * kTileDepth, group * shape.a_inner, 0);
       }
     } else if (threadIdx.x == 160) {
       auto at = Ring::to_fill();
-      typename Windows::Windows windows(column * kTileColumns, group);
+      typename Windows::Windows windows((kPixelRows ? unit : column) * 64, group);
       for (int step = 0; step < first; ++step) windows.next();
       for (int step = first; step < last; ++step, at.next(), windows.next()) {
         u64* const full = ring.wait_empty(at);
-        windows.template fetch<1>(shared + at.stage * kStageBytes + TileA::kBytes, b, full);
+        windows.template fetch<1>(shared + at.stage * kStageBytes + kPixels, kPixelRows ? a : b,
+                                  full);
       }
     }
     // All that was copied has been multiplied.
@@ -79,13 +88,37 @@ struct ConvolveFewSm90 {
     cluster_sync();
     const int warp = threadIdx.x / 32;
     for (int i = warp; i < 8 / kSplit; i += kThreads / 32) {
-      const int piece = i * kSplit + rank, strip = piece % 4, half = piece / 4;
-      const Piece at{group, unit * kTileRows + strip * 16, column * kTileColumns + half * 32,
-                     shape.m, shape.n};
-      if (at.row < at.rows && at.column < at.columns) finish(epilogue, at, sums, strip, half);
+      const int number = i * kSplit + rank;
+      const Piece at = piece_of(shape, unit, column, group, number);
+      if (at.row < at.rows && at.column < at.columns) {
+        finish(epilogue, at, sums, number % 4, number / 4);
+      }
     }
     // No block may exit while another reads its sums.
     cluster_sync();
+  }
+
+  // 16 rows by 32 columns of a tile.
+  static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int unit, int column,
+                                                   int group, int number) {
+    const int first = kPixelRows ? group * shape.n : 0;
+    return {kPixelRows ? 0 : group, unit * kTileRows + number % 4 * 16,
+            first + column * kTileColumns + number / 4 * 32, shape.m, first + shape.n};
+  }
+
+  // What this block's pieces read beside their sums.
+  static __device__ __forceinline__ void prefetch(const Epilogue& epilogue,
+                                                  const ContractShape& shape, int unit, int column,
+                                                  int group) {
+    const int thread = threadIdx.x, at = column * kTileColumns + thread * 8;
+    if (thread < kTileColumns / 8 && at < shape.n) {
+      epilogue.prefetch_columns(group * shape.n + at);
+    }
+    if (!kPrefetchesOwn<Epilogue> || thread >= 8 / kSplit * 16) return;
+    const Piece piece =
+        piece_of(shape, unit, column, group, thread / 16 * kSplit + (int)cluster_rank());
+    const int row = piece.row + thread % 16, count = min(32, piece.columns - piece.column);
+    if (row < piece.rows && count > 0) epilogue.prefetch_own(0, row, piece.column, count);
   }
 
   static __device__ __forceinline__ void multiply_all(int steps, u8* stages, Ring& ring,
@@ -109,7 +142,7 @@ struct ConvolveFewSm90 {
     pin(acc[0]);
   }
 
-  // A warp's 16 filters by 32 pixels.
+  // A warp's 16 rows by 32 columns.
   static __device__ __forceinline__ void finish(const Epilogue& epilogue, const Piece& piece,
                                                 const float* sums, int strip, int half) {
     const int thread = strip * 32 + (int)threadIdx.x % 32;
@@ -121,7 +154,13 @@ struct ConvolveFewSm90 {
         acc[i] += load_at(sums + (half * 16 + i) * 128 + thread, block);
       }
     }
-    Windows::template run_epilogue<32>(epilogue, piece, acc);
+    if constexpr (kPixelRows) {
+      typename Epilogue::Rows::State rows[2] = {};
+      ::run_epilogue<32, true>(epilogue, piece, acc, rows,
+                               (typename Epilogue::Columns::State*)nullptr);
+    } else {
+      Windows::template run_epilogue<32>(epilogue, piece, acc);
+    }
   }
 
   // The same place in block `rank` of the cluster.

@@ -18,7 +18,7 @@
 
 template <class Geometry, int kRows, int kAlign>
 struct PixelsB {
-  static constexpr bool kWindows = true, kCopies = true;
+  static constexpr bool kWindows = true, kWindowsOfA = false, kCopies = true;
   static constexpr int kTileRows = kRows;
   static constexpr int kPixels = Geometry::kShape.pixels(), kImages = Geometry::kShape.images;
   static constexpr int kChannels = Geometry::kShape.channels;

@@ -21,49 +21,69 @@
 // where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
 // speed of memory. An element comes from the L2 once per tap and tile of filters.
 
+// A box's windows: of neighbouring pixels of all images, from one tap or box of channels to the next.
+template <class Geometry, bool kTapsFirst>
+struct WindowsOf {
+  static constexpr int kBoxChannels = 64;
+  static constexpr int kPixels = Geometry::kShape.pixels();
+
+  int channel, w, h, image;  // where the window of a box's first pixel begins
+  int row = 0, column = 0;   // of the tap
+
+  __device__ __forceinline__ WindowsOf(int number, int group) {
+    constexpr ConvolutionShape shape = Geometry::kShape;
+    const int pixel = number % kPixels;
+    image = number / kPixels;
+    h = pixel / shape.out[2] * shape.stride[1] - shape.padding[1];
+    w = pixel % shape.out[2] * shape.stride[2] - shape.padding[2];
+    channel = group * shape.channels;
+  }
+  __device__ __forceinline__ void next() {
+    constexpr ConvolutionShape shape = Geometry::kShape;
+    if constexpr (kTapsFirst && shape.all_taps() > 1) {
+      if ((channel += kBoxChannels) % shape.channels != 0) return;
+      channel -= shape.channels;
+    }
+    if (++column < shape.taps[2]) return;
+    column = 0;
+    if (++row < shape.taps[1]) return;
+    row = 0;
+    channel += kBoxChannels;
+  }
+  // To every kStride-th of a cluster's blocks, kBlocks of them from `first` on.
+  template <int kBlocks, int kStride = 1>
+  __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier,
+                                        u32 first = 0) const {
+    constexpr ConvolutionShape shape = Geometry::kShape;
+    copy_windows_to_all<kBlocks, kStride>(to, map, barrier, channel, w, h, image,
+                                          column * shape.dilation[2], row * shape.dilation[1],
+                                          kEvictNormal, first);
+  }
+};
+
+// In place of MatrixB, where results leave with their channels last: A's rows are the windows, and
+// B's columns the filters, of all groups one after the other, in the order of lanes (kInOrder). Its
+// entry has no kRows; the map of windows has 128 / kSideBySide pixels in a box, and comes first.
+template <class Geometry, bool kTapsFirst>
+struct WindowsA {
+  static constexpr bool kWindows = false, kWindowsOfA = true, kCopies = false;
+  static constexpr int kTileRows = 128;
+  template <typename Element, int kTileN, bool kAcross>
+  using Tile = OperandTile<Element, kTileN, kAcross>;
+  typedef WindowsOf<Geometry, kTapsFirst> Windows;
+};
+
 template <class Geometry, int kRows, bool kTapsFirst, bool kLast>
 struct WindowsB {
-  static constexpr bool kWindows = true, kCopies = false;
+  static constexpr bool kWindows = true, kWindowsOfA = false, kCopies = false;
   static constexpr int kTileRows = kRows;
-  static constexpr int kBoxChannels = 64;
   static constexpr int kPixels = Geometry::kShape.pixels();
   static constexpr int kImages = Geometry::kShape.images, kGroups = Geometry::kShape.groups;
 
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
 
-  struct Windows {
-    int channel, w, h, image;  // where the window of a box's first pixel begins
-    int row = 0, column = 0;   // of the tap
-
-    __device__ __forceinline__ Windows(int number, int group) {
-      constexpr ConvolutionShape shape = Geometry::kShape;
-      const int pixel = number % kPixels;
-      image = number / kPixels;
-      h = pixel / shape.out[2] * shape.stride[1] - shape.padding[1];
-      w = pixel % shape.out[2] * shape.stride[2] - shape.padding[2];
-      channel = group * shape.channels;
-    }
-    __device__ __forceinline__ void next() {
-      constexpr ConvolutionShape shape = Geometry::kShape;
-      if constexpr (kTapsFirst && shape.all_taps() > 1) {
-        if ((channel += kBoxChannels) % shape.channels != 0) return;
-        channel -= shape.channels;
-      }
-      if (++column < shape.taps[2]) return;
-      column = 0;
-      if (++row < shape.taps[1]) return;
-      row = 0;
-      channel += kBoxChannels;
-    }
-    template <int kBlocks>
-    __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier) const {
-      constexpr ConvolutionShape shape = Geometry::kShape;
-      copy_windows_to_all<kBlocks>(to, map, barrier, channel, w, h, image,
-                                   column * shape.dilation[2], row * shape.dilation[1],
-                                   kEvictNormal);
-    }
-  };
+  typedef WindowsOf<Geometry, kTapsFirst> Windows;
 
   // The epilogue of a piece of the product, whose batches are groups: of the matrix of each image.
   template <int kColumns, class Epilogue>

@@ -19,11 +19,16 @@
 // half as of the first: 32, then the 32 that lie half of C's columns further, and so on. The
 // operator then takes both, and reduces nothing: column is one of the first half.
 //   void operator()(int batch, i64 row, i64 column, float (&v)[8], float (&u)[8], Valid) const;
-// Three more are for contract_sm90, where nothing is reduced:
+// More are for contract_sm90, where nothing is reduced:
 //   typedef Pack<bf16, 8> Ahead;  // or f16
 //   template <class Valid>
 //   __device__ Ahead ahead(int batch, i64 row, i64 column, Valid valid) const;
 //       an operand of those eight (load_ahead), which the operator takes as one more argument
+//   __device__ void prefetch_columns(i64 column) const;
+//   __device__ void prefetch_own(int batch, i64 row, i64 column, int count) const;
+//       what all rows read at eight columns, and what a row reads at so many of its own (a multiple
+//       of eight), on its way to the L2; both are there where rows are pixels, and the second does
+//       something with kReadsOwn
 //   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
 //   __device__ Made* result() const;
 //       the operator stores nothing, but leaves in one more argument, a Pack<Made, 8>&, what
@@ -113,6 +118,17 @@ __device__ __forceinline__ Pack<T, 8> load_ahead(const T* at, u32 all) {
   Pack<T, 8> result;
   memcpy(&result, &bits, 16);
   return result;
+}
+
+// From the DRAM to the L2: eight neighbours; or so many, a multiple of 16 bytes, on sm_90.
+template <typename T>
+__device__ __forceinline__ void prefetch_eight(const T* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+template <typename T>
+__device__ __forceinline__ void prefetch_line(const T* at, int count) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(count * (int)sizeof(T))
+               : "memory");
 }
 
 // One instruction without a branch, where the compiler would split the store of some packs into
@@ -336,6 +352,15 @@ struct BesideIn<Epilogue, decltype((void)sizeof(typename Epilogue::Beside))> {
   static constexpr bool kHere = true;
   typedef typename Epilogue::Beside Type;
 };
+
+template <class Epilogue, class = void>
+constexpr bool kPrefetches = false;
+template <class Epilogue>
+constexpr bool kPrefetches<Epilogue, decltype((void)Epilogue::kReadsOwn)> = true;
+template <class Epilogue, class = void>
+constexpr bool kPrefetchesOwn = false;
+template <class Epilogue>
+constexpr bool kPrefetchesOwn<Epilogue, decltype((void)Epilogue::kReadsOwn)> = Epilogue::kReadsOwn;
 
 template <class Epilogue, class = void>
 constexpr bool kTakesPairs = false;

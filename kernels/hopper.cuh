@@ -176,10 +176,11 @@ __device__ __forceinline__ void stores_wait() {
 // The same of a map of windows (cuTensorMapEncodeIm2col): neighbouring pixels of a convolution's
 // result, one after the other and on in the next line and image, at one tap: (row, column) of the
 // window. (w, h, image) is where the first pixel's window begins.
-template <int kBlocks>
+template <int kBlocks, int kStride = 1>
 __device__ __forceinline__ void copy_windows_to_all(void* to, const TensorMap& map, u64* barrier,
                                                     int channel, int w, int h, int image,
-                                                    int column, int row, u64 hint) {
+                                                    int column, int row, u64 hint,
+                                                    u32 first = 0) {
   const unsigned short at_column = (unsigned short)column, at_row = (unsigned short)row;
   if constexpr (kBlocks == 1) {
     asm volatile(
@@ -190,12 +191,13 @@ __device__ __forceinline__ void copy_windows_to_all(void* to, const TensorMap& m
         "h"(at_column), "h"(at_row), "l"(hint)
         : "memory");
   } else {
+    constexpr u32 kAll = ((1u << kBlocks * kStride) - 1) / ((1u << kStride) - 1);
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
         ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9, "
         "%10;" ::"r"(shared_address(to)),
         "l"(&map), "r"(shared_address(barrier)), "r"(channel), "r"(w), "r"(h), "r"(image),
-        "h"(at_column), "h"(at_row), "h"((unsigned short)((1u << kBlocks) - 1)), "l"(hint)
+        "h"(at_column), "h"(at_row), "h"((unsigned short)(kAll << first)), "l"(hint)
         : "memory");
   }
 }

@@ -42,6 +42,9 @@ struct CodeBlock {
   std::optional<Stored> ahead{};
   std::optional<Stored> beside{};
   std::optional<Stored> made{};
+  // In a matrix of pixels: addresses that are read of a column, and at the loop's own index.
+  std::vector<std::string> columns_read{};
+  std::vector<std::string> own_read{};
   // In a matrix: whether it reads what differs between columns, or between MatrixLoop::period rows.
   bool differs = false;
 

@@ -17,6 +17,8 @@ namespace {
 // Shared memory of contract_sm90 for what is on its way to memory.
 constexpr std::uint64_t kStoredBytes = 32768;
 
+constexpr std::uint64_t kFewTile = 64;  // rows and columns of convolve_few_sm90
+
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
 std::uint64_t copied_line(const Convolution& convolution) {
   return ceil_div(convolution.groups * convolution.channels, 8) * 8;
@@ -64,6 +66,23 @@ ConvolutionSize size_of(const Convolution& convolution) {
           .out = convolution.pixels(),
           .channels_last = has_channels_last(convolution),
           .weights_last = false};
+}
+
+// Whether the pixels of all images are lines of a matrix, each of which is a window.
+bool is_matrix(const Convolution& convolution) {
+  const Convolution::Strides& strides = *convolution.strides;
+  const auto& [outer, rows, line] = convolution.axes;
+  const auto follows = [](std::uint64_t count, std::uint64_t apart, std::uint64_t inner) {
+    return count == 1 || apart == inner;
+  };
+  const std::uint64_t row = number(line.in) * strides.at[2];
+  return convolution.groups == 1 && convolution.taps() == 1 &&
+         std::ranges::all_of(convolution.axes,
+                             [](const WindowAxis& axis) {
+                               return axis.stride == 1 && axis.padding == 0;
+                             }) &&
+         follows(number(rows.in), strides.at[1], row) &&
+         follows(convolution.images, strides.image, number(rows.in) * row);
 }
 
 }  // namespace
@@ -129,9 +148,12 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
   const ProductShape size = all.product();
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::uint64_t split = window_split(all, multiprocessors);
+  const bool last = leaves_channels_last(convolution);
+  if (last && (split > 1 || has_pixel_rows(all))) {
+    return write_convolution_rows(convolution, together, split);
+  }
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
-  const bool last = leaves_channels_last(convolution);
   // Nothing is reduced, so that no tile has partials.
   epilogue_.write(last ? product_of_pixels_last(convolution) : product_, 1,
                   {.stores = split == 1 && leaves_through_shared(all),
@@ -140,14 +162,9 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
                    .channels_last = last});
   const bool taken = takes_weights(convolution, together);
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : size.k;
-  const std::uint64_t weights =
-      taken ? 0 : ceil_div(convolution.groups * convolution.filters * size.k * 2, 256) * 256;
-  const bool copied = copies_input(convolution);
-  const std::uint64_t input =
-      copied ? convolution.images * pixels_of_input(convolution) * copied_line(convolution) * 2 : 0;
-  result_.packed_at = epilogue_.reserve(weights + input);
+  const std::uint64_t weights = reserve_windows(convolution, taken);
   const WindowTiles tiles = split > 1
-                                ? WindowTiles{.rows = 64, .columns = 64, .stages = 6, .cluster = 1}
+                                ? WindowTiles{.rows = kFewTile, .columns = kFewTile}
                                 : window_tiles(all, epilogue_.stored_outside(), multiprocessors);
   result_.maps = {{.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
                    .dtype = operand_type(),
@@ -162,51 +179,148 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
               .inner = convolution.groups,
               .a = {.tensor = product_.a.tensor, .inner = convolution.groups > 1 ? 1U : 0U},
               .b = {.tensor = product_.b.tensor, .inner = convolution.groups > 1 ? 1U : 0U}};
+  const std::string windows =
+      fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last);
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
       (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
       operands_struct(functions) +
-      window_entry(tiles, split,
-                   fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last));
-  if (!taken || copied) write_window_packing(convolution, together, x, weights);
+      (split > 1 ? few_entry(split, windows) : window_entry(tiles, windows));
+  if (!taken || copies_input(convolution)) {
+    write_window_packing(convolution, together, x, weights);
+  }
+}
+
+// Room for copies of the weights, if these are not taken as they lie, and of the input behind them;
+// returns where that begins.
+std::uint64_t ContractionWriter::reserve_windows(const Convolution& convolution, bool taken) {
+  const std::uint64_t all = convolution.groups * convolution.filters;
+  const std::uint64_t weights =
+      taken ? 0 : ceil_div(all * size_of(convolution).product().k * 2, 256) * 256;
+  const std::uint64_t input =
+      copies_input(convolution)
+          ? convolution.images * pixels_of_input(convolution) * copied_line(convolution) * 2
+          : 0;
+  result_.packed_at = epilogue_.reserve(weights + input);
+  return weights;
+}
+
+// Results with their channels last: pixels of all images are rows, filters columns, and a lane's
+// sums are neighbours.
+void ContractionWriter::write_convolution_rows(const Convolution& convolution,
+                                               std::uint64_t together, std::uint64_t split) {
+  const std::uint64_t filters = convolution.groups * convolution.filters;
+  const std::uint64_t k = size_of(convolution).product().k;
+  const std::string functions = weights_of_convolution();
+  const std::string x = code_.parameters().input(op_.operands[0].tensor);
+  const MatrixProduct last = product_of_pixels_last(convolution);
+  const std::uint64_t groups = convolution.groups > 1 ? 1 : 0;
+  product_ = {.m = last.m,
+              .n = convolution.filters,
+              .k = k,
+              .inner = convolution.groups,
+              .a = {.tensor = product_.b.tensor, .inner = groups},
+              .b = {.tensor = product_.a.tensor, .inner = groups}};
+  const ProductTiling tiling =
+      split > 1 ? ProductTiling{.width = {kFewTile, 6, 0, 0, 0}}
+                : tiling_of(product_tilings(product_.shape(), std::max(1U, device_.multiprocessors),
+                                            reads_elsewhere()));
+  // Nothing is loaded ahead to registers: beside parameters of channels, none are left.
+  epilogue_.write(last, 1,
+                  {.channels_last = true,
+                   .columns_beyond = convolution.filters % tiling.width.columns != 0});
+  const bool taken = takes_weights(convolution, together);
+  const std::uint64_t line = taken ? convolution.channels * convolution.taps() : k;
+  const std::uint64_t input_at = reserve_windows(convolution, taken);
+  const std::uint64_t rows = split > 1 ? kFewTile : kTileRows / tiling.beside;
+  MappedTensor pixels = map_of_windows(convolution, input_at, rows);
+  const bool matrix = split == 1 && !copies_input(convolution) && is_matrix(convolution);
+  if (matrix) {
+    pixels.extents = {convolution.channels, last.m, 1, 1};
+    pixels.windows.reset();
+  }
+  result_.maps = {pixels,
+                  {.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
+                   .dtype = operand_type(),
+                   .extents = {line, 2, filters / 8, 4},
+                   .strides = {line * 2, line * 16, line * 4},
+                   .box = {kBoxChannels, 2, 4, 4}}};
+  const std::string source = matrix ? "MatrixB" : fmt::format("WindowsA<Geometry, {}>", taken);
+  result_.source.architecture_bound = true;
+  result_.source.text += blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+                         (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+                         operands_struct(functions) +
+                         (split > 1 ? few_entry(split, source) : row_entry(tiling, source));
+  if (!taken || copies_input(convolution)) {
+    write_window_packing(convolution, together, x, input_at);
+  }
 }
 
 // And how it is launched.
-std::string ContractionWriter::window_entry(const WindowTiles& tiles, std::uint64_t split,
-                                            const std::string& windows) {
+std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std::string& pixels) {
+  const ProductShape size = product_.shape();
+  const KernelFacts facts = sm90_facts(tiling);
+  std::string text =
+      shape(tiling.group(size)) +
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kInOrder",
+                               name_of(operand_type()), tiling.width.columns, tiling.above),
+                   facts, ", 1", fmt::format(", {}, NoPrologue, {}", pixels, tiling.beside));
+  facts.launch(result_);
+  result_.blocks = sm90_blocks(tiling, size);
+  result_.schedule = fmt::format("wgmma over {}, tiles of 128 x {}",
+                                 pixels == "MatrixB" ? "pixels" : "windows", tiling.width.columns);
+  if (tiling.blocks() > 2) result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
+  if (tiling.blocks() > 1) {
+    result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);
+  }
+  return text;
+}
+
+// The same of convolve_few_sm90.
+std::string ContractionWriter::few_entry(std::uint64_t split, const std::string& windows) {
+  const std::uint64_t units = ceil_div(product_.m, kFewTile);
+  const KernelFacts facts{.threads = 192,
+                          .shared_bytes = 6 * (2 * kFewTile * kBoxBytes + 16),
+                          .tile_rows = kFewTile,
+                          .tile_columns = kFewTile,
+                          .tile_depth = kBoxChannels,
+                          .blocks_per_cluster = split};
+  std::string text =
+      shape(units) +
+      fmt::format("typedef ConvolveFewSm90<{}, {}, Epilogue, {}> Contract;\n",
+                  name_of(operand_type()), split, windows) +
+      facts.asserted_of("Contract") +
+      entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)", split),
+            "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
+            fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
+  facts.launch(result_);
+  result_.blocks = units * ceil_div(product_.n, kFewTile) * product_.inner * split;
+  result_.schedule = fmt::format("wgmma over windows, tiles of {0} x {0}, {1} blocks share k",
+                                 kFewTile, split);
+  return text;
+}
+
+// And how it is launched.
+std::string ContractionWriter::window_entry(const WindowTiles& tiles, const std::string& windows) {
   const std::uint64_t units = ceil_div(product_.m, tiles.rows * tiles.cluster);
   const std::uint64_t clusters = units * ceil_div(product_.n, tiles.columns) * product_.inner;
-  KernelFacts facts{.threads = 384,
-                    .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
-                                    (epilogue_.stored_outside() ? kStoredBytes : 0),
-                    .tile_rows = tiles.rows,
-                    .tile_columns = tiles.columns,
-                    .tile_depth = kBoxChannels,
-                    .blocks_per_cluster = tiles.cluster};
-  const std::string_view element = name_of(operand_type());
-  result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
-  std::string text = shape(units);
-  if (split > 1) {
-    facts.threads = 192;
-    facts.blocks_per_cluster = split;
-    result_.blocks = clusters * split;
-    result_.schedule += fmt::format(", {} blocks share k", split);
-    text += fmt::format("typedef ConvolveFewSm90<{}, {}, Epilogue, {}> Contract;\n", element, split,
-                        windows) +
-            facts.asserted_of("Contract") +
-            entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)",
-                              split),
-                  "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
-                  fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
-  } else {
-    const std::uint64_t running = std::max(1U, device_.multiprocessors) / tiles.cluster;
-    result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
-    text += mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong", element,
-                                     tiles.columns, tiles.cluster),
-                         facts, ", 1", ", " + windows);
-  }
+  const KernelFacts facts{
+      .threads = 384,
+      .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
+                      (epilogue_.stored_outside() ? kStoredBytes : 0),
+      .tile_rows = tiles.rows,
+      .tile_columns = tiles.columns,
+      .tile_depth = kBoxChannels,
+      .blocks_per_cluster = tiles.cluster};
+  const std::uint64_t running = std::max(1U, device_.multiprocessors) / tiles.cluster;
+  std::string text = shape(units) +
+                     mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong",
+                                              name_of(operand_type()), tiles.columns, tiles.cluster),
+                                  facts, ", 1", ", " + windows);
   facts.launch(result_);
+  result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
+  result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
   return text;
 }
 

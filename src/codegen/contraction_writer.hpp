@@ -158,10 +158,14 @@ class ContractionWriter {
   bool copies_input(const Convolution& convolution) const;
   // `together`: groups that were merged to one of these.
   void write_convolution_sm90(const Convolution& convolution, std::uint64_t together);
+  void write_convolution_rows(const Convolution& convolution, std::uint64_t together,
+                              std::uint64_t split);
+  std::uint64_t reserve_windows(const Convolution& convolution, bool taken);
+  std::string row_entry(const ProductTiling& tiling, const std::string& pixels);
+  std::string few_entry(std::uint64_t split, const std::string& windows);
   // Whether the kernel's map is of the weights as they lie.
   bool takes_weights(const Convolution& convolution, std::uint64_t together) const;
-  std::string window_entry(const WindowTiles& tiles, std::uint64_t split,
-                           const std::string& windows);
+  std::string window_entry(const WindowTiles& tiles, const std::string& windows);
   void write_window_packing(const Convolution& convolution, std::uint64_t together,
                             const std::string& x, std::uint64_t input_at);
   MappedTensor map_of_windows(const Convolution& convolution, std::uint64_t at,

@@ -230,7 +230,8 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                          roots_.full.size() == 1 && is_same_in_columns(),
                .brings = services.brings,
                .period = services.period,
-               .channels_last = services.channels_last};
+               .channels_last = services.channels_last,
+               .columns_beyond = services.columns_beyond};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
                            name_of(made_type_), halves_ ? "float (&u)[8], " : "");

@@ -45,11 +45,12 @@ class Epilogue {
     bool brings = false;
     std::uint64_t period = 0;
     bool channels_last = false;  // the product's rows are a convolution's pixels, of all images
+    bool columns_beyond = false;  // it may be called for eight columns beyond, none of them real
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, false, 0, false});
+             const Services& services = {false, false, false, 0, false, false});
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.
@@ -89,6 +90,7 @@ class Epilogue {
   std::string found() const;
   std::string functions_of_rows() const;
   std::string function_ahead() const;
+  std::string functions_of_prefetches() const;
   std::string merge_entry() const;
   std::string total_entry() const;
 

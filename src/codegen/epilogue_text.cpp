@@ -63,6 +63,25 @@ std::string Epilogue::function_ahead() const {
       block_.ahead->type, block_.ahead->memory, row_number_, n_);
 }
 
+// What is read beside a convolution's pixels, from the DRAM to the L2 while products are computed.
+std::string Epilogue::functions_of_prefetches() const {
+  if (!services_.channels_last) return "";
+  std::string columns;
+  for (const std::string& address : block_.columns_read) {
+    columns += fmt::format("    prefetch_eight({});\n", address);
+  }
+  std::string own;
+  for (const std::string& address : block_.own_read) {
+    own += fmt::format("    prefetch_line({}, count);\n", address);
+  }
+  return fmt::format(
+      "  static constexpr bool kReadsOwn = {};\n"
+      "  __device__ __forceinline__ void prefetch_columns(i64 column) const {{\n{}  }}\n"
+      "  __device__ __forceinline__ void prefetch_own(int batch, i64 row, i64 column, int count) "
+      "const {{\n    const i64 i = ({}) * {} + column;\n{}  }}\n",
+      !own.empty(), columns, row_number_, n_, own);
+}
+
 // The struct with the two functions that contract_rows_sm90.cuh calls.
 std::string Epilogue::functions_of_rows() const {
   const auto function = [&](std::string_view name, std::string_view parameter,
@@ -92,7 +111,7 @@ std::string Epilogue::text() const {
                                  accumulator(reduces() && columns_), code_.parameters().members());
   if (reduces()) text += "  u8* work;\n";
   if (halves_) text += "  static constexpr bool kPairs = true;\n";
-  text += function_ahead();
+  text += function_ahead() + functions_of_prefetches();
   if (block_.made) {
     text += fmt::format(
         "  typedef {0} Made;\n  __device__ __forceinline__ Made* result() const {{ return {1}; "
@@ -106,11 +125,14 @@ std::string Epilogue::text() const {
         block_.beside->type, block_.beside->memory);
   }
   text += fmt::format(
-      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const {{\n"
+      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const {{\n{}"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, block_.ahead ? ", const Ahead& ahead" : "",
       block_.made ? ", Pack<Made, 8>& pack" : "",
-      block_.beside ? ", const Pack<Beside, 8>& beside" : "", row_number_, n_);
+      block_.beside ? ", const Pack<Beside, 8>& beside" : "",
+      // Parameters of channels are loaded whether or not the pixel is real.
+      services_.columns_beyond ? fmt::format("    column = min(column, (i64){});\n", n_ - 8) : "",
+      row_number_, n_);
   if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);

@@ -108,6 +108,7 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
   result.align = alignment_of(parts->rows);
   result.of_column =
       std::ranges::all_of(rows, [](const IndexTransform::Axis& axis) { return axis.stride == 0; });
+  result.begin = parts->rows.offset;
   // Among pixels, which are numbered over all images, a group of eight may begin anywhere.
   if (matrix.period > 0) result.align = std::min(result.align, place.align);
   return result;
@@ -158,6 +159,9 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
     const std::string name = scope.fresh("x");
     scope.block.before += fmt::format("const auto {} = load_neighbours<{}, {}>({} + {});\n", name,
                                       at.align, scope.block.width_text, memory, at.name);
+    if (at.of_column) {
+      scope.block.columns_read.push_back(fmt::format("{} + {} + column", memory, at.begin));
+    }
     return scope.define(type, fmt::format("{}.get(j)", name), false);
   }
   if (whole) return scope.define(type, element(at.lane()), false);
@@ -170,6 +174,9 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
     }
     scope.block.before += fmt::format("float {0}[8];\nload8<{1}>({2} + {3}, valid, {0});\n", name,
                                       at.align, memory, at.name);
+    if (at.name == place_in_matrix(scope).name && bytes_of(dtype, 1) > 1) {
+      scope.block.own_read.push_back(fmt::format("{} + {}", memory, at.name));
+    }
     return {.text = name + "[j]", .type = type};
   }
   return scope.define(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct Index {
   bool aligned = true;     // unit: the first is a multiple of the group's width
   unsigned align = 1;      // unit, in a matrix: it is a multiple of so many, 8 at most
   bool of_column = false;  // in a matrix: the same in all rows
+  std::uint64_t begin = 0;  // where it is: that of the first column
   // The maps that lead here from the loop's own index; none where an index that was read from
   // memory lies between.
   std::optional<std::vector<IndexTransform>> path = std::vector<IndexTransform>{};

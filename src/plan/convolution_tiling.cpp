@@ -115,6 +115,11 @@ bool leaves_through_shared(const ConvolutionSize& size) {
          size.filters > kTileRows / 2;
 }
 
+// Few filters leave half of wide tiles empty, which takes longer but where memory is the limit.
+bool has_pixel_rows(const ConvolutionSize& size) {
+  return size.filters > kTileRows / 2 || size.taps == 1;
+}
+
 // Few filters leave a part of high tiles empty. Above 128 of them, blocks share pixels, and narrow
 // tiles, whose epilogue is hidden, are the fastest, but where wide ones take fewer rounds: they
 // fetch less, and a round takes 1.91 times as long. Below 128, wide ones are better where there are

@@ -160,6 +160,10 @@ bool repays_gathering(const ConvolutionSize& size);
 // memory on their way to memory (store_flat in convolve_sm90.cuh).
 bool leaves_through_shared(const ConvolutionSize& size);
 
+// Whether pixels of all images are the rows of its tiles, if its result leaves with its channels
+// last, rather than the columns.
+bool has_pixel_rows(const ConvolutionSize& size);
+
 // How blocks of convolve_sm90 share that product.
 struct WindowTiles {
   std::uint64_t rows = 128;
