@@ -210,8 +210,8 @@ struct ContractSm90 {
 
   // Those of the block's first tile.
   static __device__ __forceinline__ void prefetch_columns(const ContractShape& shape,
-                                                          const TileWalk& walk, int beside, int eight,
-                                                          const Epilogue& epilogue) {
+                                                          const TileWalk& walk, int beside,
+                                                          int eight, const Epilogue& epilogue) {
     const int tile = blockIdx.x / kBlocksPerCluster;
     if (tile >= walk.total || eight * 8 >= kTileN) return;
     int batch, unit, column;

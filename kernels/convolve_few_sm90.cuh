@@ -57,7 +57,8 @@ struct ConvolveFewSm90 {
     float acc[1][kSums];
     constexpr u32 kPixels = kPixelRows ? 0 : TileA::kBytes, kFilters = TileA::kBytes - kPixels;
     if (threadIdx.x < 128) {
-      if constexpr (kPixelRows && kPrefetches<Epilogue>) prefetch(epilogue, shape, unit, column, group);
+      if constexpr (kPixelRows && kPrefetches<Epilogue>)
+        prefetch(epilogue, shape, unit, column, group);
       multiply_all(last - first, shared, ring, acc);
     } else if (threadIdx.x == 128) {
       auto at = Ring::to_fill();

@@ -21,7 +21,8 @@
 // where an input lies otherwise, channels_last() of the entry `pack` has copied it before, at the
 // speed of memory. An element comes from the L2 once per tap and tile of filters.
 
-// A box's windows: of neighbouring pixels of all images, from one tap or box of channels to the next.
+// A box's windows: of neighbouring pixels of all images, from one tap or box of channels to the
+// next.
 template <class Geometry, bool kTapsFirst>
 struct WindowsOf {
   static constexpr int kBoxChannels = 64;

@@ -179,8 +179,7 @@ __device__ __forceinline__ void stores_wait() {
 template <int kBlocks, int kStride = 1>
 __device__ __forceinline__ void copy_windows_to_all(void* to, const TensorMap& map, u64* barrier,
                                                     int channel, int w, int h, int image,
-                                                    int column, int row, u64 hint,
-                                                    u32 first = 0) {
+                                                    int column, int row, u64 hint, u32 first = 0) {
   const unsigned short at_column = (unsigned short)column, at_row = (unsigned short)row;
   if constexpr (kBlocks == 1) {
     asm volatile(

@@ -77,10 +77,9 @@ bool is_matrix(const Convolution& convolution) {
   };
   const std::uint64_t row = number(line.in) * strides.at[2];
   return convolution.groups == 1 && convolution.taps() == 1 &&
-         std::ranges::all_of(convolution.axes,
-                             [](const WindowAxis& axis) {
-                               return axis.stride == 1 && axis.padding == 0;
-                             }) &&
+         std::ranges::all_of(
+             convolution.axes,
+             [](const WindowAxis& axis) { return axis.stride == 1 && axis.padding == 0; }) &&
          follows(number(rows.in), strides.at[1], row) &&
          follows(convolution.images, strides.image, number(rows.in) * row);
 }
@@ -182,11 +181,10 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
   const std::string windows =
       fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last);
   result_.source.architecture_bound = true;
-  result_.source.text +=
-      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
-      (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
-      operands_struct(functions) +
-      (split > 1 ? few_entry(split, windows) : window_entry(tiles, windows));
+  result_.source.text += blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+                         (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+                         operands_struct(functions) +
+                         (split > 1 ? few_entry(split, windows) : window_entry(tiles, windows));
   if (!taken || copies_input(convolution)) {
     write_window_packing(convolution, together, x, weights);
   }
@@ -227,9 +225,9 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                 : tiling_of(product_tilings(product_.shape(), std::max(1U, device_.multiprocessors),
                                             reads_elsewhere()));
   // Nothing is loaded ahead to registers: beside parameters of channels, none are left.
-  epilogue_.write(last, 1,
-                  {.channels_last = true,
-                   .columns_beyond = convolution.filters % tiling.width.columns != 0});
+  epilogue_.write(
+      last, 1,
+      {.channels_last = true, .columns_beyond = convolution.filters % tiling.width.columns != 0});
   const bool taken = takes_weights(convolution, together);
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : k;
   const std::uint64_t input_at = reserve_windows(convolution, taken);
@@ -296,8 +294,8 @@ std::string ContractionWriter::few_entry(std::uint64_t split, const std::string&
             fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
   facts.launch(result_);
   result_.blocks = units * ceil_div(product_.n, kFewTile) * product_.inner * split;
-  result_.schedule = fmt::format("wgmma over windows, tiles of {0} x {0}, {1} blocks share k",
-                                 kFewTile, split);
+  result_.schedule =
+      fmt::format("wgmma over windows, tiles of {0} x {0}, {1} blocks share k", kFewTile, split);
   return text;
 }
 
@@ -305,19 +303,19 @@ std::string ContractionWriter::few_entry(std::uint64_t split, const std::string&
 std::string ContractionWriter::window_entry(const WindowTiles& tiles, const std::string& windows) {
   const std::uint64_t units = ceil_div(product_.m, tiles.rows * tiles.cluster);
   const std::uint64_t clusters = units * ceil_div(product_.n, tiles.columns) * product_.inner;
-  const KernelFacts facts{
-      .threads = 384,
-      .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
-                      (epilogue_.stored_outside() ? kStoredBytes : 0),
-      .tile_rows = tiles.rows,
-      .tile_columns = tiles.columns,
-      .tile_depth = kBoxChannels,
-      .blocks_per_cluster = tiles.cluster};
+  const KernelFacts facts{.threads = 384,
+                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
+                                          (epilogue_.stored_outside() ? kStoredBytes : 0),
+                          .tile_rows = tiles.rows,
+                          .tile_columns = tiles.columns,
+                          .tile_depth = kBoxChannels,
+                          .blocks_per_cluster = tiles.cluster};
   const std::uint64_t running = std::max(1U, device_.multiprocessors) / tiles.cluster;
-  std::string text = shape(units) +
-                     mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong",
-                                              name_of(operand_type()), tiles.columns, tiles.cluster),
-                                  facts, ", 1", ", " + windows);
+  std::string text =
+      shape(units) +
+      mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong",
+                               name_of(operand_type()), tiles.columns, tiles.cluster),
+                   facts, ", 1", ", " + windows);
   facts.launch(result_);
   result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
   result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);

@@ -44,7 +44,7 @@ class Epilogue {
     bool stores = false;
     bool brings = false;
     std::uint64_t period = 0;
-    bool channels_last = false;  // the product's rows are a convolution's pixels, of all images
+    bool channels_last = false;   // the product's rows are a convolution's pixels, of all images
     bool columns_beyond = false;  // it may be called for eight columns beyond, none of them real
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions

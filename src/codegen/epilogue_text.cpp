@@ -125,7 +125,8 @@ std::string Epilogue::text() const {
         block_.beside->type, block_.beside->memory);
   }
   text += fmt::format(
-      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const {{\n{}"
+      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const "
+      "{{\n{}"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, block_.ahead ? ", const Ahead& ahead" : "",
       block_.made ? ", Pack<Made, 8>& pack" : "",

@@ -14,9 +14,9 @@ namespace fusecalc {
 struct Index {
   std::string name;  // of the group's first element where the pattern is unit
   LanePattern pattern = LanePattern::kUniform;
-  bool aligned = true;     // unit: the first is a multiple of the group's width
-  unsigned align = 1;      // unit, in a matrix: it is a multiple of so many, 8 at most
-  bool of_column = false;  // in a matrix: the same in all rows
+  bool aligned = true;      // unit: the first is a multiple of the group's width
+  unsigned align = 1;       // unit, in a matrix: it is a multiple of so many, 8 at most
+  bool of_column = false;   // in a matrix: the same in all rows
   std::uint64_t begin = 0;  // where it is: that of the first column
   // The maps that lead here from the loop's own index; none where an index that was read from
   // memory lies between.

@@ -155,7 +155,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   const WindowTiles tiles = window_tiles(size, leaves_through_shared(size), streams);
   const std::uint64_t clusters = ceil_div(product.m, tiles.rows * tiles.cluster) *
                                  ceil_div(product.n, tiles.columns) * product.batches;
-  const double rounds =
+  const double rounds_of_windows =
       number(ceil_div(clusters, std::max<std::uint64_t>(1, streams / tiles.cluster)));
   const bool shared = tiles.rows == kTileRows && tiles.columns == 256;
   const double multiply = number(tiles.rows * tiles.columns) * 128 / constants.tensor_flops.value *
@@ -167,9 +167,14 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
                       (shared ? kShared : 0) + odd;
   const std::uint64_t split = window_split(size, streams);
+  // What comes with its channels last leaves so, too, as a product whose rows are pixels.
+  const ProductShape rows{
+      .m = product.n, .n = product.m, .k = product.k, .batches = product.batches};
+  const bool pixel_rows = size.channels_last && size.filters % 8 == 0 && has_pixel_rows(size);
   const double cycles =
-      split > 1 ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
-                : rounds * tile;
+      split > 1    ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
+      : pixel_rows ? number(product_cycles(rows, streams, false))
+                   : rounds_of_windows * tile;
   work.compute_us = cycles / (constants.tensor_clock_ghz.value * kGiga);
   if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;

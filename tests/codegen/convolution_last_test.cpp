@@ -81,12 +81,41 @@ TEST_CASE("a result that leaves with its channels last is a matrix of pixels") {
                   "mode": "inference"},
                  {"op": "transpose", "inputs": ["n"], "output": "y", "perm": [0, 2, 3, 1]})";
   const GeneratedKernel kernel = generated(last.graph());
-  CHECK(contains(kernel, "WindowsB<Geometry, 128, false, true>"));
+  CHECK(contains(kernel, "WindowsA<Geometry, false>"));
+  // Tiles end beyond the last filter, and nothing is read there.
+  CHECK(contains(kernel, "column = min(column, (i64)128);"));
   CHECK(contains(kernel, "const i64 i = q * 136 + column;"));
   CHECK(contains(kernel, " + i, valid, "));
   // Parameters of channels are loaded without regard to the pixel.
   CHECK(contains(kernel, "load_neighbours<8, 8>("));
   CHECK(!contains(kernel, "load8<8>("));
+  CHECK(contains(kernel, "prefetch_eight(p2 + 0 + column);"));
+  CHECK(contains(kernel, "kReadsOwn = false;"));
+}
+
+TEST_CASE("few filters are the rows of tiles, many and single elements their columns") {
+  const auto kernel = [](const std::string& filters) {
+    return generated(
+        Last{.x = "[80, 14, 14, 128]", .weight = fmt::format("[{}, 128, 3, 3]", filters)}.graph());
+  };
+  CHECK(contains(kernel("64"), "WindowsB<Geometry, 64, false, true>"));
+  CHECK(contains(kernel("72"), "WindowsA<Geometry, false>"));
+  CHECK(!contains(kernel("256"), "column = min("));
+  // A padding of 1 makes windows of single elements; without one, pixels are lines of a matrix.
+  const Last padded{.x = "[80, 14, 14, 128]", .weight = "[64, 128, 1, 1]"};
+  CHECK(contains(generated(padded.graph()), "WindowsA<Geometry, true>"));
+  const OpGraph graph = graph_of(R"({"dtype": "bf16",
+      "tensors": {"x": {"shape": [80, 14, 14, 128]}, "w": {"shape": [64, 128, 1, 1]}},
+      "ops": [{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
+              {"op": "conv2d", "inputs": ["t", "w"], "output": "h"},
+              {"op": "transpose", "inputs": ["h"], "output": "y", "perm": [0, 2, 3, 1]}],
+      "outputs": ["y"]})");
+  const GeneratedKernel single = generated(graph);
+  CHECK(single.schedule.starts_with("wgmma over pixels, tiles of 128 x "));
+  CHECK(contains(single, "LinesOfB::kInOrder, Epilogue, MatrixB"));
+  REQUIRE(single.maps.size() == 2);
+  CHECK(single.maps[0].extents == std::array<std::uint64_t, 4>{128, 80 * 196, 1, 1});
+  CHECK(!single.maps[0].windows);
 }
 
 TEST_CASE("a residual may lie with its channels last where the result does") {
@@ -101,16 +130,17 @@ TEST_CASE("a residual may lie with its channels last where the result does") {
   CHECK(!legal("[0, 3, 2, 1]", true));
   const GeneratedKernel kernel = generated(with_residual("[0, 3, 1, 2]", true).graph());
   CHECK(contains(kernel, " + i, valid, x"));
+  CHECK(contains(kernel, "kReadsOwn = true;"));
 }
 
 TEST_CASE("weights that lie as the tiles take them are not copied") {
   const Last last{.x = "[80, 14, 14, 128]", .weight = "[72, 3, 3, 128]", .weights_last = true};
   const OpGraph graph = last.graph();
   const GeneratedKernel kernel = generated(graph);
-  CHECK(contains(kernel, "WindowsB<Geometry, 128, true, true>"));
+  CHECK(contains(kernel, "WindowsA<Geometry, true>"));
   REQUIRE(kernel.maps.size() == 2);
-  CHECK(kernel.maps[0].storage == tensor_named(graph, "w").storage);
-  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{9 * 128, 72, 1, 1});
+  CHECK(kernel.maps[1].storage == tensor_named(graph, "w").storage);
+  CHECK(kernel.maps[1].extents == std::array<std::uint64_t, 4>{9 * 128, 2, 72 / 8, 4});
   CHECK(kernel.workspace_bytes == 0);
   CHECK(!kernel.packing);
   const auto copied = [](const Last& other) {
@@ -128,7 +158,7 @@ TEST_CASE("groups of few channels are multiplied as one of 64") {
       generated(Last{.x = "[20, 28, 28, 128]", .weight = "[256, 4, 3, 3]", .groups = "32"}.graph());
   // 16 groups of four channels and eight filters, twice.
   REQUIRE(kernel.maps.size() == 2);
-  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{9 * 64, 128, 2, 1});
+  CHECK(kernel.maps[1].extents == std::array<std::uint64_t, 4>{9 * 64, 2, 2 * 128 / 8, 4});
   CHECK(contains(kernel, "ConvolvePack<Geometry, bf16, 16, "));
   CHECK(kernel.workspace_bytes == 256 * 9 * 64 * 2);
   const auto gathers = [](const std::string& x, const std::string& weight,
