@@ -65,10 +65,10 @@
 template <class Contract, class Prologue>
 struct MadeRows;
 
-// B is a matrix. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
-// convolve_pixels_sm90.cuh) fetches it, and runs the epilogue, by itself; its tiles may have 64
-// rows, in boxes of as many. PixelsB has a warpgroup copy it (kCopies), from a pointer in place of
-// a map.
+// Both operands are matrices. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
+// convolve_pixels_sm90.cuh) fetches B, and runs the epilogue, by itself; its tiles may have 64
+// rows, in boxes of as many. WindowsA (convolve_sm90.cuh) fetches A. PixelsB has a warpgroup copy
+// it (kCopies), from a pointer in place of a map.
 struct MatrixB {
   static constexpr bool kWindows = false, kWindowsOfA = false, kCopies = false;
   static constexpr int kTileRows = 128;
@@ -122,7 +122,10 @@ struct ContractSm90 {
   typedef AheadIn<Epilogue> Ahead;
   static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
-  typedef typename Ahead::Type Operands[kAhead ? kTail : 1][2];  // of a lane's two rows
+  // Narrow ones leave some, too: all that a strip reads is loaded at once.
+  static constexpr bool kAheadOfStrips = Ahead::kHere && kAlternate && kTileN <= 128;
+  static constexpr int kAheadGroups = kAhead || kAheadOfStrips ? kTileN / 32 : 1;
+  typedef typename Ahead::Type Operands[kAheadGroups][2];  // of a lane's two rows
   // Where the source of B stores what an epilogue makes, a warp has so much for it.
   typedef MadeIn<Epilogue> Made;
   static constexpr u32 kMadePart = 4096;
@@ -192,9 +195,6 @@ struct ContractSm90 {
         if (threadIdx.x == 32) {
           produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring, epilogue);
         }
-        if constexpr (kPrefetches<Epilogue>) {
-          if (threadIdx.x >= 64) prefetch_columns(shape, walk, beside, threadIdx.x - 64, epilogue);
-        }
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
@@ -206,18 +206,6 @@ struct ContractSm90 {
       __syncwarp();
       cluster_sync();
     }
-  }
-
-  // Those of the block's first tile.
-  static __device__ __forceinline__ void prefetch_columns(const ContractShape& shape,
-                                                          const TileWalk& walk, int beside,
-                                                          int eight, const Epilogue& epilogue) {
-    const int tile = blockIdx.x / kBlocksPerCluster;
-    if (tile >= walk.total || eight * 8 >= kTileN) return;
-    int batch, unit, column;
-    walk.locate(tile, &batch, &unit, &column);
-    const int at = (column * kBeside + beside) * kTileN + eight * 8;
-    if (at < shape.n) epilogue.prefetch_columns((kWindowsOfA ? batch * shape.n : 0) + at);
   }
 
   // All of an operand's boxes. A's also announces the bytes of both, whichever come first.
@@ -248,7 +236,7 @@ struct ContractSm90 {
         int k = step * kTileDepth;
         if constexpr (kOfA) {
           barrier_expect(full, kStageBytes);
-          if constexpr (kPrefetchesOwn<Epilogue>) {
+          if constexpr (kPrefetchesOwn<Epilogue> && !kAlternate) {
             const Piece tile = piece_at(shape, batch, row_of(unit, rank), at_column);
             prefetch_rows(epilogue, tile, kTileRows * step / steps, kTileRows * (step + 1) / steps);
           }
@@ -380,11 +368,19 @@ struct ContractSm90 {
         }
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
+      if constexpr (kAheadOfStrips) {
+        load_strip_ahead(epilogue, piece_of(shape, batch, strip, at_column), operands);
+      }
       wgmma_wait<0>();
       release(&ring.empty[before], thread);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
+        if constexpr (kAheadOfStrips) {
+          if (i > 0) {
+            load_strip_ahead(epilogue, piece_of(shape, batch, strip + i, at_column), operands);
+          }
+        }
         if constexpr (Made::kHere) {
           if ((strip + i) * ContractShape::kStripRows >= shape.m) continue;
           SourceOfB::template store_flat<kTileN>(
@@ -398,6 +394,14 @@ struct ContractSm90 {
         }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
+    }
+  }
+
+  static __device__ __forceinline__ void load_strip_ahead(const Epilogue& epilogue,
+                                                          const Piece& piece, Operands& operands) {
+#pragma unroll
+    for (int group = 0; group < kAheadGroups; ++group) {
+      load_group_ahead(epilogue, piece, group, operands[group]);
     }
   }
 

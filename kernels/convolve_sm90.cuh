@@ -1,5 +1,6 @@
 // Convolutions of 16-bit elements for sm_90a, as products in contract_sm90: A are the filters, B's
-// columns the windows of the pixels of all images, one after the other. Needs elements.cuh,
+// columns the windows of the pixels of all images, one after the other; or, with WindowsA, the
+// other way round. Needs elements.cuh,
 // quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
 // convolve.cuh and contract_sm90.cuh before it.
 //
@@ -62,9 +63,12 @@ struct WindowsOf {
   }
 };
 
-// In place of MatrixB, where results leave with their channels last: A's rows are the windows, and
-// B's columns the filters, of all groups one after the other, in the order of lanes (kInOrder). Its
-// entry has no kRows; the map of windows has 128 / kSideBySide pixels in a box, and comes first.
+// Where results leave with their channels last: A's rows are the windows, and B's columns the
+// filters, of all groups one after the other, in the order of lanes (kInOrder), so that a lane's
+// sums are neighbours as they are and tiles are as wide as the filters are many; blocks above each
+// other share the filters, each of which they need for every tap. The map of windows has 128 /
+// kSideBySide pixels in a box, and comes first. Few filters that need few bytes of each window are
+// better off in WindowsB's tiles of 64 rows by 256 pixels.
 template <class Geometry, bool kTapsFirst>
 struct WindowsA {
   static constexpr bool kWindows = false, kWindowsOfA = true, kCopies = false;

@@ -439,7 +439,7 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
     // The sums of 160 columns, of two strips, and those of 224 and 320 leave too few registers to
     // overlap all groups.
     constexpr bool kFew = kColumns == 160 || kColumns == 224 || kColumns == 320;
-    if (kWhole && kFew && group > 0 && group % 2 == 0) __syncwarp();
+    if (!kCounts<Valid> && kFew && group > 0 && group % 2 == 0) __syncwarp();
     const i64 column = (i64)piece.column + lane % 4 * 8 + group * 32;
     typename Columns::State states[8];
 #pragma unroll

@@ -224,10 +224,11 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
       split > 1 ? ProductTiling{.width = {kFewTile, 6, 0, 0, 0}}
                 : tiling_of(product_tilings(product_.shape(), std::max(1U, device_.multiprocessors),
                                             reads_elsewhere()));
-  // Nothing is loaded ahead to registers: beside parameters of channels, none are left.
-  epilogue_.write(
-      last, 1,
-      {.channels_last = true, .columns_beyond = convolution.filters % tiling.width.columns != 0});
+  // Beside parameters of channels, wide tiles leave no registers for what is loaded ahead.
+  epilogue_.write(last, 1,
+                  {.loads_ahead = split == 1 && tiling.width.columns <= kTileRows,
+                   .channels_last = true,
+                   .columns_beyond = convolution.filters % tiling.width.columns != 0});
   const bool taken = takes_weights(convolution, together);
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : k;
   const std::uint64_t input_at = reserve_windows(convolution, taken);
