@@ -221,7 +221,7 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
               .a = {.tensor = product_.b.tensor, .inner = groups},
               .b = {.tensor = product_.a.tensor, .inner = groups}};
   const ProductTiling tiling =
-      split > 1 ? ProductTiling{.width = {kFewTile, 6, 0, 0, 0}}
+      split > 1 ? ProductTiling{.width = {kFewTile, 6, 0, 0}}
                 : tiling_of(product_tilings(product_.shape(), std::max(1U, device_.multiprocessors),
                                             reads_elsewhere()));
   // Beside parameters of channels, wide tiles leave no registers for what is loaded ahead.

@@ -17,8 +17,8 @@ class Preparation {
   Preparation(GpuBackend& gpu, const GraphMemory& memory) : gpu_(gpu), memory_(memory) {}
 
   // Prepares the launch of `kernel`, whose address must stay valid. An unfused product runs in the
-  // library, as in any framework, by the fastest of a few algorithms, and in a generated kernel only
-  // if the library does not support it.
+  // library, as in any framework, by the fastest of a few algorithms, and in a generated kernel
+  // only if the library does not support it.
   void add(const GeneratedKernel& code, PreparedKernel& kernel);
   // Finishes all kernels added, including all variants of each.
   void finish(const Progress& progress);

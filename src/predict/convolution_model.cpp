@@ -149,6 +149,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
   constexpr double kSplitStep = 850;    // cycles of 64 of k, where blocks share k
   constexpr double kSplitStart = 7000;  // and of the rest
+  constexpr double kOfProduct = 1.4;    // us, on top of a launch
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);
   const ProductShape product = size.product();
@@ -173,9 +174,10 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   const bool pixel_rows = size.channels_last && size.filters % 8 == 0 && has_pixel_rows(size);
   const double cycles =
       split > 1    ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
-      : pixel_rows ? number(product_cycles(rows, streams, false))
+      : pixel_rows ? product_cycles(rows, streams, false) / kCool
                    : rounds_of_windows * tile;
   work.compute_us = cycles / (constants.tensor_clock_ghz.value * kGiga);
+  if (pixel_rows && split == 1) work.fixed_us += kOfProduct;
   if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;
   if (size.packs_weights()) work.dram_write += number(product.m * product.batches * product.k) * 2;

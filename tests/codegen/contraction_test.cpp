@@ -350,7 +350,7 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   // Of 160 columns a tile would have 80 of each half, which are no whole boxes.
   CHECK(contains(product_with_relu("1072", "4352", "1088"), "ContractSm90<bf16, 160,"));
   CHECK(made(graph("1072", "4352", "1088")).schedule ==
-        "wgmma, tiles of 128 x 128, 2 x 2 in clusters");
+        "wgmma, tiles of 128 x 320, side by side in clusters");
 }
 
 // A tile has 64 lines of each of the weights, which have 256.
