@@ -26,10 +26,10 @@ struct KnownSpills {
 constexpr std::array kKnownSpills = {
     KnownSpills{"wgmma, tiles of 128 x 256", 464,
                 "a residual that is loaded beside the products, behind it a dropout's random bits"},
-    KnownSpills{"windows, tiles of 128 x 160", 192,
+    KnownSpills{"windows, tiles of 128 x 160", 320,
                 "parameters of channels and a residual, beside 160 sums a thread"},
     KnownSpills{"windows, tiles of 128 x 320", 192, "the same"},
-    KnownSpills{"pixels, tiles of 128 x 160", 192, "the same"},
+    KnownSpills{"pixels, tiles of 128 x 160", 320, "the same"},
     KnownSpills{"pixels, tiles of 128 x 320", 192, "the same"},
     KnownSpills{"3 x 1 in clusters", 384, "what the warps park that copy shares of a third"},
     KnownSpills{"mma, tiles", 256,
