@@ -114,7 +114,7 @@ struct Matmuls::Plan {
   void describe();
   void set_layout(Descriptor& layout, CublasType type, std::uint64_t rows, std::uint64_t columns,
                   std::uint64_t line, std::uint64_t batch_offset) const;
-  // The algorithms for it, the one that the library expects to be fastest first.
+  // A few algorithms for it, the one that the library expects to be fastest first.
   std::vector<CublasHeuristic> find_algorithms(void* handle) const;
 
   LibraryMatmul product;
@@ -173,7 +173,7 @@ void Matmuls::Plan::describe() {
 }
 
 std::vector<CublasHeuristic> Matmuls::Plan::find_algorithms(void* handle) const {
-  constexpr int kMost = 3;  // the fastest one was seldom a later one
+  constexpr int kMost = 3;
   Descriptor preference{cublas().destroy_preference};
   check_cublas(cublas().create_preference(preference.out()), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](CublasPreference which, const auto& value) {
