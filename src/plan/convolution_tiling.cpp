@@ -292,8 +292,8 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   constexpr std::uint64_t kMostTaps = 64;
   constexpr std::uint64_t kMostSpan = 32;
   constexpr std::uint64_t kMostSums = 64;
-  constexpr std::uint64_t kMostRegisters = 148;  // of sums, and of a line of the input
-  constexpr std::uint64_t kFewestFours = 8;      // 64 bytes
+  constexpr std::uint64_t kMostHeld = 148;   // of sums, and of a line of the input
+  constexpr std::uint64_t kFewestFours = 8;  // 64 bytes
   constexpr std::uint64_t kMostFours = 16;
   constexpr std::uint64_t kEpilogue = 7;  // instructions of a result
   constexpr std::uint64_t kManyRounds = 2;
@@ -309,7 +309,7 @@ std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multip
   for (const std::uint64_t columns : {4U, 8U}) {
     for (std::uint64_t lines = 1; 4 * lines * columns <= kMostSums; ++lines) {
       const std::uint64_t span = reach(1, columns);
-      const bool fits = span * (4 + shape.bytes) + 4 * lines * columns <= kMostRegisters;
+      const bool fits = span * (4 + shape.bytes) + 4 * lines * columns <= kMostHeld;
       if (span > kMostSpan || (best && !fits)) continue;
       const std::uint64_t strips =
           shape.images * ceil_div(shape.out[0], lines) * ceil_div(shape.out[1], columns) * fours;

@@ -193,7 +193,7 @@ TileWork ProductModel::work_of_tile(const ProductKernel& product, const ProductT
   constexpr double kSlower = 6.35;            // times as long: those beyond
   constexpr double kExchange = 0.13;          // cycles for each element
   // Where lines of the result are no whole eights.
-  constexpr double kScattered = 0.4;
+  constexpr double kScatteredHalves = 0.4;
   constexpr double kScatteredWide = 0.95;  // of 32 bits
   constexpr double kExact = 2.4;           // times as many instructions as for 16 bits
   constexpr double kAlternating = 0.3;     // of it, that other warps do not hide
@@ -203,7 +203,7 @@ TileWork ProductModel::work_of_tile(const ProductKernel& product, const ProductT
                         return count % 8 == 0;
                       });
   const bool stores = product.traffic.bytes.write >= product.results;
-  const double scattered = wide ? kScatteredWide : kScattered;
+  const double scattered = wide ? kScatteredWide : kScatteredHalves;
   const double moved = shape.in_order() ? 0 : eights || !stores ? kExchange : scattered;
   const double results = static_cast<double>(product.results) * 2;
   return {.reads = product.beside / std::max(1.0, results),

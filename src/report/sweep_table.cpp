@@ -18,6 +18,8 @@
 namespace fusecalc {
 namespace {
 
+using Kind = TextTable::Kind;
+
 // More are in the other formats, which need not be read by people.
 constexpr std::size_t kMostPoints = 200;
 constexpr std::size_t kMostCrossovers = 60;
@@ -108,7 +110,6 @@ Heading heading_of(const SweepDefinition& sweep) {
 // A table of one figure: side by side, all of them would be too wide.
 TextTable table_of(const SweepDefinition& sweep, const Shown& shown, const PlanFigure& figure,
                    const Style& style) {
-  using Kind = TextTable::Kind;
   const auto [with_name, with_device] = heading_of(sweep);
   std::vector<TextTable::Column> columns;
   if (with_name) columns.push_back({"name", Kind::kName});

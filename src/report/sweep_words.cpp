@@ -46,8 +46,7 @@ std::string bytes_in_words(const PlanOfPoint& plan) {
 }
 
 std::string time_in_words(const std::optional<double>& microseconds) {
-  constexpr double kMicrosecond = 1e-6;
-  return microseconds ? human_seconds(*microseconds * kMicrosecond) : "";
+  return microseconds ? human_seconds(*microseconds * 1e-6) : "";
 }
 
 }  // namespace fusecalc

@@ -22,6 +22,8 @@
 namespace fusecalc {
 namespace {
 
+using Kind = TextTable::Kind;
+
 constexpr std::size_t kMostRows = 12;  // of a section, unless --explain shows all
 
 constexpr std::string_view kBefore = "33";
@@ -134,7 +136,6 @@ class Table {
   }
 
   void write_plans() {
-    using Kind = TextTable::Kind;
     std::vector<TextTable::Column> columns = {{"plan", Kind::kText}};
     const auto add = [&](std::initializer_list<const char*> titles) {
       for (const char* title : titles) columns.push_back({title, Kind::kNumber});
@@ -192,7 +193,6 @@ class Table {
   }
 
   void write_saved_tensors() {
-    using Kind = TextTable::Kind;
     const std::vector<Folded<SavedTensor>> saved = folded_tensors();
     if (saved.empty()) return;
     std::uint64_t most = 0;
@@ -254,7 +254,6 @@ class Table {
   }
 
   void write_kernels() {
-    using Kind = TextTable::Kind;
     const std::vector<KernelAnalysis>& reports = headline().kernels;
     std::vector<Folded<KernelId>> rows = folded_kernels();
     const auto bytes = [&](const Folded<KernelId>& row) {

@@ -78,7 +78,7 @@ std::string description(const OpGraph& graph, const Kernel& kernel) {
 }  // namespace
 
 TrafficCounter KernelChecks::counter_of(const OpGraph& graph) const {
-  return {graph, device_named(architecture_.device)};
+  return {graph, device_named(architecture_->device)};
 }
 
 void KernelChecks::check(TrafficCounter& counter, const std::vector<Kernel>& plan) {
@@ -104,19 +104,19 @@ void KernelChecks::check(TrafficCounter& counter, const Kernel& kernel) {
 
 void KernelChecks::check(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code) {
   // wgmma and what goes with it are sm_90a's alone.
-  CHECK((device_named(architecture_.device).capability == kHopper ||
+  CHECK((device_named(architecture_->device).capability == kHopper ||
          !code.source.architecture_bound));
   // The library's own products have no source.
   if (code.source.text.empty() || !done_.insert(code.source.text).second) return;
-  CAPTURE(architecture_.name);
+  CAPTURE(architecture_->name);
   CAPTURE(description(graph, kernel));
   CAPTURE(code.schedule);
   try {
-    const CompiledImage image = compile_image(code.source, architecture_.name, kNoCache);
+    const CompiledImage image = compile_image(code.source, architecture_->name, kNoCache);
     for (std::size_t entry = 0; entry < code.source.entries.size(); ++entry) {
       check_entry(graph, kernel, code, entry, image.log);
     }
-    CHECK(code.shared_bytes <= device_named(architecture_.device).on_chip_bytes);
+    CHECK(code.shared_bytes <= device_named(architecture_->device).on_chip_bytes);
   } catch (const Error& error) {
     CAPTURE(code.source.text);
     FAIL_CHECK(std::string(error.what()));
@@ -134,7 +134,7 @@ void KernelChecks::check_entry(const OpGraph& graph, const Kernel& kernel,
   const unsigned threads = (threads_of(code, entry) + 31) / 32 * 32;
   CHECK(registers * threads <= 64 * 1024);
   CHECK(report->shared_bytes + (entry == 0 ? code.shared_bytes : 0) <=
-        device_named(architecture_.device).on_chip_bytes);
+        device_named(architecture_->device).on_chip_bytes);
   CHECK(report->spill_bytes <= spills_known_of(code.schedule));
   const bool trigonometry = std::ranges::any_of(kernel, [&](OpId id) {
     const std::string_view name = graph.ops[id].row->name;

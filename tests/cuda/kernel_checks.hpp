@@ -26,7 +26,10 @@ inline constexpr std::array kOtherArchitectures = {Architecture{"sm_75", "t4"},
 // registers and shared memory that the launch can have, and no spills but those that are known.
 class KernelChecks {
  public:
-  explicit KernelChecks(const Architecture& architecture) : architecture_(architecture) {}
+  explicit KernelChecks(const Architecture& architecture) : architecture_(&architecture) {}
+
+  // From now on for another one. Texts that were seen stay so.
+  void turn_to(const Architecture& architecture) { architecture_ = &architecture; }
 
   // A counter with the architecture's room on chip.
   TrafficCounter counter_of(const OpGraph& graph) const;
@@ -44,7 +47,7 @@ class KernelChecks {
   void check_entry(const OpGraph& graph, const Kernel& kernel, const GeneratedKernel& code,
                    std::size_t entry, const std::string& log) const;
 
-  const Architecture& architecture_;
+  const Architecture* architecture_;
   std::set<std::string> done_;
   std::size_t left_out_ = 0;
 };
