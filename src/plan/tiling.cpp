@@ -8,18 +8,21 @@
 namespace fusecalc {
 namespace {
 
-// At most so many tilings are measured.
-constexpr std::size_t kMostTilings = 3;
+// Which tilings are measured: at most so many, and of at most so many times the least predicted
+// time.
+struct Measured {
+  std::size_t most = 3;
+  double times = 1.125;
+};
 
-// Of tilings with the time that they take, those of at most so many times the least, the best
-// first.
+// Of tilings with the time that they take, those to measure, the best first.
 template <class Tiling>
 std::vector<Tiling> about_least(std::vector<std::pair<double, Tiling>> timed,
-                                double times = 1.125) {
+                                const Measured& measured = {}) {
   std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
   std::vector<Tiling> tilings;
   for (const auto& [time, tiling] : timed) {
-    if (tilings.size() < kMostTilings && time <= timed.front().first * times)
+    if (tilings.size() < measured.most && time <= timed.front().first * measured.times)
       tilings.push_back(tiling);
   }
   return tilings;
@@ -126,7 +129,7 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
       timed.emplace_back(tiling_cycles(product, tiling, multiprocessors, work), tiling);
     }
   }
-  return about_least(std::move(timed));
+  return about_least(std::move(timed), {.most = 5, .times = 1.2});
 }
 
 double product_cycles(const ProductShape& product, std::uint64_t multiprocessors, bool reading) {
@@ -306,7 +309,7 @@ std::vector<RowTiling> row_tilings(const ProductShape& product, unsigned multipr
     if (tiling.cluster > kMostBlocks) continue;
     timed.emplace_back(tiling.cycles(product, multiprocessors), tiling);
   }
-  return about_least(std::move(timed), kTwice);
+  return about_least(std::move(timed), {.times = kTwice});
 }
 
 std::uint64_t running_clusters(std::uint64_t blocks, unsigned resident, unsigned multiprocessors) {
