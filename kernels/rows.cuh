@@ -75,19 +75,19 @@ using All = Truth<T, true>;
 template <typename T, bool kLargest>
 struct Place {
   T value = kLargest ? lowest<T>() : highest<T>();
-  i64 place = 0x7fffffffffffffffll;
+  idx place = ~(idx)0;
   static constexpr int kMerged =
-      (sizeof(T) < 8 ? 8 : sizeof(T)) / 4 + 2;  // words, from the first on
+      (sizeof(T) < sizeof(idx) ? sizeof(idx) : sizeof(T)) / 2;  // words, from the first on
   __device__ __forceinline__ void reset() { *this = Place(); }
   // Without branches, over which no later load is moved.
-  __device__ __forceinline__ void take(T x, i64 at) {
+  __device__ __forceinline__ void take(T x, idx at) {
     const bool wins = (kLargest ? x > value : x < value) | ((x != x) & (value == value));
     const bool ties = (x == value) | ((x != x) & (value != value));
     const bool kept = wins | (ties & (at < place));
     value = kept ? x : value;
     place = kept ? at : place;
   }
-  __device__ __forceinline__ void add(T x, u64 at) { take(x, (i64)at); }
+  __device__ __forceinline__ void add(T x, u64 at) { take(x, (idx)at); }
   __device__ __forceinline__ void merge(const Place& o) { take(o.value, o.place); }
   __device__ __forceinline__ void finish(u64, double) {}
 };

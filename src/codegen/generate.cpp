@@ -26,12 +26,12 @@ std::string preamble(const OpGraph& graph, std::uint64_t space) {
   for (const Tensor& tensor : graph.tensors) most = std::max(most, tensor.elements);
   // Leaves room for the last block's threads beyond the end.
   constexpr std::uint64_t kMostIn32Bits = std::uint64_t{1} << 31U;
-  std::string text;
-  for (const std::string_view part : {"elements", "arithmetic", "rows", "combine"}) {
+  std::string text = std::string(embedded_kernel("elements")) + '\n';
+  text += fmt::format("typedef {} idx;\n\n", most < kMostIn32Bits ? "u32" : "u64");
+  for (const std::string_view part : {"arithmetic", "rows", "combine"}) {
     text += embedded_kernel(part);
     text += '\n';
   }
-  text += fmt::format("typedef {} idx;\n\n", most < kMostIn32Bits ? "u32" : "u64");
   return text;
 }
 

@@ -36,4 +36,22 @@ std::string IndexTransform::text(std::string_view index) const {
   return sum.empty() ? "0" : sum;
 }
 
+std::string IndexTransform::text_of_rows(std::uint64_t period, std::string_view row,
+                                         std::string_view place) const {
+  IndexTransform across;
+  IndexTransform along;
+  along.offset = offset;
+  std::size_t first = axes.size();
+  std::uint64_t inner = 1;
+  while (first > 0 && inner < period) inner *= axes[--first].extent;
+  if (inner != period) return {};
+  const auto begin = axes.begin() + static_cast<std::ptrdiff_t>(first);
+  across.axes.assign(axes.begin(), begin);
+  along.axes.assign(begin, axes.end());
+  const std::string rows = across.text(row);
+  const std::string places = along.text(place);
+  if (rows == "0") return places;
+  return places == "0" ? rows : fmt::format("{} + {}", rows, places);
+}
+
 }  // namespace fusecalc

@@ -28,6 +28,9 @@ struct IndexTransform : StridedMap {
   bool aligned(unsigned width) const;
   // In device code, of the number called `index`.
   std::string text(std::string_view index) const;
+  // The same of the number row * period + place; empty where an axis has parts of both.
+  std::string text_of_rows(std::uint64_t period, std::string_view row,
+                           std::string_view place) const;
 };
 
 }  // namespace fusecalc

@@ -21,7 +21,13 @@ Index map_index(const Scope& scope, const Index& from, const IndexTransform& map
     }
   }
   const bool per_lane = from.pattern == LanePattern::kUnit && pattern == LanePattern::kScattered;
-  Index result = scope.define_index(map.text(per_lane ? from.lane() : from.name), pattern, aligned);
+  std::string text;
+  // Nothing is divided by the length of a row where a loop knows both numbers.
+  if (scope.loop.row_period > 0 && from.name == scope.loop.element.name) {
+    text = map.text_of_rows(scope.loop.row_period, "q", per_lane ? "(r + j)" : "r");
+  }
+  if (text.empty()) text = map.text(per_lane ? from.lane() : from.name);
+  Index result = scope.define_index(text, pattern, aligned);
   if (from.path) {
     result.path = *from.path;
     result.path->push_back(map);

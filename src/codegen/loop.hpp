@@ -83,6 +83,8 @@ struct Loop {
   TransposedTiles tiles{};
   // Where groups begin anywhere in rows, at `r` of a row: so many elements are a row.
   std::uint64_t row_length = 0;
+  // Where the element is at `r` of row `q`, and rows of so many elements follow each other.
+  std::uint64_t row_period = 0;
 
   // The tensor's place on chip, where its element at this index has one; nullptr elsewhere.
   const HeldValue* held_at(TensorId tensor, const Index& at) const;

@@ -38,17 +38,31 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 
 }  // namespace
 
+// Where all of them look for places: what is read twice (write_column_rounds) changes none.
+bool RowWriter::gathers_columns(std::uint8_t phase) const {
+  if (!schedule_.columns || schedule_.holds() || windows_ || !roots_.full.empty()) return false;
+  return std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    return !kernel_.takes_rows(id) || kernel_.runs_in(id) != phase || finds_place(kernel_.op(id));
+  });
+}
+
 // Adds what the round reads to the accumulators of the reductions that run in the phase.
 void RowWriter::accumulate(const Scope& scope, std::uint8_t phase) {
   CodeBlock& block = scope.block;
+  const bool gathers = gathers_columns(phase);
   for (const OpId id : kernel_.ops()) {
     if (!kernel_.takes_rows(id) || kernel_.runs_in(id) != phase) continue;
     const Value taken = accumulator_input(scope, id, scope.loop.element);
-    if (schedule_.columns) {
+    if (schedule_.columns && !gathers) {
       block.lanes += fmt::format("{}[j].add({}, r);\n", code_.accumulator(id), taken.text);
       continue;
     }
     const std::string group = code_.fresh("g");
+    if (gathers) {
+      gathered_.push_back({std::string(name_of(taken.type)), group, code_.accumulator(id)});
+      block.lanes += fmt::format("{}[j][u] = {};\n", group, taken.text);
+      continue;
+    }
     if (schedule_.in_runs && takes_groups(kernel_.op(id).row->accumulator)) {
       gathered_.push_back({std::string(name_of(taken.type)), group, code_.accumulator(id)});
       block.lanes += fmt::format("{}[u] = {};\n", group, taken.text);
@@ -90,6 +104,7 @@ RowWriter::Round RowWriter::write_groups(std::uint8_t phase, unsigned width) {
   own.path.emplace();
   Loop over_elements = loop(own);
   if (schedule_.shifted && width > 1) over_elements.row_length = rows_.row_length();
+  if (!schedule_.columns && rows_.whole_rows()) over_elements.row_period = rows_.row_length();
   const Scope scope{code_, over_elements, block};
   const std::string indices = block.before;
   accumulate(scope, phase);
@@ -217,7 +232,10 @@ std::uint64_t RowWriter::whole_rounds() const {
 
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
   const std::string placed = with_places(text, stretch.in_registers);
-  if (!gathered_.empty()) return write_gathered(stretch, placed);
+  if (!gathered_.empty()) {
+    return schedule_.columns ? write_column_rounds(stretch, placed)
+                             : write_gathered(stretch, placed);
+  }
   const std::uint64_t whole = whole_rounds();
   // Held values leave fewer registers for unrolling.
   const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;

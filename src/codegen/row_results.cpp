@@ -52,6 +52,11 @@ std::string accumulator_class(const KernelView& view, const Op& op) {
   return fmt::format("{}<{}>", row_of(kept).name, name_of(accumulator_type(view, op)));
 }
 
+bool finds_place(const Op& op) {
+  const Accumulator kept = accumulator_of(op);
+  return kept == Accumulator::kLargestPlace || kept == Accumulator::kSmallestPlace;
+}
+
 ComputeType accumulator_type(const KernelView& view, const Op& op) {
   const ComputeType taken = compute_type(view.tensor(op.operands[0].tensor).type.dtype);
   if (op.row->type_rule == TypeRule::kIndex) return taken;

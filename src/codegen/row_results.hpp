@@ -12,6 +12,8 @@ namespace fusecalc {
 // The class of the op's accumulator, and the type that it computes in.
 std::string accumulator_class(const KernelView& view, const Op& op);
 ComputeType accumulator_type(const KernelView& view, const Op& op);
+// Whether that keeps the place of the largest or of the smallest element.
+bool finds_place(const Op& op);
 
 // What the op's accumulator takes in for the element at an index of the op's input.
 Value accumulator_input(const Scope& scope, OpId id, const Index& at);

@@ -101,4 +101,32 @@ void RowWriter::write_gathered_rounds(const Stretch& stretch, std::uint64_t toge
   }
 }
 
+// The same for columns. Rounds beyond the last row read it again, under a place that loses to its
+// own.
+void RowWriter::write_column_rounds(const Stretch& stretch, const std::string& text) {
+  // Of narrow groups, more must be on their way.
+  const std::uint64_t most = schedule_.width <= 2 ? 8 : 4;
+  const std::uint64_t rest = (stretch.end - stretch.begin) % most;
+  const std::string_view start = schedule_.splits > 1 ? "first + " : "";
+  const auto write = [&](std::uint64_t begin, std::uint64_t end, std::uint64_t together) {
+    if (begin >= end) return;
+    body_ += fmt::format("  for (u32 from = {}; from < {}; from += {}) {{\n", begin, end, together);
+    std::string takes;
+    for (const Gathered& each : gathered_) {
+      body_ += fmt::format("    {} {}[{}][{}];\n", each.type, each.group, lanes(), together);
+      takes += fmt::format(
+          "#pragma unroll\n    for (u32 j = 0; j < {}; ++j) {{\n"
+          "      take<{}>({}[j], {}[j], {}(idx)from * {} + t);\n    }}\n",
+          lanes(), schedule_.team, each.state, each.group, start, schedule_.team);
+    }
+    body_ += fmt::format(
+        "#pragma unroll\n    for (u32 u = 0; u < {}; ++u) {{\n"
+        "    const idx at = {}(idx)(from + u) * {} + t;\n    const idx r = at < {} ? at : {};\n",
+        together, start, schedule_.team, rows_.row_length(), rows_.row_length() - 1);
+    body_ += text + "    }\n" + takes + "  }\n";
+  };
+  write(stretch.begin, stretch.end - rest, most);
+  write(stretch.end - rest, stretch.end, rest);
+}
+
 }  // namespace fusecalc

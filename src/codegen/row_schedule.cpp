@@ -27,8 +27,12 @@ constexpr std::uint64_t kSectorBytes = 32;
 constexpr unsigned kShortRowThreads = 128;
 // Groups in a row that are worth its ends by themselves.
 constexpr std::uint64_t kLeastShifted = 14;
+// Bytes of a row whose loss is computed sooner from a run than from groups that begin anywhere: of
+// elements that take two bytes in all memories together, and of others.
+constexpr std::uint64_t kLongestLoss = 448;
+constexpr std::uint64_t kLongestWideLoss = 288;
 // Threads take so little at once where rows are better moved many together.
-constexpr unsigned kNarrowBytes = 4;
+constexpr std::uint64_t kNarrowBytes = 4;
 // What the hardware copies to shared memory at once, at least.
 constexpr std::uint64_t kLeastCopy = 4;
 // Of a state in 32 bits; wider states are passed in.
@@ -108,7 +112,9 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
 void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, const Device& device) {
   constexpr unsigned kLeastRounds = 8;
   const std::uint64_t resident = std::uint64_t{2} * device.multiprocessors;
-  const std::uint64_t wanted = work.waits ? resident / blocks : ceil_div(2 * resident, blocks);
+  // What a block leaves of places takes long to merge.
+  const std::uint64_t all = work.places ? resident * 3 / 2 : resident * 2;
+  const std::uint64_t wanted = work.waits ? resident / blocks : ceil_div(all, blocks);
   const std::uint64_t most = schedule.rounds / kLeastRounds;
   if (wanted < 2 || most < 2) return;
   schedule.splits = std::min(wanted, most);
@@ -257,10 +263,12 @@ RowSchedule schedule_rows(const RowWork& work, const Device& device) {
   const RowLayout::MergedAxis inner = work.rows.axes.back();
   unsigned width = kAccessBytes / work.widest_bytes;
   const bool is_short = inner.extent < kLeastShifted * width;
+  const std::uint64_t longest = work.run_bytes <= 2 ? kLongestLoss : kLongestWideLoss;
+  const bool as_run = is_short || (work.adds_up && inner.extent * work.run_bytes < longest);
   const bool shifts = work.shifts && inner.reduced && !is_short;
   while (!shifts && inner.extent % width != 0) width /= 2;
-  const bool narrow = width * work.widest_bytes <= kNarrowBytes;
-  if (inner.reduced && is_short && narrow && work.run_bytes > 0) {
+  const bool narrow = inner.extent * work.widest_bytes % (2 * kNarrowBytes) != 0;
+  if (inner.reduced && as_run && narrow && work.run_bytes > 0) {
     if (const auto schedule = in_runs(work, device)) return *schedule;
   }
   return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);

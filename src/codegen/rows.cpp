@@ -70,6 +70,9 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty(),
+               .places = std::ranges::any_of(
+                   kernel_.ops(),
+                   [&](OpId id) { return kernel_.takes_rows(id) && finds_place(kernel_.op(id)); }),
                .shifts = may_shift(),
                .run_bytes = run_bytes()};
   work.plain = true;

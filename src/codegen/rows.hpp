@@ -70,6 +70,9 @@ class RowWriter {
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
   void write_gathered(const Stretch& stretch, const std::string& text);
+  // Whether accumulators of columns take several rounds at once.
+  bool gathers_columns(std::uint8_t phase) const;
+  void write_column_rounds(const Stretch& stretch, const std::string& text);
   void write_gathered_rounds(const Stretch& stretch, std::uint64_t together, bool guarded,
                              const std::string& text);
   Round write_round(std::uint8_t phase);

@@ -57,6 +57,19 @@ TEST_CASE("axes that are adjacent in both tensors are merged") {
   CHECK(step.text("i") == "i % 42");
 }
 
+TEST_CASE("a map of rows that follow each other divides by no length") {
+  const auto text = [](const IndexTransform& map, std::uint64_t period) {
+    return map.text_of_rows(period, "q", "r");
+  };
+  CHECK(text(broadcast_map({7}, {5, 6, 7}), 7) == "r");
+  CHECK(text(broadcast_map({6, 7}, {5, 6, 7}), 42) == "r");
+  CHECK(text(broadcast_map({6, 1}, {6, 7}), 7) == "q");
+  CHECK(text(broadcast_map({5, 1, 7}, {5, 6, 7}), 7) == "q / 6 * 7 + r");
+  // An axis has parts of both.
+  CHECK(text(broadcast_map({6, 7}, {5, 6, 7}), 7).empty());
+  CHECK(text(broadcast_map({5, 6, 7}, {5, 6, 7}), 7).empty());
+}
+
 TEST_CASE("a transposed matrix is read across its rows") {
   // to[i][j] = from[j][i]; from has 2 rows of 3.
   IndexTransform step;

@@ -79,6 +79,37 @@ TEST_CASE("short rows of odd length are moved many together") {
   CHECK_FALSE(in_runs(113));
 }
 
+TEST_CASE("losses of longer rows are taken from runs, too") {
+  const auto in_runs = [](std::uint64_t length, unsigned widest, unsigned run) {
+    const RowLayout layout = rows_of(1000000, length);
+    return schedule_rows({.rows = layout,
+                          .widest_bytes = widest,
+                          .state_bytes = 28,
+                          .waits = true,
+                          .adds_up = true,
+                          .shifts = true,
+                          .run_bytes = run},
+                         kDevice)
+        .in_runs;
+  };
+  CHECK(in_runs(151, 2, 2));
+  CHECK(in_runs(223, 2, 2));
+  CHECK_FALSE(in_runs(225, 2, 2));
+  CHECK_FALSE(in_runs(152, 2, 2));  // groups of 16 bytes
+  CHECK_FALSE(in_runs(151, 2, 4));  // the sum of two tensors
+  CHECK(in_runs(71, 4, 4));
+  CHECK_FALSE(in_runs(73, 4, 4));
+}
+
+TEST_CASE("places of columns are merged from fewer blocks than sums") {
+  const RowLayout columns{{{.extent = 8192, .reduced = true}, {.extent = 8192, .reduced = false}}};
+  RowWork work{.rows = columns, .widest_bytes = 2, .state_bytes = 28};
+  // 32 blocks side by side: 528 and 396 are wanted in all.
+  CHECK(schedule_rows(work, kDevice).splits == 17);
+  work.places = true;
+  CHECK(schedule_rows(work, kDevice).splits == 13);
+}
+
 TEST_CASE("few columns leave no threads without one") {
   RowLayout columns{{{.extent = 1000000, .reduced = true}, {.extent = 3, .reduced = false}}};
   const RowWork sum{.rows = columns, .widest_bytes = 4, .state_bytes = 4};
