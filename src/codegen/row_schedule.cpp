@@ -100,7 +100,14 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
     schedule.copies = work.writes && work.plain && schedule.width * work.least_bytes >= kLeastCopy;
     return true;
   };
-  for (const std::uint64_t most : {1U, row_cluster(work.rows, device.capability)}) {
+  const std::uint64_t cluster = row_cluster(work.rows, device.capability);
+  // What is copied there is all on its way at once. One value that is worked out first is not: two
+  // blocks or three in clusters take up to 16 % less than fewer that hold a row each.
+  const bool worked_out = !(work.writes && work.plain) && work.stored_bytes <= work.widest_bytes;
+  for (const RowBlock& choice : kRowBlocks) {
+    if (worked_out && choice.resident > 1 && (place(choice, 1) || place(choice, cluster))) return;
+  }
+  for (const std::uint64_t most : {std::uint64_t{1}, cluster}) {
     for (const RowBlock& choice : kRowBlocks) {
       if (place(choice, most)) return;
     }
