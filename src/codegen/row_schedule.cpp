@@ -101,11 +101,17 @@ void place_long(RowSchedule& schedule, const RowWork& work, const Device& device
     return true;
   };
   const std::uint64_t cluster = row_cluster(work.rows, device.capability);
-  // What is copied there is all on its way at once. One value that is worked out first is not: two
-  // blocks or three in clusters take up to 16 % less than fewer that hold a row each.
-  const bool worked_out = !(work.writes && work.plain) && work.stored_bytes <= work.widest_bytes;
+  // Where one value is held, two or three blocks on a multiprocessor in clusters are faster than
+  // one that holds a row alone, and three than two where threads do more than wait: what is copied
+  // is all on its way at once, but what they work out is not, and moments take long.
+  const bool one = work.stored_bytes <= work.widest_bytes;
+  const bool busy = !(work.writes && work.plain) || work.moments;
   for (const RowBlock& choice : kRowBlocks) {
-    if (worked_out && choice.resident > 1 && (place(choice, 1) || place(choice, cluster))) return;
+    if (!one || choice.resident == 1) continue;
+    if (place(choice, 1) || (busy && place(choice, cluster))) return;
+  }
+  for (const RowBlock& choice : kRowBlocks) {
+    if (one && choice.resident > 1 && place(choice, cluster)) return;
   }
   for (const std::uint64_t most : {std::uint64_t{1}, cluster}) {
     for (const RowBlock& choice : kRowBlocks) {

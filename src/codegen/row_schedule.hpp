@@ -50,6 +50,7 @@ struct RowWork {
   bool waits = false;              // blocks that share a row wait for each other in between
   bool writes = false;             // a result as large as the rows
   bool adds_up = false;            // a loss: one result over all rows
+  bool moments = false;            // means and variances are found
   bool places = false;             // what is left of a row is a place in it
   bool shifts = false;             // groups may begin anywhere in a row
   // Per element, of all memories that hold the rows one after another; 0 where others do, too.

@@ -55,10 +55,14 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
 
 void RowWriter::plan(bool rows_fit, const Device& device) {
   state_bytes_ = kStateBytes;
+  bool moments = false;
+  bool places = false;
   for (const OpId id : kernel_.ops()) {
     if (!kernel_.takes_rows(id)) continue;
     const ComputeType type = accumulator_type(kernel_, kernel_.op(id));
     if (type == ComputeType::kF64 || type == ComputeType::kI64) state_bytes_ = kWideStateBytes;
+    moments = moments || kernel_.op(id).row->accumulator == Accumulator::kMoments;
+    places = places || finds_place(kernel_.op(id));
   }
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   // There is room for one window a thread beside the states of rows.
@@ -70,9 +74,8 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),
                .adds_up = !roots_.losses.empty(),
-               .places = std::ranges::any_of(
-                   kernel_.ops(),
-                   [&](OpId id) { return kernel_.takes_rows(id) && finds_place(kernel_.op(id)); }),
+               .moments = moments,
+               .places = places,
                .shifts = may_shift(),
                .run_bytes = run_bytes()};
   work.plain = true;

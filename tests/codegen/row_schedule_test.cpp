@@ -171,12 +171,41 @@ TEST_CASE("rows too large for half of the shared memory stay in registers") {
   CHECK(describe(schedule) == "rows by 512 threads, held in shared memory and registers");
 }
 
-TEST_CASE("the longest rows take a multiprocessor each, those that are not held are read again") {
+TEST_CASE("blocks of clusters hold the longest rows, one alone where it holds two values of each") {
   const RowLayout longest = rows_of(1000, 114688);  // 224 KiB
-  const RowSchedule alone = schedule_rows(normalisation(longest), kDevice);
+  const RowSchedule shared = schedule_rows(normalisation(longest), kDevice);
+  CHECK(shared.splits == 4);
+  CHECK(shared.threads == 512);
+  CHECK(shared.resident == 3);
+  CHECK(shared.in_shared == 7);
+  CHECK(shared.in_registers == 0);
+  const RowLayout half = rows_of(1000, 57344);
+  RowWork two = normalisation(half);
+  two.held_bytes = two.stored_bytes = 4;
+  const RowSchedule alone = schedule_rows(two, kDevice);
+  CHECK(alone.splits == 1);
   CHECK(alone.threads == 1024);
   CHECK(alone.resident == 1);
-  CHECK(alone.in_shared + alone.in_registers == 14);
+  CHECK(alone.in_shared + alone.in_registers == 7);
+}
+
+TEST_CASE("three blocks hold rows rather than two where threads find moments, or compute values") {
+  const RowLayout rows = rows_of(2048, 65536);
+  RowWork work = normalisation(rows);
+  CHECK(schedule_rows(work, kDevice).splits == 1);
+  work.moments = true;
+  const RowSchedule moments = schedule_rows(work, kDevice);
+  CHECK(moments.splits == 2);
+  CHECK(moments.resident == 3);
+  work.moments = work.plain = false;
+  const RowSchedule computed = schedule_rows(work, kDevice);
+  CHECK(computed.splits == 2);
+  CHECK(computed.resident == 3);
+  // Without clusters a block holds them alone.
+  CHECK(schedule_rows(work, device_named("a100")).splits == 1);
+}
+
+TEST_CASE("rows that are not held are read again") {
   const RowLayout longer = rows_of(1000, 262144);  // 512 KiB
   RowWork work = normalisation(longer);
   work.holds = false;
