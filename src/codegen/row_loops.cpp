@@ -104,7 +104,8 @@ RowWriter::Round RowWriter::write_groups(std::uint8_t phase, unsigned width) {
   own.path.emplace();
   Loop over_elements = loop(own);
   if (schedule_.shifted && width > 1) over_elements.row_length = rows_.row_length();
-  if (!schedule_.columns && rows_.whole_rows()) over_elements.row_period = rows_.row_length();
+  // Of long rows the addresses of what columns have would be kept in registers.
+  if (schedule_.in_runs && rows_.whole_rows()) over_elements.row_period = rows_.row_length();
   const Scope scope{code_, over_elements, block};
   const std::string indices = block.before;
   accumulate(scope, phase);
