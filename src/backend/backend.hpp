@@ -144,6 +144,8 @@ class GpuBackend {
   virtual void multiply(const PreparedMatmul& product) = 0;
   virtual void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) = 0;
   virtual void finish() = 0;
+  // Tells a profiler that waits for it (ncu --profile-from-start off) to begin, or to end.
+  virtual void profile(bool begins) = 0;
 
   // The DRAM traffic of running each work once from a clean L2 that holds none of its data,
   // including the write-back of everything that it wrote. Counting many together is much faster

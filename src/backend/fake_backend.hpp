@@ -134,6 +134,9 @@ class FakeBackend final : public GpuBackend {
   }
   void copy(const BufferAt& /*to*/, const BufferAt& /*from*/, std::uint64_t /*bytes*/) override {}
   void finish() override {}
+  void profile(bool begins) override {
+    log.emplace_back(begins ? "profile begins" : "profile ends");
+  }
   std::vector<Bytes> count_all(std::span<const Work> works) override {
     std::vector<Bytes> bytes;
     for (const Work& work : works) {

@@ -45,6 +45,7 @@ class CudaBackend final : public GpuBackend {
   void multiply(const PreparedMatmul& product) override;
   void copy(const BufferAt& to, const BufferAt& from, std::uint64_t bytes) override;
   void finish() override;
+  void profile(bool begins) override;
 
   std::vector<Bytes> count_all(std::span<const Work> works) override;
   TimedRun time_once(const Work& work) override;

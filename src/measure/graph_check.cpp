@@ -31,7 +31,9 @@ class PlanCheck {
 
  private:
   BufferAt at(TensorId id) const { return memory_.at(id); }
-  void run(const PreparedPlan& plan) const;
+  // Each kernel once, none of which waits for another. A profiler may count those of one run.
+  enum class Counted { kNo, kYes };
+  void run(const PreparedPlan& plan, Counted counted = Counted::kNo) const;
   void compute_references(const RunnablePlan& runnable);
 
   GpuBackend& gpu_;
@@ -42,12 +44,14 @@ class PlanCheck {
   std::map<std::pair<const OpGraph*, Kernel>, PartVerifier> parts_;
 };
 
-void PlanCheck::run(const PreparedPlan& plan) const {
+void PlanCheck::run(const PreparedPlan& plan, Counted counted) const {
   stop_if_interrupted();
   progress_(fmt::format("checking {}", plan.key));
   memory_.fill_inputs();
+  if (counted == Counted::kYes) gpu_.profile(true);
   for (const PreparedKernel& kernel : plan.kernels) enqueue(gpu_, kernel.steps);
   gpu_.finish();
+  if (counted == Counted::kYes) gpu_.profile(false);
 }
 
 std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfused,
@@ -56,7 +60,7 @@ std::pair<Verification, Verification> PlanCheck::check(const RunnablePlan& unfus
   progress_("computing the reference");
   const std::vector<TensorId> outputs = results_of(graph_);
   const Verifier verifier(graph_, memory_.inputs(), outputs, memory_.seed());
-  run(fused.plan);
+  run(fused.plan, Counted::kYes);
   Verification of_fused = verifier.check(gpu_, in_place);
   std::map<TensorId, DeviceBuffer> kept;
   for (const TensorId id : outputs) {

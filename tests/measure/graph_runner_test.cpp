@@ -117,6 +117,18 @@ TEST_CASE("a source shared by two kernels counts once in the compile time") {
   CHECK(result.payback_runs().value() == doctest::Approx(500));
 }
 
+TEST_CASE("a profiler is told of one run of the fused plan") {
+  FakeBackend gpu;
+  measured(gpu, graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [1024]}},
+      "ops": [{"op": "relu", "inputs": ["x"], "output": "y"}]})"),
+           {.runs = 10});
+  const auto begins = std::ranges::find(gpu.log, "profile begins");
+  REQUIRE(begins != gpu.log.end());
+  CHECK(std::ranges::find(begins, gpu.log.end(), "profile ends") != gpu.log.end());
+  CHECK(std::ranges::count(gpu.log, "profile begins") == 1);
+}
+
 TEST_CASE("blocks that share a row begin with a workspace of zeros") {
   FakeBackend gpu;
   measured(gpu, graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
