@@ -18,8 +18,8 @@
 // for memory. A warp has some channels of eight neighbouring columns, and goes down kLines lines of
 // the result. It loads a line of the input once for all lines of the result that it belongs to.
 
-template <class Geometry, typename Element, int kChannels, int kColumns, int kSides, int kDeep,
-          int kLines, int kTogether, int kStages, int kEach>
+template <class Geometry, typename Element, int kChannels, int kColumns, int kDeep, int kLines,
+          int kTogether, int kStages, int kEach>
 struct BoxesOfLast {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
   static constexpr int kTaps1 = kShape.taps[1], kTaps2 = kShape.taps[2];
@@ -28,6 +28,7 @@ struct BoxesOfLast {
   static constexpr int kApart1 = kShape.dilation[1], kApart2 = kShape.dilation[2];
   // Lines of the input that the windows of a tile cover, and of kLines lines of it; columns.
   static constexpr int kReach = (kTaps1 - 1) * kApart1;
+  static constexpr int kSides = 2;
   static constexpr int kTileLines = kSides * kLines * kDeep;
   static constexpr int kBoxLines = (kTileLines - 1) * kStep1 + kReach + 1;
   static constexpr int kRows = (kLines - 1) * kStep1 + kReach + 1;
@@ -68,12 +69,10 @@ struct BoxesOfLast {
       line = tile.line + box_line;
       column = tile.column + eight;
     }
-    // Where in the box the windows of kCount neighbouring results begin, so many lines and columns
-    // further.
-    template <int kCount>
+    // Where in the box the window of a result begins, so many lines and columns further.
     __device__ __forceinline__ u32 window(int down, int across) const {
       const int in_line = box_image * kBoxLines + (box_line + down) * kStep1;
-      const int in_column = min(eight + across, kColumns - kCount) * kStep2;
+      const int in_column = min(eight + across, kColumns - 1) * kStep2;
       return (u32)((in_line * kBoxColumns + in_column) * kPixelBytes);
     }
     // Runs the epilogue for eight channels of a pixel, so many lines and columns from the first.
@@ -88,7 +87,7 @@ struct BoxesOfLast {
       const i64 first =
           ((i64)image * kShape.out[1] + line + down) * kShape.out[2] + column + across;
       const i64 pixel = (here ? first : 0) + (kWhole || inside ? further * kShape.out[2] : 0);
-      epilogue(0, pixel, (i64)min(channel, kShape.groups - 8), v, EightOrNone{inside});
+      epilogue(0, pixel, (i64)min(channel, kShape.groups - 8), v, AllOrNone{inside});
     }
   };
 
@@ -170,7 +169,7 @@ struct BoxesOfLast {
 template <class Geometry, typename Element, int kChannels, int kColumns, int kDeep, int kLines,
           int kTogether, int kWarps, int kStages, int kEach, class Operands, class Epilogue>
 struct ConvolveLastMma {
-  typedef BoxesOfLast<Geometry, Element, kChannels, kColumns, 2, kDeep, kLines, kTogether, kStages,
+  typedef BoxesOfLast<Geometry, Element, kChannels, kColumns, kDeep, kLines, kTogether, kStages,
                       kEach>
       Boxes;
   typedef typename Boxes::Place Place;
@@ -233,7 +232,7 @@ struct ConvolveLastMma {
                                                   const Diagonals& by, const Place& place,
                                                   int channel) {
     const int lane = threadIdx.x % 32;
-    const u32 own = box + place.template window<1>(lane / 8 % 2 * kLines, lane % 8);
+    const u32 own = box + place.window(lane / 8 % 2 * kLines, lane % 8);
     const u32 two = own + (u32)(lane / 16 * (Boxes::kApart2 * Boxes::kPixelBytes));
     const u32 last = own + (u32)(lane / 16 * 16);
     float acc[kLines][2][4] = {};

@@ -162,7 +162,7 @@ struct PixelsB {
         take_some<kColumns>(acc, group, half, v);
         if (kPixels % 8 == 0 || last <= kReal) {
           epilogue(at.image, (i64)min(row, piece.rows - 1), (i64)pixel, v,
-                   EightOrNone{row < piece.rows && here});
+                   AllOrNone{row < piece.rows && here});
         } else if (row < piece.rows && here) {
           epilogue(at.image, (i64)row, (i64)pixel, v, min(8, at.end - pixel));
         }

@@ -325,7 +325,7 @@ struct ConvolveSm80 {
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = x[2 * j + e];
         epilogue(0, pixel, (i64)group * shape.filters + min(row, shape.filters - 8), v,
-                 EightOrNone{inside});
+                 AllOrNone{inside});
       }
     }
   }

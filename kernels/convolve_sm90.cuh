@@ -129,7 +129,7 @@ struct WindowsB {
         for (int i = 0; i < 8; ++i) v[i] = x[2 * i + e];
         const bool inside = pixel < piece.columns && row < piece.rows;
         epilogue(0, (i64)min(pixel, piece.columns - 1),
-                 (i64)piece.batch * piece.rows + min(row, piece.rows - 8), v, EightOrNone{inside});
+                 (i64)piece.batch * piece.rows + min(row, piece.rows - 8), v, AllOrNone{inside});
       }
     }
   }

@@ -8,9 +8,9 @@
 //   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const;
 //       v holds columns column..column+7 of one row, the first `valid` of them real; column is a
 //       multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own operands
-//       (load8, load_input), stores its own outputs (store8), and leaves in v what Rows and Columns
-//       reduce. Valid is Eight, EightOrNone or int. Where none is real, the row is one of C's all
-//       the same, and the column may lie beyond.
+//       (load_columns, load_input), stores its own outputs (store_columns), and leaves in v what
+//       Rows and Columns reduce. Valid is Eight, AllOrNone or int. Where none is real, the row is
+//       one of C's all the same, and the column may lie beyond.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
@@ -44,12 +44,12 @@
 // (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
 // whose bandwidth the tensor cores need for the operands of the next tile.
 
-// How many of eight columns exist: all of them, known at compile time; all or none, where a row's
-// length is a multiple of eight; or an int.
+// How many of a group of columns exist: all eight, known at compile time; all or none, where a
+// row's length is a multiple of the group; or an int.
 struct Eight {
   __device__ __forceinline__ constexpr operator int() const { return 8; }
 };
-struct EightOrNone {
+struct AllOrNone {
   u32 all;  // 0 or 1
   __device__ __forceinline__ operator int() const { return all != 0 ? 8 : 0; }
 };
@@ -147,6 +147,12 @@ __device__ __forceinline__ void store_words(void* at, const T& from, u32 all) {
     asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u64 [%1], %0;}"
                  :
                  : "l"(bits), "l"(at), "r"(all));
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    memcpy(&bits, &from, 4);
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u32 [%1], %0;}"
+                 :
+                 : "r"(bits), "l"(at), "r"(all));
   } else if (all != 0) {
     *reinterpret_cast<T*>(at) = from;
   }
@@ -181,15 +187,15 @@ __device__ __forceinline__ void unpack(const Pack<T, kPack>& pack, float* v) {
   }
 }
 
-// Eight adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or
-// 8). Beyond `valid` nothing is touched, and 0 is read.
-template <int kAlign, typename T, class Valid>
-__device__ __forceinline__ void load8(const T* at, Valid valid, float (&v)[8]) {
-  constexpr int kMost = 16 / sizeof(T);
+// Adjacent elements of a tensor whose rows begin at multiples of kAlign elements (1, 2, 4 or 8).
+// Beyond `valid` nothing is touched, and 0 is read.
+template <int kAlign, typename T, class Valid, int kCount>
+__device__ __forceinline__ void load_columns(const T* at, Valid valid, float (&v)[kCount]) {
+  constexpr int kMost = 16 / sizeof(T) < kCount ? 16 / sizeof(T) : kCount;
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
   typedef Pack<T, kPack> Packed;
 #pragma unroll
-  for (int i = 0; i < 8; i += kPack) {
+  for (int i = 0; i < kCount; i += kPack) {
     const Packed* const pack = reinterpret_cast<const Packed*>(at + i);
     if constexpr (!kCounts<Valid>) {
       unpack(load_words(pack, valid != 0), v + i);
@@ -224,9 +230,9 @@ constexpr bool kAllEight = false;
 template <>
 constexpr bool kAllEight<Eight> = true;
 
-template <int kAlign, typename T, class Valid>
-__device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) {
-  constexpr int kMost = 16 / sizeof(T);
+template <int kAlign, typename T, class Valid, int kCount>
+__device__ __forceinline__ void store_columns(T* at, Valid valid, const float (&v)[kCount]) {
+  constexpr int kMost = 16 / sizeof(T) < kCount ? 16 / sizeof(T) : kCount;
   if constexpr (kAllEight<Valid> && sizeof(T) >= 2 && sizeof(T) <= 4 && kAlign * sizeof(T) <= 4) {
     Pack<T, 8> pack;
     store_lanes(pack, v);
@@ -234,7 +240,7 @@ __device__ __forceinline__ void store8(T* at, Valid valid, const float (&v)[8]) 
   }
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
-  for (int i = 0; i < 8; i += kPack) {
+  for (int i = 0; i < kCount; i += kPack) {
     if (kCounts<Valid> && i + kPack > valid) {
 #pragma unroll
       for (int e = 0; e < kPack; ++e) {
@@ -388,7 +394,7 @@ __device__ __forceinline__ void load_group_ahead(const Epilogue& epilogue, const
     const i64 row = (i64)piece.row + lane / 4 + 8 * half;
     const bool inside = row < piece.rows && column < piece.columns;
     loaded[half] =
-        epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, EightOrNone{inside});
+        epilogue.ahead(piece.batch, min(row, (i64)piece.rows - 1), column, AllOrNone{inside});
   }
 }
 
@@ -415,7 +421,7 @@ __device__ __forceinline__ Valid valid_at(const Piece& piece, i64 column, bool i
   } else if constexpr (sizeof(Valid) == sizeof(Eight)) {
     return Eight{};
   } else {
-    return EightOrNone{inside};
+    return AllOrNone{inside};
   }
 }
 
@@ -517,7 +523,7 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
     if (half.row + 16 <= half.rows && half.column + kColumns / 2 <= half.columns) {
       run_pairs<kColumns, kInOrder, Eight>(epilogue, half, acc);
     } else if (half.columns % 8 == 0) {
-      run_pairs<kColumns, kInOrder, EightOrNone>(epilogue, half, acc);
+      run_pairs<kColumns, kInOrder, AllOrNone>(epilogue, half, acc);
     } else {
       run_pairs<kColumns, kInOrder, int>(epilogue, half, acc);
     }
@@ -525,8 +531,8 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
     run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, operands, rows_reduced,
                                           columns_reduced);
   } else if (piece.columns % 8 == 0) {
-    run_groups<kColumns, kInOrder, EightOrNone>(epilogue, piece, acc, operands, rows_reduced,
-                                                columns_reduced);
+    run_groups<kColumns, kInOrder, AllOrNone>(epilogue, piece, acc, operands, rows_reduced,
+                                              columns_reduced);
   } else {
     run_groups<kColumns, kInOrder, int>(epilogue, piece, acc, operands, rows_reduced,
                                         columns_reduced);

@@ -8,10 +8,14 @@
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
 #include "plan/last_boxes.hpp"
+#include "plan/last_down.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
 namespace {
+
+// Of more taps, 16 bits each, products with diagonals of weights on tensor cores take less time.
+constexpr std::uint64_t kFewTaps = 25;
 
 LastShape last_shape_of(const Convolution& convolution, std::uint64_t bytes) {
   const auto& [outer, lines, line] = convolution.axes;
@@ -24,14 +28,10 @@ LastShape last_shape_of(const Convolution& convolution, std::uint64_t bytes) {
           .bytes = bytes};
 }
 
-// Whether neighbouring channels are neighbours, and each fourth one begins at a multiple of four
-// elements.
-bool has_fours_of_channels(const Convolution& convolution) {
-  const Convolution::Strides& strides = *convolution.strides;
+// Whether it has two axes, and neighbouring channels are neighbours.
+bool is_last(const Convolution& convolution) {
   const WindowAxis& outer = convolution.axes[0];
-  const std::uint64_t all = strides.offset | strides.image | strides.at[1] | strides.at[2];
-  return strides.channel == 1 && all % 4 == 0 && outer.in == 1 && outer.kernel == 1 &&
-         outer.out == 1;
+  return convolution.strides->channel == 1 && outer.in == 1 && outer.kernel == 1 && outer.out == 1;
 }
 
 // Whether each has a stride of whole 16 bytes, or an extent of 1: a repeated one has none.
@@ -69,9 +69,9 @@ MappedTensor map_of_last(const Convolution& convolution, const LastBoxes& boxes,
 bool ContractionWriter::write_boxes_of_last(const Convolution& convolution,
                                             const LastShape& shape) {
   const DType type = operand_type();
-  const bool wide = type == DType::kF32;
-  const bool same = wide || graph_.tensors[op_.operands[1].tensor].type.dtype == type;
-  if (device_.capability != kHopper || !same || !has_strides_of_copies(convolution, shape.bytes)) {
+  const bool halves = shape.bytes == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
+  if (device_.capability != kHopper || !halves ||
+      !has_strides_of_copies(convolution, shape.bytes)) {
     return false;
   }
   const auto boxes = last_boxes(shape, std::max(1U, device_.multiprocessors));
@@ -86,14 +86,13 @@ bool ContractionWriter::write_boxes_of_last(const Convolution& convolution,
                           .tile_columns = boxes->tile_lines() * boxes->columns};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "convolve_last_sm90"}) +
-      (wide ? blocks({"convolve_last_wide_sm90"}) : "") + epilogue_.text() +
+      blocks({"mma", "hopper", "convolve_last_sm90"}) + epilogue_.text() +
       operands_struct(functions) +
       fmt::format(
-          "typedef ConvolveLast{}<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
+          "typedef ConvolveLastMma<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
           "Epilogue> Convolve;\n",
-          wide ? "Wide" : "Mma", stored_type(type), boxes->channels, boxes->columns, boxes->deep,
-          boxes->lines, boxes->together, boxes->warps, boxes->stages, boxes->each) +
+          stored_type(type), boxes->channels, boxes->columns, boxes->deep, boxes->lines,
+          boxes->together, boxes->warps, boxes->stages, boxes->each) +
       fmt::format(
           "static_assert(Convolve::kBoxColumns == {} && Convolve::kBoxLines == {}, "
           "\"boxes of the map\");\n",
@@ -105,10 +104,41 @@ bool ContractionWriter::write_boxes_of_last(const Convolution& convolution,
                         epilogue_.made()));
   facts.launch(result_);
   result_.blocks = boxes->blocks(shape);
-  result_.schedule =
-      fmt::format("{}channels last, {} per block, {} tile{} of {} x {}",
-                  wide ? "" : "mma with diagonals of weights, ", boxes->channels, boxes->each,
-                  boxes->each > 1 ? "s" : "", boxes->tile_lines(), boxes->columns);
+  result_.schedule = fmt::format(
+      "mma with diagonals of weights, channels last, {} per block, {} tile{} of {} x {}",
+      boxes->channels, boxes->each, boxes->each > 1 ? "s" : "", boxes->tile_lines(),
+      boxes->columns);
+  return true;
+}
+
+// By threads that go down lines.
+bool ContractionWriter::write_down_of_last(const Convolution& convolution, const LastShape& shape) {
+  if (device_.capability < kFirstWithCopies || !has_strides_of_copies(convolution, shape.bytes)) {
+    return false;
+  }
+  const auto down = last_down(shape, std::max(1U, device_.multiprocessors));
+  if (!down) return false;
+  const std::string functions = weights_of_convolution();
+  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                                    convolution.strides->offset);
+  epilogue_.write(product_of_pixels_last(convolution), LastDown::kOwn,
+                  {.channels_last = true, .width = LastDown::kOwn});
+  const KernelFacts facts{.threads = down->threads,
+                          .shared_bytes = down->shared_bytes,
+                          .tile_rows = LastDown::kOwn,
+                          .tile_columns = down->lines * down->beside};
+  result_.source.text +=
+      blocks({"mma", "convolve_last_down"}) + epilogue_.text() + operands_struct(functions) +
+      fmt::format(
+          "typedef ConvolveLastDown<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
+          stored_type(operand_type()), down->beside, down->lines, down->stages, down->threads) +
+      facts.asserted_of("Convolve") +
+      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", down->resident), "",
+            fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
+                        epilogue_.made()));
+  facts.launch(result_);
+  result_.blocks = down->blocks(shape);
+  result_.schedule = fmt::format("channels last, {} x {} per thread", down->lines, down->beside);
   return true;
 }
 
@@ -116,36 +146,14 @@ bool ContractionWriter::write_convolution_last(const Convolution& convolution) {
   const bool single = convolution.channels == 1 && convolution.filters == 1 && convolution.strides;
   const DType type = operand_type();
   const bool known = type == DType::kBf16 || type == DType::kF16 || type == DType::kF32;
-  if (!single || !known || !has_fours_of_channels(convolution) ||
-      epilogue_.made_type() != ComputeType::kF32 || !epilogue_.ends_channels_last()) {
+  if (!single || !known || !is_last(convolution) || epilogue_.made_type() != ComputeType::kF32 ||
+      !epilogue_.ends_channels_last()) {
     return false;
   }
   const LastShape shape = last_shape_of(convolution, bytes_of(type, 1));
-  if (write_boxes_of_last(convolution, shape)) return true;
-  const auto tiles = last_tiles(shape, std::max(1U, device_.multiprocessors));
-  if (!tiles) return false;
-  const std::string functions = weights_of_convolution();
-  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
-                                    convolution.strides->offset);
-  epilogue_.write(product_of_pixels_last(convolution), 8, {.channels_last = true});
-  const KernelFacts facts{.threads = LastTiles::kThreads,
-                          .tile_rows = 4 * tiles->fours,
-                          .tile_columns = tiles->lines * tiles->columns};
-  result_.source.text +=
-      blocks({"convolve_last"}) + epilogue_.text() + operands_struct(functions) +
-      fmt::format(
-          "typedef ConvolveLast<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
-          stored_type(type), tiles->lines, tiles->columns, tiles->fours, tiles->rounds) +
-      facts.asserted_of("Convolve") +
-      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", LastTiles::kBlocksPerSm), "",
-            fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
-                        epilogue_.made()));
-  facts.launch(result_);
-  result_.blocks = tiles->blocks(shape);
-  result_.schedule =
-      fmt::format("channels last, {} per block, strips of {} x {} of four per thread",
-                  4 * tiles->fours, tiles->lines, tiles->columns);
-  return true;
+  const bool few = shape.taps[0] * shape.taps[1] <= kFewTaps;
+  const auto boxes = [&] { return write_boxes_of_last(convolution, shape); };
+  return (!few && boxes()) || write_down_of_last(convolution, shape) || (few && boxes());
 }
 
 }  // namespace fusecalc

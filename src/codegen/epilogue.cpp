@@ -187,7 +187,7 @@ void Epilogue::write_elements(std::uint64_t rows, std::uint64_t columns) {
   rows_ = rows;
   n_ = columns;
   const Loop loop = loop_over(kernel_.op(contraction_).outputs[0]);
-  block_ = block_of(8);
+  block_ = block_of(services_.width);
   const Scope scope{code_, loop, block_};
   if (halves_) {
     take_half(scope, false);
@@ -231,10 +231,11 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                .brings = services.brings,
                .period = services.period,
                .channels_last = services.channels_last,
-               .columns_beyond = services.columns_beyond};
+               .columns_beyond = services.columns_beyond,
+               .width = services.width};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
-  signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[8], {1}Valid valid",
-                           name_of(made_type_), halves_ ? "float (&u)[8], " : "");
+  signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[{2}], {1}Valid valid",
+                           name_of(made_type_), halves_ ? "float (&u)[8], " : "", services_.width);
   const std::uint64_t rows = product.batches() * product.m;
   const std::uint64_t columns = halves_ ? halves_->columns : product.n;
   write_elements(rows, columns);

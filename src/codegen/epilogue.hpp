@@ -46,11 +46,12 @@ class Epilogue {
     std::uint64_t period = 0;
     bool channels_last = false;   // the product's rows are a convolution's pixels, of all images
     bool columns_beyond = false;  // it may be called for eight columns beyond, none of them real
+    unsigned width = 8;           // columns that it takes at a time
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, false, 0, false, false});
+             const Services& services = {false, false, false, 0, false, false, 8});
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.

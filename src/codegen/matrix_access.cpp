@@ -172,8 +172,9 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
       scope.block.before += fmt::format("float {0}[8];\nunpack(ahead, {0});\n", name);
       return {.text = name + "[j]", .type = type};
     }
-    scope.block.before += fmt::format("float {0}[8];\nload8<{1}>({2} + {3}, valid, {0});\n", name,
-                                      at.align, memory, at.name);
+    scope.block.before +=
+        fmt::format("float {0}[{4}];\nload_columns<{1}>({2} + {3}, valid, {0});\n", name, at.align,
+                    memory, at.name, scope.block.width_text);
     if (at.name == place_in_matrix(scope).name && bytes_of(dtype, 1) > 1) {
       scope.block.own_read.push_back(fmt::format("{} + {}", memory, at.name));
     }
@@ -196,14 +197,15 @@ void store_in_matrix(const Scope& scope, TensorId tensor, const Index& from, con
     return;
   }
   const std::string name = scope.fresh("y");
-  block.before += fmt::format("float {}[8];\n", name);
+  block.before += fmt::format("float {}[{}];\n", name, block.width_text);
   block.lanes += fmt::format("{}[j] = {};\n", name, text);
   if (scope.loop.matrix->stores && is_own_pack(scope, dtype, at, 1)) {
     block.made = {.type = std::string(stored_type(dtype)), .memory = memory};
     block.after += fmt::format("store_lanes(pack, {});\n", name);
     return;
   }
-  block.after += fmt::format("store8<{}>({} + {}, valid, {});\n", at.align, memory, at.name, name);
+  block.after +=
+      fmt::format("store_columns<{}>({} + {}, valid, {});\n", at.align, memory, at.name, name);
 }
 
 }  // namespace fusecalc

@@ -18,10 +18,8 @@ std::uint64_t box_stage_bytes(const LastShape& shape, const LastBoxes& boxes) {
   return ceil_div(pixels * boxes.channels * shape.bytes, kUnit) * kUnit;
 }
 
-// Parts of a block's channels that a warp has.
-std::uint64_t warp_parts(const LastShape& shape, const LastBoxes& boxes) {
-  return shape.bytes == 2 ? boxes.channels / 16 : 1;
-}
+// Parts of a block's channels that warps have.
+std::uint64_t warp_parts(const LastBoxes& boxes) { return boxes.channels / 16; }
 
 std::uint64_t places_in_box(const LastBoxes& boxes) {
   return boxes.together * boxes.deep * ceil_div(boxes.columns, 8);
@@ -31,12 +29,10 @@ std::uint64_t places_in_box(const LastBoxes& boxes) {
 // epilogue holds, and addresses.
 std::uint64_t registers_for_boxes(const LastShape& shape, const LastBoxes& boxes) {
   constexpr std::uint64_t kHeld = 52;
-  const std::uint64_t each = shape.bytes;  // of a tap
+  constexpr std::uint64_t kTap = 2;
   const std::uint64_t sums = 8 * std::min(boxes.lines, ceil_div(shape.taps[0], shape.stride[0]));
-  const std::uint64_t line =
-      4 * (shape.bytes == 2 ? shape.taps[1]
-                            : shape.stride[1] + (shape.taps[1] - 1) * shape.dilation[1] + 1);
-  const std::uint64_t all = each * shape.taps[0] * shape.taps[1] + sums + line + kHeld;
+  const std::uint64_t line = 4 * shape.taps[1];
+  const std::uint64_t all = kTap * shape.taps[0] * shape.taps[1] + sums + line + kHeld;
   return std::min<std::uint64_t>(255, ceil_div(all, 8) * 8);
 }
 
@@ -48,7 +44,7 @@ void measure_box(const LastShape& shape, LastBoxes& boxes) {
   };
   boxes.box_lines = reach(0, boxes.tile_lines());
   boxes.box_columns = reach(1, boxes.columns);
-  const std::uint64_t parts = warp_parts(shape, boxes);
+  const std::uint64_t parts = warp_parts(boxes);
   const std::uint64_t rounds = ceil_div(places_in_box(boxes) * parts, kWarps);
   boxes.warps = parts * ceil_div(places_in_box(boxes), rounds);
 }
@@ -65,11 +61,10 @@ double cycles_of_boxes(const LastShape& shape, const LastBoxes& boxes) {
   const double units = of(boxes.tiles(shape)) * of(ceil_div(shape.channels, boxes.channels));
   const std::uint64_t rows =
       (boxes.lines - 1) * shape.stride[0] + (shape.taps[0] - 1) * shape.dilation[0] + 1;
-  const std::uint64_t products = shape.bytes == 2 ? 2 * shape.taps[0] * ceil_div(shape.taps[1], 2)
-                                                  : 8 * shape.taps[0] * shape.taps[1];
+  const std::uint64_t products = 2 * shape.taps[0] * ceil_div(shape.taps[1], 2);
   const double instructions = of(boxes.lines * products) + of(boxes.lines) * kEpilogue +
                               of(rows * shape.taps[1]) * kAddress;
-  const double tasks = of(places_in_box(boxes) * warp_parts(shape, boxes));
+  const double tasks = of(places_in_box(boxes) * warp_parts(boxes));
   const double bytes = of(boxes.together * boxes.channels * shape.bytes) *
                        of(boxes.box_lines * boxes.box_columns + boxes.tile_lines() * boxes.columns);
   const double slow = boxes.channels * shape.bytes < 64 ? kShort : 1;
@@ -81,7 +76,7 @@ bool fit_boxes(const LastShape& shape, LastBoxes& boxes) {
   constexpr std::uint64_t kMostStages = 8;
   constexpr std::uint64_t kMostBlocks = 8;
   constexpr std::uint64_t kSums = 1024;  // of a warp that exchanges them
-  const std::uint64_t reserved = 2048 + (shape.bytes == 2 ? boxes.warps * kSums : 0);
+  const std::uint64_t reserved = 2048 + boxes.warps * kSums;
   const std::uint64_t stage = box_stage_bytes(shape, boxes);
   const std::uint64_t by_registers =
       kBoxesRegisters / (registers_for_boxes(shape, boxes) * boxes.threads());
@@ -98,7 +93,6 @@ std::vector<LastBoxes> box_candidates(const LastShape& shape) {
   constexpr std::uint64_t kMostStage = std::uint64_t{44} << 10U;
   constexpr std::uint64_t kSmallStage = std::uint64_t{24} << 10U;
   constexpr std::array<std::uint64_t, 3> kChannels = {64, 32, 16};
-  const std::uint64_t sides = shape.bytes == 2 ? 2 : 1;
   std::vector<LastBoxes> found;
   const auto add = [&](LastBoxes boxes) {
     const auto stage = [&] { return box_stage_bytes(shape, boxes); };
@@ -112,17 +106,13 @@ std::vector<LastBoxes> box_candidates(const LastShape& shape) {
     if (fit_boxes(shape, boxes)) found.push_back(boxes);
   };
   for (const std::uint64_t channels : kChannels) {
-    if (shape.bytes != 2 && channels != 32) continue;
-    const std::uint64_t most = std::min(kMostLines, ceil_div(shape.out[0], sides));
+    const std::uint64_t most = std::min(kMostLines, ceil_div(shape.out[0], LastBoxes::kSides));
     for (std::uint64_t lines = 1; lines <= most; ++lines) {
-      for (std::uint64_t deep = 1; deep <= ceil_div(shape.out[0], sides * lines); ++deep) {
+      for (std::uint64_t deep = 1; deep <= ceil_div(shape.out[0], LastBoxes::kSides * lines);
+           ++deep) {
         for (std::uint64_t parts = 1; parts <= ceil_div(shape.out[1], 8); ++parts) {
           const std::uint64_t columns = ceil_div(shape.out[1], parts);
-          add({.channels = channels,
-               .columns = shape.bytes == 2 ? columns : columns + columns % 2,
-               .sides = sides,
-               .deep = deep,
-               .lines = lines});
+          add({.channels = channels, .columns = columns, .deep = deep, .lines = lines});
         }
       }
     }
@@ -143,10 +133,8 @@ std::uint64_t LastBoxes::blocks(const LastShape& shape) const {
 
 std::optional<LastBoxes> last_boxes(const LastShape& shape, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kMostTaps = 49;
-  constexpr std::uint64_t kMostWideTaps = 15;
   constexpr std::uint64_t kMostWaves = 4;
-  const std::uint64_t most = shape.bytes == 2 ? kMostTaps : kMostWideTaps;
-  if (shape.channels % 8 != 0 || shape.bytes > 4 || shape.taps[0] * shape.taps[1] > most) {
+  if (shape.channels % 8 != 0 || shape.bytes != 2 || shape.taps[0] * shape.taps[1] > kMostTaps) {
     return std::nullopt;
   }
   const std::vector<LastBoxes> all = box_candidates(shape);

@@ -259,8 +259,8 @@ struct PlaneBands {
 std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t result_bytes,
                                       std::uint64_t multiprocessors);
 
-// How threads of convolve_last share a convolution of one channel in a group whose channels lie
-// last, of two axes: a strip of pixels of four channels each.
+// A convolution of one channel in a group and one filter for it, of two axes, whose channels lie
+// last.
 struct LastShape {
   std::uint64_t images = 1;
   std::uint64_t channels = 1;
@@ -270,18 +270,6 @@ struct LastShape {
   std::array<std::uint64_t, 2> dilation{1, 1};
   std::uint64_t bytes = 2;  // of an element of the input
 };
-struct LastTiles {
-  static constexpr std::uint64_t kThreads = 128;
-  static constexpr std::uint64_t kBlocksPerSm = 3;  // that its registers leave
-  std::uint64_t lines = 1;
-  std::uint64_t columns = 4;
-  std::uint64_t fours = 2;   // of channels, of a block
-  std::uint64_t rounds = 1;  // of its strips
-
-  std::uint64_t blocks(const LastShape& shape) const;
-};
-// Nothing where windows are too large to be written out.
-std::optional<LastTiles> last_tiles(const LastShape& shape, std::uint64_t multiprocessors);
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
 std::uint64_t group_of(const ProductShape& product, std::uint64_t unit_rows, std::uint64_t bytes);

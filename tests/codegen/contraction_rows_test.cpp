@@ -58,7 +58,7 @@ TEST_CASE("rows are kept as what follows their reduction needs them") {
   CHECK(has(first, "const f32 v3 = v2 * v2;"));
   CHECK(has(first, "v[j] = v2;\n      taken[j] = v3;"));
   const std::string second = function(text, "second");
-  CHECK_FALSE(has(second, "load8<8>(p2"));
+  CHECK_FALSE(has(second, "load_columns<8>(p2"));
   CHECK(has(second, "v[j] * r"));
 }
 
@@ -130,8 +130,8 @@ TEST_CASE("results that do not depend on the row's reduction are stored before i
     const std::size_t second = text.rfind("void second(");
     REQUIRE(second != std::string::npos);
     const std::string before = text.substr(first, second - first);
-    CHECK((before.find("store8<8>") != std::string::npos) == (stores == 2));
-    CHECK(text.find("store8<8>", second) != std::string::npos);
+    CHECK((before.find("store_columns<8>") != std::string::npos) == (stores == 2));
+    CHECK(text.find("store_columns<8>", second) != std::string::npos);
   }
 }
 

@@ -159,7 +159,7 @@ TEST_CASE("a fused product has code of ours for its architecture") {
   CHECK(fused.source.architecture_bound);
   CHECK(fused.maps.size() == 2);
   // Rows of 10 elements begin at multiples of 2.
-  CHECK(contains(fused, "store8<2>("));
+  CHECK(contains(fused, "store_columns<2>("));
   const GeneratedKernel older = generated(graph, {0, 1}, {8, 0});
   CHECK(!older.source.architecture_bound);
   CHECK(older.maps.empty());
@@ -289,7 +289,7 @@ TEST_CASE("a tensor as large as the result is loaded ahead in wide tiles") {
   const std::string wide = text("8192", "8192", "8192");
   CHECK(wide.find("return load_ahead(") != std::string::npos);
   CHECK(wide.find("unpack(ahead, ") != std::string::npos);
-  CHECK(wide.find("load8<8>(") != std::string::npos);  // the other one
+  CHECK(wide.find("load_columns<8>(") != std::string::npos);  // the other one
   const std::string narrow = text("200", "72", "64");
   CHECK(narrow.find("return load_ahead(") == std::string::npos);
 }

@@ -8,6 +8,7 @@
 #include "graph/graph_text.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/last_boxes.hpp"
+#include "plan/last_down.hpp"
 #include "plan/legality.hpp"
 #include "support/devices.hpp"
 #include "support/generated_code.hpp"
@@ -88,7 +89,7 @@ TEST_CASE("a result that leaves with its channels last is a matrix of pixels") {
   CHECK(contains(kernel, " + i, valid, "));
   // Parameters of channels are loaded without regard to the pixel.
   CHECK(contains(kernel, "load_neighbours<8, 8>("));
-  CHECK(!contains(kernel, "load8<8>("));
+  CHECK(!contains(kernel, "load_columns<8>("));
   CHECK(contains(kernel, "prefetch_eight(p2 + 0 + column);"));
   CHECK(contains(kernel, "kReadsOwn = false;"));
 }
@@ -178,39 +179,63 @@ GeneratedKernel of_single_channels(const std::string& x, const std::string& weig
   return generated(graph, all_ops(graph), capability);
 }
 
-TEST_CASE("single channels that lie last come in boxes") {
+TEST_CASE("single channels that lie last are summed by threads that go down lines") {
   const GeneratedKernel kernel = of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96");
-  CHECK(contains(kernel, "typedef ConvolveLastMma<Geometry, bf16, 32, "));
-  REQUIRE(kernel.maps.size() == 1);
-  // A plane of the input as it lies. Of 28 columns a box has one more on each side.
-  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{96, 28, 28, 64});
-  CHECK(kernel.maps[0].strides == std::array<std::uint64_t, 3>{192, 5376, 150528});
-  CHECK(kernel.maps[0].box[0] == 32);
-  CHECK(kernel.maps[0].box[1] == 30);
-  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f32"),
-                 "typedef ConvolveLastWide<"));
-  // Eight channels of a pixel leave together.
-  const auto in_boxes = [](const GeneratedKernel& other) {
-    return contains(other, "ConvolveLastMma<") || contains(other, "ConvolveLastWide<");
+  CHECK(contains(kernel, "typedef ConvolveLastDown<Geometry, bf16, "));
+  CHECK(kernel.maps.empty());
+  // Two channels of a pixel leave together.
+  CHECK(contains(kernel, "f32 (&v)[2], Valid valid"));
+  CHECK(contains(kernel, "store_columns<8>("));
+  const auto goes_down = [](const GeneratedKernel& other) {
+    return contains(other, "ConvolveLastDown<");
   };
-  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100")));
-  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96")));
-  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64")));
+  const ComputeCapability ampere{8, 0};
+  CHECK(goes_down(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "bf16", ampere)));
+  CHECK(goes_down(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "f32")));
+  // Copies are of 16 bytes.
+  CHECK(goes_down(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100", "f32")));
+  CHECK(!goes_down(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100")));
+  CHECK(!goes_down(of_single_channels("[64, 28, 28, 96]", "[192, 1, 3, 3]", "96")));
+  CHECK(!goes_down(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "f64")));
   // A result with its pixels last is none of a matrix of channels.
   Last first{.x = "[64, 28, 28, 96]", .weight = "[96, 1, 3, 3]", .groups = "96"};
   first.more = R"({"op": "relu", "inputs": ["h"], "output": "y"})";
-  CHECK(!in_boxes(generated(first.graph())));
+  CHECK(!goes_down(generated(first.graph())));
 }
 
-TEST_CASE("single channels that lie last are computed four by four where there are no boxes") {
-  const ComputeCapability ampere{8, 0};
-  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 3, 3]", "96", "bf16", ampere),
-                 "typedef ConvolveLast<Geometry, bf16, "));
-  // Weights of many taps, of 32 bits each, fill the registers.
-  CHECK(contains(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "f32"),
-                 "typedef ConvolveLast<Geometry, f32, "));
-  CHECK(!contains(of_single_channels("[64, 28, 28, 100]", "[100, 1, 3, 3]", "100", "bf16", ampere),
-                  "ConvolveLast<"));
+TEST_CASE("single channels of many taps that lie last come in boxes") {
+  const GeneratedKernel kernel = of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96");
+  CHECK(contains(kernel, "typedef ConvolveLastMma<Geometry, bf16, "));
+  REQUIRE(kernel.maps.size() == 1);
+  // A plane of the input as it lies.
+  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{96, 28, 28, 64});
+  CHECK(kernel.maps[0].strides == std::array<std::uint64_t, 3>{192, 5376, 150528});
+  CHECK(kernel.maps[0].box[0] == 32);
+  const auto in_boxes = [](const GeneratedKernel& other) {
+    return contains(other, "ConvolveLastMma<");
+  };
+  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "bf16", {8, 0})));
+  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 100]", "[100, 1, 7, 7]", "100")));
+}
+
+TEST_CASE("threads that go down lines fill the multiprocessors evenly") {
+  // 14 x 14: two halves of a line, and 264 blocks at a time.
+  const LastShape shape{.images = 114, .channels = 512, .out = {14, 14}, .taps = {3, 3}};
+  const auto down = last_down(shape, 132);
+  REQUIRE(down.has_value());
+  CHECK(down->beside == 7);
+  CHECK(down->lines == 14);
+  CHECK(down->units(shape) == 114 * 2 * 256);
+  CHECK(down->blocks(shape) <= down->resident * 132);
+  CHECK(down->shared_bytes == down->stages * 9 * (down->threads * 4 + 32));
+  // Few results have threads of few lines.
+  const auto one = last_down({.images = 1, .channels = 64, .out = {14, 14}, .taps = {3, 3}}, 132);
+  REQUIRE(one.has_value());
+  CHECK(one->lines < 14);
+  // Strides of several lines have fewer sums open at a time, and large windows too many weights.
+  CHECK(last_down({.channels = 64, .out = {40, 40}, .taps = {7, 7}}, 132).has_value());
+  CHECK(!last_down({.channels = 64, .out = {40, 40}, .taps = {11, 11}}, 132));
+  CHECK(!last_down({.channels = 36, .out = {40, 40}, .taps = {3, 3}}, 132));
 }
 
 TEST_CASE("boxes have the channels and lines of about whole tiles") {

@@ -211,7 +211,7 @@ TEST_CASE("lines of pixels that are no whole words leave through shared memory")
   CHECK(!leaves(kernel("160", "[400, 160, 1, 1]")));
   const GeneratedKernel of_pixels = kernel("160", "[7, 7]");
   CHECK(!leaves(of_pixels));
-  CHECK(contains(of_pixels, "load8<1>("));
+  CHECK(contains(of_pixels, "load_columns<1>("));
   // But where it lies as the result, it is brought to the place of that.
   const GeneratedKernel residual = kernel("160", "[400, 160, 7, 7]");
   CHECK(leaves(residual));

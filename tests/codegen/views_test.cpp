@@ -157,7 +157,7 @@ TEST_CASE("attention stores its result in the order of the next op") {
     // From [batch][head][query] to [batch][query][head], lines of 64.
     CHECK(contains(kernel,
                    "(idx)(q32 / 2400 * 153600 + q32 / 300 % 8 * 64 + q32 % 300 * 512) + column"));
-    CHECK(contains(kernel, "store8<8>("));
+    CHECK(contains(kernel, "store_columns<8>("));
   }
   TrafficCounter counter(graph, known_devices().front());
   const Bytes bytes = counter.bytes({0, 1});

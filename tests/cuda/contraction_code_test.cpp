@@ -26,14 +26,14 @@ struct Tail {
   template <class Valid>
   __device__ void operator()(int, i64 row, i64 column, float (&v)[8], Valid valid) const {
     float b[8], r[8];
-    load8<8>(bias + column, valid, b);
-    load8<8>(residual + row * line + column, valid, r);
+    load_columns<8>(bias + column, valid, b);
+    load_columns<8>(residual + row * line + column, valid, r);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float x = v[i] + b[i];
       v[i] = quick_gelu_tanh(x) + r[i];
     }
-    store8<8>(out + row * line + column, valid, v);
+    store_columns<8>(out + row * line + column, valid, v);
   }
 };
 )";
@@ -59,7 +59,7 @@ struct Tail {
     unpack(ahead, r);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] += r[i];
-    store8<8>(out + row * line + column, valid, v);
+    store_columns<8>(out + row * line + column, valid, v);
   }
 };
 )";
@@ -115,7 +115,7 @@ struct Tail {
   i64 heads, queries;
   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
                              Eight valid) const {
-    store8<8>(out + ((batch * heads + head) * queries + query) * kHead + column, valid, v);
+    store_columns<8>(out + ((batch * heads + head) * queries + query) * kHead + column, valid, v);
   }
   __device__ void row_sum(int batch, int head, i64 query, float sum) const {
     sums[(batch * heads + head) * queries + query] = sum;
@@ -390,7 +390,7 @@ struct Tail {
   __device__ void first(int, i64 row, i64 column, float (&v)[8], float (&taken)[8],
                         Valid valid) const {
     float r[8];
-    load8<8>(residual + row * line + column, valid, r);
+    load_columns<8>(residual + row * line + column, valid, r);
 #pragma unroll
     for (int i = 0; i < 8; ++i) taken[i] = v[i] += r[i];
   }
@@ -400,7 +400,7 @@ struct Tail {
     const float scale = rsqrtf(Moments::variance(all) + 1e-5f);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = (v[i] - Moments::mean(all)) * scale;
-    store8<8>(out + row * line + column, valid, v);
+    store_columns<8>(out + row * line + column, valid, v);
   }
 };
 )";

@@ -30,7 +30,7 @@ struct Store {
   i64 rows, line;
   template <class Valid>
   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
-    store8<1>(out + (batch * rows + row) * line + column, valid, v);
+    store_columns<1>(out + (batch * rows + row) * line + column, valid, v);
   }
 };
 )";

@@ -16,7 +16,7 @@ struct Store {
   int heads, queries;
   __device__ void operator()(int batch, int head, i64 query, i64 column, float (&v)[8],
                              Eight valid) const {
-    store8<8>(out + ((batch * (i64)heads + head) * queries + query) * HEAD + column, valid, v);
+    store_columns<8>(out + ((batch * (i64)heads + head) * queries + query) * HEAD + column, valid, v);
   }
 };
 struct Mask {

@@ -8,7 +8,7 @@ struct Store {
   int m, n;
   template <class Valid>
   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
-    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
+    store_columns<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
@@ -22,12 +22,12 @@ struct Store {
   template <class Valid>
   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
     float w[8];
-    load8<8>(bias + column, valid, w);
+    load_columns<8>(bias + column, valid, w);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       v[i] = quick_gelu_tanh(v[i] + w[i]);
     }
-    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
+    store_columns<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
@@ -35,7 +35,7 @@ BIAS_GELU_EXACT = BIAS_GELU.replace("quick_gelu_tanh(", "quick_gelu(")
 BIAS_RELU = BIAS_GELU.replace("quick_gelu_tanh(v[i] + w[i])", "fmaxf(v[i] + w[i], 0.0f)")
 BIAS_RESIDUAL = BIAS_RELU.replace("fmaxf(v[i] + w[i], 0.0f)", "v[i] + w[i] + r[i]").replace(
     "const T* bias;", "const T* bias;\n  const T* residual;").replace("float w[8];", """float w[8], r[8];
-    load8<8>(residual + (batch * (i64)m + row) * n + column, valid, r);""")
+    load_columns<8>(residual + (batch * (i64)m + row) * n + column, valid, r);""")
 SPLADE = """
 struct Store {
   typedef NoReduction Rows;
@@ -47,7 +47,7 @@ struct Store {
   template <class Valid>
   __device__ void operator()(int batch, i64 row, i64 column, float (&v)[8], Valid valid) const {
     float w[8];
-    load8<8>(bias + column, valid, w);
+    load_columns<8>(bias + column, valid, w);
     const float keep = load_input(mask + batch * (i64)m + row);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = LOG1P(fmaxf(v[i] + w[i], 0.0f)) * keep;

@@ -22,7 +22,7 @@ struct Tail {
   __device__ void first(int batch, i64 row, i64 column, float (&v)[8], float (&taken)[8],
                         Valid valid) const {
     float r[8];
-    load8<8>(residual + (batch * (i64)m + row) * n + column, valid, r);
+    load_columns<8>(residual + (batch * (i64)m + row) * n + column, valid, r);
 #pragma unroll
     for (int i = 0; i < 8; ++i) taken[i] = v[i] += r[i];
   }
@@ -30,12 +30,12 @@ struct Tail {
   __device__ void second(int batch, i64 row, i64 column, float (&v)[8], Valid valid,
                          Moments::State all) const {
     float w[8], b[8];
-    load8<8>(weight + column, valid, w);
-    load8<8>(bias + column, valid, b);
+    load_columns<8>(weight + column, valid, w);
+    load_columns<8>(bias + column, valid, b);
     const float scale = rsqrtf(Moments::variance(all) + 1e-5f);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = (v[i] - Moments::mean(all)) * scale * w[i] + b[i];
-    store8<8>(out + (batch * (i64)m + row) * n + column, valid, v);
+    store_columns<8>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
@@ -55,7 +55,7 @@ struct Tail {
     const float inverse = quick_reciprocal(all.part[1]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = quick_exp(v[i] - all.part[0]) * inverse;
-    store8<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
+    store_columns<ALIGN>(out + (batch * (i64)m + row) * n + column, valid, v);
   }
 };
 """
