@@ -314,6 +314,29 @@ __device__ __forceinline__ bool store_in_quad(T* at, const Pack<T, 8>& pack) {
   return true;
 }
 
+// Eight words of each lane of a warp, at multiples of 16 bytes, where pairs of lanes mostly have
+// neighbours: two stores of 16 bytes would each write half of the sectors that they touch, so a
+// pair exchanges halves.
+template <typename T>
+__device__ __forceinline__ void store_in_pair(T* at, const Pack<T, 8>& pack) {
+  static_assert(sizeof(T) == 4, "words");
+  const bool odd = threadIdx.x & 1;
+  u32 words[8];
+  memcpy(words, &pack, sizeof(words));
+  const u64 own = (u64)at, other = __shfl_xor_sync(0xffffffffu, own, 1);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const u32 came = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[4 + i], 1);
+    words[i] = odd ? came : words[i];
+    words[4 + i] = odd ? words[4 + i] : came;
+  }
+  // The first lane's eight, then the second's.
+  *reinterpret_cast<uint4*>(odd ? other + 16 : own) =
+      make_uint4(words[0], words[1], words[2], words[3]);
+  *reinterpret_cast<uint4*>(odd ? own + 16 : other) =
+      make_uint4(words[4], words[5], words[6], words[7]);
+}
+
 // Element i of a tensor.
 template <typename T>
 __device__ __forceinline__ auto fetch(const T* tensor, u64 i) {

@@ -49,6 +49,8 @@
 struct Eight {
   __device__ __forceinline__ constexpr operator int() const { return 8; }
 };
+// The same of all lanes of a warp, which run the epilogue together.
+struct EightOfWarp : Eight {};
 struct AllOrNone {
   u32 all;  // 0 or 1
   __device__ __forceinline__ operator int() const { return all != 0 ? 8 : 0; }
@@ -229,6 +231,12 @@ template <class Valid>
 constexpr bool kAllEight = false;
 template <>
 constexpr bool kAllEight<Eight> = true;
+template <>
+constexpr bool kAllEight<EightOfWarp> = true;
+template <class Valid>
+constexpr bool kWholeWarp = false;
+template <>
+constexpr bool kWholeWarp<EightOfWarp> = true;
 
 template <int kAlign, typename T, class Valid, int kCount>
 __device__ __forceinline__ void store_columns(T* at, Valid valid, const float (&v)[kCount]) {
@@ -237,6 +245,11 @@ __device__ __forceinline__ void store_columns(T* at, Valid valid, const float (&
     Pack<T, 8> pack;
     store_lanes(pack, v);
     if (store_in_quad<kAlign>(at, pack)) return;
+  }
+  if constexpr (kWholeWarp<Valid> && sizeof(T) == 4 && kAlign >= 4) {
+    Pack<T, 8> pack;
+    store_lanes(pack, v);
+    return store_in_pair(at, pack);
   }
   constexpr int kPack = kAlign < kMost ? kAlign : kMost;
 #pragma unroll
@@ -331,11 +344,13 @@ template <class Epilogue, class = void>
 struct AheadIn {
   static constexpr bool kHere = false;
   typedef Nothing Type;
+  typedef EightOfWarp Whole;  // of a piece that is wholly inside C
 };
 template <class Epilogue>
 struct AheadIn<Epilogue, decltype((void)sizeof(typename Epilogue::Ahead))> {
   static constexpr bool kHere = true;
   typedef typename Epilogue::Ahead Type;
+  typedef Eight Whole;  // loads would wait for the exchanges
 };
 template <class Epilogue, class = void>
 struct MadeIn {
@@ -419,7 +434,7 @@ __device__ __forceinline__ Valid valid_at(const Piece& piece, i64 column, bool i
   if constexpr (kCounts<Valid>) {
     return (int)min((i64)8, piece.columns - column);
   } else if constexpr (sizeof(Valid) == sizeof(Eight)) {
-    return Eight{};
+    return Valid{};
   } else {
     return AllOrNone{inside};
   }
@@ -521,15 +536,15 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
   if constexpr (kTakesPairs<Epilogue>) {
     const Piece half{piece.batch, piece.row, piece.column / 2, piece.rows, piece.columns / 2};
     if (half.row + 16 <= half.rows && half.column + kColumns / 2 <= half.columns) {
-      run_pairs<kColumns, kInOrder, Eight>(epilogue, half, acc);
+      run_pairs<kColumns, kInOrder, EightOfWarp>(epilogue, half, acc);
     } else if (half.columns % 8 == 0) {
       run_pairs<kColumns, kInOrder, AllOrNone>(epilogue, half, acc);
     } else {
       run_pairs<kColumns, kInOrder, int>(epilogue, half, acc);
     }
   } else if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
-    run_groups<kColumns, kInOrder, Eight>(epilogue, piece, acc, operands, rows_reduced,
-                                          columns_reduced);
+    run_groups<kColumns, kInOrder, typename AheadIn<Epilogue>::Whole>(
+        epilogue, piece, acc, operands, rows_reduced, columns_reduced);
   } else if (piece.columns % 8 == 0) {
     run_groups<kColumns, kInOrder, AllOrNone>(epilogue, piece, acc, operands, rows_reduced,
                                               columns_reduced);
