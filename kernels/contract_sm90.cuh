@@ -14,6 +14,8 @@
 // which each step multiplies one half after the other. kCluster:
 // 1 to 4 blocks, whose tiles lie above each other and which share B. kSideBySide: 1, 2 or 4 of such
 // columns of blocks in a cluster, which share A. kAlongM: A lies as [k][m], its lines along m.
+// Tiles have 128 rows, or 192 with MatrixOf<192> (or such WindowsA) in place of MatrixB, of 128
+// columns; boxes of A then have 192 / kSideBySide rows.
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory, and as grid the least of the
 // multiprocessors and the blocks of all clusters of work, a multiple of a cluster's (they are
 // persistent; any number works).
@@ -39,16 +41,17 @@
 // times as wide: each of the blocks beside each other makes a share of their lines for them all.
 //
 // Two warps copy, one for each operand (a single one is too slow for small boxes); two warpgroups
-// multiply, accumulators in registers. They share tiles of 192 columns and more, 64 rows each, the
-// second some steps behind the first; with narrower tiles they alternate, so that one's epilogue
-// runs while the other multiplies: better if k is small or the epilogue long. Even then the
-// epilogue is not free: each instruction on the FMA pipe costs the tensor cores about a cycle,
-// those on the ALU's and the special functions' none (measured: 1280 additions more in a tile's
-// epilogue make its turn 1350 cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in
-// epilogue.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
-// neighbours together takes five instructions per element; instead the copy engine permutes the
-// lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
-// e.
+// multiply, accumulators in registers, or three where tiles have 192 rows, of which a product may
+// take one round where those of 128 take two. They share tiles of 192 columns or rows and more, 64
+// rows each, one some steps behind the other; with smaller tiles they alternate, so that one's
+// epilogue runs while the other multiplies: better if k is small or the epilogue long. Even then
+// the epilogue is not free: each instruction on the FMA pipe
+// costs the tensor cores about a cycle, those on the ALU's and the special functions' none
+// (measured: 1280 additions more in a tile's epilogue make its turn 1350 cycles longer, 1280 PRMT
+// or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma leaves a lane two of
+// eight columns, and shuffling eight neighbours together takes five instructions per element;
+// instead the copy engine permutes the lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q
+// + e: its sums are lane q's, at j and e.
 //
 // Traffic: of what a cluster's blocks share, each fetches its part and multicasts it. Two tiles
 // above each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256
@@ -69,15 +72,17 @@ struct MadeRows;
 // convolve_pixels_sm90.cuh) fetches B, and runs the epilogue, by itself; its tiles may have 64
 // rows, in boxes of as many. WindowsA (convolve_sm90.cuh) fetches A. PixelsB has a warpgroup copy
 // it (kCopies), from a pointer in place of a map.
-struct MatrixB {
+template <int kRows>
+struct MatrixOf {
   static constexpr bool kWindows = false, kWindowsOfA = false, kCopies = false;
-  static constexpr int kTileRows = 128;
+  static constexpr int kTileRows = kRows;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
   struct Windows {
     __device__ __forceinline__ Windows(int, int) {}
   };
 };
+typedef MatrixOf<128> MatrixB;
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
@@ -93,15 +98,17 @@ struct ContractSm90 {
   static_assert(kSideBySide == 1 || Prologue::kBeside == 1, "one of them shares A");
   static_assert(!kAlongM || kSideBySide <= 2, "boxes of 64 rows");
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
-  static constexpr int kConsumers = 2;  // warpgroups
+  // Warpgroups: of high tiles, one for each 64 rows.
+  static constexpr int kConsumers = kTileRows > 128 ? kTileRows / 64 : 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
   // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileN < 192 || kTileRows < 128;
+  static constexpr bool kAlternate = kTileRows < 128 || (kTileN < 192 && kTileRows == 128);
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
-  // Steps by which the first warpgroup is ahead: half of the stages; the others are being filled.
-  static constexpr int kLead = 2;
-  static constexpr int kStages = kTileRows < 128 || kTileN == 192                ? 5
+  // Steps by which a warpgroup is ahead of the next: half of the stages; the others are being
+  // filled.
+  static constexpr int kLead = kConsumers == 2 ? 2 : 1;
+  static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
                                  : kAlternate                                    ? 6
                                  : kTileN > 256 && Epilogue::Columns::kParts > 0 ? 3
                                                                                  : 4;
@@ -197,7 +204,7 @@ struct ContractSm90 {
         }
       }
     } else {
-      grow_registers<kMakes ? 176 : kCopies ? 224 : 232>();
+      grow_registers<kMakes ? 176 : kCopies ? 224 : (kConsumers > 2) ? 152 : 232>();
       consume(shape, walk, steps, rank, beside, shared, ring, column_states, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -214,6 +221,7 @@ struct ContractSm90 {
                                                  const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, int beside, u8* stages,
                                                  Ring& ring, const Epilogue& epilogue) {
+    wait_for_previous();  // windows may be of what it copied
     auto at = Ring::to_fill();
     const int stride = gridDim.x / kBlocksPerCluster;
     for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
@@ -316,8 +324,8 @@ struct ContractSm90 {
         tile += stride, at.skip(steps);
         group_arrive(kTurnBarrier, 256);
       }
-    } else if (consumer == 1 && tile < walk.total) {
-      group_sync(kStaggerBarrier, 256);
+    } else if (consumer > 0 && tile < walk.total) {
+      group_sync(kStaggerBarrier + consumer - 1, 256);
     }
     for (; tile < walk.total; tile += (kAlternate ? kConsumers : 1) * stride) {
       float acc[kStrips][kTileN / 2];
@@ -333,8 +341,8 @@ struct ContractSm90 {
         ring.wait_full(at);
         const u32 offset = (u32)at.stage * (kStageBytes >> 4);
         multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
-        if (first && consumer == 0 && step == lead) {
-          group_arrive(kStaggerBarrier, 256);
+        if (first && consumer < kConsumers - 1 && step == lead) {
+          group_arrive(kStaggerBarrier + consumer, 256);
           first = false;
         }
       };

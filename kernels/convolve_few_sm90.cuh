@@ -17,6 +17,10 @@
 // Two warps copy, one for each operand, and a warpgroup multiplies. Then its sums go to shared
 // memory, and each block of the cluster adds up those of all for its pieces of 16 filters by 32
 // pixels, in the order of k: results do not change between runs.
+//
+// A block has a multiprocessor to itself, and most of what it multiplies is on its way at once. Two
+// blocks of half as many steps take longer: what the exchange takes grows with the cluster. 980
+// pixels of 1024 channels by 256 filters: 12.0 us for clusters of four, 8.5 of two.
 
 template <typename Element, int kSplit, class Epilogue, class Windows>
 struct ConvolveFewSm90 {
@@ -30,7 +34,7 @@ struct ConvolveFewSm90 {
   static constexpr int kTileDepth = TileA::kDepth;
   static constexpr int kBlocksPerCluster = kSplit;
   static constexpr int kThreads = 192;
-  static constexpr int kStages = 6;
+  static constexpr int kStages = 12;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
   static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
@@ -61,6 +65,7 @@ struct ConvolveFewSm90 {
         prefetch(epilogue, shape, unit, column, group);
       multiply_all(last - first, shared, ring, acc);
     } else if (threadIdx.x == 128) {
+      wait_for_previous();  // windows and weights may be of what it copied
       auto at = Ring::to_fill();
       const int filter = kPixelRows ? group * shape.n + column * 64 : unit * 64;
       for (int step = first; step < last; ++step, at.next()) {
@@ -70,6 +75,7 @@ struct ConvolveFewSm90 {
                                    full, filter, step * kTileDepth, group * shape.a_inner, 0);
       }
     } else if (threadIdx.x == 160) {
+      wait_for_previous();  // windows and weights may be of what it copied
       auto at = Ring::to_fill();
       typename Windows::Windows windows((kPixelRows ? unit : column) * 64, group);
       for (int step = 0; step < first; ++step) windows.next();

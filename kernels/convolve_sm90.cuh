@@ -69,10 +69,10 @@ struct WindowsOf {
 // other share the filters, each of which they need for every tap. The map of windows has 128 /
 // kSideBySide pixels in a box, and comes first. Few filters that need few bytes of each window are
 // better off in WindowsB's tiles of 64 rows by 256 pixels.
-template <class Geometry, bool kTapsFirst>
+template <class Geometry, bool kTapsFirst, int kRows = 128>
 struct WindowsA {
   static constexpr bool kWindows = false, kWindowsOfA = true, kCopies = false;
-  static constexpr int kTileRows = 128;
+  static constexpr int kTileRows = kRows;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
   typedef WindowsOf<Geometry, kTapsFirst> Windows;

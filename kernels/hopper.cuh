@@ -67,6 +67,16 @@ __device__ __forceinline__ void store_async_at(float* to, u64* barrier, u32 rank
       : "memory");
 }
 
+// Where a launch may start before the one before it has ended (Launch::overlaps): that one calls
+// let_next_start() in all blocks, and this one reads nothing of what that wrote before
+// wait_for_previous(), which does nothing otherwise.
+__device__ __forceinline__ void let_next_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_previous() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 __device__ __forceinline__ u32 cluster_rank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

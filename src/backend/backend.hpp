@@ -57,6 +57,7 @@ struct Launch {
   std::uint32_t shared_bytes = 0;  // dynamic
   std::vector<Argument> arguments;
   bool cooperative = false;  // its blocks wait for each other: all must be resident
+  bool overlaps = false;     // may start before the launch before it has ended, for which it waits
 };
 
 // The memory of the operands and the result of a library product. The bias has n elements of the

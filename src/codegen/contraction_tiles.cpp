@@ -106,16 +106,21 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
 
 KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
   const TileWidth& width = tiling.width;
-  const std::uint64_t accumulators = width.columns * 4 * 4 * 2 * epilogue_.column_parts();
+  const std::uint64_t accumulators =
+      width.columns * 4 * 4 * width.consumers() * epilogue_.column_parts();
   // Those of the widest tiles take the place of a stage.
   const std::uint64_t stages =
       width.columns > 256 && accumulators > 0 ? width.stages - 1 : width.stages;
-  return {.threads = 384,
-          .shared_bytes = stages * ((kTileRows + width.columns) * 128 + 16) + accumulators,
-          .tile_rows = kTileRows,
+  return {.threads = 128 * (width.consumers() + 1),
+          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators,
+          .tile_rows = width.rows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
           .blocks_per_cluster = tiling.blocks()};
+}
+
+std::string ContractionWriter::matrix_source(const TileWidth& width) {
+  return width.high() ? fmt::format("MatrixOf<{}>", width.rows) : "MatrixB";
 }
 
 std::string_view ContractionWriter::lines_of_b(bool in_order) const {
@@ -152,7 +157,7 @@ void ContractionWriter::write_sm90() {
   write_epilogues(tile_n, {.loads_ahead = tiling.width.loads_ahead() && in_order && eights &&
                                           !product_.a.across});
   reserve_packed();
-  const auto box_a = static_cast<std::uint32_t>(kTileRows / tiling.beside);
+  const auto box_a = static_cast<std::uint32_t>(tiling.width.rows / tiling.beside);
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
   result_.maps = {map_of(product_.a, product_.m, box_a)};
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -162,7 +167,9 @@ void ContractionWriter::write_sm90() {
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
   const KernelFacts facts = sm90_facts(tiling);
   const std::string beside =
-      tiling.beside > 1 ? fmt::format(", MatrixB, NoPrologue, {}", tiling.beside) : "";
+      tiling.beside > 1 || tiling.width.high()
+          ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside)
+          : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() + shape(tiling.group(size)) +
@@ -171,7 +178,7 @@ void ContractionWriter::write_sm90() {
                    facts, ", 1", beside);
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
-  result_.schedule = fmt::format("wgmma, tiles of 128 x {}", tile_n);
+  result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);
   if (tiling.blocks() > 2) {
     result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
     result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);

@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kStoredBytes = 32768;
 
 constexpr std::uint64_t kFewTile = 64;  // rows and columns of convolve_few_sm90
+constexpr std::uint64_t kFewStages = 12;
 
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
 std::uint64_t copied_line(const Convolution& convolution) {
@@ -232,7 +233,7 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
   const bool taken = takes_weights(convolution, together);
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : k;
   const std::uint64_t input_at = reserve_windows(convolution, taken);
-  const std::uint64_t rows = split > 1 ? kFewTile : kTileRows / tiling.beside;
+  const std::uint64_t rows = split > 1 ? kFewTile : tiling.width.rows / tiling.beside;
   MappedTensor pixels = map_of_windows(convolution, input_at, rows);
   const bool matrix = split == 1 && !copies_input(convolution) && is_matrix(convolution);
   if (matrix) {
@@ -245,7 +246,9 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                    .extents = {line, 2, filters / 8, 4},
                    .strides = {line * 2, line * 16, line * 4},
                    .box = {kBoxChannels, 2, 4, 4}}};
-  const std::string source = matrix ? "MatrixB" : fmt::format("WindowsA<Geometry, {}>", taken);
+  const std::string high = tiling.width.high() ? fmt::format(", {}", tiling.width.rows) : "";
+  const std::string source =
+      matrix ? matrix_source(tiling.width) : fmt::format("WindowsA<Geometry, {}{}>", taken, high);
   result_.source.architecture_bound = true;
   result_.source.text += blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
                          (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
@@ -267,8 +270,9 @@ std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std:
                    facts, ", 1", fmt::format(", {}, NoPrologue, {}", pixels, tiling.beside));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
-  result_.schedule = fmt::format("wgmma over {}, tiles of 128 x {}",
-                                 pixels == "MatrixB" ? "pixels" : "windows", tiling.width.columns);
+  result_.schedule = fmt::format("wgmma over {}, tiles of {} x {}",
+                                 pixels.starts_with("Matrix") ? "pixels" : "windows",
+                                 tiling.width.rows, tiling.width.columns);
   if (tiling.blocks() > 2) result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
   if (tiling.blocks() > 1) {
     result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);
@@ -280,7 +284,7 @@ std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std:
 std::string ContractionWriter::few_entry(std::uint64_t split, const std::string& windows) {
   const std::uint64_t units = ceil_div(product_.m, kFewTile);
   const KernelFacts facts{.threads = 192,
-                          .shared_bytes = 6 * (2 * kFewTile * kBoxBytes + 16),
+                          .shared_bytes = kFewStages * (2 * kFewTile * kBoxBytes + 16),
                           .tile_rows = kFewTile,
                           .tile_columns = kFewTile,
                           .tile_depth = kBoxChannels,
@@ -342,8 +346,9 @@ void ContractionWriter::write_window_packing(const Convolution& convolution, std
                     (strides.offset | strides.image | image) % 8 == 0;
   result_.source.text += fmt::format("typedef ConvolvePack<Geometry, {}, {}, {}, {}> Packing;\n",
                                      element, together, align, flat);
-  std::string body = fmt::format("{0}* const packed = reinterpret_cast<{0}*>(work + {1});", element,
-                                 result_.packed_at);
+  std::string body =
+      fmt::format("let_next_start();\n  {0}* const packed = reinterpret_cast<{0}*>(work + {1});",
+                  element, result_.packed_at);
   if (!taken) {
     body += fmt::format(
         "\n  if (blockIdx.x < {}) return Packing::weights(blockIdx.x, Operands{{{}}}, packed);",
@@ -360,6 +365,7 @@ void ContractionWriter::write_window_packing(const Convolution& convolution, std
               : "the weights and the input are copied first, with channels last";
   }
   write_pack(body, blocks);
+  result_.waits_for_packing = true;
 }
 
 }  // namespace fusecalc

@@ -77,6 +77,7 @@ struct GeneratedKernel {
   unsigned threads = 0;
   std::uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;        // blocks wait for each other
+  bool waits_for_packing = false;  // in its code: it may start before `packing` has ended
   // Where not 0: clusters of so many blocks take one piece of work after another, and no more of
   // them are launched than run at once.
   unsigned persistent_cluster = 0;

@@ -194,6 +194,24 @@ void CudaBackend::launch(const Launch& launch) {
           "cuLaunchCooperativeKernel");
     return;
   }
+  if (launch.overlaps) {
+    CUlaunchAttribute early{};
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config{.gridDimX = launch.grid.x,
+                                .gridDimY = launch.grid.y,
+                                .gridDimZ = launch.grid.z,
+                                .blockDimX = launch.block.x,
+                                .blockDimY = launch.block.y,
+                                .blockDimZ = launch.block.z,
+                                .sharedMemBytes = launch.shared_bytes,
+                                .hStream = context_.stream(),
+                                .attrs = &early,
+                                .numAttrs = 1};
+    check(driver().cuLaunchKernelEx(&config, function, arguments.pointers(), nullptr),
+          "cuLaunchKernelEx");
+    return;
+  }
   check(driver().cuLaunchKernel(function, launch.grid.x, launch.grid.y, launch.grid.z,
                                 launch.block.x, launch.block.y, launch.block.z, launch.shared_bytes,
                                 context_.stream(), arguments.pointers(), nullptr),

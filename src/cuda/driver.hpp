@@ -44,6 +44,7 @@ namespace fusecalc::cuda {
   X(cuKernelGetName) \
   X(cuLaunchCooperativeKernel) \
   X(cuLaunchKernel) \
+  X(cuLaunchKernelEx) \
   X(cuMemAlloc) \
   X(cuMemcpyDtoDAsync) \
   X(cuMemcpyDtoHAsync) \

@@ -176,6 +176,7 @@ Launch Preparation::first_entry(const GeneratedKernel& code, const BufferAt& wor
   launch.grid.z = code.blocks_z;
   launch.shared_bytes = code.shared_bytes;
   launch.cooperative = code.cooperative;
+  launch.overlaps = code.packing && code.waits_for_packing;
   std::vector<Argument> maps;
   for (const MappedTensor& map : code.maps) {
     const bool packed = map.storage == kNone;

@@ -154,7 +154,7 @@ std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiproce
   std::uint64_t split = 1;
   if (tiles(kTileRows, kTileRows) * 2 > multiprocessors) return split;
   const std::uint64_t all = tiles(64, 64), steps = product.k / kBoxChannels;
-  while (split < kMostSplit && all * split * 2 <= 2 * multiprocessors &&
+  while (split < kMostSplit && all * split * 2 <= multiprocessors &&
          steps >= kLeastSteps * split * 2) {
     split *= 2;
   }

@@ -33,7 +33,7 @@ constexpr std::uint64_t kMostAtOnce = 256;  // columns that a wgmma multiplies, 
 constexpr std::array kTileWidths = {TileWidth{96, 6, 4.56, 570}, TileWidth{128, 6, 4, 90},
                                     TileWidth{160, 6, 4, 470},   TileWidth{192, 5, 4, 980},
                                     TileWidth{224, 4, 4, 1400},  TileWidth{256, 4, 4, 1200},
-                                    TileWidth{320, 4, 4, 3190}};
+                                    TileWidth{320, 4, 4, 3190},  TileWidth{128, 5, 6, 980, 192}};
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
 constexpr const TileWidth& kWideMade = kTileWidths[5];
 
@@ -55,7 +55,8 @@ bool divides(const ProductShape& product, const ProductTiling& tiling) {
   const bool in_boxes = product.b_across || product.in_order();
   const bool in_one = tiling.width.columns % (8 * tiling.above) == 0 &&
                       tiling.width.columns / tiling.above <= kMostAtOnce;
-  return (in_boxes || in_one) && kTileRows / tiling.beside >= (product.a_across ? 64 : 8);
+  return (in_boxes || in_one) &&
+         tiling.width.rows / tiling.beside % (product.a_across ? 64 : 8) == 0;
 }
 
 }  // namespace
@@ -97,7 +98,9 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
   const auto columns = static_cast<double>(tiling.width.columns);
   const double multiply = tiling.width.step * columns;
   const double fetch = std::max(fetch_cycles(product, tiling, multiprocessors), work.made);
-  const double beside = tiling.width.beside + columns * (work.epilogue + kRead * work.reads);
+  const double strips = static_cast<double>(tiling.width.rows) / kTileRows;
+  const double beside =
+      tiling.width.beside + columns * strips * (work.epilogue + kRead * work.reads);
   const auto all = [&](double slower) {
     const auto [shorter, longer] = std::minmax({multiply * slower, fetch});
     return kOnce + rounds * (steps * (longer + kUnhidden * shorter) + beside);
@@ -113,7 +116,7 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
   for (const TileWidth& width : kTileWidths) {
     if (!has_width(product, width)) continue;
     // Of an empty product, one.
-    const std::uint64_t row_tiles = std::max<std::uint64_t>(1, ceil_div(product.m, kTileRows));
+    const std::uint64_t row_tiles = std::max<std::uint64_t>(1, ceil_div(product.m, width.rows));
     const std::uint64_t column_tiles =
         std::max<std::uint64_t>(1, product.column_tiles(width.columns));
     for (const auto& [above, beside] : kClusters) {
@@ -125,6 +128,8 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
       if (tiling.blocks() > std::min<std::uint64_t>(row_tiles, 2) && 2 * tiles < multiprocessors) {
         continue;
       }
+      // The epilogue of high tiles is not hidden.
+      if (width.high() && tiling.rounds(product, multiprocessors) > 1) continue;
       const TileWork work{.reads = reading ? 1.0 : 0.0};
       timed.emplace_back(tiling_cycles(product, tiling, multiprocessors, work), tiling);
     }

@@ -56,20 +56,24 @@ inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
   return shape;
 }
 
-constexpr std::uint64_t kTileRows = 128;  // of contract_sm90's tiles
+constexpr std::uint64_t kTileRows = 128;  // of most of contract_sm90's tiles
 constexpr std::uint64_t kBoxBytes = 128;  // of k, in a box that the copy engine brings
 
-// A width of contract_sm90's tiles, and what a tile takes.
+// A size of contract_sm90's tiles, and what a tile takes.
 struct TileWidth {
   std::uint64_t columns;
   std::uint64_t stages;
   double step;    // cycles, to multiply 64 of k for a column
   double beside;  // cycles, to start a tile and to store it
+  std::uint64_t rows = kTileRows;
 
-  // Whether two warpgroups share a tile; they alternate otherwise.
-  bool shared() const { return columns >= 192; }
+  bool high() const { return rows > kTileRows; }
+  // Warpgroups that multiply.
+  std::uint64_t consumers() const { return high() ? rows / 64 : 2; }
+  // Whether they share a tile; they alternate otherwise.
+  bool shared() const { return columns >= 192 || high(); }
   // Whether registers are left for an operand that is loaded ahead.
-  bool loads_ahead() const { return shared() && columns <= 256; }
+  bool loads_ahead() const { return shared() && columns <= (high() ? 128 : 256); }
 };
 
 // How contract_sm90's blocks share a product. A cluster's tiles lie above each other, whose blocks
@@ -81,7 +85,7 @@ struct ProductTiling {
 
   std::uint64_t blocks() const { return above * beside; }
   // What a cluster's tiles cover together.
-  std::uint64_t rows() const { return kTileRows * above; }
+  std::uint64_t rows() const { return width.rows * above; }
   std::uint64_t columns() const { return width.columns * beside; }
   // Of a product, one after the other, in each of which every cluster has tiles.
   std::uint64_t clusters(const ProductShape& product) const {
@@ -94,7 +98,7 @@ struct ProductTiling {
     return ceil_div(clusters(product), at_once(multiprocessors));
   }
   // Lines of the operands that a block fetches for a box's length of k.
-  std::uint64_t lines() const { return kTileRows / beside + width.columns / above; }
+  std::uint64_t lines() const { return width.rows / beside + width.columns / above; }
   // Row units that contract_sm90 walks together before the next columns of B.
   std::uint64_t group(const ProductShape& product) const;
 };

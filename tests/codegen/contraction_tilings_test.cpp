@@ -63,6 +63,24 @@ TEST_CASE("tilings that take about the least time are ways to run a product") {
   CHECK(reduced.others.empty());
 }
 
+// 98 x 2 tiles of 128 x 128 are two rounds of 16 steps of 512 cycles and 16 % of 346, of squares of
+// four: 22.0k. 66 pairs of 192 x 128 are one of 768 and 16 % of 667, and 980: 18.6k.
+TEST_CASE("tiles are high where that takes one round for two") {
+  const GeneratedKernel kernel = around_product("12544", "256", "1024", kRelu);
+  CHECK(contains(kernel,
+                 "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue, MatrixOf<192>, "
+                 "NoPrologue, 2>"));
+  CHECK(kernel.schedule == "wgmma, tiles of 192 x 128, side by side in clusters");
+  CHECK(kernel.blocks == 132);
+  CHECK(kernel.threads == 512);
+  CHECK(kernel.shared_bytes == 5 * (24576 + 16384 + 16));
+  CHECK(kernel.maps[0].box == std::array<std::uint32_t, 4>{64, 96, 1, 1});
+  // Their epilogue is not hidden: of a second round there are none.
+  const GeneratedKernel more = around_product("25088", "256", "1024", kRelu);
+  CHECK(more.threads == 384);
+  for (const GeneratedKernel& other : more.others) CHECK(other.threads == 384);
+}
+
 // 64 clusters of two are one round of 64 steps of 128 bytes and 1024 cycles; tiles of mma take 8
 // times 256 steps of 1000.
 TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {

@@ -263,6 +263,15 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
     check_compiles(source_of(kContractSm90, each[0] + contract_sm90(beside, kSideBySide)), "sm_90",
                    true);
   }
+  for (const auto& [tail, arguments] :
+       {std::pair{kPointwise, "bf16, 128, 2, false, LinesOfB::kInOrder"},
+        std::pair{kColumnMax, "f16, 128, 1, true, LinesOfB::kAcross"},
+        std::pair{kRowLogSumExp, "bf16, 96, 2, false, LinesOfB::kAlong"},
+        std::pair{kPointwise, "fp8_e4m3, 128, 2, false, LinesOfB::kInOrder"}}) {
+    CAPTURE(arguments);
+    const std::string high = contract_sm90(arguments, ", MatrixOf<192>");
+    check_compiles(source_of(kContractSm90, tail + high), "sm_90", true);
+  }
   for (const char* arguments :
        {"bf16, 160, 2, false, LinesOfB::kInOrder", "f16, 128, 2, true, LinesOfB::kAcross",
         "bf16, 96, 2, false, LinesOfB::kAlong"}) {
