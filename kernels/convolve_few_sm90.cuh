@@ -15,12 +15,14 @@
 // each group.
 //
 // Two warps copy, one for each operand, and a warpgroup multiplies. Then its sums go to shared
-// memory, and each block of the cluster adds up those of all for its pieces of 16 filters by 32
-// pixels, in the order of k: results do not change between runs.
+// memory, and each block of the cluster adds up those of all for its part of the tile, in the order
+// of k: results do not change between runs. All threads of the warpgroup load, four sums at a time.
 //
-// A block has a multiprocessor to itself, and most of what it multiplies is on its way at once. Two
-// blocks of half as many steps take longer: what the exchange takes grows with the cluster. 980
-// pixels of 1024 channels by 256 filters: 12.0 us for clusters of four, 8.5 of two.
+// A block has a multiprocessor to itself, and most of what it multiplies is on its way at once:
+// what the exchange takes grows with the cluster. 980 pixels of 1024 channels by 256 filters
+// take 11.4 us in clusters of four, two blocks to a multiprocessor, and 8.4 in clusters of two; 98
+// pixels of 2048 channels by 512 filters take 9.1 us in clusters of two, 7.7 of four, 8.5 of eight.
+// Sums that are sent as they are made (st.async) take 2 to 6 us longer.
 
 template <typename Element, int kSplit, class Epilogue, class Windows>
 struct ConvolveFewSm90 {
@@ -37,9 +39,17 @@ struct ConvolveFewSm90 {
   static constexpr int kStages = 12;
   typedef Stages<kStages> Ring;
   static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
-  static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
   static constexpr int kSums = kTileColumns / 2;  // of a thread
-  static_assert(kSums * 128 * sizeof(float) <= kStages * kStageBytes, "sums fit where stages were");
+  static constexpr u32 kSumBytes = kSums * 128 * sizeof(float);
+  // A thread's sums are chunks, each of which one epilogue call takes: eight neighbours of a row,
+  // or 32 columns of two rows. A block has a part of all chunks, or of the warps' of one.
+  static constexpr int kChunk = kPixelRows ? 8 : 16;
+  static constexpr int kChunks = kSums / kChunk;
+  static constexpr int kOwn = kSplit < kChunks ? kChunks / kSplit : 1;
+  static constexpr int kShares = kSplit < kChunks ? 1 : kSplit / kChunks;  // of the warps
+  static constexpr int kOwners = 128 / kShares;                            // threads
+  static constexpr u32 kSharedBytes = kStages * kStageBytes + sizeof(Ring);
+  static_assert(kSumBytes <= kStages * kStageBytes, "sums fit where stages were");
 
   static __device__ __forceinline__ void run(const TensorMap& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue) {
@@ -58,14 +68,14 @@ struct ConvolveFewSm90 {
     const int unit = tile % units, column = tile / units % columns, group = tile / units / columns;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const int first = steps * rank / kSplit, last = steps * (rank + 1) / kSplit;
-    float acc[1][kSums];
     constexpr u32 kPixels = kPixelRows ? 0 : TileA::kBytes, kFilters = TileA::kBytes - kPixels;
+    float acc[1][kSums];
     if (threadIdx.x < 128) {
       if constexpr (kPixelRows && kPrefetches<Epilogue>)
         prefetch(epilogue, shape, unit, column, group);
       multiply_all(last - first, shared, ring, acc);
     } else if (threadIdx.x == 128) {
-      wait_for_previous();  // windows and weights may be of what it copied
+      wait_for_previous();
       auto at = Ring::to_fill();
       const int filter = kPixelRows ? group * shape.n + column * 64 : unit * 64;
       for (int step = first; step < last; ++step, at.next()) {
@@ -75,7 +85,7 @@ struct ConvolveFewSm90 {
                                    full, filter, step * kTileDepth, group * shape.a_inner, 0);
       }
     } else if (threadIdx.x == 160) {
-      wait_for_previous();  // windows and weights may be of what it copied
+      wait_for_previous();
       auto at = Ring::to_fill();
       typename Windows::Windows windows((kPixelRows ? unit : column) * 64, group);
       for (int step = 0; step < first; ++step) windows.next();
@@ -87,30 +97,15 @@ struct ConvolveFewSm90 {
     }
     // All that was copied has been multiplied.
     __syncthreads();
-    float* const sums = reinterpret_cast<float*>(shared);
-    if (threadIdx.x < 128) {
-#pragma unroll
-      for (int i = 0; i < kSums; ++i) sums[i * 128 + threadIdx.x] = acc[0][i];
-    }
+    float4* const sums = reinterpret_cast<float4*>(shared);
+    if (threadIdx.x < 128) store_sums(acc[0], sums);
     cluster_sync();
-    const int warp = threadIdx.x / 32;
-    for (int i = warp; i < 8 / kSplit; i += kThreads / 32) {
-      const int number = i * kSplit + rank;
-      const Piece at = piece_of(shape, unit, column, group, number);
-      if (at.row < at.rows && at.column < at.columns) {
-        finish(epilogue, at, sums, number % 4, number / 4);
-      }
+    if (threadIdx.x < 128 && rank % kShares == (int)threadIdx.x / kOwners) {
+      finish(epilogue, shape, unit, column, group, sums, rank);
     }
+    __syncwarp();
     // No block may exit while another reads its sums.
     cluster_sync();
-  }
-
-  // 16 rows by 32 columns of a tile.
-  static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int unit, int column,
-                                                   int group, int number) {
-    const int first = kPixelRows ? group * shape.n : 0;
-    return {kPixelRows ? 0 : group, unit * kTileRows + number % 4 * 16,
-            first + column * kTileColumns + number / 4 * 32, shape.m, first + shape.n};
   }
 
   // What this block's pieces read beside their sums.
@@ -121,11 +116,12 @@ struct ConvolveFewSm90 {
     if (thread < kTileColumns / 8 && at < shape.n) {
       epilogue.prefetch_columns(group * shape.n + at);
     }
-    if (!kPrefetchesOwn<Epilogue> || thread >= 8 / kSplit * 16) return;
-    const Piece piece =
-        piece_of(shape, unit, column, group, thread / 16 * kSplit + (int)cluster_rank());
-    const int row = piece.row + thread % 16, count = min(32, piece.columns - piece.column);
-    if (row < piece.rows && count > 0) epilogue.prefetch_own(0, row, piece.column, count);
+    if (!kPrefetchesOwn<Epilogue> || thread >= 64) return;
+    const int row = unit * kTileRows + thread, begin = column * kTileColumns;
+    const int count = min(kTileColumns, shape.n - begin);
+    if (thread % kSplit == (int)cluster_rank() && row < shape.m && count > 0) {
+      epilogue.prefetch_own(0, row, group * shape.n + begin, count);
+    }
   }
 
   static __device__ __forceinline__ void multiply_all(int steps, u8* stages, Ring& ring,
@@ -149,37 +145,61 @@ struct ConvolveFewSm90 {
     pin(acc[0]);
   }
 
-  // A warp's 16 rows by 32 columns.
-  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const Piece& piece,
-                                                const float* sums, int strip, int half) {
-    const int thread = strip * 32 + (int)threadIdx.x % 32;
-    float acc[16] = {};
+  // Where a chunk's sum is in acc.
+  static __device__ __forceinline__ constexpr int place_of(int chunk, int i) {
+    return kPixelRows ? (chunk / 2 * 4 + i / 2) * 4 + chunk % 2 * 2 + i % 2 : chunk * 16 + i;
+  }
+  static __device__ __forceinline__ void store_sums(const float (&acc)[kSums], float4* sums) {
 #pragma unroll
-    for (int block = 0; block < kSplit; ++block) {
-#pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        acc[i] += load_at(sums + (half * 16 + i) * 128 + thread, block);
-      }
+    for (int i = 0; i < kSums / 4; ++i) {
+      const int chunk = i / (kChunk / 4), at = i % (kChunk / 4) * 4;
+      sums[i * 128 + threadIdx.x] = {acc[place_of(chunk, at)], acc[place_of(chunk, at + 1)],
+                                     acc[place_of(chunk, at + 2)], acc[place_of(chunk, at + 3)]};
     }
-    if constexpr (kPixelRows) {
-      typename Epilogue::Rows::State rows[2] = {};
-      ::run_epilogue<32, true>(epilogue, piece, acc, rows,
-                               (typename Epilogue::Columns::State*)nullptr);
-    } else {
-      Windows::template run_epilogue<32>(epilogue, piece, acc);
+  }
+
+  static __device__ __forceinline__ void finish(const Epilogue& epilogue,
+                                                const ContractShape& shape, int unit, int column,
+                                                int group, const float4* sums, int rank) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      const int chunk = kSplit < kChunks ? own * kSplit + rank : rank / kShares;
+      float acc[kChunk] = {};
+#pragma unroll
+      for (int block = 0; block < kSplit; ++block) {
+#pragma unroll
+        for (int i = 0; i < kChunk / 4; ++i) {
+          const float4 four = load_at(sums + (chunk * (kChunk / 4) + i) * 128 + threadIdx.x, block);
+          acc[4 * i] += four.x, acc[4 * i + 1] += four.y;
+          acc[4 * i + 2] += four.z, acc[4 * i + 3] += four.w;
+        }
+      }
+      const int row = unit * kTileRows + warp * 16, at = column * kTileColumns;
+      if constexpr (kPixelRows) {
+        const int pixel = row + lane / 4 + chunk % 2 * 8;
+        const int filter = at + chunk / 2 * 32 + lane % 4 * 8;
+        epilogue(0, (i64)min(pixel, shape.m - 1), (i64)(group * shape.n + min(filter, shape.n - 8)),
+                 acc, AllOrNone{pixel < shape.m && filter < shape.n});
+      } else {
+        const Piece piece{group, row, at + chunk * 32, shape.m, shape.n};
+        if (piece.row < piece.rows && piece.column < piece.columns) {
+          Windows::template run_epilogue<32>(epilogue, piece, acc);
+        }
+      }
     }
   }
 
   // The same place in block `rank` of the cluster.
-  static __device__ __forceinline__ float load_at(const float* at, u32 rank) {
-    u32 bits;
+  static __device__ __forceinline__ float4 load_at(const float4* at, u32 rank) {
+    float4 four;
     asm volatile(
         "{\n.reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %1, %2;\n"
-        "ld.shared::cluster.u32 %0, [remote];\n}"
-        : "=r"(bits)
+        "mapa.shared::cluster.u32 remote, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+        : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
         : "r"(shared_address(at)), "r"(rank)
         : "memory");
-    return __uint_as_float(bits);
+    return four;
   }
 };

@@ -145,7 +145,7 @@ WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
 }
 
 std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors) {
-  constexpr std::uint64_t kMostSplit = 8;
+  constexpr std::uint64_t kMostSplit = 4;
   constexpr std::uint64_t kLeastSteps = 3;  // of a block
   const ProductShape product = size.product();
   const auto tiles = [&](std::uint64_t rows, std::uint64_t columns) {

@@ -61,10 +61,10 @@ constexpr std::uint64_t kBoxBytes = 128;  // of k, in a box that the copy engine
 
 // A size of contract_sm90's tiles, and what a tile takes.
 struct TileWidth {
-  std::uint64_t columns;
-  std::uint64_t stages;
-  double step;    // cycles, to multiply 64 of k for a column
-  double beside;  // cycles, to start a tile and to store it
+  std::uint64_t columns = 0;
+  std::uint64_t stages = 0;
+  double step = 0;    // cycles, to multiply 64 of k for a column
+  double beside = 0;  // cycles, to start a tile and to store it
   std::uint64_t rows = kTileRows;
 
   bool high() const { return rows > kTileRows; }

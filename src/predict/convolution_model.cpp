@@ -147,8 +147,8 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kLeaves = 2000;      // more, where they leave through shared memory
   constexpr double kExposed = 8000;     // the same of a shared tile
   constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
-  constexpr double kSplitStep = 850;    // cycles of 64 of k, where blocks share k
-  constexpr double kSplitStart = 7000;  // and of the rest
+  constexpr double kSplitStep = 450;    // cycles of 64 of k, where blocks share k
+  constexpr double kSplitStart = 3000;  // and of the rest
   constexpr double kOfProduct = 1.4;    // us, on top of a launch
   const DeviceConstants& constants = device.constants;
   const std::uint64_t streams = std::max(1U, device.multiprocessors);

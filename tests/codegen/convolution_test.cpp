@@ -75,7 +75,7 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
   CHECK(schedule(list("[200, 64, 14, 14]", "[256, 64, 3, 3]", "")) ==
         "wgmma over windows, tiles of 128 x 128");
   // Tiles for less than half of the multiprocessors are small, and blocks have three steps of k or
-  // more, of 9 and of 36; of the second, 28 tiles would be more than 132 blocks of eight parts.
+  // more, of 9 and of 36; four have a multiprocessor each for 28 tiles.
   CHECK(schedule(list("[2, 64, 14, 14]", "[64, 64, 3, 3]", R"(, "padding": 1)")) ==
         "wgmma over windows, tiles of 64 x 64, 2 blocks share k");
   CHECK(schedule(list("[2, 256, 14, 14]", "[256, 256, 3, 3]", R"(, "padding": 1)")) ==
