@@ -48,13 +48,13 @@ double instructions_of_thread(const LastShape& shape, const LastDown& down) {
 // With as many stages as leave room for the blocks that registers leave room for.
 bool fit_resident(const LastShape& shape, LastDown& down) {
   constexpr std::uint64_t kRegisters = 65536;
-  constexpr std::uint64_t kMostRegisters = 255;
+  constexpr std::uint64_t kThreadRegisters = 255;
   constexpr std::uint64_t kMostUnits = std::uint64_t{1} << 30U;  // numbered by an int
   constexpr std::uint64_t kOnChip = std::uint64_t{200} << 10U;   // the rest is left to the L1
   constexpr std::uint64_t kFewestStages = 3;
   constexpr std::uint64_t kLine = 128;
   const std::uint64_t registers = registers_of_thread(shape, down);
-  if (registers > kMostRegisters || down.units(shape) > kMostUnits) return false;
+  if (registers > kThreadRegisters || down.units(shape) > kMostUnits) return false;
   down.resident =
       std::max<std::uint64_t>(1, kRegisters / (ceil_div(registers, 8) * 8 * down.threads));
   const std::uint64_t own = LastDown::kOwn * shape.bytes;
