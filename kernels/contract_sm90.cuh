@@ -45,13 +45,13 @@
 // take one round where those of 128 take two. They share tiles of 192 columns or rows and more, 64
 // rows each, one some steps behind the other; with smaller tiles they alternate, so that one's
 // epilogue runs while the other multiplies: better if k is small or the epilogue long. Even then
-// the epilogue is not free: each instruction on the FMA pipe
-// costs the tensor cores about a cycle, those on the ALU's and the special functions' none
-// (measured: 1280 additions more in a tile's epilogue make its turn 1350 cycles longer, 1280 PRMT
-// or LOP3 by nothing). Hence split() in epilogue.cuh, and kInOrder: wgmma leaves a lane two of
-// eight columns, and shuffling eight neighbours together takes five instructions per element;
-// instead the copy engine permutes the lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q
-// + e: its sums are lane q's, at j and e.
+// the epilogue is not free: each instruction on the FMA pipe costs the tensor cores about a cycle,
+// those on the ALU's and the special functions' none (measured: 1280 additions more in a tile's
+// epilogue make its turn 1350 cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in
+// epilogue.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
+// neighbours together takes five instructions per element; instead the copy engine permutes the
+// lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
+// e.
 //
 // Traffic: of what a cluster's blocks share, each fetches its part and multicasts it. Two tiles
 // above each other share B: for 64 of k a block reads 32 KiB from the L2 where a tile has 256

@@ -68,8 +68,8 @@ struct ConvolveFewSm90 {
     const int unit = tile % units, column = tile / units % columns, group = tile / units / columns;
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     const int first = steps * rank / kSplit, last = steps * (rank + 1) / kSplit;
-    constexpr u32 kPixels = kPixelRows ? 0 : TileA::kBytes, kFilters = TileA::kBytes - kPixels;
     float acc[1][kSums];
+    constexpr u32 kPixels = kPixelRows ? 0 : TileA::kBytes, kFilters = TileA::kBytes - kPixels;
     if (threadIdx.x < 128) {
       if constexpr (kPixelRows && kPrefetches<Epilogue>)
         prefetch(epilogue, shape, unit, column, group);

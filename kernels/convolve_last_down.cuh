@@ -63,7 +63,8 @@ struct ConvolveLastDown {
     }
   };
 
-  // Copies lines of the input, one after the other, to the stages.
+  // Copies lines of the input, one after the other, to the stages; past the L1: to keep there what
+  // other threads read, too, costs more than it saves.
   struct Copies {
     const Element* from;
     u32 to, stage = 0;
@@ -88,7 +89,8 @@ struct ConvolveLastDown {
 #pragma unroll
         for (int i = 0; i < kTurns; ++i) {
           if (i + 1 < kTurns || last) {
-            copy(to + stage + i * kLanes * kPitch, from + i * kLanes * kStrides.at[2], bytes[i]);
+            copy_async<16>(to + stage + i * kLanes * kPitch, from + i * kLanes * kStrides.at[2],
+                           bytes[i]);
           }
         }
       }
@@ -96,11 +98,6 @@ struct ConvolveLastDown {
       from += kStrides.at[1];
       ++line;
       stage = stage + kStageBytes < kSharedBytes ? stage + kStageBytes : 0;
-    }
-    // Past the L1: what it would keep of lines that others read, too, costs more than it saves.
-    static __device__ __forceinline__ void copy(u32 at, const Element* x, int real) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(x), "r"(real)
-                   : "memory");
     }
   };
 

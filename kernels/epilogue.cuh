@@ -9,8 +9,9 @@
 //       v holds columns column..column+7 of one row, the first `valid` of them real; column is a
 //       multiple of 8. (64 bits, so that addresses differ by constants.) It loads its own operands
 //       (load_columns, load_input), stores its own outputs (store_columns), and leaves in v what
-//       Rows and Columns reduce. Valid is Eight, AllOrNone or int. Where none is real, the row is
-//       one of C's all the same, and the column may lie beyond.
+//       Rows and Columns reduce. Valid is Eight, EightOfWarp, AllOrNone or int. Where none is real,
+//       the row is one of C's all the same, and the column may lie beyond. For
+//       convolve_last_down.cuh v has two columns, and column is a multiple of 2.
 //   __device__ void row_done(int batch, int row, int tile, Rows::State) const;
 //       the row reduced over one tile's columns: a partial, tile counts along N
 //   __device__ void column_done(int batch, int strip, int column, Columns::State) const;
@@ -41,8 +42,8 @@
 //
 // Traffic: v comes straight from the accumulators. A warp's quad of lanes exchanges its 2-column
 // pieces by shuffles until each lane holds 8 columns, so a warp's store is eight whole 64-byte runs
-// (two sectors each; no partial sector is ever written), and no shared memory is spent on staging,
-// whose bandwidth the tensor cores need for the operands of the next tile.
+// of 16 bits each (two sectors; of 32 bits, store_in_pair), and no shared memory is spent on
+// staging, whose bandwidth the tensor cores need for the operands of the next tile.
 
 // How many of a group of columns exist: all eight, known at compile time; all or none, where a
 // row's length is a multiple of the group; or an int.

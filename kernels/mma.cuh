@@ -6,16 +6,19 @@ __device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_gen
 // kBytes (4, 8 or 16) of which only the first `real` are read; the others become 0. 16 bytes go
 // past the L1: what a tile loads is used from shared memory alone.
 template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, int real) {
+__device__ __forceinline__ void copy_async(u32 to, const void* from, int real) {
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_at(to)), "l"(from),
-                 "r"(real)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(real)
                  : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_at(to)), "l"(from),
-                 "n"(kBytes), "r"(real)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes),
+                 "r"(real)
                  : "memory");
   }
+}
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, int real) {
+  copy_async<kBytes>(shared_at(to), from, real);
 }
 // All of them: no instructions for addresses and sizes of what is cut off.
 template <int kBytes>

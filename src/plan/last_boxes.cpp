@@ -38,12 +38,8 @@ std::uint64_t registers_for_boxes(const LastShape& shape, const LastBoxes& boxes
 
 void measure_box(const LastShape& shape, LastBoxes& boxes) {
   constexpr std::uint64_t kWarps = 8;
-  const auto reach = [&](std::size_t axis, std::uint64_t pixels) {
-    return (pixels - 1) * shape.stride.at(axis) +
-           (shape.taps.at(axis) - 1) * shape.dilation.at(axis) + 1;
-  };
-  boxes.box_lines = reach(0, boxes.tile_lines());
-  boxes.box_columns = reach(1, boxes.columns);
+  boxes.box_lines = shape.covered(0, boxes.tile_lines());
+  boxes.box_columns = shape.covered(1, boxes.columns);
   const std::uint64_t parts = warp_parts(boxes);
   const std::uint64_t rounds = ceil_div(places_in_box(boxes) * parts, kWarps);
   boxes.warps = parts * ceil_div(places_in_box(boxes), rounds);
@@ -59,8 +55,7 @@ double cycles_of_boxes(const LastShape& shape, const LastBoxes& boxes) {
   constexpr double kStep = 200;
   const auto of = [](std::uint64_t count) { return static_cast<double>(count); };
   const double units = of(boxes.tiles(shape)) * of(ceil_div(shape.channels, boxes.channels));
-  const std::uint64_t rows =
-      (boxes.lines - 1) * shape.stride[0] + (shape.taps[0] - 1) * shape.dilation[0] + 1;
+  const std::uint64_t rows = shape.covered(0, boxes.lines);
   const std::uint64_t products = 2 * shape.taps[0] * ceil_div(shape.taps[1], 2);
   const double instructions = of(boxes.lines * products) + of(boxes.lines) * kEpilogue +
                               of(rows * shape.taps[1]) * kAddress;

@@ -8,12 +8,6 @@
 namespace fusecalc {
 namespace {
 
-// Of the input, that so many neighbours along an axis of the result take.
-std::uint64_t input_covered(const LastShape& shape, std::size_t axis, std::uint64_t results) {
-  return (results - 1) * shape.stride.at(axis) +
-         (shape.taps.at(axis) - 1) * shape.dilation.at(axis) + 1;
-}
-
 // Lines of the result that are summed at a time.
 std::uint64_t open_lines(const LastShape& shape) {
   return (shape.taps[0] - 1) * shape.dilation[0] / shape.stride[0] + 1;
@@ -23,8 +17,7 @@ std::uint64_t open_lines(const LastShape& shape) {
 std::uint64_t registers_of_thread(const LastShape& shape, const LastDown& down) {
   constexpr std::uint64_t kHeld = 24;
   const std::uint64_t taps = shape.taps[0] * shape.taps[1];
-  return LastDown::kOwn *
-             (taps + open_lines(shape) * down.beside + input_covered(shape, 1, down.beside)) +
+  return LastDown::kOwn * (taps + open_lines(shape) * down.beside + shape.covered(1, down.beside)) +
          kHeld;
 }
 
@@ -38,11 +31,11 @@ double instructions_of_thread(const LastShape& shape, const LastDown& down) {
   constexpr double kBegin = 3;  // steps
   const auto of = [](std::uint64_t count) { return static_cast<double>(count); };
   const double results = of(down.beside) / of(shape.stride[0]);
-  const double span = of(input_covered(shape, 1, down.beside));
+  const double span = of(shape.covered(1, down.beside));
   const double step = kStep + 2 * results * of(shape.taps[0] * shape.taps[1]) +
                       span * (kElement + (shape.bytes == 2 ? kConversion : 0)) +
                       results * kEpilogue;
-  return step * (of(input_covered(shape, 0, down.lines)) + kBegin);
+  return step * (of(shape.covered(0, down.lines)) + kBegin);
 }
 
 // With as many stages as leave room for the blocks that registers leave room for.
@@ -59,7 +52,7 @@ bool fit_resident(const LastShape& shape, LastDown& down) {
       std::max<std::uint64_t>(1, kRegisters / (ceil_div(registers, 8) * 8 * down.threads));
   const std::uint64_t own = LastDown::kOwn * shape.bytes;
   const std::uint64_t stage =
-      input_covered(shape, 1, down.beside) * (down.threads * own + kLine / (16 / own));
+      shape.covered(1, down.beside) * (down.threads * own + kLine / (16 / own));
   down.stages = std::min(down.stages, kOnChip / (down.resident * stage));
   down.shared_bytes = down.stages * stage;
   return down.stages >= kFewestStages;

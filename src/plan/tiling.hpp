@@ -273,6 +273,11 @@ struct LastShape {
   std::array<std::uint64_t, 2> stride{1, 1};
   std::array<std::uint64_t, 2> dilation{1, 1};
   std::uint64_t bytes = 2;  // of an element of the input
+
+  // Of the input, that so many neighbours along an axis of the result take.
+  std::uint64_t covered(std::size_t axis, std::uint64_t results) const {
+    return (results - 1) * stride.at(axis) + (taps.at(axis) - 1) * dilation.at(axis) + 1;
+  }
 };
 
 // Row units that are walked together: their part of A stays in the L2 while B streams through.
