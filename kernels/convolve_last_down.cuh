@@ -8,14 +8,16 @@
 // Geometry: kShape and kStrides; planes have two axes. The epilogue is one of a matrix whose rows
 // are the pixels of all images, and whose columns are channels, of which it takes kOwn at a time.
 // A thread has two channels of kBeside neighbouring columns of the result, and goes down kLines
-// lines of it. Launch: kThreads threads for each as many of those units, kSharedBytes of dynamic
-// shared memory.
+// lines of it, or up. Launch: kThreads threads for each as many of those units, kSharedBytes of
+// dynamic shared memory.
 //
 // Traffic: neighbouring threads have neighbouring channels, then neighbouring columns, so that a
-// block reads and stores whole parts of lines. A warp copies its lines kStages - 1 ahead, 16 bytes
-// a lane, to where its lanes alone read them: no barrier, and no register waits for memory. A lane
-// loads and converts an element once for all windows of its columns, and holds its weights and the
-// sums of all lines of the result that a line of the input belongs to.
+// block reads and stores whole parts of lines. Where kLines are not all, every second thread of a
+// column goes up: two that share lines read them at the same time, the second from the L2. A warp
+// copies its lines kStages - 1 ahead, 16 bytes a lane, to where its lanes alone read them: no
+// barrier, and no register waits for memory. A lane loads and converts an element once for all
+// windows of its columns, and holds its weights and the sums of all lines of the result that a line
+// of the input belongs to.
 
 template <class Geometry, typename Element, int kBeside, int kLines, int kStages, int kBlock,
           class Operands, class Epilogue>
@@ -47,9 +49,10 @@ struct ConvolveLastDown {
   static_assert(kShape.channels == 1 && kShape.filters == 1 && kStrides.channel == 1, "planes");
   static_assert(kParts % kLanes == 0, "lanes that share 16 bytes have the same columns");
 
-  // What a thread has: the first channel and pixel of the result, in an image.
+  // What a thread has: the first channel and column of the result, and the line where it begins.
   struct Unit {
     int channel, image, line, column;
+    int way;  // from a line to the next
     bool real;
 
     __device__ __forceinline__ Unit() {
@@ -58,8 +61,14 @@ struct ConvolveLastDown {
       const int own = real ? number : kUnits - kLanes + number % kLanes;
       channel = own % kParts * kOwn;
       column = own / kParts % kAcross * kBeside;
-      line = own / (kParts * kAcross) % kDown * kLines;
+      const int part = own / (kParts * kAcross) % kDown;
+      way = part % 2 == 0 ? 1 : -1;
+      line = part * kLines + (way < 0 ? kLines - 1 : 0);
       image = own / (kParts * kAcross * kDown);
+    }
+    // Of the input, the first that its windows cover on its way.
+    __device__ __forceinline__ int first_line() const {
+      return line * kStep1 - kShape.padding[1] + (way < 0 ? kReach : 0);
     }
   };
 
@@ -68,13 +77,14 @@ struct ConvolveLastDown {
   struct Copies {
     const Element* from;
     u32 to, stage = 0;
-    int line;
+    int line, way;
     int bytes[kTurns];  // of a copy: 0 beyond an end of a line
 
     __device__ __forceinline__ Copies(const Element* x, const Unit& unit, u32 stages) {
       const int turn = unit.channel / kOwn % kLanes;
       const int left = unit.column * kStep2 - kShape.padding[2] + turn;
-      line = unit.line * kStep1 - kShape.padding[1];
+      line = unit.first_line();
+      way = unit.way;
       from = x + unit.image * kStrides.image + line * kStrides.at[1] + left * kStrides.at[2] +
              (unit.channel - turn * kOwn);
       to = stages + (threadIdx.x - turn) * (u32)(kOwn * sizeof(Element)) + turn * kPitch;
@@ -83,8 +93,9 @@ struct ConvolveLastDown {
         bytes[i] = (u32)(left + i * kLanes) < (u32)kShape.in[2] ? 16 : 0;
       }
     }
-    __device__ __forceinline__ void next() {
-      if (has_line(line)) {
+    // Copies the line of a step, if the plane has it and a window covers it.
+    __device__ __forceinline__ void next(int step) {
+      if (has_line(line) && (kDown == 1 || step < kSteps)) {
         const bool last = (kTurns - 1) * kLanes + (int)(threadIdx.x % kLanes) < kSpan;
 #pragma unroll
         for (int i = 0; i < kTurns; ++i) {
@@ -95,8 +106,8 @@ struct ConvolveLastDown {
         }
       }
       copies_commit();
-      from += kStrides.at[1];
-      ++line;
+      from += way * kStrides.at[1];
+      line += way;
       stage = stage + kStageBytes < kSharedBytes ? stage + kStageBytes : 0;
     }
   };
@@ -117,15 +128,16 @@ struct ConvolveLastDown {
     const Unit unit;
     Copies copies(x, unit, shared_at(shared));
 #pragma unroll 1
-    for (int i = 0; i + 1 < kStages; ++i) copies.next();
+    for (int i = 0; i + 1 < kStages; ++i) copies.next(i);
     float by[kTaps][kOwn];
 #pragma unroll
     for (int t = 0; t < kTaps; ++t) {
+      const int met = unit.way > 0 ? t : (kTaps1 - 1 - t / kTaps2) * kTaps2 + t % kTaps2;
 #pragma unroll
       for (int c = 0; c < kOwn; ++c)
-        by[t][c] = operands.weight((i64)(unit.channel + c) * kTaps + t);
+        by[t][c] = operands.weight((i64)(unit.channel + c) * kTaps + met);
     }
-    const int line = copies.line - (kStages - 1);
+    const int line = unit.first_line();
     const u32 own = shared_at(shared) + threadIdx.x * (u32)(kOwn * sizeof(Element));
     float sums[kOpen][kBeside][kOwn] = {};
     u32 stage = 0;
@@ -137,8 +149,8 @@ struct ConvolveLastDown {
         if (kSteps % kPeriod != 0 && step + phase >= kSteps) break;
         copies_wait<kStages - 2>();
         __syncwarp();  // all lanes' copies are there, and the line before was read by all
-        copies.next();
-        add(phase, has_line(line + step + phase), own + stage, by, sums);
+        copies.next(step + phase + kStages - 1);
+        add(phase, has_line(line + unit.way * (step + phase)), own + stage, by, sums);
         stage = stage + kStageBytes < kSharedBytes ? stage + kStageBytes : 0;
         leave(phase, step + phase, epilogue, unit, sums);
       }
@@ -203,9 +215,9 @@ struct ConvolveLastDown {
 #pragma unroll
     for (int s = 0; s < kOpen; ++s) {
       if ((phase - s * kStep1 + kPeriod) % kPeriod != kReach) continue;
-      const int further = (step - kReach) / kStep1;
-      const bool here = unit.real && step >= kReach && unit.line + further < kShape.out[1];
-      const i64 line = (i64)unit.image * kShape.out[1] + unit.line + (here ? further : 0);
+      const int at = unit.line + unit.way * ((step - kReach) / kStep1);
+      const bool here = unit.real && step >= kReach && at < kShape.out[1];
+      const i64 line = (i64)unit.image * kShape.out[1] + (here ? at : 0);
 #pragma unroll
       for (int b = 0; b < kBeside; ++b) {
         constexpr bool kWhole = kShape.out[2] % kBeside == 0;
