@@ -1,5 +1,5 @@
-// What both attention kernels share. Needs elements.cuh, quick.cuh, accumulators.cuh and
-// epilogue.cuh before it.
+// What both attention kernels share. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh
+// and epilogue.cuh before it.
 //
 // out[b][h][i] = sum over j of softmax_j(f(scale q[b][h][i] . k[b][g][j])) v[b][g][j]. Scores are
 // never written to memory: each block holds some queries, streams over the keys, and keeps for

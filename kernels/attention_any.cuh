@@ -1,7 +1,7 @@
 // Attention (attention.cuh) without tensor cores, for what the other kernels do not take: any type,
 // any head size that fits on chip, values of another size than keys, any order of the operands'
-// elements. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh and attention.cuh before
-// it.
+// elements. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh and
+// attention.cuh before it.
 //
 // Acc is the type of all that is computed. Operands is a struct that the generator writes, whose
 // `matrix` counts heads over all batches, key heads for k and v:

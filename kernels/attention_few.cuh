@@ -1,6 +1,7 @@
 // Attention (attention.cuh) of few queries, for sm_80 and everything after it: a block handles all
 // queries of all heads that share a key head, and some of the keys. Needs elements.cuh, quick.cuh,
-// accumulators.cuh, epilogue.cuh, attention.cuh, mma.cuh and attention_sm80.cuh before it.
+// accumulators.cuh, columns.cuh, epilogue.cuh, attention.cuh, mma.cuh and attention_sm80.cuh before
+// it.
 //
 // An entry is
 //   extern "C" __global__ void

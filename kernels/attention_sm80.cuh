@@ -1,6 +1,6 @@
 // Attention (attention.cuh) for sm_80 and everything after it, made for head sizes 32, 64, 96, 128,
-// 192 and 256. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, attention.cuh and
-// mma.cuh before it.
+// 192 and 256. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
+// attention.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm80<...>::kThreads)

@@ -1,5 +1,6 @@
 // Attention (attention.cuh) for sm_90a, made for head sizes 64, 96, 128, 192 and 256. Needs
-// elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, attention.cuh and hopper.cuh before it.
+// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, attention.cuh and
+// hopper.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void

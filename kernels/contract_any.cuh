@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for what no tensor core path takes: any type, any order of
 // the operands' elements, with an epilogue (epilogue.cuh). Needs elements.cuh, quick.cuh,
-// accumulators.cuh, epilogue.cuh and tile_walk.cuh before it.
+// accumulators.cuh, columns.cuh, epilogue.cuh and tile_walk.cuh before it.
 //
 // Acc is the type of products and sums: float where the epilogue reduces. Operands is a struct that
 // the generator writes:

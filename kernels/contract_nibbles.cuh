@@ -1,7 +1,8 @@
 // C[m][n] = sum over k of A B for at most 16 rows, B lying as [n][k] in integers of four bits, of
 // which a group of neighbours shares a function weight = scale * integer + offset; with an epilogue
 // (epilogue.cuh) in place of a plain store; sm_80 and later. Needs elements.cuh, quick.cuh,
-// accumulators.cuh, epilogue.cuh, tile_walk.cuh, mma.cuh and contract_skinny.cuh before it.
+// accumulators.cuh, columns.cuh, epilogue.cuh, tile_walk.cuh, mma.cuh and contract_skinny.cuh
+// before it.
 //
 // An entry is
 //   typedef ContractNibbles<Element, kLineWarps, kDepthWarps, kLineTiles, kRows, kStages, Weights,

@@ -1,6 +1,7 @@
 // C[m][n] = sum over k of A B, batched, where what follows needs whole rows of C, for what
 // contract_rows_sm90.cuh does not take: any type, any order of the operands' elements, any chip.
-// Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh and tile_walk.cuh before it.
+// Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh and tile_walk.cuh
+// before it.
 //
 // Operands is that of contract_any.cuh, of floats; Epilogue that of contract_rows_sm90.cuh. Launch:
 // kThreads threads, kTileRows floats of dynamic shared memory for each column of C (a multiple of 8

@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, where what follows needs whole rows of C:
 // softmax or layer_norm of a product's rows. Needs elements.cuh, quick.cuh, accumulators.cuh,
-// epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
+// columns.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh before it.
 //
 // An Epilogue is a struct that the generator writes:
 //   typedef ExponentialSum Rows;  // or Largest, Sum, SquareSum, Moments: reduces along a row

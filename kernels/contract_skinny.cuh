@@ -1,7 +1,7 @@
 // C[m][n] = sum over k of A B for at most 64 rows, B lying as [n][k] (a linear layer at decoding, a
 // matrix-vector product) or computed as it is read, with an epilogue (epilogue.cuh) in place of a
-// plain store; sm_80 and later. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh,
-// tile_walk.cuh and mma.cuh before it.
+// plain store; sm_80 and later. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh,
+// epilogue.cuh, tile_walk.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(256)

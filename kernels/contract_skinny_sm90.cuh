@@ -1,7 +1,7 @@
 // C[m][n] = sum over k of A B for at most 64 rows (a linear layer at decoding, a matrix-vector
 // product), for sm_90a, with an epilogue (epilogue.cuh) in place of a plain store. Needs
-// elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh and stages.cuh
-// before it.
+// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, tile_walk.cuh, hopper.cuh
+// and stages.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSkinnySm90<...>::kThreads)

@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
-// quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh, mma.cuh and
+// quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh, mma.cuh and
 // operand_sm80.cuh before it.
 //
 // An entry is

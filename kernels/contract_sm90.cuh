@@ -1,6 +1,6 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
-// plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, tile_walk.cuh,
-// prologue.cuh, hopper.cuh and stages.cuh before it.
+// plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
+// tile_walk.cuh, prologue.cuh, hopper.cuh and stages.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -48,7 +48,7 @@
 // the epilogue is not free: each instruction on the FMA pipe costs the tensor cores about a cycle,
 // those on the ALU's and the special functions' none (measured: 1280 additions more in a tile's
 // epilogue make its turn 1350 cycles longer, 1280 PRMT or LOP3 by nothing). Hence split() in
-// epilogue.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
+// columns.cuh, and kInOrder: wgmma leaves a lane two of eight columns, and shuffling eight
 // neighbours together takes five instructions per element; instead the copy engine permutes the
 // lines of B. Of 32 lines, it puts line 8q + 2j + e at 8j + 2q + e: its sums are lane q's, at j and
 // e.

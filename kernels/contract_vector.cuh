@@ -1,6 +1,6 @@
 // c[m] = sum over k of A b, batched: a matrix times a vector, or one vector times another. With an
 // epilogue (epilogue.cuh) that reduces nothing. Needs elements.cuh, quick.cuh, accumulators.cuh,
-// epilogue.cuh and tile_walk.cuh before it.
+// columns.cuh, epilogue.cuh and tile_walk.cuh before it.
 //
 // kAlign: every line of A, and b, begins at a multiple of that many elements (8, 4, 2 or 1), and of
 // as many bytes in memory. kLanes: threads that share a row: 8 or 32 if there are enough rows, else

@@ -1,6 +1,6 @@
 // Convolutions by ordinary arithmetic, of any type, with an epilogue (epilogue.cuh): those of few
 // channels in a group, which are bound by memory, and what no tensor core path takes. Needs
-// elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh and convolve.cuh before it.
+// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh and convolve.cuh before it.
 //
 // Acc is the type of products and sums. Operands is a struct that the generator writes:
 //   __device__ Acc x(i64 element) const;       // numbered in its own order

@@ -1,6 +1,7 @@
 // Convolutions of one channel in a group and one filter for it, of an input with its channels last
 // and with a result of the same form, with an epilogue (epilogue.cuh): bound by memory. Needs
-// elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh and convolve.cuh before it.
+// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh and convolve.cuh
+// before it.
 //
 // Element: of the input, of 16 or 32 bits; groups of 16 bytes of channels begin at multiples of 16
 // bytes. Operands is a struct that the generator writes:

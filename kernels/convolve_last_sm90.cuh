@@ -1,7 +1,7 @@
 // Convolutions of one channel in a group and one filter for it, of an input with its channels last
 // and with a result of the same form, with an epilogue (epilogue.cuh), for sm_90a: bound by memory.
-// Needs elements.cuh, quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, hopper.cuh and
-// convolve.cuh before it.
+// Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh, hopper.cuh
+// and convolve.cuh before it.
 //
 // Element: of the input. Operands is a struct that the generator writes:
 //   __device__ float weight(i64 element) const;  // numbered in its own order

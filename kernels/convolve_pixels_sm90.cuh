@@ -1,7 +1,7 @@
 // Convolutions of single elements, 16 bits each, for sm_90a, as products in contract_sm90: A are
 // the filters, B's columns the pixels of all images. Needs elements.cuh, quick.cuh,
-// accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and
-// contract_sm90.cuh before it.
+// accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
+// convolve.cuh and contract_sm90.cuh before it.
 //
 // An entry is that of contract_sm90, with MatrixB replaced by PixelsB<Geometry, kRows, kAlign>, and
 // B's map by a pointer to the first image's first pixel. kRows: 128, or 64; kTileN: at most 128, a

@@ -1,6 +1,6 @@
 // Convolutions of one channel in a group over small planes, with an epilogue (epilogue.cuh), for
 // sm_80 and later: bound by memory, whatever the length of a line. Needs elements.cuh, quick.cuh,
-// accumulators.cuh, epilogue.cuh, mma.cuh, hopper.cuh and convolve.cuh before it.
+// accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh, hopper.cuh and convolve.cuh before it.
 //
 // Element: of the input, whose planes (a channel of an image) follow each other without gaps, the
 // first at a multiple of 16 bytes; planes have two axes. Operands is a struct that the generator

@@ -1,7 +1,7 @@
 // Convolutions with the tensor cores of sm_80 and everything after it, as products of matrices that
 // are never stored: of the filters, and of what each pixel's window covers. With an epilogue
 // (epilogue.cuh) that reduces nothing. Needs elements.cuh, quick.cuh, accumulators.cuh,
-// epilogue.cuh, mma.cuh and convolve.cuh before it.
+// columns.cuh, epilogue.cuh, mma.cuh and convolve.cuh before it.
 //
 // Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
 // exact_f32. Geometry: kShape and kStrides. kTogether: how many neighbouring channels share a tap;

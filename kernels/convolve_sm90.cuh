@@ -1,8 +1,7 @@
 // Convolutions of 16-bit elements for sm_90a, as products in contract_sm90: A are the filters, B's
 // columns the windows of the pixels of all images, one after the other; or, with WindowsA, the
-// other way round. Needs elements.cuh,
-// quick.cuh, accumulators.cuh, epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh,
-// convolve.cuh and contract_sm90.cuh before it.
+// other way round. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
+// mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and contract_sm90.cuh before it.
 //
 // An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kTapsFirst,
 // kLast>; kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose

@@ -1,5 +1,5 @@
 // A product's first operand, made by the kernel in place of one that lies in memory. Needs
-// elements.cuh, epilogue.cuh and tile_walk.cuh before it.
+// elements.cuh, columns.cuh, epilogue.cuh and tile_walk.cuh before it.
 //
 // A Prologue is a struct that the generator writes:
 //   static constexpr bool kHere = true;

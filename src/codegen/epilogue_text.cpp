@@ -20,8 +20,8 @@ constexpr std::uint64_t kTotalThreads = 1024;
 
 std::string Epilogue::preamble() const {
   std::string text;
-  for (const char* block :
-       {"elements", "arithmetic", "quick", "accumulators", "epilogue", "tile_walk", "prologue"}) {
+  for (const char* block : {"elements", "arithmetic", "quick", "accumulators", "columns",
+                            "epilogue", "tile_walk", "prologue"}) {
     text += std::string(embedded_kernel(block)) + "\n";
   }
   return text + "typedef i64 idx;\n\n";

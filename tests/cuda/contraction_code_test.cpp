@@ -316,8 +316,8 @@ extern "C" __global__ void __launch_bounds__(256)
   };
   for (const char* architecture : {"sm_80", "sm_90"}) {
     for (const std::string& tail : {kPointwise, kColumnMax, kRowLogSumExp}) {
-      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "mma",
-                                "contract_skinny"},
+      check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                                "tile_walk", "mma", "contract_skinny"},
                                tail + skinny("4, 4")),
                      architecture, false);
     }
@@ -347,8 +347,8 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
     for (const std::string& text : {kPointwise + packed("u4", 128, "bf16, 2, 4, 7, 16, 2"),
                                     kRowLogSumExp + packed("i4", 64, "bf16, 4, 2, 2, 9, 3"),
                                     kColumnMax + packed("u4", 32, "bf16, 2, 4, 4, 1, 2")}) {
-      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "mma",
-                                "contract_skinny", "contract_nibbles"},
+      check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                                "tile_walk", "mma", "contract_skinny", "contract_nibbles"},
                                text),
                      architecture, false);
     }
@@ -358,8 +358,8 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 TEST_CASE("contractions of few rows for sm_90a compile and keep their accumulators in registers") {
   for (const auto& [tail, arguments] : {std::pair{kPointwise, "bf16, 16, 8, false"},
                                         std::pair{kRowLogSumExp, "f16, 64, 1, true"}}) {
-    check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk",
-                              "hopper", "stages", "contract_skinny_sm90"},
+    check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                              "tile_walk", "hopper", "stages", "contract_skinny_sm90"},
                              tail + "typedef ContractSkinnySm90<" + arguments + R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)
     k(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
@@ -375,7 +375,8 @@ TEST_CASE("matrices times vectors compile, however their rows are shared out") {
   for (const char* arguments : {"bf16, 8, 8, 1", "f32, 1, 32, 1", "f16, 8, 512, 264"}) {
     const std::string element = std::string(arguments).substr(0, std::string(arguments).find(','));
     check_compiles(
-        source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk", "contract_vector"},
+        source_of({"elements", "quick", "accumulators", "columns", "epilogue", "tile_walk",
+                   "contract_vector"},
                   kPointwise + "typedef ContractVector<" + arguments + R"(, Tail> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)
     k(const )" + element +
@@ -427,15 +428,16 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
   Contract::run(a, b, shape, tail);
 }
 )";
-    check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "tile_walk",
-                              "hopper", "stages", "contract_rows_sm90"},
+    check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                              "tile_walk", "hopper", "stages", "contract_rows_sm90"},
                              text),
                    "sm_90", true);
   }
 }
 
 TEST_CASE("the mergers of partials compile") {
-  const std::string text = source_of({"elements", "quick", "accumulators", "epilogue"}, kMergers);
+  const std::string text =
+      source_of({"elements", "quick", "accumulators", "columns", "epilogue"}, kMergers);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     const CompiledImage image =
         compile_image({.text = text, .entries = {"columns", "rows"}}, architecture, kNoCache);
@@ -449,8 +451,8 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
     CAPTURE(head);
     const auto check = [&](int warpgroups, int keys, const char* scores) {
       CAPTURE(warpgroups);
-      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention",
-                                "hopper", "attention_sm90", "attention_alone_sm90"},
+      check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                                "attention", "hopper", "attention_sm90", "attention_alone_sm90"},
                                attention_sm90(head, warpgroups, keys, head != 96, scores)),
                      "sm_90", true);
     };
@@ -472,7 +474,7 @@ TEST_CASE("attention for sm_80 and later compiles") {
     for (const int head : {64, 128, 192}) {
       CAPTURE(head);
       check_compiles(
-          source_of({"elements", "quick", "accumulators", "epilogue", "attention", "mma",
+          source_of({"elements", "quick", "accumulators", "columns", "epilogue", "attention", "mma",
                      "attention_sm80"},
                     attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
           architecture, false);
@@ -495,8 +497,8 @@ TEST_CASE("attention of few queries compiles") {
       CAPTURE(head);
       CAPTURE(row_tiles);
       CAPTURE(rows);
-      check_compiles(source_of({"elements", "quick", "accumulators", "epilogue", "attention", "mma",
-                                "attention_sm80", "attention_few"},
+      check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                                "attention", "mma", "attention_sm80", "attention_few"},
                                attention_few(head, row_tiles, head == 96 ? 1 : 8,
                                              head == 128 ? "Mask" : "PlainScores", rows)),
                      architecture, false);

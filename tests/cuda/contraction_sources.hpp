@@ -14,12 +14,12 @@ inline std::string source_of(const std::vector<std::string>& blocks, const std::
   return source + text;
 }
 
-inline const std::vector<std::string> kContractSm90 = {"elements", "quick",     "accumulators",
-                                                       "epilogue", "tile_walk", "prologue",
-                                                       "hopper",   "stages",    "contract_sm90"};
-inline const std::vector<std::string> kContractSm80 = {"elements", "quick",        "accumulators",
-                                                       "epilogue", "tile_walk",    "prologue",
-                                                       "mma",      "operand_sm80", "contract_sm80"};
+inline const std::vector<std::string> kContractSm90 = {
+    "elements",  "quick",    "accumulators", "columns", "epilogue",
+    "tile_walk", "prologue", "hopper",       "stages",  "contract_sm90"};
+inline const std::vector<std::string> kContractSm80 = {
+    "elements",  "quick",    "accumulators", "columns",      "epilogue",
+    "tile_walk", "prologue", "mma",          "operand_sm80", "contract_sm80"};
 
 // C as it is, in bf16, with rows of kLine elements.
 inline const std::string kStore = R"(

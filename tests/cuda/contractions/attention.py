@@ -64,9 +64,9 @@ def is_alone(head, masked, consumers):
 def source(name, head, causal=False, masked=False, element="bf16", sm=90, consumers=None):
     consumers = consumers or consumers_of(head, masked)
     alone = is_alone(head, masked, consumers)
-    blocks = (("elements", "quick", "accumulators", "epilogue", "attention", "hopper", "attention_sm90",
+    blocks = (("elements", "quick", "accumulators", "columns", "epilogue", "attention", "hopper", "attention_sm90",
                "attention_alone_sm90") if sm == 90 else
-              ("elements", "quick", "accumulators", "epilogue", "attention", "mma", "attention_sm80"))
+              ("elements", "quick", "accumulators", "columns", "epilogue", "attention", "mma", "attention_sm80"))
     return (cuda.building_blocks(*blocks) + f"typedef {element} T;\n#define HEAD {head}\n" + STORE +
             (ENTRY_90 if sm == 90 else ENTRY_80).format(
                 name=name, causal=str(causal).lower(), scores="Mask" if masked else "PlainScores",

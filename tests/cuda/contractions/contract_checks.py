@@ -101,7 +101,7 @@ def check_skinny_90():
     sources = {name: source_skinny_90(name, STORE, *case, align=1) for name, case in cases.items()}
     sources["skinny90_loss"] = source_skinny_90("skinny90_loss", LOSS, 32, 4)
     sources["skinny90_f16"] = source_skinny_90("skinny90_f16", STORE, 16, 2, element="f16", align=1)
-    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "accumulators", "epilogue") + MERGE_LOSS
+    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "accumulators", "columns", "epilogue") + MERGE_LOSS
     kernels = cuda.load(sources)
     cases["skinny90_f16"] = (16, 2, 0)
     for name, (rows, split, tb) in cases.items():
@@ -178,7 +178,7 @@ def check_skinny():
                                                             columns, align=1)
     sources["skinny_splade"] = source_skinny("skinny_splade", SPLADE.replace("LOG1P", "log1pf"), 4, 4)
     sources["skinny_loss"] = source_skinny("skinny_loss", LOSS, 2, 2)
-    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "accumulators", "epilogue") + MERGE_LOSS
+    sources["merge_loss"] = cuda.building_blocks("elements", "quick", "accumulators", "columns", "epilogue") + MERGE_LOSS
     kernels = cuda.load(sources)
     for rows in (1, 2, 4):
         for columns in (1, 2, 4):

@@ -17,7 +17,7 @@ def splade():
         sources[name] = source_90(name, SPLADE.replace("LOG1P", log1p))
         sources[name + "_160"] = source_90(name + "_160", SPLADE.replace("LOG1P", log1p),
                                            tile_n=160)
-    sources["merge_splade"] = (cuda.building_blocks("elements", "quick", "accumulators", "epilogue") +
+    sources["merge_splade"] = (cuda.building_blocks("elements", "quick", "accumulators", "columns", "epilogue") +
                                "typedef bf16 T;\n" + MERGE_SPLADE)
     kernels = cuda.load(sources)
     for name, kernel in kernels.items():
@@ -79,7 +79,7 @@ def splade_once():
     kernels = cuda.load({
         "splade_quick": source_90("splade_quick", SPLADE.replace("LOG1P", "quick_log1p"),
                                   tile_n=128),
-        "merge_splade": cuda.building_blocks("elements", "quick", "accumulators", "epilogue") + "typedef bf16 T;\n" +
+        "merge_splade": cuda.building_blocks("elements", "quick", "accumulators", "columns", "epilogue") + "typedef bf16 T;\n" +
                         MERGE_SPLADE})
     batch, m, k, n = 32, 512, 768, 30522
     hidden = torch.randn(batch, m, k, device="cuda").bfloat16()
@@ -103,7 +103,7 @@ def loss():
     kernels = cuda.load({
         "loss": source_90("loss", LOSS),
         "loss_160": source_90("loss_160", LOSS, tile_n=160),
-        "merge_loss": cuda.building_blocks("elements", "quick", "accumulators", "epilogue") + MERGE_LOSS})
+        "merge_loss": cuda.building_blocks("elements", "quick", "accumulators", "columns", "epilogue") + MERGE_LOSS})
     print("loss", kernels["loss"].report)
     for m, k, n in ((33, 64, 1000), (1000, 1024, 30522), (8192, 4096, 32000)):
         x = torch.randn(m, k, device="cuda").bfloat16()

@@ -6,8 +6,8 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "hopper", "stages", "contract_sm90")
-BLOCKS_80 = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "prologue", "mma",
+BLOCKS_90 = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "prologue", "hopper", "stages", "contract_sm90")
+BLOCKS_80 = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "prologue", "mma",
              "operand_sm80", "contract_sm80")
 ENTRY = """
 typedef ContractSm90<T, {tile_n}, {cluster}, {ta}, LinesOfB({tb}), Store> Contract;
@@ -145,7 +145,7 @@ class ProblemSkinny90(Problem):
                       epilogue)
 
 
-BLOCKS_VECTOR = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "contract_vector")
+BLOCKS_VECTOR = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "contract_vector")
 ENTRY_VECTOR = """
 typedef ContractVector<T, {align}, {lanes}, {split}, Store> Contract;
 extern "C" __global__ void __launch_bounds__(Contract::kThreads)

@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, 1) __cluster_di
   Contract::run(a, b, shape, tail);
 }}
 """
-BLOCKS = ("elements", "quick", "accumulators", "epilogue", "tile_walk", "hopper", "stages", "contract_rows_sm90")
+BLOCKS = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "hopper", "stages", "contract_rows_sm90")
 
 
 def source(name, tail, tile_n, cluster, along_n, align=8):
