@@ -219,7 +219,7 @@ void RowWriter::write_ends(const std::string& text) {
 
 // No whole group begins at this element of a row, or after it.
 std::uint64_t RowWriter::first_beyond() const {
-  return rows_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
+  return walked_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
 }
 
 // Rounds in which no thread is beyond the end of the row: they need no bounds check.

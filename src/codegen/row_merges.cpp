@@ -47,6 +47,7 @@ void RowWriter::merge_states(std::uint8_t phase) {
   }
   if (ops.empty()) return;
   if (schedule_.splits > 1) merge_blocks(ops, loops_after(phase));
+  if (schedule_.lines > 1) merge_lines(ops);
   for (const OpId id : ops) {
     body_ += fmt::format(
         "#pragma unroll\n  for (int j = 0; j < {}; ++j) {}[j].finish({}, {:.17g});\n", lanes(),
@@ -69,11 +70,11 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
     place.memory = code_.fresh("w");
     body_ += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n", place.type,
                          place.memory, partial_bytes_);
-    partial_bytes_ += room(rows_.rows() * schedule_.splits * state_bytes_);
+    partial_bytes_ += room(walked_.rows() * schedule_.splits * state_bytes_);
     body_ += fmt::format(
         "  if (t == 0 && active) {{\n    for (int j = 0; j < {}; ++j) {}[(u64)split * {} + q + j] "
         "= {}[j];\n  }}\n",
-        lanes(), place.memory, rows_.rows(), place.state);
+        lanes(), place.memory, walked_.rows(), place.state);
     places.push_back(std::move(place));
   }
   if (schedule_.cluster) {
@@ -94,8 +95,39 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
         "j)));\n"
         "  }}\n",
         place.state, place.type, schedule_.splits, schedule_.team, lanes(), place.memory,
-        rows_.rows());
+        walked_.rows());
     body_ += team_merge(place.state);
+  }
+}
+
+// The last block to arrive merges what the blocks leave of each column of a line, and adds the
+// lines that are no whole number of those taken as one.
+void RowWriter::merge_lines(const std::vector<OpId>& ops) {
+  const std::uint64_t columns = rows_.rows();
+  std::string merged;
+  for (const OpId id : ops) {
+    const std::string& state = code_.accumulator(id);
+    const std::string type = accumulator_class(kernel_, kernel_.op(id));
+    const std::string memory = code_.fresh("w");
+    body_ += fmt::format(
+        "  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n"
+        "  if (t == 0 && active) {{\n    for (int j = 0; j < {3}; ++j) {1}[q + j] = {4}[j];\n  "
+        "}}\n",
+        type, memory, partial_bytes_, lanes(), state);
+    partial_bytes_ += room(walked_.rows() * state_bytes_);
+    merged += fmt::format(
+        "    {0}[0].reset();\n    for (u32 i = 0; i < {3}; ++i) "
+        "{0}[0].merge(*({1}*)({2} + (i * {4} + q)));\n",
+        state, type, memory, schedule_.lines, columns);
+  }
+  body_ += fmt::format("  if (!last_of(gates + 1 + {0}, {0})) return;\n", blocks_across());
+  body_ += fmt::format("  for (idx q = threadIdx.x; q < {}; q += {}) {{\n{}", columns,
+                       schedule_.threads, merged);
+  done_ = apart_ = true;
+  const std::uint64_t whole = walked_.row_length() * schedule_.lines;
+  if (whole < rows_.row_length()) {
+    body_ += fmt::format("    for (idx r = {}; r < {}; ++r) {{\n{}    }}\n", whole,
+                         rows_.row_length(), write_groups(0, 1).text);
   }
 }
 
@@ -132,8 +164,9 @@ void RowWriter::write_row_results() {
   for (const TensorId tensor : roots_.rows) store(scope, tensor, q, row_result(scope, tensor));
   body_ += block.row_results;
   const bool one_of_many = schedule_.splits > 1 && !done_;
-  body_ += fmt::format("  if (t == 0 && active{}) {{\n{}  }}\n",
-                       one_of_many ? " && split == 0" : "", block.text("    "));
+  body_ += apart_ ? block.text("    ") + "  }\n"
+                  : fmt::format("  if (t == 0 && active{}) {{\n{}  }}\n",
+                                one_of_many ? " && split == 0" : "", block.text("    "));
 }
 
 void RowWriter::write_losses() {

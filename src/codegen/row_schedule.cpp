@@ -219,8 +219,21 @@ std::optional<RowSchedule> in_runs(const RowWork& work, const Device& device) {
   return schedule;
 }
 
+// How many threads are side by side where their groups begin anywhere in a sector: those with the
+// fewest bytes in sectors that two blocks touch, and in groups that there are not.
+unsigned least_taken(std::uint64_t groups, std::uint64_t group_bytes, unsigned most) {
+  const auto taken = [&](unsigned wide) {
+    return ceil_div(groups, std::uint64_t{wide}) * (wide * group_bytes + kSectorBytes);
+  };
+  unsigned best = most;
+  for (unsigned wide = most / 2; wide * group_bytes >= kLineBytes; wide /= 2) {
+    if (taken(wide) < taken(best)) best = wide;
+  }
+  return best;
+}
+
 RowSchedule across_memory(const RowWork& work, unsigned width, const Device& device) {
-  RowSchedule schedule{.columns = true, .width = width};
+  RowSchedule schedule{.columns = true, .width = width, .lines = work.lines};
   const std::uint64_t length = work.rows.row_length();
   const std::uint64_t column_groups = work.rows.rows() / width;
   // Threads side by side: where there are few columns, the others take other elements of them.
@@ -262,6 +275,10 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
     schedule.splits = 1;
     split(schedule, work, ceil_div(column_groups, threads / schedule.team), device);
   };
+  if (work.lines > 1) {
+    share(least_taken(column_groups, std::uint64_t{width} * work.widest_bytes, most_wide));
+    return schedule;
+  }
   share(most_wide);
   // Few columns: what blocks leave of them is merged by more threads where fewer are side by side.
   constexpr std::uint64_t kManySplits = 32;
@@ -291,6 +308,7 @@ std::string describe(const RowSchedule& schedule) {
   std::string text = fmt::format("{} by {} threads", schedule.columns ? "columns" : "rows",
                                  schedule.team * schedule.splits);
   if (schedule.splits > 1) text += fmt::format(" in {} blocks", schedule.splits);
+  if (schedule.lines > 1) text += fmt::format(", {} lines as one", schedule.lines);
   if (schedule.in_runs) text += ", many together on chip";
   if (schedule.holds()) text += ", held in ";
   if (schedule.in_shared > 0) text += "shared memory";

@@ -13,6 +13,9 @@ namespace fusecalc {
 struct RowSchedule {
   bool columns = false;
   unsigned width = 1;  // elements that a thread takes together, along memory
+  // Lines of memory that are taken as one, where whole groups divide so many together and not one:
+  // its columns are merged in the end.
+  unsigned lines = 1;
   // Groups begin at multiples of the width in memory, wherever their row does: threads take what
   // the row has before its first and after its last whole group one by one.
   bool shifted = false;
@@ -53,6 +56,7 @@ struct RowWork {
   bool moments = false;            // means and variances are found
   bool places = false;             // what is left of a row is a place in it
   bool shifts = false;             // groups may begin anywhere in a row
+  unsigned lines = 1;              // RowSchedule::lines; `rows` are those of the long ones
   // Per element, of all memories that hold the rows one after another; 0 where others do, too.
   std::uint64_t run_bytes = 0;
 };

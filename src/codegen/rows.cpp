@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "codegen/kernel_facts.hpp"
@@ -30,6 +31,7 @@ RowWriter::RowWriter(const KernelView& kernel, bool rows_fit, const Device& devi
     : kernel_(kernel),
       code_(kernel),
       rows_(kernel.phases().rows),
+      walked_(rows_),
       space_(rows_.rows() * rows_.row_length()),
       roots_(find_roots(kernel, space_)) {
   for (const OpId id : kernel_.ops()) last_ = std::max(last_, kernel_.ready_in(id));
@@ -67,7 +69,12 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   // There is room for one window a thread beside the states of rows.
   windows_ = has_windows(kernel_);
-  RowWork work{.rows = rows_,
+  const unsigned lines = lines_as_one();
+  if (lines > 1) {
+    walked_.axes[0].extent /= lines;
+    walked_.axes[1].extent *= lines;
+  }
+  RowWork work{.rows = walked_,
                .widest_bytes = windows_ ? 16 : 16 / group_width(kernel_, roots_, space_),
                .holds = rows_fit && !held.empty(),
                .state_bytes = state_bytes_,
@@ -77,6 +84,7 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .moments = moments,
                .places = places,
                .shifts = may_shift(),
+               .lines = lines,
                .run_bytes = run_bytes()};
   work.plain = true;
   for (const TensorId id : held) {
@@ -114,6 +122,40 @@ bool RowWriter::rows_follow() const {
   });
 }
 
+// Reductions down the columns of a large matrix, and nothing else, of operands that are as large as
+// it is or single: none asks where in a line an element is. What is merged in the end is little
+// beside the matrix.
+unsigned RowWriter::lines_as_one() const {
+  constexpr std::uint64_t kLeastElements = std::uint64_t{1} << 22U;
+  constexpr std::uint64_t kMostColumns = 8192;
+  const std::uint64_t group = group_width(kernel_, roots_, space_);
+  if (windows_ || rows_.axes.size() != 2 || !rows_.axes[0].reduced || rows_.axes[1].reduced) {
+    return 1;
+  }
+  const std::uint64_t columns = rows_.rows();
+  const std::uint64_t lines = group / std::gcd(columns, group);
+  if (space_ < kLeastElements || columns * lines > kMostColumns) return 1;
+  if (!roots_.full.empty() || !roots_.small.empty() || !roots_.losses.empty()) return 1;
+  const auto plain = [&](TensorId id) {
+    const Tensor& tensor = kernel_.tensor(id);
+    if (tensor.elements == 1) return true;
+    return tensor.elements == space_ && tensor.window == tensor.value &&
+           !is_packed(tensor.type.dtype);
+  };
+  const bool alike = std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+    const Op& op = kernel_.op(id);
+    if (kernel_.ready_in(id) > 0 && !kernel_.takes_rows(id)) return true;
+    if (kernel_.takes_rows(id) && (finds_place(op) || row_of(op.row->accumulator).has_pivot)) {
+      return false;
+    }
+    return (op.op_class == OpClass::kPointwise || kernel_.takes_rows(id)) &&
+           std::ranges::all_of(op.operands, [&](const Operand& operand) {
+             return operand.tensor == kNone || plain(operand.tensor);
+           });
+  });
+  return alike && !loops_after(0) ? static_cast<unsigned>(lines) : 1;
+}
+
 // Groups of a weight that begin anywhere take more than two elements at a time.
 bool RowWriter::may_shift() const {
   if (!rows_follow()) return false;
@@ -139,8 +181,8 @@ Loop RowWriter::loop(const Index& element) const {
 
 IndexTransform RowWriter::row_map(bool reduced) const {
   IndexTransform map;
-  std::uint64_t stride = space_;
-  for (const RowLayout::MergedAxis& axis : rows_.axes) {
+  std::uint64_t stride = layout().rows() * layout().row_length();
+  for (const RowLayout::MergedAxis& axis : layout().axes) {
     stride /= axis.extent;
     if (axis.reduced == reduced) map.append(axis.extent, stride);
   }
@@ -148,7 +190,7 @@ IndexTransform RowWriter::row_map(bool reduced) const {
 }
 
 std::uint64_t RowWriter::blocks_across() const {
-  const std::uint64_t units = schedule_.columns ? rows_.rows() / schedule_.width : rows_.rows();
+  const std::uint64_t units = schedule_.columns ? walked_.rows() / schedule_.width : rows_.rows();
   return ceil_div(units, schedule_.teams());
 }
 
@@ -158,7 +200,7 @@ std::uint64_t RowWriter::blocks() const {
 
 std::string RowWriter::prologue() const {
   const unsigned wide = schedule_.teams();
-  const std::uint64_t units = schedule_.columns ? rows_.rows() / schedule_.width : rows_.rows();
+  const std::uint64_t units = schedule_.columns ? walked_.rows() / schedule_.width : rows_.rows();
   const std::string team = schedule_.columns ? fmt::format("threadIdx.x % {}", wide)
                                              : fmt::format("threadIdx.x / {}", schedule_.team);
   std::string block = schedule_.stays > 0 ? "block" : "blockIdx.x";
@@ -175,7 +217,7 @@ std::string RowWriter::prologue() const {
         "  const idx unit = active ? own : {2};\n",
         unit, units, units - 1);
   }
-  text += fmt::format("  const idx q = unit * {};\n", lanes());
+  text += fmt::format("  const idx q = unit * {};\n", schedule_.columns ? schedule_.width : 1);
   if (schedule_.shifted) {
     text += fmt::format("  const idx head = ({0} - q * {1} % {0}) % {0};\n", schedule_.width,
                         rows_.row_length());

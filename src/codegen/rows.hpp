@@ -51,9 +51,13 @@ class RowWriter {
   // are other memories of rows.
   std::vector<TensorId> runs() const;
   std::uint64_t run_bytes() const;
+  // How many lines of memory are taken as one: RowSchedule::lines.
+  unsigned lines_as_one() const;
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
-  unsigned lanes() const { return schedule_.columns ? schedule_.width : 1; }
+  unsigned lanes() const { return schedule_.columns && !apart_ ? schedule_.width : 1; }
+  // The rows that the code at this point has.
+  const RowLayout& layout() const { return apart_ ? rows_ : walked_; }
   // The number of a row, or of the first of a group of columns.
   Index row_index() const;
   // From the number of a row to its first element, and from that of an element of a row to its
@@ -86,6 +90,8 @@ class RowWriter {
 
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
+  // From here on the columns of lines that were taken as one are merged, and one thread has each.
+  void merge_lines(const std::vector<OpId>& ops);
   std::string team_merge(const std::string& state) const;
   // Reads the scores that losses pick out of each row.
   void write_picks();
@@ -109,6 +115,7 @@ class RowWriter {
   const KernelView& kernel_;
   KernelCode code_;
   const RowLayout rows_;
+  RowLayout walked_;  // by the loops: the same, or that of lines that are taken as one
   std::uint64_t space_;
   Roots roots_;
   std::uint64_t state_bytes_ = 0;  // of the largest accumulator, at most
@@ -126,6 +133,7 @@ class RowWriter {
   bool waits_ = false;               // for all blocks, in between
   bool windows_ = false;             // has_windows()
   bool done_ = false;                // only one block of each row goes on
+  bool apart_ = false;               // after merge_lines()
 };
 
 }  // namespace fusecalc

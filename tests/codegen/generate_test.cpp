@@ -152,6 +152,35 @@ TEST_CASE("functions are as exact as the type of their results asks for") {
   CHECK(contains(text_of("f16"), "= tanh(v"));
 }
 
+TEST_CASE("columns that no whole groups divide are those of several lines, merged in the end") {
+  const auto lines_as_one = [](const std::string& lines, const std::string& columns,
+                               const std::string& ops) {
+    const OpGraph graph =
+        graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [)" + lines + ", " + columns +
+                 R"(]}, "w": {"shape": [)" + columns + R"(]}}, "ops": [)" + ops + "]}");
+    return generated(graph);
+  };
+  const std::string sum = R"({"op": "sum", "inputs": ["x"], "output": "y", "axis": 0})";
+  const GeneratedKernel odd = lines_as_one("80005", "77", sum);
+  CHECK(odd.schedule.find(", 8 lines as one") != std::string::npos);
+  // Ten thousand times eight lines, and five by themselves.
+  CHECK(contains(odd, "load_pack<8>"));
+  CHECK(contains(odd, "(idx r = 80000; r < 80005; ++r)"));
+  CHECK(contains(odd, "finish(80005"));
+  CHECK_FALSE(contains(lines_as_one("80000", "77", sum), "r < 80000; ++r"));
+  // Two lines of 12 columns are whole groups.
+  CHECK(lines_as_one("800000", "12", sum).schedule.find(", 2 lines") != std::string::npos);
+  // Not where one line is, a tensor has an element for each column, or the matrix is small.
+  const auto apart = [](const GeneratedKernel& kernel) {
+    return kernel.schedule.find("as one") == std::string::npos;
+  };
+  CHECK(apart(lines_as_one("80005", "80", sum)));
+  CHECK(apart(lines_as_one("805", "77", sum)));
+  CHECK(apart(lines_as_one("80005", "77",
+                           R"({"op": "mul", "inputs": ["x", "w"], "output": "m"},
+                              {"op": "sum", "inputs": ["m"], "output": "y", "axis": 0})")));
+}
+
 TEST_CASE("blocks are counted once for all losses of a kernel") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [8192, 1000]}, "t": {"shape": [8192], "dtype": "i64"},

@@ -119,6 +119,19 @@ TEST_CASE("few columns leave no threads without one") {
   CHECK(schedule.team == 64);  // four side by side, of which three have a column
 }
 
+TEST_CASE("lines that are taken as one leave few threads idle, and few sectors to two blocks") {
+  // Eight lines of 77 elements of 2 bytes are 77 groups of 16 bytes: 16 side by side leave 3 of 80
+  // threads idle, 32 leave 19 of 96, and 8 have more sectors at their ends.
+  RowLayout columns{{{.extent = 500000, .reduced = true}, {.extent = 8 * 77, .reduced = false}}};
+  RowWork sum{.rows = columns, .widest_bytes = 2, .state_bytes = 4, .lines = 8};
+  const RowSchedule schedule = schedule_rows(sum, kDevice);
+  CHECK(schedule.width == 8);
+  CHECK(schedule.teams() == 16);
+  CHECK(describe(schedule).find(", 8 lines as one") != std::string::npos);
+  columns.axes[1].extent = 8 * 151;  // 160 threads either way
+  CHECK(schedule_rows(sum, kDevice).teams() == 32);
+}
+
 TEST_CASE("columns on chip leave room for other blocks") {
   // 1,024 elements of 4 bytes: eight groups side by side would take 128 KiB of shared memory; of
   // four, each of 512 threads has eight.
