@@ -120,10 +120,11 @@ Verification PlanCheck::check_kernels(const RunnablePlan& runnable) {
     if (!launches(plan.kernels[k])) continue;
     stop_if_interrupted();
     progress_(fmt::format("checking {}, kernel {} of {}", plan.key, k + 1, plan.kernels.size()));
-    all = worse_of(std::move(all), parts_.at({&runnable.graph, runnable.kernels[k]})
-                                       .check(
-                                           gpu_, [&](TensorId id) { return at(id); },
-                                           [&] { enqueue(gpu_, plan.kernels[k].steps); }));
+    const PartVerifier& part = parts_.at({&runnable.graph, runnable.kernels[k]});
+    all = worse_of(std::move(all), part.check(
+                                       gpu_, [&](TensorId id) { return at(id); },
+                                       [&](const GraphInput& input) { memory_.place(input); },
+                                       [&] { enqueue(gpu_, plan.kernels[k].steps); }));
   }
   return all;
 }

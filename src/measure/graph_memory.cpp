@@ -43,11 +43,13 @@ void GraphMemory::fill_all() {
   place_inputs();
 }
 
+void GraphMemory::place(const GraphInput& input) {
+  const auto found = storages_.find(graph_.storage_of(input.tensor));
+  if (found != storages_.end()) place_input(gpu_, input, found->second.at(0));
+}
+
 void GraphMemory::place_inputs() {
-  for (const GraphInput& input : inputs_) {
-    const auto found = storages_.find(graph_.storage_of(input.tensor));
-    if (found != storages_.end()) place_input(gpu_, input, found->second.at(0));
-  }
+  for (const GraphInput& input : inputs_) place(input);
   gpu_.finish();
 }
 

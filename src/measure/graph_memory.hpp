@@ -26,6 +26,8 @@ class GraphMemory {
   void allocate(const std::set<TensorId>& storages, std::uint64_t besides);
   BufferAt at(TensorId tensor) const { return storages_.at(graph_.storage_of(tensor)).at(0); }
 
+  // Puts an input in its place; not one that no kernel reads, which has none.
+  void place(const GraphInput& input);
   // Fills the inputs, and poisons the tensors that kernels write.
   void fill_inputs();
   // Fills all tensors, for kernels whose inputs were not computed.

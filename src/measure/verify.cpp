@@ -276,10 +276,11 @@ PartVerifier::PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t s
       verifier_(graph, inputs_, part_.results, seed) {}
 
 Verification PartVerifier::check(GpuBackend& gpu, const Verifier::Places& places,
+                                 const std::function<void(const GraphInput&)>& place,
                                  const Work& work) const {
   // Elements that are never written must not pass; in-place results are then filled as inputs.
   for (const TensorId result : part_.results) gpu.poison(places(result).buffer);
-  for (const GraphInput& input : inputs_) place_input(gpu, input, places(input.tensor));
+  for (const GraphInput& input : inputs_) place(input);
   work();
   gpu.finish();
   return verifier_.check(gpu, places);

@@ -93,8 +93,10 @@ class PartVerifier {
  public:
   PartVerifier(const OpGraph& graph, GraphPart part, std::uint64_t seed);
 
-  // `work` launches it; each buffer starts with the tensor.
-  Verification check(GpuBackend& gpu, const Verifier::Places& places, const Work& work) const;
+  // `place` puts an input in its place, and `work` launches the part; each buffer starts with the
+  // tensor.
+  Verification check(GpuBackend& gpu, const Verifier::Places& places,
+                     const std::function<void(const GraphInput&)>& place, const Work& work) const;
 
  private:
   GraphPart part_;

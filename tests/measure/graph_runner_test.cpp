@@ -58,6 +58,19 @@ TEST_CASE("a result that is right passes") {
   CHECK(result.fused.verified->ok);
 }
 
+TEST_CASE("an input that only an unused result needs has no memory, and the rest is verified") {
+  FakeBackend gpu;
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [64]}, "z": {"shape": [64]}},
+      "ops": [{"name": "a", "op": "mul", "inputs": ["x", 0], "output": "y"},
+              {"name": "unused", "op": "add", "inputs": ["y", "z"], "output": "w"}],
+      "outputs": ["y"]})");
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  CHECK(result.unfused.kernels[1].schedule.empty());
+  REQUIRE(result.fused.verified);
+  CHECK(result.fused.verified->ok);
+}
+
 TEST_CASE("both plans are counted and timed, kernel by kernel and back to back") {
   FakeBackend gpu;
   gpu.counted = [](const FakeBackend::Launches& launches) {

@@ -364,10 +364,9 @@ TEST_CASE("a kernel is checked alone, at any depth in the graph") {
       }
       gpu.upload({buffers.at(part.results[0])}, std::as_bytes(std::span(y)));
     };
-    const Verification result =
-        PartVerifier(graph, part, 4)
-            .check(
-                gpu, [&](TensorId id) { return BufferAt{buffers.at(id)}; }, work);
+    const auto at = [&](TensorId id) { return BufferAt{buffers.at(id)}; };
+    const auto place = [&](const GraphInput& input) { place_input(gpu, input, at(input.tensor)); };
+    const Verification result = PartVerifier(graph, part, 4).check(gpu, at, place, work);
     CHECK(result.checked == 6);
     CHECK(result.ok == right);
   }
