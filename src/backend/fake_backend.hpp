@@ -14,6 +14,29 @@
 
 namespace fusecalc {
 
+// Of two tensors in the memory of the host.
+inline Difference difference_of(DType dtype, std::uint64_t elements,
+                                std::span<const std::byte> left, std::span<const std::byte> right,
+                                const Allowance& allowed) {
+  Difference difference;
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    const double x = decode(dtype, left, i);
+    const double y = decode(dtype, right, i);
+    if (std::isfinite(x))
+      difference.max_magnitude = std::max(difference.max_magnitude, std::abs(x));
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    const double most = std::max(std::abs(x), std::abs(y));
+    const double apart = std::abs(x - y);
+    const double excess = std::isfinite(apart)
+                              ? apart / (allowed.absolute + allowed.relative * most)
+                              : std::numeric_limits<double>::infinity();
+    if (excess > 1) ++difference.beyond;
+    if (excess > difference.excess) difference.worst = i;
+    difference.excess = std::max(difference.excess, excess);
+  }
+  return difference;
+}
+
 // A backend that runs nothing: it records calls and returns configured results. Its memory holds
 // what was uploaded, and 0 elsewhere.
 class FakeBackend final : public GpuBackend {
@@ -98,23 +121,7 @@ class FakeBackend final : public GpuBackend {
     std::vector<std::byte> right(left.size());
     download(left, a);
     download(right, b);
-    Difference difference;
-    for (std::uint64_t i = 0; i < elements; ++i) {
-      const double x = decode(dtype, left, i);
-      const double y = decode(dtype, right, i);
-      if (std::isfinite(x))
-        difference.max_magnitude = std::max(difference.max_magnitude, std::abs(x));
-      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      const double most = std::max(std::abs(x), std::abs(y));
-      const double apart = std::abs(x - y);
-      const double excess = std::isfinite(apart)
-                                ? apart / (allowed.absolute + allowed.relative * most)
-                                : std::numeric_limits<double>::infinity();
-      if (excess > 1) ++difference.beyond;
-      if (excess > difference.excess) difference.worst = i;
-      difference.excess = std::max(difference.excess, excess);
-    }
-    return difference;
+    return difference_of(dtype, elements, left, right, allowed);
   }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
   std::vector<PreparedMatmul> prepare(const LibraryMatmul& product,

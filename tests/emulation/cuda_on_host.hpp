@@ -1,0 +1,360 @@
+// CUDA's built-ins on the host, for kernels that its C++ compiler compiles (translation.cpp). A
+// block is a thread of the operating system, and its threads are fibers: one runs until it waits
+// for others. Included by the text of each kernel, and not by the tests.
+#pragma once
+
+#include <math.h>
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __shared__ static thread_local
+#define __restrict__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+struct alignas(8) uint2 {
+  std::uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  std::uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct Dimensions {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+namespace host {
+
+constexpr unsigned kWarp = 32;
+
+// A thread of the block. `moved` is what it hands to the others of its warp.
+struct Fiber {
+  Dimensions place;
+  ucontext_t context;  // that it begins with; from then on it jumps, without a system call
+  bool begun = false;
+  jmp_buf position;
+  std::unique_ptr<char[]> stack;
+  bool done = false;
+  std::uint64_t moved = 0;
+};
+
+// Threads that wait for each other, as often as they like.
+struct Barrier {
+  unsigned expected = 0, arrived = 0, turn = 0;
+};
+
+// `asking` which of its lanes are side by side; the others that run have to ask, too, or to wait.
+struct Warp {
+  Barrier barrier;
+  unsigned lanes = 0, asking = 0, elsewhere = 0, turn = 0;
+  bool whole = false;
+};
+
+struct Block {
+  Dimensions place, grid, size;
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier all;
+  Barrier named[16];
+  Fiber* running = nullptr;
+  ucontext_t start;
+  jmp_buf scheduler;
+  void (*entry)(void**) = nullptr;
+  void** arguments = nullptr;
+  std::vector<char> dynamic;
+};
+inline thread_local Block* block = nullptr;
+
+inline void yield() {
+  if (_setjmp(block->running->position) == 0) _longjmp(block->scheduler, 1);
+}
+
+inline void resume(Fiber& fiber) {
+  block->running = &fiber;
+  if (_setjmp(block->scheduler) != 0) return;
+  if (fiber.begun) _longjmp(fiber.position, 1);
+  fiber.begun = true;
+  swapcontext(&block->start, &fiber.context);
+}
+
+inline Warp& warp_of(const Fiber& fiber) { return block->warps[fiber.place.x / kWarp]; }
+
+inline void wait(Barrier& barrier) {
+  if (++barrier.arrived >= barrier.expected) {
+    barrier.arrived = 0;
+    ++barrier.turn;
+    return;
+  }
+  Warp& warp = warp_of(*block->running);
+  ++warp.elsewhere;
+  for (const unsigned turn = barrier.turn; barrier.turn == turn;) yield();
+  --warp.elsewhere;
+}
+
+// Who has ended keeps nobody waiting.
+inline void leave(Barrier& barrier) {
+  --barrier.expected;
+  if (barrier.arrived > 0 && barrier.arrived >= barrier.expected) {
+    barrier.arrived = 0;
+    ++barrier.turn;
+  }
+}
+
+// Whether all lanes of the warp have come to the same place.
+inline bool is_whole(Warp& warp) {
+  ++warp.asking;
+  for (const unsigned turn = warp.turn; warp.turn == turn;) {
+    if (warp.asking + warp.elsewhere < warp.lanes) {
+      yield();
+    } else {
+      warp.whole = warp.asking == kWarp;
+      warp.asking = 0;
+      ++warp.turn;
+    }
+  }
+  return warp.whole;
+}
+
+inline void run_fiber() {
+  Fiber& fiber = *block->running;
+  block->entry(block->arguments);
+  fiber.done = true;
+  Warp& warp = warp_of(fiber);
+  ++warp.elsewhere;
+  leave(warp.barrier);
+  leave(block->all);
+  yield();
+}
+
+inline void run_block(Block& own, unsigned threads) {
+  constexpr std::size_t kStack = std::size_t{64} << 10U;
+  block = &own;
+  own.all = {.expected = threads};
+  own.warps.assign((threads + kWarp - 1) / kWarp, {});
+  own.fibers.resize(threads);
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber& fiber = own.fibers[i];
+    ++own.warps[i / kWarp].lanes;
+    ++own.warps[i / kWarp].barrier.expected;
+    if (!fiber.stack) fiber.stack = std::unique_ptr<char[]>(new char[kStack]);
+    fiber.place = {i, 0, 0};
+    fiber.done = fiber.begun = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, run_fiber, 0);
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (Fiber& fiber : own.fibers) {
+      if (fiber.done) continue;
+      any = true;
+      resume(fiber);
+    }
+  }
+}
+
+struct Launch {
+  Dimensions grid, size;
+  std::uint32_t shared_bytes;
+  bool together;  // blocks wait for each other
+};
+
+inline void run_grid(const Launch& launch, void (*entry)(void**), void** arguments) {
+  const auto run = [&](Block& own, unsigned number) {
+    own.place = {number % launch.grid.x, number / launch.grid.x % launch.grid.y,
+                 number / launch.grid.x / launch.grid.y};
+    own.grid = launch.grid;
+    own.size = launch.size;
+    own.entry = entry;
+    own.arguments = arguments;
+    own.dynamic.assign(launch.shared_bytes + 1024, char(0x7f));
+    run_block(own, launch.size.x);
+  };
+  const unsigned blocks = launch.grid.x * launch.grid.y * launch.grid.z;
+  if (!launch.together) {
+    Block own;
+    for (unsigned i = 0; i < blocks; ++i) run(own, i);
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < blocks; ++i) {
+    threads.emplace_back([&run, i] {
+      Block own;
+      run(own, i);
+    });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
+template <class... Parameters, std::size_t... kPlaces>
+void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<kPlaces...>) {
+  kernel(*static_cast<std::remove_reference_t<Parameters>*>(arguments[kPlaces])...);
+}
+template <class... Parameters>
+void call(void (*kernel)(Parameters...), void** arguments) {
+  call(kernel, arguments, std::index_sequence_for<Parameters...>());
+}
+
+// 1,024 bytes more: kernels align its beginning.
+inline char* dynamic_shared() {
+  return reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(block->dynamic.data()) + 127) /
+                                 128 * 128);
+}
+
+// Another thread may be about to write what the caller waits for.
+template <class T>
+volatile T* watched(T* at) {
+  yield();
+  std::this_thread::yield();
+  return at;
+}
+
+template <class To, class From>
+To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// The value of another lane of the warp.
+template <class T>
+T from_lane(T value, unsigned lane) {
+  static_assert(sizeof(T) <= 8);
+  Fiber& mine = *block->running;
+  std::memcpy(&mine.moved, &value, sizeof value);
+  wait(warp_of(mine).barrier);
+  const unsigned first = mine.place.x / kWarp * kWarp;
+  T result;
+  std::memcpy(&result, &block->fibers[first + lane % kWarp].moved, sizeof result);
+  wait(warp_of(mine).barrier);
+  return result;
+}
+
+}  // namespace host
+
+#define threadIdx (host::block->running->place)
+#define blockIdx (host::block->place)
+#define gridDim (host::block->grid)
+#define blockDim (host::block->size)
+
+inline void __syncthreads() { host::wait(host::block->all); }
+inline void __syncwarp(unsigned = ~0U) { host::wait(host::warp_of(*host::block->running).barrier); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence_block() {}
+inline unsigned lane_of() { return threadIdx.x % host::kWarp; }
+template <class T>
+T __shfl_sync(unsigned, T value, int lane, int width = 32) {
+  return host::from_lane(value, lane_of() / width * width + lane % width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask, int = 32) {
+  return host::from_lane(value, lane_of() ^ mask);
+}
+template <class T>
+T __shfl_up_sync(unsigned, T value, unsigned by, int width = 32) {
+  return host::from_lane(value, lane_of() % width >= by ? lane_of() - by : lane_of());
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, unsigned by, int width = 32) {
+  return host::from_lane(value, lane_of() % width + by < width ? lane_of() + by : lane_of());
+}
+inline unsigned __activemask() {
+  return host::is_whole(host::warp_of(*host::block->running)) ? ~0U : 1U << lane_of();
+}
+inline bool __all_sync(unsigned, bool value) {
+  bool all = true;
+  for (unsigned lane = 0; lane < host::kWarp; ++lane) all &= host::from_lane(value, lane);
+  return all;
+}
+
+template <class T>
+T atomicAdd(T* at, T value) {
+  return std::atomic_ref<T>(*at).fetch_add(value);
+}
+template <class T>
+T atomicMax(T* at, T value) {
+  T before = *at;
+  while (before < value && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
+template <class T>
+T atomicMin(T* at, T value) {
+  T before = *at;
+  while (value < before && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
+template <class T>
+T atomicCAS(T* at, T expected, T value) {
+  std::atomic_ref<T>(*at).compare_exchange_strong(expected, value);
+  return expected;
+}
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+template <class T>
+T __ldcg(const T* at) {
+  return *at;
+}
+
+template <class A, class B>
+std::common_type_t<A, B> min(A a, B b) {
+  return b < a ? b : a;
+}
+template <class A, class B>
+std::common_type_t<A, B> max(A a, B b) {
+  return a < b ? b : a;
+}
+inline float __uint_as_float(std::uint32_t bits) { return host::bits_as<float>(bits); }
+inline float __int_as_float(int bits) { return host::bits_as<float>(bits); }
+inline std::uint32_t __float_as_uint(float x) { return host::bits_as<std::uint32_t>(x); }
+inline double __longlong_as_double(long long bits) { return host::bits_as<double>(bits); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline std::size_t __cvta_generic_to_shared(const void* at) {
+  return static_cast<const char*>(at) - host::dynamic_shared();
+}
+inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32U | low) >> (by & 31U));
+}
+inline std::uint32_t __byte_perm(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  const std::uint64_t both = std::uint64_t{b} << 32U | a;
+  std::uint32_t result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned one = selector >> (4 * i) & 15U;
+    std::uint32_t byte = both >> (8 * (one & 7U)) & 255U;
+    if ((one & 8U) != 0) byte = (byte & 128U) != 0 ? 255 : 0;
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) {
+  return {x, y, z, w};
+}
+inline uint2 make_uint2(std::uint32_t x, std::uint32_t y) { return {x, y}; }

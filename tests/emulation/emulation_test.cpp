@@ -1,0 +1,131 @@
+// Generated kernels run on the host, and their results are compared with the reference: those that
+// need neither tensor cores nor the copy engine nor clusters.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "emulation/host_backend.hpp"
+#include "graph/op_graph.hpp"
+#include "input/op_list.hpp"
+#include "json/reader.hpp"
+#include "measure/graph_runner.hpp"
+#include "planner/plans.hpp"
+#include "support/files.hpp"
+#include "support/plans.hpp"
+
+namespace fusecalc::testing {
+namespace {
+
+// Kernels for the first have asynchronous copies to shared memory, and products only by tensor
+// cores; those for the second have neither.
+constexpr ComputeCapability kWithCopies{8, 0};
+constexpr ComputeCapability kWithout{7, 5};
+
+Measurement measured(HostBackend& gpu, const OpGraph& graph) {
+  TrafficCounter counter(graph, gpu.device());
+  const auto named = [&](const std::string& key, PlanKind kind) {
+    NamedPlan plan{.key = key, .kernels = make_plan(counter, kind).kernels, .names = {}};
+    for (const Kernel& kernel : plan.kernels) plan.names.push_back(graph.ops[kernel[0]].name);
+    return plan;
+  };
+  const NamedPlan unfused = named("unfused", PlanKind::kUnfused);
+  const NamedPlan fused = named("auto", PlanKind::kAuto);
+  return measure_graph(gpu, counter, unfused, fused,
+                       {.counters = false, .isolated = false, .pipeline = false, .runs = 1},
+                       std::nullopt, [](const std::string&) {});
+}
+
+// Runs `unfused` and `auto` of an op list. Some schedule of `auto` has the words: what the list is
+// there for has run.
+void check(const std::string& list, ComputeCapability capability, std::string_view words) {
+  CAPTURE(list);
+  JsonReader reader(ByteSource::from_memory(
+      read_file(std::string(FUSECALC_SOURCE_DIR) + "/tests/" + list + ".json"), list));
+  const OpGraph graph = build_graph(std::get<WrittenGraph>(read_op_list(reader)), {});
+  HostBackend gpu(capability);
+  const Measurement result = measured(gpu, graph);
+  for (const PlanMeasurement* plan : {&result.unfused, &result.fused}) {
+    CAPTURE(plan->key);
+    for (const KernelMeasurement& kernel : plan->kernels) {
+      CAPTURE(kernel.name);
+      CHECK_MESSAGE(!kernel.schedule.empty(), kernel.observed.reason);
+    }
+    REQUIRE_MESSAGE(plan->verified, plan->verified_reason);
+    CHECK_MESSAGE(plan->verified->ok, plan->verified->worst);
+  }
+  std::vector<std::string> schedules;
+  for (const KernelMeasurement& kernel : result.fused.kernels) schedules.push_back(kernel.schedule);
+  CAPTURE(fmt::format("{}", fmt::join(schedules, "; ")));
+  CHECK(std::ranges::any_of(schedules, [&](const std::string& schedule) {
+    return schedule.find(words) != std::string::npos;
+  }));
+}
+
+TEST_CASE("on the host: lanes exchange values, threads wait, and memory beyond is left alone") {
+  HostBackend gpu(kWithCopies);
+  const KernelSource source{.text = R"(extern "C" __global__ void fused(float* p, unsigned count) {
+      const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+      const float other = __shfl_xor_sync(0xffffffffu, (float)i, 1);
+      __shared__ float last;
+      if (threadIdx.x == 63) last = i;
+      __syncthreads();
+      if (i < count) p[i] = other + 1000 * last;
+    })",
+                            .entries = {"fused"}};
+  const Buffer buffer = gpu.allocate(400);
+  gpu.poison(buffer);
+  gpu.launch({.kernel = gpu.compile(source).front(),
+              .grid = {.x = 2},
+              .block = {.x = 64},
+              .arguments = {BufferAt{.buffer = buffer}, std::uint32_t{99}}});
+  std::vector<float> results(100);
+  gpu.download(std::as_writable_bytes(std::span(results)), {.buffer = buffer});
+  CHECK(results[0] == 63001);
+  CHECK(results[65] == 127064);
+  CHECK(results[99] != results[99]);  // beyond the count, what was there
+  gpu.release(buffer);
+}
+
+TEST_CASE("on the host: norms with their statistics") {
+  check("cuda/oplists/norms_statistics", kWithCopies, "held in registers");
+}
+TEST_CASE("on the host: gradients of norms") {
+  check("cuda/oplists/norm_gradients", kWithCopies, "rows by");
+}
+TEST_CASE("on the host: rows of odd length") {
+  check("cuda/oplists/rows_of_odd_length", kWithCopies, "held in shared memory");
+}
+TEST_CASE("on the host: columns that no whole groups divide") {
+  check("cuda/oplists/columns_of_odd_number", kWithCopies, "8 lines as one");
+}
+TEST_CASE("on the host: transpositions") {
+  check("cuda/oplists/transpositions", kWithCopies, "tiles");
+}
+TEST_CASE("on the host: scattered elements") {
+  check("cuda/oplists/scatter_combined", kWithCopies, "per thread");
+}
+TEST_CASE("on the host: pooling") { check("cuda/oplists/pooling_odd", kWithCopies, "per thread"); }
+TEST_CASE("on the host: depthwise convolutions of channels last") {
+  check("emulation/oplists/depthwise_last", kWithCopies, "channels last");
+}
+TEST_CASE("on the host: convolutions") {
+  check("emulation/oplists/convolutions_small", kWithout, "windows without tensor cores");
+}
+TEST_CASE("on the host: products") {
+  check("emulation/oplists/products_small", kWithout, "without tensor cores");
+}
+TEST_CASE("on the host: products of packed weights") {
+  check("cuda/oplists/weights_int4_groups", kWithout, "without tensor cores");
+}
+TEST_CASE("on the host: attention") {
+  check("cuda/oplists/attention_f32", kWithout, "without tensor cores");
+}
+
+}  // namespace
+}  // namespace fusecalc::testing

@@ -1,0 +1,222 @@
+// The PTX of kernels, for cuda_on_host.hpp.
+#pragma once
+
+#include "cuda_on_host.hpp"
+
+// What a kernel's PTX does, by its text; the operands are those of the asm, in order.
+namespace host {
+
+template <std::size_t kSize>
+struct Text {
+  char characters[kSize];
+  constexpr Text(const char (&text)[kSize]) { std::copy_n(text, kSize, characters); }
+};
+template <Text kText>
+struct Ptx {
+  template <class... Operands>
+  static void run(Operands&&...) {
+    std::fprintf(stderr, "nothing stands for this PTX: %s\n", kText.characters);
+    std::abort();
+  }
+};
+
+using Half = unsigned short;
+inline float from_half(Half bits) { return bits_as<_Float16>(bits); }
+inline Half to_half(float x) { return bits_as<Half>(static_cast<_Float16>(x)); }
+inline Half to_bf16(float x) {
+  const std::uint32_t bits = bits_as<std::uint32_t>(x);
+  return x != x ? 0x7fff : static_cast<Half>((bits + 0x7fff + (bits >> 16U & 1U)) >> 16U);
+}
+inline float larger_or_nan(float a, float b) { return a != a || b != b ? NAN : fmaxf(a, b); }
+inline void copy_to_shared(std::uint32_t to, const void* from, std::size_t bytes,
+                           std::size_t real) {
+  std::memset(dynamic_shared() + to, 0, bytes);
+  std::memcpy(dynamic_shared() + to, from, real);
+}
+
+template <>
+struct Ptx<""> {
+  static void run(std::uint32_t&) {}
+};
+template <>
+struct Ptx<"cvt.f32.f16 %0, %1;"> {
+  static void run(float& to, Half x) { to = from_half(x); }
+};
+template <>
+struct Ptx<"cvt.rn.f16.f32 %0, %1;"> {
+  static void run(Half& to, float x) { to = to_half(x); }
+};
+template <>
+struct Ptx<"cvt.rn.bf16.f32 %0, %1;"> {
+  static void run(Half& to, float x) { to = to_bf16(x); }
+};
+template <>
+struct Ptx<"cvt.rn.f16x2.f32 %0, %1, %2;"> {
+  static void run(std::uint32_t& to, float high, float low) {
+    to = std::uint32_t{to_half(high)} << 16U | to_half(low);
+  }
+};
+template <>
+struct Ptx<"cvt.rn.bf16x2.f32 %0, %1, %2;"> {
+  static void run(std::uint32_t& to, float high, float low) {
+    to = std::uint32_t{to_bf16(high)} << 16U | to_bf16(low);
+  }
+};
+template <>
+struct Ptx<"lop3.b32 %0, %1, %2, %3, 0x6a;"> {  // (a & b) ^ c
+  static void run(std::uint32_t& to, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    to = (a & b) ^ c;
+  }
+};
+template <>
+struct Ptx<"prmt.b32 %0, %1, 0, 0x1044;"> {
+  static void run(std::uint32_t& to, std::uint32_t a) { to = __byte_perm(a, 0, 0x1044); }
+};
+template <>
+struct Ptx<"max.NaN.f32 %0, %1, %2;"> {
+  static void run(float& to, float a, float b) { to = larger_or_nan(a, b); }
+};
+template <>
+struct Ptx<"max.NaN.f32 %0, %1, 0f00000000;"> {
+  static void run(float& to, float a) { to = larger_or_nan(a, 0); }
+};
+template <>
+struct Ptx<"ex2.approx.ftz.f32 %0, %1;"> {
+  static void run(float& to, float x) { to = exp2f(x); }
+};
+template <>
+struct Ptx<"lg2.approx.ftz.f32 %0, %1;"> {
+  static void run(float& to, float x) { to = log2f(x); }
+};
+template <>
+struct Ptx<"rcp.approx.ftz.f32 %0, %1;"> {
+  static void run(float& to, float x) { to = 1.0F / x; }
+};
+template <>
+struct Ptx<"sqrt.approx.f32 %0, %1;"> {
+  static void run(float& to, float x) { to = sqrtf(x); }
+};
+template <>
+struct Ptx<"tanh.approx.f32 %0, %1;"> {
+  static void run(float& to, float x) { to = tanhf(x); }
+};
+template <>
+struct Ptx<"bar.sync %0, %1;"> {
+  static void run(std::uint32_t number, unsigned threads) {
+    Barrier& barrier = block->named[number];
+    barrier.expected = threads;
+    wait(barrier);
+  }
+};
+// Copies run at once.
+template <>
+struct Ptx<"cp.async.commit_group;"> {
+  static void run() {}
+};
+template <>
+struct Ptx<"cp.async.wait_group %0;"> {
+  static void run(int) {}
+};
+template <>
+struct Ptx<"cp.async.cg.shared.global [%0], [%1], 16;"> {
+  static void run(std::uint32_t to, const void* from) { copy_to_shared(to, from, 16, 16); }
+};
+template <>
+struct Ptx<"cp.async.ca.shared.global [%0], [%1], %2;"> {
+  static void run(std::uint32_t to, const void* from, unsigned bytes) {
+    copy_to_shared(to, from, bytes, bytes);
+  }
+};
+template <>
+struct Ptx<"cp.async.cg.shared.global [%0], [%1], 16, %2;"> {
+  static void run(std::uint32_t to, const void* from, unsigned real) {
+    copy_to_shared(to, from, 16, real);
+  }
+};
+template <>
+struct Ptx<"cp.async.ca.shared.global [%0], [%1], %2, %3;"> {
+  static void run(std::uint32_t to, const void* from, unsigned bytes, unsigned real) {
+    copy_to_shared(to, from, bytes, real);
+  }
+};
+template <>
+struct Ptx<"discard.global.L2 [%0], 128;"> {
+  static void run(const void*) {}
+};
+template <>
+struct Ptx<"prefetch.global.L2 [%0];"> {
+  static void run(const void*) {}
+};
+
+// Loads and stores where `all` is not 0; a load gives 0 elsewhere.
+template <>
+struct Ptx<
+    "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+    "mov.b32 %3, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];}"> {
+  static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
+                  const void* at, std::uint32_t all) {
+    std::uint32_t words[4] = {};
+    if (all != 0) std::memcpy(words, at, sizeof words);
+    a = words[0], b = words[1], c = words[2], d = words[3];
+  }
+};
+template <>
+struct Ptx<
+    "{.reg .pred p; setp.ne.u32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
+    "@p ld.global.nc.v2.u32 {%0, %1}, [%2];}"> {
+  static void run(std::uint32_t& a, std::uint32_t& b, const void* at, std::uint32_t all) {
+    std::uint32_t words[2] = {};
+    if (all != 0) std::memcpy(words, at, sizeof words);
+    a = words[0], b = words[1];
+  }
+};
+template <class Word>
+void load_if(Word& word, const void* at, std::uint32_t all) {
+  word = 0;
+  if (all != 0) std::memcpy(&word, at, sizeof word);
+}
+template <>
+struct Ptx<"{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.u32 %0, [%1];}"> {
+  static void run(std::uint32_t& word, const void* at, std::uint32_t all) {
+    load_if(word, at, all);
+  }
+};
+template <>
+struct Ptx<"{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b16 %0, 0; @p ld.global.nc.u16 %0, [%1];}"> {
+  static void run(Half& word, const void* at, std::uint32_t all) { load_if(word, at, all); }
+};
+template <>
+struct Ptx<"{.reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.v4.u32 [%4], {%0, %1, %2, %3};}"> {
+  static void run(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d, void* at,
+                  std::uint32_t all) {
+    const std::uint32_t words[4] = {a, b, c, d};
+    if (all != 0) std::memcpy(at, words, sizeof words);
+  }
+};
+template <>
+struct Ptx<"{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u64 [%1], %0;}"> {
+  static void run(std::uint64_t word, void* at, std::uint32_t all) {
+    if (all != 0) std::memcpy(at, &word, sizeof word);
+  }
+};
+template <>
+struct Ptx<"{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u32 [%1], %0;}"> {
+  static void run(std::uint32_t word, void* at, std::uint32_t all) {
+    if (all != 0) std::memcpy(at, &word, sizeof word);
+  }
+};
+template <>
+struct Ptx<"ld.shared.u32 %0, [%1];"> {
+  static void run(std::uint32_t& word, std::uint32_t at) {
+    std::memcpy(&word, dynamic_shared() + at, sizeof word);
+  }
+};
+template <>
+struct Ptx<"ld.shared.u64 %0, [%1];"> {
+  template <class Word>
+  static void run(Word& word, std::uint32_t at) {
+    std::memcpy(&word, dynamic_shared() + at, sizeof word);
+  }
+};
+
+}  // namespace host
