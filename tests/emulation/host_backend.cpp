@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -46,11 +47,13 @@ Device host_device(ComputeCapability capability) {
   return device;
 }
 
-// The codes of a float of at most 16 bits, by their values.
+std::uint64_t bits_of(DType dtype) { return bytes_of(dtype, 8); }
+
+// The codes of a float of at most 16 bits, by their values; empty for other types.
 std::unordered_map<double, std::uint16_t> codes_of(DType dtype) {
-  const unsigned bits = static_cast<unsigned>(bytes_of(dtype, 8));
   std::unordered_map<double, std::uint16_t> codes;
-  for (std::uint32_t code = 0; code < std::uint32_t{1} << bits; ++code) {
+  if (!is_float(dtype) || bits_of(dtype) > 16) return codes;
+  for (std::uint32_t code = 0; code < std::uint32_t{1} << bits_of(dtype); ++code) {
     const std::array bytes = {static_cast<std::byte>(code & 0xffU),
                               static_cast<std::byte>(code >> 8U)};
     codes.emplace(decode(dtype, bytes, 0), static_cast<std::uint16_t>(code));
@@ -58,36 +61,26 @@ std::unordered_map<double, std::uint16_t> codes_of(DType dtype) {
   return codes;
 }
 
+// The bits of an element.
+std::uint64_t code_of(DType dtype, double value,
+                      const std::unordered_map<double, std::uint16_t>& codes) {
+  if (!is_float(dtype)) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  if (bits_of(dtype) == 64) return std::bit_cast<std::uint64_t>(value);
+  if (bits_of(dtype) == 32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return codes.at(value);
+}
+
 void fill_memory(std::span<std::byte> memory, const RandomFill& fill) {
   if (!fill.dtype) return;
-  const DType dtype = *fill.dtype;
-  const unsigned bits = static_cast<unsigned>(bytes_of(dtype, 8));
-  const std::uint64_t elements = memory.size() * 8 / bits;
-  const auto codes =
-      is_float(dtype) && bits <= 16 ? codes_of(dtype) : std::unordered_map<double, std::uint16_t>();
-  for (std::uint64_t i = 0; i < elements; ++i) {
-    const double value = random_value(fill, i);
-    const auto write = [&](auto typed) {
-      std::memcpy(&memory[i * sizeof typed], &typed, sizeof typed);
-    };
-    switch (dtype) {
-      case DType::kF64: write(value); break;
-      case DType::kF32: write(static_cast<float>(value)); break;
-      case DType::kI64: write(static_cast<std::int64_t>(value)); break;
-      case DType::kI32: write(static_cast<std::int32_t>(value)); break;
-      default: {
-        const std::uint16_t code =
-            is_float(dtype) ? codes.at(value)
-                            : static_cast<std::uint16_t>(static_cast<std::int64_t>(value));
-        if (bits == 16) {
-          write(code);
-        } else if (bits == 8) {
-          write(static_cast<std::uint8_t>(code));
-        } else {
-          const auto low = static_cast<std::byte>((code & 0xfU) << (i % 2 * 4));
-          memory[i / 2] = i % 2 == 0 ? low : memory[i / 2] | low;
-        }
-      }
+  const std::uint64_t bits = bits_of(*fill.dtype);
+  const auto codes = codes_of(*fill.dtype);
+  for (std::uint64_t i = 0; i < memory.size() * 8 / bits; ++i) {
+    const std::uint64_t code = code_of(*fill.dtype, random_value(fill, i), codes);
+    if (bits >= 8) {
+      std::memcpy(&memory[i * bits / 8], &code, bits / 8);  // the host is little-endian, too
+    } else {
+      const auto half = static_cast<std::byte>((code & 0xfU) << (i % 2 * 4));
+      memory[i / 2] = i % 2 == 0 ? half : memory[i / 2] | half;
     }
   }
 }
