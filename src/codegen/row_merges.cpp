@@ -126,8 +126,9 @@ void RowWriter::merge_lines(const std::vector<OpId>& ops) {
   done_ = apart_ = true;
   const std::uint64_t whole = walked_.row_length() * schedule_.lines;
   if (whole < rows_.row_length()) {
-    body_ += fmt::format("    for (idx r = {}; r < {}; ++r) {{\n{}    }}\n", whole,
-                         rows_.row_length(), write_groups(0, 1).text);
+    const Round single = write_groups(0, 1);
+    body_ += fmt::format("    for (idx r = {}; r < {}; ++r) {{\n{}{}    }}\n", whole,
+                         rows_.row_length(), single.row_results, single.text);
   }
 }
 
