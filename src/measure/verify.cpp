@@ -39,8 +39,9 @@ std::string place_of(const Tensor& tensor, std::uint64_t element) {
   return fmt::format("{}[{}]", printable(tensor.name), indices);
 }
 
-// Whether integers or bools are computed from floats (comparisons, casts, argmax) anywhere before a
-// tensor, so that a rounding may change elements by any amount.
+// Whether a function jumps (round, sign), or integers or bools are computed from floats
+// (comparisons, casts, argmax), anywhere before a tensor, so that a rounding may change elements by
+// any amount.
 bool discontinuity_before(const OpGraph& graph, TensorId tensor) {
   std::vector<bool> seen(graph.ops.size(), false);
   std::vector<TensorId> open = {tensor};
@@ -50,8 +51,8 @@ bool discontinuity_before(const OpGraph& graph, TensorId tensor) {
     if (producer == kNone || seen[producer]) continue;
     seen[producer] = true;
     const Op& op = graph.ops[producer];
-    const bool decides =
-        op.row->family != OpFamily::kDropout && !is_float(graph.tensor(op.outputs[0]).type.dtype);
+    const bool decides = op.row->family != OpFamily::kDropout &&
+                         (op.row->jumps || !is_float(graph.tensor(op.outputs[0]).type.dtype));
     for (const Operand& operand : op.operands) {
       if (operand.tensor == kNone) continue;
       const Tensor& value = graph.value_of(operand.tensor);
