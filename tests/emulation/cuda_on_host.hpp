@@ -36,6 +36,9 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
   std::uint32_t x, y, z, w;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -251,6 +254,19 @@ T from_lane(T value, unsigned lane) {
   std::memcpy(&result, &block->fibers[first + lane % kWarp].moved, sizeof result);
   wait(warp_of(mine).barrier);
   return result;
+}
+
+// What each lane of the warp has at `own`, while `use` runs.
+template <class T, class Use>
+void with_lanes(const T& own, const Use& use) {
+  Fiber& mine = *block->running;
+  mine.moved = reinterpret_cast<std::uintptr_t>(&own);
+  wait(warp_of(mine).barrier);
+  const unsigned first = mine.place.x / kWarp * kWarp;
+  use([first](unsigned lane) -> const T& {
+    return *reinterpret_cast<const T*>(block->fibers[first + lane].moved);
+  });
+  wait(warp_of(mine).barrier);
 }
 
 }  // namespace host

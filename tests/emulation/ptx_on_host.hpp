@@ -28,6 +28,7 @@ inline Half to_bf16(float x) {
   return x != x ? 0x7fff : static_cast<Half>((bits + 0x7fff + (bits >> 16U & 1U)) >> 16U);
 }
 inline float larger_or_nan(float a, float b) { return a != a || b != b ? NAN : fmaxf(a, b); }
+inline float from_bf16(Half bits) { return bits_as<float>(std::uint32_t{bits} << 16U); }
 inline void copy_to_shared(std::uint32_t to, const void* from, std::size_t bytes,
                            std::size_t real) {
   std::memset(dynamic_shared() + to, 0, bytes);
@@ -107,6 +108,10 @@ struct Ptx<"bar.sync %0, %1;"> {
     barrier.expected = threads;
     wait(barrier);
   }
+};
+template <>
+struct Ptx<"bar.warp.sync 0xffffffff;"> {
+  static void run() { wait(warp_of(*block->running).barrier); }
 };
 // Copies run at once.
 template <>
@@ -218,5 +223,93 @@ struct Ptx<"ld.shared.u64 %0, [%1];"> {
     std::memcpy(&word, dynamic_shared() + at, sizeof word);
   }
 };
+
+// Four matrices of eight lines of 16 bytes, which lane l names of matrix l / 8.
+struct Matrices {
+  static void load(std::uint32_t at, bool transposed, std::uint32_t* const (&to)[4]) {
+    const unsigned lane = block->running->place.x % kWarp;
+    with_lanes(at, [&](const auto& of) {
+      for (unsigned m = 0; m < 4; ++m) {
+        Half two[2];
+        for (unsigned e = 0; e < 2; ++e) {
+          const unsigned line = transposed ? lane % 4 * 2 + e : lane / 4;
+          const unsigned column = transposed ? lane / 4 : lane % 4 * 2 + e;
+          std::memcpy(&two[e], dynamic_shared() + of(m * 8 + line) + column * 2, 2);
+        }
+        std::memcpy(to[m], two, 4);
+      }
+    });
+  }
+};
+template <>
+struct Ptx<"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"> {
+  static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
+                  std::uint32_t at) {
+    Matrices::load(at, false, {&a, &b, &c, &d});
+  }
+};
+template <>
+struct Ptx<"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"> {
+  static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
+                  std::uint32_t at) {
+    Matrices::load(at, true, {&a, &b, &c, &d});
+  }
+};
+
+// D[16][8] += A[16][8 kEights] B[8 kEights][8], of 16-bit elements.
+template <unsigned kEights, float (*kFrom)(Half)>
+struct Product {
+  struct Operands {
+    std::uint32_t a[2 * kEights], b[kEights];
+  };
+  static void run(float& d0, float& d1, float& d2, float& d3, const Operands& own) {
+    const unsigned lane = block->running->place.x % kWarp;
+    float* const sums[4] = {&d0, &d1, &d2, &d3};
+    with_lanes(own, [&](const auto& of) {
+      for (unsigned i = 0; i < 4; ++i) {
+        const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
+        double sum = 0;
+        for (unsigned k = 0; k < 8 * kEights; ++k) {
+          const unsigned quad = k % 8 / 2, shift = k % 2 * 16;
+          const std::uint32_t a = of(row * 4 + quad).a[k / 8 * 2 + i / 2];
+          const std::uint32_t b = of(column * 4 + quad).b[k / 8];
+          sum += double{kFrom(static_cast<Half>(a >> shift))} *
+                 double{kFrom(static_cast<Half>(b >> shift))};
+        }
+        *sums[i] = static_cast<float>(*sums[i] + sum);
+      }
+    });
+  }
+};
+template <float (*kFrom)(Half)>
+struct ProductOfSixteen {
+  static void run(float& d0, float& d1, float& d2, float& d3, std::uint32_t a0, std::uint32_t a1,
+                  std::uint32_t a2, std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
+    Product<2, kFrom>::run(d0, d1, d2, d3, {{a0, a1, a2, a3}, {b0, b1}});
+  }
+};
+template <float (*kFrom)(Half)>
+struct ProductOfEight {
+  static void run(float& d0, float& d1, float& d2, float& d3, std::uint32_t a0, std::uint32_t a1,
+                  std::uint32_t b) {
+    Product<1, kFrom>::run(d0, d1, d2, d3, {{a0, a1}, {b}});
+  }
+};
+template <>
+struct Ptx<
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfSixteen<from_bf16> {};
+template <>
+struct Ptx<
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfSixteen<from_half> {};
+template <>
+struct Ptx<
+    "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+    "{%0, %1, %2, %3};"> : ProductOfEight<from_bf16> {};
+template <>
+struct Ptx<
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+    "{%0, %1, %2, %3};"> : ProductOfEight<from_half> {};
 
 }  // namespace host

@@ -9,8 +9,6 @@
 namespace fusecalc::testing {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\\'; }
-
 // Reads the operands of an asm statement, from behind its opening parenthesis on.
 class AsmReader {
  public:
@@ -18,23 +16,25 @@ class AsmReader {
 
   std::size_t end() const { return at_; }
 
-  // The same as a call, and moves behind the closing parenthesis. A text that a macro puts together
-  // stands for nothing.
+  // The same as a call, and moves behind the closing parenthesis. The text stays as it is: macros
+  // put some together.
   std::string call() {
-    skip_spaces();
-    std::string words;
-    while (text_[at_] == '"') {
-      words += literal();
-      skip_spaces();
+    const std::size_t begin = at_;
+    while (text_[at_] != ':' && text_[at_] != ')') {
+      if (text_[at_] == '"') {
+        skip_literal();
+      } else {
+        ++at_;
+      }
     }
-    const bool whole = text_[at_] == ':' || text_[at_] == ')';
+    const std::string words(text_.substr(begin, at_ - begin));
     std::string operands;
     unsigned section = 0;
     while (text_[at_] != ')') {
       const char c = text_[at_];
       if (c == ':') ++section;
       if (c == '"') {
-        literal();
+        skip_literal();
       } else if (c == '(') {
         const std::string operand = in_parentheses();
         if (section == 1 || section == 2) {
@@ -45,17 +45,14 @@ class AsmReader {
       }
     }
     ++at_;
-    return whole ? fmt::format("host::Ptx<\"{}\">::run({})", words, operands) : "std::abort()";
+    return fmt::format("host::Ptx<{}>::run({})", words, operands);
   }
 
  private:
-  void skip_spaces() {
-    while (is_space(text_[at_])) ++at_;
-  }
-  std::string literal() {
-    const std::size_t begin = ++at_;
+  void skip_literal() {
+    ++at_;
     while (text_[at_] != '"') ++at_;
-    return std::string(text_.substr(begin, at_++ - begin));
+    ++at_;
   }
   std::string in_parentheses() {
     const std::size_t begin = at_ + 1;
