@@ -128,6 +128,7 @@ bool RowWriter::rows_follow() const {
 unsigned RowWriter::lines_as_one() const {
   constexpr std::uint64_t kLeastElements = std::uint64_t{1} << 22U;
   constexpr std::uint64_t kMostColumns = 8192;
+  constexpr std::uint64_t kLeastDown = 16;  // lines for each column of those taken as one
   const std::uint64_t group = group_width(kernel_, roots_, space_);
   if (windows_ || rows_.axes.size() != 2 || !rows_.axes[0].reduced || rows_.axes[1].reduced) {
     return 1;
@@ -135,6 +136,7 @@ unsigned RowWriter::lines_as_one() const {
   const std::uint64_t columns = rows_.rows();
   const std::uint64_t lines = group / std::gcd(columns, group);
   if (space_ < kLeastElements || columns * lines > kMostColumns) return 1;
+  if (space_ / columns < kLeastDown * columns * lines) return 1;
   if (!roots_.full.empty() || !roots_.small.empty() || !roots_.losses.empty()) return 1;
   const auto plain = [&](TensorId id) {
     const Tensor& tensor = kernel_.tensor(id);

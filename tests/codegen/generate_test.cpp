@@ -176,6 +176,7 @@ TEST_CASE("columns that no whole groups divide are those of several lines, merge
   };
   CHECK(apart(lines_as_one("80005", "80", sum)));
   CHECK(apart(lines_as_one("805", "77", sum)));
+  CHECK(apart(lines_as_one("16743", "501", sum)));  // much is merged beside few lines
   CHECK(apart(lines_as_one("80005", "77",
                            R"({"op": "mul", "inputs": ["x", "w"], "output": "m"},
                               {"op": "sum", "inputs": ["m"], "output": "y", "axis": 0})")));
