@@ -7,23 +7,22 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
-#include "plan/last_boxes.hpp"
+#include "plan/last_bands.hpp"
 #include "plan/last_down.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
 namespace {
 
-// Of more taps, 16 bits each, products with diagonals of weights on tensor cores take less time.
-constexpr std::uint64_t kFewTaps = 25;
-
 LastShape last_shape_of(const Convolution& convolution, std::uint64_t bytes) {
   const auto& [outer, lines, line] = convolution.axes;
   return {.images = convolution.images,
           .channels = convolution.groups,
+          .in = {number(lines.in), number(line.in)},
           .out = {number(lines.out), number(line.out)},
           .taps = {number(lines.kernel), number(line.kernel)},
           .stride = {number(lines.stride), number(line.stride)},
+          .padding = {number(lines.padding), number(line.padding)},
           .dilation = {number(lines.dilation), number(line.dilation)},
           .bytes = bytes};
 }
@@ -45,69 +44,47 @@ bool has_strides_of_copies(const Convolution& convolution, std::uint64_t bytes) 
          whole(strides.at[1], number(lines.in)) && whole(strides.at[2], number(line.in));
 }
 
-// A map of the input: channels, columns, lines and images, of which the copy engine takes strides
-// of whole 16 bytes.
-MappedTensor map_of_last(const Convolution& convolution, const LastBoxes& boxes, DType type) {
-  const Convolution::Strides& strides = *convolution.strides;
-  const auto& [outer, lines, line] = convolution.axes;
-  const std::uint64_t size = bytes_of(type, 1);
-  // The stride of a dimension of extent 1 is never used, but must be a multiple of 16.
-  const auto bytes = [&](std::uint64_t distance) { return distance > 0 ? distance * size : 16; };
-  return {.dtype = type,
-          .offset = strides.offset * size,
-          .extents = {convolution.groups, number(line.in), number(lines.in), convolution.images},
-          .strides = {bytes(strides.at[2]), bytes(strides.at[1]), bytes(strides.image)},
-          .box = {static_cast<std::uint32_t>(boxes.channels),
-                  static_cast<std::uint32_t>(boxes.box_columns),
-                  static_cast<std::uint32_t>(boxes.box_lines),
-                  static_cast<std::uint32_t>(boxes.together)}};
-}
-
 }  // namespace
 
-// In boxes that the copy engine brings.
-bool ContractionWriter::write_boxes_of_last(const Convolution& convolution,
+// By bands of weights, where the epilogue is the same for all pixels of a channel.
+bool ContractionWriter::write_bands_of_last(const Convolution& convolution,
                                             const LastShape& shape) {
   const DType type = operand_type();
   const bool halves = shape.bytes == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
-  if (device_.capability != kHopper || !halves ||
+  if (device_.capability < kFirstWithCopies || !halves ||
       !has_strides_of_copies(convolution, shape.bytes)) {
     return false;
   }
-  const auto boxes = last_boxes(shape, std::max(1U, device_.multiprocessors));
-  if (!boxes) return false;
   const std::string functions = weights_of_convolution();
-  epilogue_.write(product_of_pixels_last(convolution), 8, {.channels_last = true});
-  result_.maps = {map_of_last(convolution, *boxes, type)};
-  result_.maps[0].storage = graph_.storage_of(op_.operands[0].tensor);
-  const KernelFacts facts{.threads = boxes->threads(),
-                          .shared_bytes = boxes->shared_bytes,
-                          .tile_rows = boxes->channels,
-                          .tile_columns = boxes->tile_lines() * boxes->columns};
-  result_.source.architecture_bound = true;
+  epilogue_.write(product_, 8, {.stores = true, .stores_last = true, .period = convolution.groups});
+  const bool keeps_sums = !epilogue_.stored_outside();
+  const auto bands = last_bands(shape, keeps_sums, std::max(1U, device_.multiprocessors));
+  if (!bands) return false;
+  if (keeps_sums) {
+    epilogue_.write(product_of_pixels_last(convolution), 8, {.channels_last = true});
+  }
+  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                                    convolution.strides->offset);
+  const KernelFacts facts{.threads = bands->threads(),
+                          .shared_bytes = bands->shared_bytes,
+                          .tile_rows = bands->channels(),
+                          .tile_columns = bands->lines * bands->columns};
   result_.source.text +=
-      blocks({"mma", "hopper", "convolve_last_sm90"}) + epilogue_.text() +
-      operands_struct(functions) +
+      blocks({"mma", "convolve_last_bands"}) + epilogue_.text() + operands_struct(functions) +
       fmt::format(
-          "typedef ConvolveLastMma<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
+          "typedef ConvolveLastBands<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
           "Epilogue> Convolve;\n",
-          stored_type(type), boxes->channels, boxes->columns, boxes->deep, boxes->lines,
-          boxes->together, boxes->warps, boxes->stages, boxes->each) +
-      fmt::format(
-          "static_assert(Convolve::kBoxColumns == {} && Convolve::kBoxLines == {}, "
-          "\"boxes of the map\");\n",
-          boxes->box_columns, boxes->box_lines) +
+          stored_type(type), bands->warps, bands->own, bands->lines, bands->columns, bands->reused,
+          bands->together, bands->each) +
       facts.asserted_of("Convolve") +
-      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", boxes->resident),
-            "const __grid_constant__ TensorMap x",
-            fmt::format("Convolve::run(x, Operands{{{}}}, {});", code_.parameters().arguments(),
+      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", bands->resident), "",
+            fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
                         epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = boxes->blocks(shape);
+  result_.blocks = bands->blocks(shape);
   result_.schedule = fmt::format(
-      "mma with diagonals of weights, channels last, {} per block, {} tile{} of {} x {}",
-      boxes->channels, boxes->each, boxes->each > 1 ? "s" : "", boxes->tile_lines(),
-      boxes->columns);
+      "mma with bands of weights, channels last, {} per block, {} tile{} of {} x {}",
+      bands->channels(), bands->each, bands->each > 1 ? "s" : "", bands->lines, bands->columns);
   return true;
 }
 
@@ -151,9 +128,9 @@ bool ContractionWriter::write_convolution_last(const Convolution& convolution) {
     return false;
   }
   const LastShape shape = last_shape_of(convolution, bytes_of(type, 1));
-  const bool few = shape.taps[0] * shape.taps[1] <= kFewTaps;
-  const auto boxes = [&] { return write_boxes_of_last(convolution, shape); };
-  return (!few && boxes()) || write_down_of_last(convolution, shape) || (few && boxes());
+  const bool many = repays_bands(shape.taps[0] * shape.taps[1], shape.stride[0] * shape.stride[1]);
+  const auto bands = [&] { return write_bands_of_last(convolution, shape); };
+  return (many && bands()) || write_down_of_last(convolution, shape) || (!many && bands());
 }
 
 }  // namespace fusecalc

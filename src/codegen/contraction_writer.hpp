@@ -176,7 +176,7 @@ class ContractionWriter {
   bool write_convolution_planes(const Convolution& convolution);  // if some fit
   bool write_convolution_last(const Convolution& convolution);    // if its channels lie last
   bool write_down_of_last(const Convolution& convolution, const LastShape& shape);
-  bool write_boxes_of_last(const Convolution& convolution, const LastShape& shape);
+  bool write_bands_of_last(const Convolution& convolution, const LastShape& shape);
   void write_convolution_any(const Convolution& convolution);
   std::string weights_of_convolution();
   void pack_weights(std::uint64_t elements);

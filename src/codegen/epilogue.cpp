@@ -125,6 +125,7 @@ Loop Epilogue::loop_over(TensorId made) const {
                                  .quick = quick,
                                  .loads_ahead = services_.loads_ahead,
                                  .stores = services_.stores,
+                                 .stores_last = services_.stores_last,
                                  .brings = services_.stores && services_.brings,
                                  .period = services_.period}};
   if (services_.channels_last) {
@@ -227,7 +228,9 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   const bool plain = !reduces() && !halves_;
   services_ = {.loads_ahead = services.loads_ahead && plain,
                .stores = services.stores && plain && !services.channels_last &&
-                         roots_.full.size() == 1 && is_same_in_columns(),
+                         roots_.full.size() == 1 &&
+                         (services.stores_last ? ends_channels_last() : is_same_in_columns()),
+               .stores_last = services.stores_last,
                .brings = services.brings,
                .period = services.period,
                .channels_last = services.channels_last,

@@ -42,6 +42,7 @@ class Epilogue {
   struct Services {
     bool loads_ahead = false;
     bool stores = false;
+    bool stores_last = false;  // and so, in the order of channels last, where the result has that
     bool brings = false;
     std::uint64_t period = 0;
     bool channels_last = false;   // the product's rows are a convolution's pixels, of all images
@@ -51,7 +52,7 @@ class Epilogue {
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, false, 0, false, false, 8});
+             const Services& services = {false, false, false, false, 0, false, false, 8});
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.

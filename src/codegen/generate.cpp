@@ -159,7 +159,8 @@ void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::s
           {tensor, scatter_target(scope, producer, e), element(scope, op.operands[2].tensor, e)});
     } else if (const auto reordering = reordering_in_matrix(scope, op)) {
       const TensorId value = scope.tensor(op.operands[0].tensor).value;
-      stores.push_back({tensor, mapped(scope, e, inverse(*reordering)), element(scope, value, e)});
+      const Index at = scope.loop.matrix->stores_last ? e : mapped(scope, e, inverse(*reordering));
+      stores.push_back({tensor, at, element(scope, value, e)});
     } else {
       stores.push_back({tensor, e, element(scope, tensor, e)});
     }

@@ -40,6 +40,7 @@ struct MatrixLoop {
   // stores a result, perhaps after it brought an operand to the place of that.
   bool loads_ahead = false;
   bool stores = false;
+  bool stores_last = false;  // in the order that a transposition to channels last gives it
   bool brings = false;
   std::uint64_t period = 0;  // of rows, for CodeBlock::differs; columns are pixels then
   // Where its elements are numbered in another order than those of `made`, whose index is the

@@ -268,9 +268,11 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t res
 struct LastShape {
   std::uint64_t images = 1;
   std::uint64_t channels = 1;
+  std::array<std::uint64_t, 2> in{1, 1};
   std::array<std::uint64_t, 2> out{1, 1};
   std::array<std::uint64_t, 2> taps{1, 1};
   std::array<std::uint64_t, 2> stride{1, 1};
+  std::array<std::uint64_t, 2> padding{0, 0};
   std::array<std::uint64_t, 2> dilation{1, 1};
   std::uint64_t bytes = 2;  // of an element of the input
 

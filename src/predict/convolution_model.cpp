@@ -8,6 +8,7 @@
 #include "graph/shape.hpp"
 #include "graph/windows.hpp"
 #include "plan/channels_last.hpp"
+#include "plan/last_bands.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
 
@@ -69,15 +70,18 @@ bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& si
          repays_copies({size.images, size.channels, size.filters, size.out});
 }
 
-// Products of single channels that lie last, in a cycle of a multiprocessor. `boxes`: of 16 bits
-// each, which the copy engine brings and tensor cores multiply.
-double products_of_last(const ConvolutionSize& size, bool boxes) {
-  // Cycles of a result, of an element of the input, and of each tap.
-  constexpr std::array<double, 3> kByLanes = {0.158, 0.187, 0.0132};
-  constexpr std::array<double, 3> kInBoxes = {0.026, 0.136, 0.0080};
-  const auto& [result, input, tap] = boxes ? kInBoxes : kByLanes;
+// Products of single channels that lie last, in a cycle of a multiprocessor: by bands of weights,
+// or by threads that go down lines.
+double products_of_last(const ConvolutionSize& size, bool bands) {
+  // Cycles of a result, of an element of the input, of each tap, and of each of many more, whose
+  // weights leave registers for few threads.
+  constexpr std::array<double, 4> kByBands = {0.08, 0.12, 0.0045, 0};
+  constexpr std::array<double, 4> kGoingDown = {0.026, 0.136, 0.008, 0.018};
+  constexpr double kFew = 25;
+  const auto& [result, input, tap, more] = bands ? kByBands : kGoingDown;
   const double taps = number(size.taps);
-  return taps / (result + input * number(size.in) / number(size.out) + tap * taps);
+  return taps / (result + input * number(size.in) / number(size.out) + tap * taps +
+                 more * std::max(0.0, taps - kFew));
 }
 
 // Products of single channels by ordinary arithmetic, or by bands of weights, in a cycle of a
@@ -91,16 +95,19 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const Shape& out = graph.tensors[op.outputs[0]].type.shape;
   const bool planes = x.type.shape.size() == 4 && size.channels == 1 && size.taps <= kMostTaps;
-  if (planes && size.channels_last && size.filters == 1 && size.groups % 8 == 0) {
-    return products_of_last(size, device.capability == kHopper && bytes_of(x.type.dtype, 1) == 2);
-  }
-  if (!planes || size.channels_last || !on_tensor_cores(x.type.dtype, device)) return kByLanes;
-  if (device.capability < kFirstWithCopies) return kByLanes;
+  const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
   const auto axes = [](const std::vector<std::int64_t>& values, std::int64_t fallback) {
     return std::array{static_cast<std::uint64_t>(along(values, 0, fallback)),
                       static_cast<std::uint64_t>(along(values, 1, fallback))};
   };
-  const std::uint64_t bytes = bytes_of(x.type.dtype, 1);
+  const bool copies = device.capability >= kFirstWithCopies;
+  if (x.type.shape.size() == 4 && size.channels == 1 && size.filters == 1 && size.channels_last &&
+      size.groups % 8 == 0 && copies) {
+    const auto [down, along] = axes(op.attributes->stride, 1);
+    return products_of_last(size, bytes == 2 && repays_bands(size.taps, down * along));
+  }
+  if (!planes || size.channels_last || !on_tensor_cores(x.type.dtype, device)) return kByLanes;
+  if (!copies) return kByLanes;
   const Shape& weight = graph.tensors[op.operands[1].tensor].type.shape;
   const PlaneShape shape{.images = size.images,
                          .groups = size.groups,

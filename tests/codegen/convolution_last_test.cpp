@@ -7,7 +7,7 @@
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/channels_last.hpp"
-#include "plan/last_boxes.hpp"
+#include "plan/last_bands.hpp"
 #include "plan/last_down.hpp"
 #include "plan/legality.hpp"
 #include "support/devices.hpp"
@@ -203,19 +203,22 @@ TEST_CASE("single channels that lie last are summed by threads that go down line
   CHECK(!goes_down(generated(first.graph())));
 }
 
-TEST_CASE("single channels of many taps that lie last come in boxes") {
+TEST_CASE("single channels of many taps that lie last are multiplied by bands of weights") {
   const GeneratedKernel kernel = of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96");
-  CHECK(contains(kernel, "typedef ConvolveLastMma<Geometry, bf16, "));
-  REQUIRE(kernel.maps.size() == 1);
-  // A plane of the input as it lies.
-  CHECK(kernel.maps[0].extents == std::array<std::uint64_t, 4>{96, 28, 28, 64});
-  CHECK(kernel.maps[0].strides == std::array<std::uint64_t, 3>{192, 5376, 150528});
-  CHECK(kernel.maps[0].box[0] == 32);
-  const auto in_boxes = [](const GeneratedKernel& other) {
-    return contains(other, "ConvolveLastMma<");
+  CHECK(contains(kernel, "typedef ConvolveLastBands<Geometry, bf16, 8, 2, "));
+  // Eight pixels of a channel, whose places in the result the block knows.
+  CHECK(contains(kernel, "f32 (&v)[8], Valid valid, Pack<"));
+  CHECK(!contains(kernel, "store_columns<"));
+  CHECK(kernel.maps.empty());
+  const auto by_bands = [](const GeneratedKernel& other) {
+    return contains(other, "ConvolveLastBands<");
   };
-  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "bf16", {8, 0})));
-  CHECK(!in_boxes(of_single_channels("[64, 28, 28, 100]", "[100, 1, 7, 7]", "100")));
+  CHECK(by_bands(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "f16", {8, 0})));
+  CHECK(by_bands(of_single_channels("[64, 28, 28, 96]", "[96, 1, 11, 11]", "96")));
+  CHECK(!by_bands(of_single_channels("[64, 28, 28, 96]", "[96, 1, 5, 5]", "96")));
+  CHECK(!by_bands(of_single_channels("[64, 28, 28, 96]", "[96, 1, 7, 7]", "96", "f32")));
+  CHECK(!by_bands(of_single_channels("[64, 28, 28, 100]", "[100, 1, 7, 7]", "100")));
+  CHECK(!by_bands(of_single_channels("[64, 40, 40, 96]", "[96, 1, 31, 31]", "96")));
 }
 
 TEST_CASE("threads that go down lines fill the multiprocessors evenly") {
@@ -238,22 +241,38 @@ TEST_CASE("threads that go down lines fill the multiprocessors evenly") {
   CHECK(!last_down({.channels = 36, .out = {40, 40}, .taps = {3, 3}}, 132));
 }
 
-TEST_CASE("boxes have the channels and lines of about whole tiles") {
-  // 14 x 14: 16 x 16 pixels of 64 channels, for two sides of seven lines.
-  const LastShape shape{.images = 256, .channels = 512, .out = {14, 14}, .taps = {3, 3}};
-  const auto boxes = last_boxes(shape, 132);
-  REQUIRE(boxes.has_value());
-  CHECK(boxes->channels == 64);
-  CHECK(boxes->tile_lines() == 14);
-  CHECK(boxes->box_lines == 16);
-  CHECK(boxes->box_columns == 16);
-  CHECK(boxes->shared_bytes == boxes->stages * 16 * 16 * 128);
-  CHECK(boxes->blocks(shape) * boxes->each >= 8 * 256);
-  // Fewer tiles than stages: each has its own.
-  const auto one = last_boxes({.images = 1, .channels = 64, .out = {14, 14}, .taps = {3, 3}}, 132);
+TEST_CASE("bands have tiles of whole lines, and as many as fill the multiprocessors") {
+  const auto of = [](std::uint64_t images, std::uint64_t channels, std::uint64_t side) {
+    return LastShape{.images = images,
+                     .channels = channels,
+                     .in = {side, side},
+                     .out = {side, side},
+                     .taps = {7, 7},
+                     .padding = {3, 3}};
+  };
+  const LastShape shape = of(128, 192, 28);
+  const auto bands = last_bands(shape, false, 132);
+  REQUIRE(bands.has_value());
+  CHECK(bands->channels() == 16);
+  CHECK(bands->lines == 28);
+  CHECK(bands->columns == 28);
+  // Four lines of the result take ten of the input, whose loads bring eight times as many.
+  CHECK(bands->reused == 4);
+  CHECK(bands->resident == 2);
+  CHECK(bands->blocks(shape) <= bands->resident * 132);
+  CHECK(bands->blocks(shape) * bands->each >= 12 * 128);
+  // 34 lines of 32 columns; the words between lines and planes keep these in other banks.
+  CHECK(bands->shared_bytes == 16 * (34 * (16 + 1) + 2) * 4 + 16 * 34 * 32 * 2);
+  // Small planes share a tile, and a single image is parted.
+  const auto small = last_bands(of(128, 768, 7), false, 132);
+  REQUIRE(small.has_value());
+  CHECK(small->together > 1);
+  const auto one = last_bands(of(1, 64, 14), false, 132);
   REQUIRE(one.has_value());
-  CHECK(one->stages == 1);
-  CHECK(!last_boxes({.images = 1, .channels = 64, .out = {40, 40}, .taps = {9, 9}}, 132));
+  CHECK(one->lines < 14);
+  CHECK(!last_bands({.channels = 36, .in = {40, 40}, .out = {40, 40}, .taps = {7, 7}}, false, 132));
+  CHECK(
+      !last_bands({.channels = 64, .in = {40, 40}, .out = {10, 10}, .taps = {31, 31}}, false, 132));
 }
 
 }  // namespace

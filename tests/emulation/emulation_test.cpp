@@ -114,6 +114,9 @@ TEST_CASE("on the host: pooling") { check("cuda/oplists/pooling_odd", kWithCopie
 TEST_CASE("on the host: depthwise convolutions of channels last") {
   check("emulation/oplists/depthwise_last", kWithCopies, "channels last");
 }
+TEST_CASE("on the host: depthwise convolutions of channels last by bands of weights") {
+  check("emulation/oplists/depthwise_bands", kWithCopies, "bands of weights, channels last");
+}
 TEST_CASE("on the host: convolutions") {
   check("emulation/oplists/convolutions_small", kWithout, "windows without tensor cores");
 }
