@@ -180,6 +180,50 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(at) = pack;
 }
 
+template <int kBytes>
+struct Words {
+  static_assert(kBytes % 16 == 0, "of several instructions");
+  typedef uint4 Type;
+};
+template <>
+struct Words<1> {
+  typedef u8 Type;
+};
+template <>
+struct Words<2> {
+  typedef unsigned short Type;
+};
+template <>
+struct Words<4> {
+  typedef u32 Type;
+};
+template <>
+struct Words<8> {
+  typedef uint2 Type;
+};
+
+// The same for what no other thread takes, and what is to leave the L2 before what others do.
+template <int N, typename T>
+__device__ __forceinline__ Pack<T, N> load_pack_once(const T* at) {
+  typedef typename Words<sizeof(Pack<T, N>)>::Type Word;
+  constexpr int kWords = sizeof(Pack<T, N>) / sizeof(Word);
+  Word words[kWords];
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) words[i] = __ldcs(reinterpret_cast<const Word*>(at) + i);
+  Pack<T, N> pack;
+  memcpy(&pack, words, sizeof(pack));
+  return pack;
+}
+template <int N, typename T>
+__device__ __forceinline__ void store_pack_once(T* at, const Pack<T, N>& pack) {
+  typedef typename Words<sizeof(Pack<T, N>)>::Type Word;
+  constexpr int kWords = sizeof(Pack<T, N>) / sizeof(Word);
+  Word words[kWords];
+  memcpy(words, &pack, sizeof(pack));
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) __stcs(reinterpret_cast<Word*>(at) + i, words[i]);
+}
+
 // The N elements from number i on, a multiple of N: those that are among the `count` of the tensor.
 template <int N, typename T>
 __device__ __forceinline__ Pack<T, N> load_within(const T* tensor, u64 i, u64 count) {

@@ -87,6 +87,9 @@ struct Loop {
   // Where the element is at `r` of row `q`, and rows of so many elements follow each other.
   std::uint64_t row_period = 0;
 
+  // Elements at the loop's own index leave the L2 to those that many threads read.
+  bool once = false;
+
   // The tensor's place on chip, where its element at this index has one; nullptr elsewhere.
   const HeldValue* held_at(TensorId tensor, const Index& at) const;
 };

@@ -53,6 +53,17 @@ unsigned most_windows(const KernelView& kernel) {
   return most;
 }
 
+// Whether elements of a table are read several times each, wherever indices say.
+bool reads_table(const KernelView& kernel) {
+  return std::ranges::any_of(kernel.ops(), [&](OpId id) {
+    const Op& op = kernel.op(id);
+    const OpFamily family = op.row->family;
+    if (family != OpFamily::kEmbedding && family != OpFamily::kGather) return false;
+    const Tensor& table = kernel.tensor(op.operands[0].tensor);
+    return kernel.tensor(op.outputs[0]).elements >= 2 * table.elements;
+  });
+}
+
 }  // namespace
 
 GeneratedKernel generate_map(const KernelView& kernel) {
@@ -60,7 +71,7 @@ GeneratedKernel generate_map(const KernelView& kernel) {
   const Roots roots = find_roots(kernel, space);
   const unsigned widest = std::min(group_width(kernel, roots, space), most_copies(kernel));
   const unsigned width = std::min(widest, most_windows(kernel));
-  const Loop loop{.element = group_index()};
+  const Loop loop{.element = group_index(), .once = reads_table(kernel)};
   KernelCode code(kernel);
   CodeBlock full{.width = width, .width_text = "kV"};
   store_full({code, loop, full}, roots.full);

@@ -19,6 +19,11 @@ Value from_memory(Value value, const std::string& stored, DType dtype) {
 
 std::string place_of(const HeldValue& held) { return held.name + kHeldGroup; }
 
+// Of what moves a group in or out.
+std::string_view suffix_of(const Scope& scope, const Index& at) {
+  return scope.loop.once && at.name == scope.loop.element.name ? "_once" : "";
+}
+
 // A group that is aligned, 16 bytes at a time.
 Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std::string& memory) {
   CodeBlock& block = scope.block;
@@ -40,8 +45,8 @@ Value load_group(const Scope& scope, TensorId tensor, const Index& at, const std
   }
   const std::string name = scope.fresh("x");
   block.before +=
-      fmt::format("const Pack<{}, {}> {} = load_pack<{}>({} + {});\n", stored_type(dtype),
-                  block.width_text, name, block.width_text, memory, at.name);
+      fmt::format("const Pack<{}, {}> {} = load_pack{}<{}>({} + {});\n", stored_type(dtype),
+                  block.width_text, name, suffix_of(scope, at), block.width_text, memory, at.name);
   if (held != nullptr) {
     block.before += fmt::format("hold_at({}, {});\n", place_of(*held), name);
   }
@@ -165,8 +170,8 @@ void store(const Scope& scope, TensorId tensor, const Index& at, const Value& va
   block.before += fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), block.width_text, name);
   block.lanes += value.stored_as == dtype ? fmt::format("{}.v[j] = {};\n", name, value.stored)
                                           : fmt::format("store_as({}.v[j], {});\n", name, text);
-  block.after += fmt::format("{}store_pack<{}>({} + {}, {});\n", condition, block.width_text,
-                             memory, at.name, name);
+  block.after += fmt::format("{}store_pack{}<{}>({} + {}, {});\n", condition, suffix_of(scope, at),
+                             block.width_text, memory, at.name, name);
 }
 
 }  // namespace fusecalc

@@ -337,6 +337,14 @@ template <class T>
 T __ldcg(const T* at) {
   return *at;
 }
+template <class T>
+T __ldcs(const T* at) {
+  return *at;
+}
+template <class T>
+void __stcs(T* at, T value) {
+  *at = value;
+}
 
 template <class A, class B>
 std::common_type_t<A, B> min(A a, B b) {
