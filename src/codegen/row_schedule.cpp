@@ -176,13 +176,16 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
     }
   }
   if (!schedule.holds()) {
-    // The end of a row takes longer than a round: where all rows are summed, teams are small enough
-    // for many rounds.
-    constexpr std::uint64_t kRounds = 15;
+    // The end of a row takes longer than a round, and longer still where warps share it: where all
+    // rows are summed, teams are small enough for several rounds.
+    constexpr std::uint64_t kRounds = 2;
+    constexpr std::uint64_t kSharedRounds = 5;
     pattern(kMostThreads / 2);
     if (work.adds_up) {
+      const std::uint64_t most =
+          std::max(std::min<std::uint64_t>(kWarp, groups / kRounds), groups / kSharedRounds);
       const std::uint64_t few =
-          std::bit_floor(std::max<std::uint64_t>(shifted ? 2 * width : 1, groups / kRounds));
+          std::bit_floor(std::max<std::uint64_t>(shifted ? 2 * width : 1, most));
       pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));
     }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), device);

@@ -106,15 +106,15 @@ TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it pi
       "tensors": {"x": {"shape": [8192, 32000]}, "t": {"shape": [8192], "dtype": "i64"}},
       "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"}]})");
   const GeneratedKernel kernel = generated(graph);
-  CHECK(kernel.blocks == 792);  // six on each of 132 multiprocessors
-  CHECK(contains(kernel, "for (u32 block = blockIdx.x; block < 8192; block += 792)"));
+  CHECK(kernel.blocks == 396);  // three on each of 132 multiprocessors
+  CHECK(contains(kernel, "for (u32 block = blockIdx.x; block < 8192; block += 396)"));
   const std::string& text = kernel.source.text;
-  CHECK(text.rfind("fetch(p0, ") < text.find("merge_block<256>(s"));
+  CHECK(text.rfind("fetch(p0, ") < text.find("merge_block<512>(s"));
   // The number of the class is loaded once.
   REQUIRE(contains(kernel, "fetch(p1, q)"));
   CHECK(text.find("fetch(p1, q)") == text.rfind("fetch(p1, q)"));
-  // 15 rounds lie in the row for all threads and do not ask.
-  CHECK(contains(kernel, "for (u32 k = 0; k < 15; ++k)"));
+  // Seven rounds lie in the row for all threads and do not ask.
+  CHECK(contains(kernel, "for (u32 k = 0; k < 7; ++k)"));
   CHECK(contains(kernel, "if (r < 32000)"));
 }
 

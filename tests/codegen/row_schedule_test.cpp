@@ -301,13 +301,28 @@ TEST_CASE("a sum over all rows runs few blocks, each of which takes several rows
   const RowWork work{
       .rows = rows, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true};
   const RowSchedule schedule = schedule_rows(work, kDevice);
-  CHECK(schedule.threads == 256);  // 4000 groups, 15 rounds or more
-  CHECK(schedule.rounds == 16);
-  CHECK(schedule.stays == 6 * 132);  // 1536 threads to a multiprocessor
-  const RowLayout few = rows_of(700, 32000);
+  CHECK(schedule.threads == 512);  // 4000 groups, five rounds or more
+  CHECK(schedule.rounds == 8);
+  CHECK(schedule.stays == 3 * 132);  // 1536 threads to a multiprocessor
+  const RowLayout few = rows_of(390, 32000);
   const RowSchedule each = schedule_rows(
       {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kDevice);
   CHECK(each.stays == 0);
+  // A warp or less has a row for two rounds or more.
+  const auto team_of = [](std::uint64_t columns) {
+    const RowLayout layout = rows_of(1000000, columns);
+    return schedule_rows({.rows = layout,
+                          .widest_bytes = 2,
+                          .state_bytes = 28,
+                          .waits = true,
+                          .adds_up = true},
+                         kDevice)
+        .team;
+  };
+  CHECK(team_of(80) == 4);
+  CHECK(team_of(1000) == 32);
+  CHECK(team_of(2000) == 32);
+  CHECK(team_of(4096) == 64);
 }
 
 TEST_CASE("schedules divide the smaller shared memory of an older GPU") {

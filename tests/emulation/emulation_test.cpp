@@ -104,6 +104,9 @@ TEST_CASE("on the host: rows of odd length") {
 TEST_CASE("on the host: columns that no whole groups divide") {
   check("cuda/oplists/columns_of_odd_number", kWithCopies, "8 lines as one");
 }
+TEST_CASE("on the host: tables whose rows are read several times") {
+  check("cuda/oplists/tables_read_often", kWithCopies, "elements per thread");
+}
 TEST_CASE("on the host: transpositions") {
   check("cuda/oplists/transpositions", kWithCopies, "tiles");
 }
