@@ -178,12 +178,12 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
   if (!schedule.holds()) {
     // The end of a row takes longer than a round, and longer still where warps share it: where all
     // rows are summed, teams are small enough for several rounds.
-    constexpr std::uint64_t kRounds = 2;
-    constexpr std::uint64_t kSharedRounds = 5;
+    const std::uint64_t rounds_of_warp = shifted ? 4 : 2;
+    constexpr std::uint64_t kRounds = 5;
     pattern(kMostThreads / 2);
     if (work.adds_up) {
       const std::uint64_t most =
-          std::max(std::min<std::uint64_t>(kWarp, groups / kRounds), groups / kSharedRounds);
+          std::max(std::min<std::uint64_t>(kWarp, groups / rounds_of_warp), groups / kRounds);
       const std::uint64_t few =
           std::bit_floor(std::max<std::uint64_t>(shifted ? 2 * width : 1, most));
       pattern(static_cast<unsigned>(std::min<std::uint64_t>(few, schedule.team)));

@@ -308,18 +308,20 @@ TEST_CASE("a sum over all rows runs few blocks, each of which takes several rows
   const RowSchedule each = schedule_rows(
       {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kDevice);
   CHECK(each.stays == 0);
-  // A warp or less has a row for two rounds or more.
+  // A warp or less has a row for two rounds or more, or for four where a row's ends come after.
   const auto team_of = [](std::uint64_t columns) {
     const RowLayout layout = rows_of(1000000, columns);
     return schedule_rows({.rows = layout,
                           .widest_bytes = 2,
                           .state_bytes = 28,
                           .waits = true,
-                          .adds_up = true},
+                          .adds_up = true,
+                          .shifts = true},
                          kDevice)
         .team;
   };
   CHECK(team_of(80) == 4);
+  CHECK(team_of(777) == 16);
   CHECK(team_of(1000) == 32);
   CHECK(team_of(2000) == 32);
   CHECK(team_of(4096) == 64);
