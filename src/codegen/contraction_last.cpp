@@ -58,7 +58,7 @@ bool ContractionWriter::write_bands_of_last(const Convolution& convolution,
   const std::string functions = weights_of_convolution();
   epilogue_.write(product_, 8, {.stores = true, .stores_last = true, .period = convolution.groups});
   const bool keeps_sums = !epilogue_.stored_outside();
-  const auto bands = last_bands(shape, keeps_sums, std::max(1U, device_.multiprocessors));
+  const auto bands = last_bands(shape, keeps_sums, device_);
   if (!bands) return false;
   if (keeps_sums) {
     epilogue_.write(product_of_pixels_last(convolution), 8, {.channels_last = true});
@@ -93,7 +93,7 @@ bool ContractionWriter::write_down_of_last(const Convolution& convolution, const
   if (device_.capability < kFirstWithCopies || !has_strides_of_copies(convolution, shape.bytes)) {
     return false;
   }
-  const auto down = last_down(shape, std::max(1U, device_.multiprocessors));
+  const auto down = last_down(shape, device_);
   if (!down) return false;
   const std::string functions = weights_of_convolution();
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),

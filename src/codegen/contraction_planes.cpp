@@ -73,7 +73,7 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                   {.stores = true, .period = convolution.groups * convolution.filters});
   const std::uint64_t result_bytes = epilogue_.stored_outside() ? 2 : 0;
   const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
-  const auto bands = halves ? plane_bands(shape, result_bytes, multiprocessors) : std::nullopt;
+  const auto bands = halves ? plane_bands(shape, result_bytes, device_) : std::nullopt;
   const auto tiles = bands || has_whole_lines(convolution, size)
                          ? std::nullopt
                          : plane_tiles(shape, size, result_bytes, multiprocessors);

@@ -223,15 +223,14 @@ std::optional<PlaneTiles> plane_tiles(const PlaneShape& shape, std::uint64_t byt
 }
 
 std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t result_bytes,
-                                      std::uint64_t multiprocessors) {
+                                      const Device& device) {
   constexpr std::uint64_t kStage = 6400;  // bytes, at most but for a plane
   constexpr std::uint64_t kWarps = 4;     // of a block
   constexpr std::uint64_t kMostThreads = 512;
   constexpr std::uint64_t kMost = std::uint64_t{100} << 10U;  // of two blocks
   // Of strided windows, whose results are few: four, or lanes without planes take less.
   constexpr std::uint64_t kMostStrided = std::uint64_t{55} << 10U;
-  constexpr std::uint64_t kMany = std::uint64_t{37} << 10U;     // of six
-  constexpr std::uint64_t kOnChip = std::uint64_t{227} << 10U;  // of a multiprocessor
+  constexpr std::uint64_t kMany = std::uint64_t{37} << 10U;  // of six
   constexpr std::uint64_t kRegisters = 65536;
   constexpr std::uint64_t kMostBlocks = 16;
   constexpr std::uint64_t kMostBand = 40;  // of 16 x 8 weights
@@ -267,15 +266,16 @@ std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t res
   bands.stages = shared(3) <= kMany ? 3 : 2;
   bands.shared_bytes = shared(bands.stages);
   const std::uint64_t threads = bands.threads(shape);
-  const std::uint64_t most = shape.stride[0] > 1 ? kMostStrided : kMost;
+  const std::uint64_t most =
+      std::min(shape.stride[0] > 1 ? kMostStrided : kMost, device.on_chip_bytes);
   if (bands.shared_bytes > most || threads > kMostThreads) return std::nullopt;
   // Found where they were compiled without a limit: a third more than what is held all the time.
   const std::uint64_t held = 2 * band + 4 * bands.lines + shape.covered(0, bands.lines);
   const std::uint64_t registers = ceil_div(20 + held * 13 / 10, 8) * 8;
   bands.resident =
-      std::max<std::uint64_t>(1, std::min({kOnChip / (bands.shared_bytes + 1024),
+      std::max<std::uint64_t>(1, std::min({device.on_chip_bytes / (bands.shared_bytes + 1024),
                                            kRegisters / (registers * threads), kMostBlocks}));
-  bands.images = images_of_block(shape, bands, multiprocessors);
+  bands.images = images_of_block(shape, bands, std::max(1U, device.multiprocessors));
   return bands;
 }
 

@@ -8,7 +8,6 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::uint64_t kBandsOnChip = std::uint64_t{227} << 10U;  // of a multiprocessor
 constexpr std::uint64_t kReservedOfBlock = 1024;
 
 // What convolve_last_bands computes of a tile.
@@ -60,7 +59,8 @@ std::uint64_t registers_for_bands(const LastShape& shape, const LastBands& bands
 }
 
 // As many blocks as there is room for.
-bool fit_bands(const LastShape& shape, const BandGeometry& geometry, LastBands& bands) {
+bool fit_bands(const LastShape& shape, const BandGeometry& geometry, const Device& device,
+               LastBands& bands) {
   constexpr std::uint64_t kRegisters = 65536;
   constexpr std::uint64_t kMostRegisters = 255;
   const std::uint64_t registers = registers_for_bands(shape, bands, geometry);
@@ -69,7 +69,7 @@ bool fit_bands(const LastShape& shape, const BandGeometry& geometry, LastBands& 
       bands.channels() * ((geometry.plane_words + geometry.plane_sums) * 4 + pixels * shape.bytes);
   if (registers > kMostRegisters) return false;
   bands.resident = std::min(kRegisters / (registers * bands.threads()),
-                            kBandsOnChip / (bands.shared_bytes + kReservedOfBlock));
+                            device.on_chip_bytes / (bands.shared_bytes + kReservedOfBlock));
   return bands.resident > 0;
 }
 
@@ -120,19 +120,19 @@ bool repays_bands(std::uint64_t taps, std::uint64_t strides) {
   return taps > kFewProducts * strides;
 }
 
-std::optional<LastBands> last_bands(const LastShape& shape, bool keeps_sums,
-                                    std::uint64_t multiprocessors) {
+std::optional<LastBands> last_bands(const LastShape& shape, bool keeps_sums, const Device& device) {
   constexpr std::uint64_t kMostReach = 29;
   constexpr std::uint64_t kMostReused = 8;
   constexpr std::uint64_t kMostTogether = 8;
   constexpr std::uint64_t kMostWaves = 4;
   const std::uint64_t reach = (shape.taps[1] - 1) * shape.dilation[1];
   if (shape.channels % 8 != 0 || shape.bytes != 2 || reach > kMostReach) return std::nullopt;
+  const std::uint64_t multiprocessors = std::max(1U, device.multiprocessors);
   std::optional<LastBands> best;
   double least = 0;
   const auto consider = [&](LastBands bands) {
     const BandGeometry geometry = geometry_of(shape, bands);
-    if (!fit_bands(shape, geometry, bands)) return;
+    if (!fit_bands(shape, geometry, device, bands)) return;
     const double cycles = cycles_of_bands(shape, bands, geometry, multiprocessors);
     if (!best || cycles < least) best = bands, least = cycles;
   };

@@ -30,7 +30,6 @@ struct LastBands {
 // Whether bands take less time than threads that go down lines (last_down.hpp).
 bool repays_bands(std::uint64_t taps, std::uint64_t strides);
 // Nothing where bands are too wide for a thread's registers, or tiles for a multiprocessor.
-std::optional<LastBands> last_bands(const LastShape& shape, bool keeps_sums,
-                                    std::uint64_t multiprocessors);
+std::optional<LastBands> last_bands(const LastShape& shape, bool keeps_sums, const Device& device);
 
 }  // namespace fusecalc

@@ -39,11 +39,12 @@ double instructions_of_thread(const LastShape& shape, const LastDown& down) {
 }
 
 // With as many stages as leave room for the blocks that registers leave room for.
-bool fit_resident(const LastShape& shape, LastDown& down) {
+bool fit_resident(const LastShape& shape, const Device& device, LastDown& down) {
   constexpr std::uint64_t kRegisters = 65536;
   constexpr std::uint64_t kThreadRegisters = 255;
   constexpr std::uint64_t kMostUnits = std::uint64_t{1} << 30U;  // numbered by an int
   constexpr std::uint64_t kOnChip = std::uint64_t{200} << 10U;   // the rest is left to the L1
+  const std::uint64_t on_chip = std::min(kOnChip, device.on_chip_bytes);
   constexpr std::uint64_t kFewestStages = 3;
   constexpr std::uint64_t kLine = 128;
   const std::uint64_t registers = registers_of_thread(shape, down);
@@ -53,7 +54,7 @@ bool fit_resident(const LastShape& shape, LastDown& down) {
   const std::uint64_t own = LastDown::kOwn * shape.bytes;
   const std::uint64_t stage =
       shape.covered(1, down.beside) * (down.threads * own + kLine / (16 / own));
-  down.stages = std::min(down.stages, kOnChip / (down.resident * stage));
+  down.stages = std::min(down.stages, on_chip / (down.resident * stage));
   down.shared_bytes = down.stages * stage;
   return down.stages >= kFewestStages;
 }
@@ -80,16 +81,17 @@ std::uint64_t LastDown::units(const LastShape& shape) const {
          (shape.channels / kOwn);
 }
 
-std::optional<LastDown> last_down(const LastShape& shape, std::uint64_t multiprocessors) {
+std::optional<LastDown> last_down(const LastShape& shape, const Device& device) {
   constexpr std::uint64_t kMostBeside = 7;
   constexpr std::array<std::uint64_t, 3> kThreads = {256, 128, 64};
   if (shape.channels * shape.bytes % 16 != 0 || shape.bytes > 4 || shape.bytes < 2) {
     return std::nullopt;
   }
+  const std::uint64_t multiprocessors = std::max(1U, device.multiprocessors);
   std::optional<LastDown> best;
   double least = 0;
   const auto consider = [&](LastDown down) {
-    if (!fit_resident(shape, down)) return;
+    if (!fit_resident(shape, device, down)) return;
     const double time = time_going_down(shape, down, multiprocessors);
     if (!best || time < least) best = down, least = time;
   };

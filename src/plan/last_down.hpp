@@ -22,6 +22,6 @@ struct LastDown {
   std::uint64_t blocks(const LastShape& shape) const { return ceil_div(units(shape), threads); }
 };
 // Nothing where a thread would hold too many weights and sums.
-std::optional<LastDown> last_down(const LastShape& shape, std::uint64_t multiprocessors);
+std::optional<LastDown> last_down(const LastShape& shape, const Device& device);
 
 }  // namespace fusecalc

@@ -261,7 +261,7 @@ struct PlaneBands {
 // Nothing where a band of weights is too wide, planes of an image begin at no multiples of 16
 // bytes, or a multiprocessor would hold few of them.
 std::optional<PlaneBands> plane_bands(const PlaneShape& shape, std::uint64_t result_bytes,
-                                      std::uint64_t multiprocessors);
+                                      const Device& device);
 
 // A convolution of one channel in a group and one filter for it, of two axes, whose channels lie
 // last.

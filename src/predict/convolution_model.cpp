@@ -119,7 +119,7 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
                          .padding = axes(op.attributes->padding, 0),
                          .dilation = axes(op.attributes->dilation, 1)};
   const unsigned multiprocessors = std::max(1U, device.multiprocessors);
-  if (bytes == 2 && plane_bands(shape, 2, multiprocessors)) return kByBands * number(weight[3]);
+  if (bytes == 2 && plane_bands(shape, 2, device)) return kByBands * number(weight[3]);
   const bool whole_lines = out[3] % 8 == 0 && x.type.shape[3] * bytes % 16 == 0;
   return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
 }

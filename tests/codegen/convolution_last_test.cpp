@@ -224,7 +224,7 @@ TEST_CASE("single channels of many taps that lie last are multiplied by bands of
 TEST_CASE("threads that go down lines fill the multiprocessors evenly") {
   // 14 x 14: two halves of a line, and 264 blocks at a time.
   const LastShape shape{.images = 114, .channels = 512, .out = {14, 14}, .taps = {3, 3}};
-  const auto down = last_down(shape, 132);
+  const auto down = last_down(shape, known_devices().front());
   REQUIRE(down.has_value());
   CHECK(down->beside == 7);
   CHECK(down->lines == 14);
@@ -232,13 +232,15 @@ TEST_CASE("threads that go down lines fill the multiprocessors evenly") {
   CHECK(down->blocks(shape) <= down->resident * 132);
   CHECK(down->shared_bytes == down->stages * 9 * (down->threads * 4 + 32));
   // Few results have threads of few lines.
-  const auto one = last_down({.images = 1, .channels = 64, .out = {14, 14}, .taps = {3, 3}}, 132);
+  const auto one = last_down({.images = 1, .channels = 64, .out = {14, 14}, .taps = {3, 3}},
+                             known_devices().front());
   REQUIRE(one.has_value());
   CHECK(one->lines < 14);
   // Strides of several lines have fewer sums open at a time, and large windows too many weights.
-  CHECK(last_down({.channels = 64, .out = {40, 40}, .taps = {7, 7}}, 132).has_value());
-  CHECK(!last_down({.channels = 64, .out = {40, 40}, .taps = {11, 11}}, 132));
-  CHECK(!last_down({.channels = 36, .out = {40, 40}, .taps = {3, 3}}, 132));
+  CHECK(last_down({.channels = 64, .out = {40, 40}, .taps = {7, 7}}, known_devices().front())
+            .has_value());
+  CHECK(!last_down({.channels = 64, .out = {40, 40}, .taps = {11, 11}}, known_devices().front()));
+  CHECK(!last_down({.channels = 36, .out = {40, 40}, .taps = {3, 3}}, known_devices().front()));
 }
 
 TEST_CASE("bands have tiles of whole lines, and as many as fill the multiprocessors") {
@@ -251,7 +253,7 @@ TEST_CASE("bands have tiles of whole lines, and as many as fill the multiprocess
                      .padding = {3, 3}};
   };
   const LastShape shape = of(128, 192, 28);
-  const auto bands = last_bands(shape, false, 132);
+  const auto bands = last_bands(shape, false, known_devices().front());
   REQUIRE(bands.has_value());
   CHECK(bands->channels() == 16);
   CHECK(bands->lines == 28);
@@ -264,15 +266,44 @@ TEST_CASE("bands have tiles of whole lines, and as many as fill the multiprocess
   // 34 lines of 32 columns; the words between lines and planes keep these in other banks.
   CHECK(bands->shared_bytes == 16 * (34 * (16 + 1) + 2) * 4 + 16 * 34 * 32 * 2);
   // Small planes share a tile, and a single image is parted.
-  const auto small = last_bands(of(128, 768, 7), false, 132);
+  const auto small = last_bands(of(128, 768, 7), false, known_devices().front());
   REQUIRE(small.has_value());
   CHECK(small->together > 1);
-  const auto one = last_bands(of(1, 64, 14), false, 132);
+  const auto one = last_bands(of(1, 64, 14), false, known_devices().front());
   REQUIRE(one.has_value());
   CHECK(one->lines < 14);
-  CHECK(!last_bands({.channels = 36, .in = {40, 40}, .out = {40, 40}, .taps = {7, 7}}, false, 132));
-  CHECK(
-      !last_bands({.channels = 64, .in = {40, 40}, .out = {10, 10}, .taps = {31, 31}}, false, 132));
+  CHECK(!last_bands({.channels = 36, .in = {40, 40}, .out = {40, 40}, .taps = {7, 7}}, false,
+                    known_devices().front()));
+  CHECK(!last_bands({.channels = 64, .in = {40, 40}, .out = {10, 10}, .taps = {31, 31}}, false,
+                    known_devices().front()));
+}
+
+TEST_CASE("kernels of single channels fit in the shared memory of every GPU") {
+  constexpr const char* kLast =
+      R"({"op": "transpose", "inputs": ["h"], "output": "y", "perm": [0, 2, 3, 1]})";
+  for (const std::string dtype : {"bf16", "f32"}) {
+    for (const unsigned side : {7U, 28U, 56U, 112U}) {
+      for (const unsigned taps : {3U, 5U, 7U, 9U, 11U}) {
+        const std::string text = fmt::format(
+            R"({{"dtype": "{0}", "tensors": {{"x": {{"shape": [64, {1}, {1}, 96]}},
+                 "w": {{"shape": [96, 1, {2}, {2}]}}, "p": {{"shape": [64, 96, {1}, {1}]}}}},
+                "ops": [{{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]}},
+                        {{"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "h",
+                          "padding": {3}, "groups": 96}}, {4},
+                        {{"name": "d", "op": "conv2d", "inputs": ["p", "w"], "output": "z",
+                          "padding": {3}, "groups": 96}}], "outputs": ["y", "z"]}})",
+            dtype, side, taps, taps / 2, kLast);
+        const OpGraph graph = graph_of(text);
+        for (const Device& device : known_devices()) {
+          CAPTURE(device.name);
+          CAPTURE(text);
+          TrafficCounter counter(graph, device);
+          CHECK(generate(counter, {0, 1}, device).shared_bytes <= device.on_chip_bytes);
+          CHECK(generate(counter, {2}, device).shared_bytes <= device.on_chip_bytes);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
