@@ -33,11 +33,24 @@ struct Seen {
   std::uint64_t hash = 0;  // of all their text: a refactoring leaves it as it is
 };
 
+// The default device as if it had another compute capability, and no more shared memory than a known
+// device of that generation.
+Device smallest_of(ComputeCapability capability) {
+  Device device = testing::device_of(capability);
+  for (const Device& known : known_devices()) {
+    if (known.capability.major != capability.major) continue;
+    device.on_chip_bytes = std::min(device.on_chip_bytes, known.on_chip_bytes);
+  }
+  return device;
+}
+
 void generate_one(TrafficCounter& counter, const Kernel& kernel, ComputeCapability capability,
                   Seen& seen) {
   const OpGraph& graph = counter.graph();
   try {
-    const GeneratedKernel code = generate(counter, kernel, testing::device_of(capability));
+    const Device device = smallest_of(capability);
+    const GeneratedKernel code = generate(counter, kernel, device);
+    CHECK(code.shared_bytes <= device.on_chip_bytes);
     CHECK(code.source.text.find(kNameMark) == std::string::npos);
     CHECK((capability == kHopper || !code.source.architecture_bound));
     ++seen.sources;
