@@ -132,6 +132,30 @@ TEST_CASE("on the host: products of packed weights") {
 TEST_CASE("on the host: attention") {
   check("cuda/oplists/attention_f32", kWithout, "without tensor cores");
 }
+TEST_CASE("on the host: products of tensor cores") {
+  check("emulation/oplists/products_small", kWithCopies, "mma");
+}
+TEST_CASE("on the host: products of tensor cores of views") {
+  check("cuda/oplists/views_products_f32", kWithCopies, "mma");
+}
+TEST_CASE("on the host: products of tensor cores with packed weights") {
+  check("cuda/oplists/weights_int4_groups", kWithCopies, "mma");
+}
+TEST_CASE("on the host: products of tensor cores with scaled weights") {
+  check("cuda/oplists/weights_scaled_rows_reduced", kWithCopies, "mma");
+}
+TEST_CASE("on the host: attention on tensor cores") {
+  check("cuda/oplists/attention_heads_of_80", kWithCopies, "mma");
+}
+TEST_CASE("on the host: attention on tensor cores of padded heads") {
+  check("cuda/oplists/attention_heads_of_24", kWithCopies, "mma");
+}
+TEST_CASE("on the host: attention of few queries") {
+  check("cuda/oplists/attention_few_queries", kWithCopies, "mma");
+}
+TEST_CASE("on the host: attention with dropout") {
+  check("cuda/oplists/attention_dropout", kWithCopies, "mma");
+}
 
 }  // namespace
 }  // namespace fusecalc::testing

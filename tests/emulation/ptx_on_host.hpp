@@ -256,60 +256,79 @@ struct Ptx<"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4
   }
 };
 
-// D[16][8] += A[16][8 kEights] B[8 kEights][8], of 16-bit elements.
-template <unsigned kEights, float (*kFrom)(Half)>
+// D[16][8] += A[16][k] B[k][8]. A lane has `kGroups` words of each row and column, of neighbouring
+// k.
+template <unsigned kGroups, class Elements>
 struct Product {
   struct Operands {
-    std::uint32_t a[2 * kEights], b[kEights];
+    std::uint32_t a[2 * kGroups], b[kGroups];
   };
   static void run(float& d0, float& d1, float& d2, float& d3, const Operands& own) {
+    constexpr unsigned kPerGroup = 4 * Elements::kInWord;
     const unsigned lane = block->running->place.x % kWarp;
     float* const sums[4] = {&d0, &d1, &d2, &d3};
     with_lanes(own, [&](const auto& of) {
       for (unsigned i = 0; i < 4; ++i) {
         const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
         double sum = 0;
-        for (unsigned k = 0; k < 8 * kEights; ++k) {
-          const unsigned quad = k % 8 / 2, shift = k % 2 * 16;
-          const std::uint32_t a = of(row * 4 + quad).a[k / 8 * 2 + i / 2];
-          const std::uint32_t b = of(column * 4 + quad).b[k / 8];
-          sum += double{kFrom(static_cast<Half>(a >> shift))} *
-                 double{kFrom(static_cast<Half>(b >> shift))};
+        for (unsigned k = 0; k < kPerGroup * kGroups; ++k) {
+          const unsigned quad = k % kPerGroup / Elements::kInWord, part = k % Elements::kInWord;
+          const std::uint32_t a = of(row * 4 + quad).a[k / kPerGroup * 2 + i / 2];
+          const std::uint32_t b = of(column * 4 + quad).b[k / kPerGroup];
+          sum += double{Elements::from(a, part)} * double{Elements::from(b, part)};
         }
         *sums[i] = static_cast<float>(*sums[i] + sum);
       }
     });
   }
 };
-template <float (*kFrom)(Half)>
-struct ProductOfSixteen {
+template <class Elements>
+struct ProductOfTwo {
   static void run(float& d0, float& d1, float& d2, float& d3, std::uint32_t a0, std::uint32_t a1,
                   std::uint32_t a2, std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
-    Product<2, kFrom>::run(d0, d1, d2, d3, {{a0, a1, a2, a3}, {b0, b1}});
+    Product<2, Elements>::run(d0, d1, d2, d3, {{a0, a1, a2, a3}, {b0, b1}});
+  }
+};
+template <class Elements>
+struct ProductOfOne {
+  static void run(float& d0, float& d1, float& d2, float& d3, std::uint32_t a0, std::uint32_t a1,
+                  std::uint32_t b) {
+    Product<1, Elements>::run(d0, d1, d2, d3, {{a0, a1}, {b}});
   }
 };
 template <float (*kFrom)(Half)>
-struct ProductOfEight {
-  static void run(float& d0, float& d1, float& d2, float& d3, std::uint32_t a0, std::uint32_t a1,
-                  std::uint32_t b) {
-    Product<1, kFrom>::run(d0, d1, d2, d3, {{a0, a1}, {b}});
+struct Halves {
+  static constexpr unsigned kInWord = 2;
+  static float from(std::uint32_t word, unsigned part) {
+    return kFrom(static_cast<Half>(word >> (16 * part)));
+  }
+};
+// The low bits of a float are not looked at.
+struct Tf32 {
+  static constexpr unsigned kInWord = 1;
+  static float from(std::uint32_t word, unsigned) {
+    return std::bit_cast<float>(word & ~std::uint32_t{0x1fff});
   }
 };
 template <>
 struct Ptx<
     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfSixteen<from_bf16> {};
+    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfTwo<Halves<from_bf16>> {};
 template <>
 struct Ptx<
     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfSixteen<from_half> {};
+    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfTwo<Halves<from_half>> {};
+template <>
+struct Ptx<
+    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    "{%8, %9}, {%0, %1, %2, %3};"> : ProductOfTwo<Tf32> {};
 template <>
 struct Ptx<
     "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-    "{%0, %1, %2, %3};"> : ProductOfEight<from_bf16> {};
+    "{%0, %1, %2, %3};"> : ProductOfOne<Halves<from_bf16>> {};
 template <>
 struct Ptx<
     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-    "{%0, %1, %2, %3};"> : ProductOfEight<from_half> {};
+    "{%0, %1, %2, %3};"> : ProductOfOne<Halves<from_half>> {};
 
 }  // namespace host
