@@ -33,8 +33,8 @@ struct Seen {
   std::uint64_t hash = 0;  // of all their text: a refactoring leaves it as it is
 };
 
-// The default device as if it had another compute capability, and no more shared memory than a known
-// device of that generation.
+// The default device as if it had another compute capability, and no more shared memory than a
+// known device of that generation.
 Device smallest_of(ComputeCapability capability) {
   Device device = testing::device_of(capability);
   for (const Device& known : known_devices()) {
