@@ -62,12 +62,12 @@ std::uint64_t registers_for_bands(const LastShape& shape, const LastBands& bands
 bool fit_bands(const LastShape& shape, const BandGeometry& geometry, const Device& device,
                LastBands& bands) {
   constexpr std::uint64_t kRegisters = 65536;
-  constexpr std::uint64_t kMostRegisters = 255;
+  constexpr std::uint64_t kThreadRegisters = 255;
   const std::uint64_t registers = registers_for_bands(shape, bands, geometry);
   const std::uint64_t pixels = bands.together * geometry.height * geometry.width;
   bands.shared_bytes =
       bands.channels() * ((geometry.plane_words + geometry.plane_sums) * 4 + pixels * shape.bytes);
-  if (registers > kMostRegisters) return false;
+  if (registers > kThreadRegisters) return false;
   bands.resident = std::min(kRegisters / (registers * bands.threads()),
                             device.on_chip_bytes / (bands.shared_bytes + kReservedOfBlock));
   return bands.resident > 0;
