@@ -1,8 +1,8 @@
 // Convolutions of one channel in a group and one filter for it, of 16-bit elements whose channels
 // lie last, with a result of the same form: by bands of weights on tensor cores (see
 // convolve_planes_mma.cuh), of planes that a block puts together in shared memory. Needs
-// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh and convolve.cuh
-// before it.
+// elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, mma.cuh, convolve.cuh and
+// weight_bands.cuh before it.
 //
 // Element: of the input, whose groups of 16 bytes of channels begin at multiples of 16 bytes, and
 // of the weights. Operands is a struct that the generator writes:
@@ -51,7 +51,8 @@ struct ConvolveLastBands {
   static constexpr int kRows = kOne ? kShape.in[2] : kFirst + 15 * kStep2 + kReach2 + 1;
   static constexpr int kEights = (kRows + 7) / 8;  // of columns of the input
   static constexpr int kAdvance = 2 * kStep2;      // eights from a product to the next
-  typedef u32 Band[kTaps1][kEights][2];
+  typedef WeightBands<Geometry, Element, kFirst, kEights> Bands;
+  typedef typename Bands::Band Band;
 
   // A plane's columns that are copied: eights of those that windows of the tile cover, unless no
   // tile's input has them.
@@ -107,7 +108,7 @@ struct ConvolveLastBands {
     const int own = channel + (int)threadIdx.x / 32 * kOwn;
     Band bands[kOwn];
 #pragma unroll
-    for (int c = 0; c < kOwn; ++c) make_band(operands, min(own + c, kShape.groups - 1), bands[c]);
+    for (int c = 0; c < kOwn; ++c) Bands::make(operands, min(own + c, kShape.groups - 1), bands[c]);
     // A loop that surely does something: what an epilogue loads is loaded once before it.
     int i = 0;
     do {
@@ -195,54 +196,6 @@ struct ConvolveLastBands {
     }
   }
 
-  // A lane's part of the bands: columns lane / 4 * 2 and the next of the result, two neighbouring
-  // rows of each eight. Lane i first has what lies i - 1 and i columns behind a line's first tap.
-  static __device__ __forceinline__ void make_band(const Operands& operands, int filter,
-                                                   Band& band) {
-    constexpr int kSpan = kReach2 + 1;
-    static_assert(kSpan < 31, "a lane for each, and one for zeros");
-    const int lane = threadIdx.x % 32;
-    const i64 weights = (i64)filter * (kTaps1 * kTaps2);
-    u32 twos[kTaps1];
-#pragma unroll
-    for (int t1 = 0; t1 < kTaps1; ++t1) {
-      Pack<Element, 2> two;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int distance = lane - 1 + e;
-        const bool real = (u32)distance < (u32)kSpan && distance % kApart2 == 0;
-        store_as(two.v[e],
-                 real ? operands.weight(weights + t1 * kTaps2 + distance / kApart2) : 0.0f);
-      }
-      memcpy(&twos[t1], &two, 4);
-    }
-#pragma unroll
-    for (int eight = 0; eight < kEights; ++eight) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int distance = eight * 8 + lane % 4 * 2 - kFirst - (lane / 4 * 2 + half) * kStep2;
-        const int source = distance < -1 || distance >= kSpan ? 31 : distance + 1;
-#pragma unroll
-        for (int t1 = 0; t1 < kTaps1; ++t1) {
-          band[t1][eight][half] = __shfl_sync(0xffffffffu, twos[t1], source);
-        }
-      }
-    }
-  }
-
-  // The tap that takes a line of the input for a line of the result, or -1.
-  static __device__ __forceinline__ constexpr int tap_of(int line_in, int line) {
-    const int distance = line_in - line * kStep1;
-    const bool taken = distance >= 0 && distance <= kReach1 && distance % kApart1 == 0;
-    return taken ? distance / kApart1 : -1;
-  }
-  static __device__ __forceinline__ constexpr bool takes_line(int line_in) {
-    for (int line = 0; line < kLines; ++line) {
-      if (tap_of(line_in, line) >= 0) return true;
-    }
-    return false;
-  }
-
   // No word to the compiler: what is stored behind it depends on all that was loaded before.
   static __device__ __forceinline__ void lanes_meet() { asm volatile("bar.warp.sync 0xffffffff;"); }
 
@@ -261,7 +214,7 @@ struct ConvolveLastBands {
       float acc[kLines][4] = {};
 #pragma unroll
       for (int j = 0; j < kLinesIn; ++j) {
-        if (!takes_line(j)) continue;
+        if (!Bands::is_taken(j, kLines)) continue;
         u32 at[kEights];
 #pragma unroll
         for (int eight = 0; eight < kEights; ++eight) {
@@ -270,7 +223,7 @@ struct ConvolveLastBands {
         }
 #pragma unroll
         for (int l = 0; l < kLines; ++l) {
-          const int t1 = tap_of(j, l);
+          const int t1 = Bands::tap_of(j, l);
           if (t1 < 0) continue;
           const auto& a = band[t1];
 #pragma unroll

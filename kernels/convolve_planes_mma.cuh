@@ -1,5 +1,6 @@
 // Convolutions of one channel in a group over planes of 16-bit elements that a block holds in
-// shared memory, by tensor cores. Needs convolve_planes.cuh and what that needs before it.
+// shared memory, by tensor cores. Needs weight_bands.cuh, convolve_planes.cuh
+// and what that needs before it.
 //
 // Geometry: kShape; planes have two axes, and lines of the input an even number of elements.
 // Element: of the input, whose planes follow each other without gaps from a multiple of 16 bytes
@@ -55,7 +56,8 @@ struct ConvolvePlanesMma {
   static constexpr int kRows = kWhole ? kWidth : kFirst + 15 * kStep2 + (kTaps2 - 1) * kApart2 + 1;
   static constexpr int kChunks = (kRows + 7) / 8;  // of eight columns of the input
   static constexpr int kAdvance = 2 * kStep2;      // chunks from a tile to the next
-  typedef u32 Band[kTaps1][kChunks][2];
+  typedef WeightBands<Geometry, Element, kFirst, kChunks> Bands;
+  typedef typename Bands::Band Band;
 
   // Lines of the input that kLines of the result take.
   static constexpr int kReach = (kTaps1 - 1) * kApart1;
@@ -94,7 +96,7 @@ struct ConvolvePlanesMma {
     const int share = (int)threadIdx.x / 32 % kShare;
     const int row = channel * kFilters + item, place = item * kPitch;
     Band band;
-    make_band(operands, row, band);
+    Bands::make(operands, row, band);
     int from[kLinesIn];
     find_lines(item / kFilters, share % kShareLines * 8 * kLines, from);
     __syncthreads();
@@ -189,41 +191,6 @@ struct ConvolvePlanesMma {
     }
   }
 
-  // A lane's part of the bands: columns lane / 4 * 2 and the next of the result, two neighbouring
-  // rows of each eight. Lane i first has what lies i - 1 and i columns behind a line's first tap.
-  static __device__ __forceinline__ void make_band(const Operands& operands, int filter,
-                                                   Band& band) {
-    constexpr int kSpan = (kTaps2 - 1) * kApart2 + 1;
-    static_assert(kSpan < 31, "a lane for each, and one for zeros");
-    const int lane = threadIdx.x % 32;
-    const i64 weights = (i64)filter * (kTaps1 * kTaps2);
-    u32 twos[kTaps1];
-#pragma unroll
-    for (int t1 = 0; t1 < kTaps1; ++t1) {
-      Pack<Element, 2> two;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int distance = lane - 1 + e;
-        const bool real = (u32)distance < (u32)kSpan && distance % kApart2 == 0;
-        store_as(two.v[e],
-                 real ? operands.weight(weights + t1 * kTaps2 + distance / kApart2) : 0.0f);
-      }
-      memcpy(&twos[t1], &two, 4);
-    }
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int distance = chunk * 8 + lane % 4 * 2 - kFirst - (lane / 4 * 2 + half) * kStep2;
-        const int source = distance < -1 || distance >= kSpan ? 31 : distance + 1;
-#pragma unroll
-        for (int t1 = 0; t1 < kTaps1; ++t1) {
-          band[t1][chunk][half] = __shfl_sync(0xffffffffu, twos[t1], source);
-        }
-      }
-    }
-  }
-
   // Where a lane's lines of the input are in a stage, for kLines lines of the result of each eight
   // from `line` on.
   static __device__ __forceinline__ void find_lines(int plane, int line, int (&from)[kLinesIn]) {
@@ -257,7 +224,7 @@ struct ConvolvePlanesMma {
       }
 #pragma unroll
       for (int j = 0; j < kLinesIn; ++j) {
-        if (!takes_line(j)) continue;
+        if (!Bands::is_taken(j, kLines)) continue;
         u32 at[kChunks];
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -267,7 +234,7 @@ struct ConvolvePlanesMma {
         }
 #pragma unroll
         for (int l = 0; l < kLines; ++l) {
-          const int t1 = tap_of(j, l);
+          const int t1 = Bands::tap_of(j, l);
           if (t1 < 0) continue;
 #pragma unroll
           for (int chunk = 0; chunk < kChunks; chunk += 2) {
@@ -284,18 +251,6 @@ struct ConvolvePlanesMma {
       }
       leave(epilogue, acc, tile, row, place, line, real, results);
     }
-  }
-  // The tap that takes a line of the input for a line of the result, or -1.
-  static __device__ __forceinline__ constexpr int tap_of(int line_in, int line) {
-    const int distance = line_in - line * kStep1;
-    const bool taken = distance >= 0 && distance <= kReach && distance % kApart1 == 0;
-    return taken ? distance / kApart1 : -1;
-  }
-  static __device__ __forceinline__ constexpr bool takes_line(int line_in) {
-    for (int line = 0; line < kLines; ++line) {
-      if (tap_of(line_in, line) >= 0) return true;
-    }
-    return false;
   }
 
   // A lane has two neighbouring columns of two lines, kLines apart, for each sum.

@@ -46,7 +46,8 @@ bool has_strides_of_copies(const Convolution& convolution, std::uint64_t bytes) 
 
 }  // namespace
 
-// By bands of weights, where the epilogue is the same for all pixels of a channel.
+// By bands of weights; the epilogue takes pixels of a channel where these are alike to it, and
+// channels of a pixel elsewhere.
 bool ContractionWriter::write_bands_of_last(const Convolution& convolution,
                                             const LastShape& shape) {
   const DType type = operand_type();
@@ -70,7 +71,8 @@ bool ContractionWriter::write_bands_of_last(const Convolution& convolution,
                           .tile_rows = bands->channels(),
                           .tile_columns = bands->lines * bands->columns};
   result_.source.text +=
-      blocks({"mma", "convolve_last_bands"}) + epilogue_.text() + operands_struct(functions) +
+      blocks({"mma", "weight_bands", "convolve_last_bands"}) + epilogue_.text() +
+      operands_struct(functions) +
       fmt::format(
           "typedef ConvolveLastBands<Geometry, {}, {}, {}, {}, {}, {}, {}, {}, Operands, "
           "Epilogue> Convolve;\n",

@@ -107,8 +107,8 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
                     tiles->planes > 1 ? "s" : "", tiles->lines, tiles->columns);
   }
   result_.source.text += blocks({"mma", "hopper", "convolve_planes"}) +
-                         (bands ? blocks({"convolve_planes_mma"}) : "") + epilogue_.text() +
-                         operands_struct(functions) +
+                         (bands ? blocks({"weight_bands", "convolve_planes_mma"}) : "") +
+                         epilogue_.text() + operands_struct(functions) +
                          fmt::format("typedef {} Convolve;\n", convolve) +
                          facts.asserted_of("Convolve") +
                          entry(bounds, "",
