@@ -63,18 +63,26 @@ __device__ __forceinline__ T load_input(const T* at) {
 }
 
 // Eight neighbours of 16 bits, long before they are used: the compiler may not move the load down.
-// They are read once, so that they are the first to leave the L2, where the operands of the product
-// should stay.
+// They are read once, so that on sm_90 they are the first to leave the L2, where the operands of
+// the product should stay.
 template <typename T>
 __device__ __forceinline__ Pack<T, 8> load_ahead(const T* at, u32 all) {
-  constexpr u64 kFirstToLeave = 0x12f0000000000000ull;
   uint4 bits;
+#if __CUDA_ARCH__ >= 900
+  constexpr u64 kFirstToLeave = 0x12f0000000000000ull;
   asm volatile(
       "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
       "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, "
       "[%4], %6;}"
       : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
       : "l"(at), "r"(all), "l"(kFirstToLeave));
+#else
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+      "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];}"
+      : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+      : "l"(at), "r"(all));
+#endif
   Pack<T, 8> result;
   memcpy(&result, &bits, 16);
   return result;

@@ -262,6 +262,8 @@ GeneratedKernel ContractionWriter::write() {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
     write_vector();
+  } else if (const auto shallow = shallow_tiling_of(product_)) {
+    write_shallow(*shallow, product_, false);
   } else if (is_skinny()) {
     write_skinny();
   } else {

@@ -114,8 +114,9 @@ ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_
 // lines are what the copy engine takes, and no tile is mostly empty.
 std::optional<MatrixProduct> ContractionWriter::pixels_in_tiles() const {
   const auto product = product_of_pixels(graph_, op_);
-  const bool fits = product && product->n >= kFewPixels && alignment_of(product->a) == 8 &&
-                    alignment_of(product->b) == 8;
+  const bool fits = product && ((product->n >= kFewPixels && alignment_of(product->a) == 8 &&
+                                 alignment_of(product->b) == 8) ||
+                                shallow_tiling_of(*product));
   return fits ? product : std::nullopt;
 }
 
@@ -145,6 +146,14 @@ void ContractionWriter::write_convolution() {
   if (const auto product = pixels_in_copies()) {
     product_ = *product;
     return write_convolution_pixels(convolution);
+  }
+  if (leaves_channels_last(convolution)) {
+    if (const auto product = product_of_pixel_rows(graph_, op_)) {
+      if (const auto shallow = shallow_tiling_of(*product)) {
+        product_ = *product;
+        return write_shallow(*shallow, product_of_pixels_last(convolution), true);
+      }
+    }
   }
   Convolution merged = convolution;
   const std::uint64_t together = groups_together(convolution);

@@ -17,6 +17,7 @@
 #include "codegen/schedule.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/mma_tiling.hpp"
+#include "plan/shallow.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 
@@ -121,6 +122,9 @@ class ContractionWriter {
   bool pad_lines();
   void write_padding();
   void write_vector();
+  std::optional<ShallowTiling> shallow_tiling_of(const MatrixProduct& product) const;
+  // `result`: what the epilogue is of.
+  void write_shallow(const ShallowTiling& tiling, const MatrixProduct& result, bool channels_last);
   bool is_skinny() const;
   void write_skinny();
   void write_skinny_sm90();

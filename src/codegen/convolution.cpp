@@ -91,8 +91,11 @@ Convolution convolution_of(const OpGraph& graph, const Op& op) {
   return made;
 }
 
-std::optional<MatrixProduct> product_of_pixels(const OpGraph& graph, const Op& op) {
-  const Convolution made = convolution_of(graph, op);
+namespace {
+
+// The weights of single elements side by side, [filter][channel] of all groups.
+std::optional<MatrixOperand> single_weights(const OpGraph& graph, const Op& op,
+                                            const Convolution& made) {
   const bool single = std::ranges::all_of(made.axes, [](const WindowAxis& axis) {
     return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;
   });
@@ -103,26 +106,62 @@ std::optional<MatrixProduct> product_of_pixels(const OpGraph& graph, const Op& o
   if (made.channels > 1 && distance(graph, weight, made.channels, 1) != std::uint64_t{1}) {
     return std::nullopt;
   }
+  return MatrixOperand{.tensor = graph.tensors[weight].value, .offset = *offset, .line = *line};
+}
+
+}  // namespace
+
+std::optional<MatrixProduct> product_of_pixel_rows(const OpGraph& graph, const Op& op) {
+  const Convolution made = convolution_of(graph, op);
+  const auto weights = single_weights(graph, op, made);
+  if (!weights || made.groups > 1) return std::nullopt;
+  const Convolution::Strides& strides = *made.strides;
+  // From one pixel to the next, where all of them follow each other.
+  std::uint64_t line = 0, count = 1;
+  const auto follows = [&](std::uint64_t extent, std::uint64_t apart) {
+    if (extent == 1) return true;
+    if (count == 1) line = apart;
+    const bool next = apart == line * count;
+    count *= extent;
+    return next;
+  };
+  for (const std::size_t axis : {2U, 1U, 0U}) {
+    if (!follows(unsigned_of(made.axes.at(axis).in), strides.at.at(axis))) return std::nullopt;
+  }
+  if (!follows(made.images, strides.image)) return std::nullopt;
+  if (line < made.channels || (made.channels > 1 && strides.channel != 1)) return std::nullopt;
+  return MatrixProduct{.m = count,
+                       .n = made.filters,
+                       .k = made.channels,
+                       .a = {.tensor = graph.tensors[op.operands[0].tensor].value,
+                             .offset = strides.offset,
+                             .line = line},
+                       .b = *weights};
+}
+
+std::optional<MatrixProduct> product_of_pixels(const OpGraph& graph, const Op& op) {
+  const Convolution made = convolution_of(graph, op);
+  const auto weights = single_weights(graph, op, made);
+  if (!weights) return std::nullopt;
   const TensorId x = op.operands[0].tensor;
   const std::uint64_t pixels = made.pixels();
   const auto apart = distance(graph, x, pixels, 1);
-  if (pixels < 2 || apart != std::uint64_t{1} || *line == 0) return std::nullopt;
+  if (pixels < 2 || apart != std::uint64_t{1} || weights->line == 0) return std::nullopt;
   const Convolution::Strides& strides = *made.strides;
   if (made.channels > 1 && strides.channel < pixels) return std::nullopt;
-  MatrixProduct product{
-      .m = made.filters,
-      .n = pixels,
-      .k = made.channels,
-      .inner = made.images,
-      .a = {.tensor = graph.tensors[weight].value, .offset = *offset, .line = *line},
-      .b = {.tensor = graph.tensors[x].value,
-            .offset = strides.offset,
-            .across = true,
-            .line = made.channels > 1 ? strides.channel : pixels,
-            .inner = strides.image}};
+  MatrixProduct product{.m = made.filters,
+                        .n = pixels,
+                        .k = made.channels,
+                        .inner = made.images,
+                        .a = *weights,
+                        .b = {.tensor = graph.tensors[x].value,
+                              .offset = strides.offset,
+                              .across = true,
+                              .line = made.channels > 1 ? strides.channel : pixels,
+                              .inner = strides.image}};
   if (made.groups > 1) {
     product.outer = std::exchange(product.inner, made.groups);
-    product.a.inner = made.filters * *line;
+    product.a.inner = made.filters * weights->line;
     product.b.outer = std::exchange(product.b.inner, made.channels * strides.channel);
   }
   return product;

@@ -48,5 +48,7 @@ Convolution convolution_of(const OpGraph& graph, const Op& op);
 // The product that a convolution is whose windows are single elements, side by side: nothing
 // otherwise, or where views break the operands' lines up.
 std::optional<MatrixProduct> product_of_pixels(const OpGraph& graph, const Op& op);
+// The same where channels lie last: the pixels of all images are lines of the first operand.
+std::optional<MatrixProduct> product_of_pixel_rows(const OpGraph& graph, const Op& op);
 
 }  // namespace fusecalc

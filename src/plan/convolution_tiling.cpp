@@ -104,7 +104,13 @@ bool repays_gathering(const ConvolutionSize& size) {
   constexpr std::uint64_t kFewChannels = 32;
   constexpr std::uint64_t kFewFilters = 32;
   constexpr std::uint64_t kFewUses = 128;  // products that an element of the input takes part in
+  // Without a copy, of windows of several elements and of single ones, and of filters.
+  constexpr std::uint64_t kFewOfWindows = 48, kFewOfSingle = 8, kLeastFilters = 8;
   const std::uint64_t uses = size.filters * size.taps * size.out;
+  if (size.channels_last && size.groups == 1 && size.filters >= kLeastFilters &&
+      size.channels >= (size.taps > 1 ? kFewOfWindows : kFewOfSingle)) {
+    return true;
+  }
   return size.channels >= kFewChannels && size.filters > kFewFilters &&
          (size.groups == 1 || size.channels % kBoxChannels == 0) &&
          (size.channels_last || uses >= kFewUses * size.in);

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "core/ceil_div.hpp"
 #include "graph/shape.hpp"
 #include "graph/windows.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/last_bands.hpp"
+#include "plan/shallow.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
+#include "predict/product_model.hpp"
 
 namespace fusecalc {
 namespace {
@@ -68,6 +72,28 @@ bool copies_pixels(const OpGraph& graph, const Op& op, const ConvolutionSize& si
          size.in == size.out && size.out % 2 == 0 && size.channels % 8 == 0 &&
          !size.channels_last && !product &&
          repays_copies({size.images, size.channels, size.filters, size.out});
+}
+
+// The product that a convolution of single elements is, where its k is short.
+std::optional<ProductShape> shallow_product(const OpGraph& graph, const Op& op,
+                                            const ConvolutionSize& size, const Device& device) {
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
+  if (!halves || size.groups > 1 || size.taps > 1 || size.in != size.out) return std::nullopt;
+  ProductShape product{.m = size.filters,
+                       .n = size.out,
+                       .k = size.channels,
+                       .batches = size.images,
+                       .b_across = true};
+  std::uint64_t line = size.out;
+  if (size.channels_last) {
+    if (size.filters % 8 != 0) return std::nullopt;
+    product = {.m = size.images * size.out, .n = size.filters, .k = size.channels};
+    line = size.channels;
+  }
+  const bool fits = shallow_tiling(product, std::gcd(line, std::uint64_t{8}), false, device) &&
+                    is_shallow_across(product) == product.b_across;
+  return fits ? std::optional(product) : std::nullopt;
 }
 
 // Products of single channels that lie last, in a cycle of a multiprocessor: by bands of weights,
@@ -245,6 +271,11 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
   const ConvolutionSize size = size_of(graph, op);
+  if (const auto product = shallow_product(graph, op, size, device)) {
+    const auto operands = static_cast<double>(x.bytes + weight.bytes);
+    const bool reading = static_cast<double>(traffic.bytes.read) >= operands + 2 * results;
+    return shallow_work(*product, traffic.bytes, reading, epilogue * results, device);
+  }
   const bool in_tiles = on_tensor_cores(x.type.dtype, device) && filters > (wide ? 16 : 4);
   const bool gathers = gathers_windows(graph, op, size.merged(), device);
   work.dram_read += bytes_beside(graph, op, traffic, gathers);

@@ -41,6 +41,10 @@ struct ProductKernel {
   }
 };
 
+// A product of 16-bit elements whose k is short (plan/shallow.hpp): `instructions` of its epilogue.
+KernelWork shallow_work(const ProductShape& shape, const Bytes& bytes, bool reading,
+                        double instructions, const Device& device);
+
 // Predicts kernels around a product on one device, by who would run them.
 class ProductModel {
  public:

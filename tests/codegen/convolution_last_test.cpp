@@ -60,6 +60,33 @@ Last with_residual(const std::string& perm, bool stores_last) {
   return last;
 }
 
+TEST_CASE("single elements, channels last: all pixels are rows of a product") {
+  const auto product_of = [](const std::string& x, const std::string& weight,
+                             const std::string& perm, const std::string& more = "") {
+    const OpGraph graph = graph_of(fmt::format(
+        R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": {}}}, "w": {{"shape": {}}}}},
+            "ops": [{{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": {}}},
+                    {{"op": "conv2d", "inputs": ["t", "w"], "output": "y"{}}}]}})",
+        x, weight, perm, more));
+    return product_of_pixel_rows(graph, graph.ops.back());
+  };
+  constexpr const char* kLast = "[0, 3, 1, 2]";
+  const auto found = product_of("[5, 7, 9, 24]", "[40, 24, 1, 1]", kLast);
+  REQUIRE(found);
+  CHECK(found->m == 5 * 7 * 9);
+  CHECK(found->n == 40);
+  CHECK(found->k == 24);
+  CHECK(found->a.line == 24);
+  CHECK(found->b.line == 24);
+  CHECK(!found->b.across);
+  // Lines before columns of pixels, windows, strides, groups, and channels that come first.
+  CHECK(!product_of("[5, 7, 9, 24]", "[40, 24, 1, 1]", "[0, 3, 2, 1]"));
+  CHECK(!product_of("[5, 7, 9, 24]", "[40, 24, 3, 1]", kLast));
+  CHECK(!product_of("[5, 7, 9, 24]", "[40, 24, 1, 1]", kLast, R"(, "stride": 2)"));
+  CHECK(!product_of("[5, 7, 9, 24]", "[40, 12, 1, 1]", kLast, R"(, "groups": 2)"));
+  CHECK(!product_of("[5, 24, 7, 9]", "[40, 24, 1, 1]", "[0, 1, 2, 3]"));
+}
+
 TEST_CASE("elements with their channels last are counted pixel by pixel") {
   // Two images of three channels and four pixels: the second pixel's first channel is element 1.
   const StridedMap map = channels_last({2, 3, 2, 2});

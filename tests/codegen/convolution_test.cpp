@@ -142,6 +142,20 @@ TEST_CASE("windows of single elements are products of matrices, which the librar
   CHECK(!product_of_pixels(strided, strided.ops[0]));
 }
 
+TEST_CASE("single elements of few channels are products of a short k") {
+  const auto schedule = [](const std::string& text) {
+    return generated(graph_of(text), {0}).schedule;
+  };
+  CHECK(schedule(list("[64, 24, 56, 56]", "[144, 24, 1, 1]", "")) ==
+        "mma from registers, short k, tiles of 80 x 64");
+  CHECK(schedule(list("[64, 24, 14, 14]", "[144, 24, 1, 1]", "")) ==
+        "mma from registers, short k, tiles of 16 x 32");
+  // Rows of three pixels more than whole fours, and groups, whose weights differ.
+  CHECK(!schedule(list("[64, 24, 57, 31]", "[144, 24, 1, 1]", "")).starts_with("mma from"));
+  CHECK(!schedule(list("[64, 64, 56, 56]", "[64, 32, 1, 1]", R"(, "groups": 2)"))
+             .starts_with("mma from"));
+}
+
 TEST_CASE("weights are packed by an entry that runs first, and an epilogue follows its channels") {
   const std::string tail =
       R"(, {"op": "batch_norm", "inputs": ["h", "s", "s", "s", "s"], "output": "n", "mode": "inference"},

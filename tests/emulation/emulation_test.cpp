@@ -135,6 +135,9 @@ TEST_CASE("on the host: attention") {
 TEST_CASE("on the host: products of tensor cores") {
   check("emulation/oplists/products_small", kWithCopies, "mma");
 }
+TEST_CASE("on the host: products of a short k") {
+  check("cuda/oplists/products_of_short_k", kWithCopies, "short k");
+}
 TEST_CASE("on the host: products of tensor cores of views") {
   check("cuda/oplists/views_products_f32", kWithCopies, "mma");
 }

@@ -167,6 +167,17 @@ struct Ptx<
 };
 template <>
 struct Ptx<
+    "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+    "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];}"> {
+  static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
+                  const void* at, std::uint32_t all) {
+    std::uint32_t words[4] = {};
+    if (all != 0) std::memcpy(words, at, sizeof words);
+    a = words[0], b = words[1], c = words[2], d = words[3];
+  }
+};
+template <>
+struct Ptx<
     "{.reg .pred p; setp.ne.u32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
     "@p ld.global.nc.v2.u32 {%0, %1}, [%2];}"> {
   static void run(std::uint32_t& a, std::uint32_t& b, const void* at, std::uint32_t all) {

@@ -179,6 +179,33 @@ TEST_CASE("prediction, by hand: a product whose lines straddle those of the L2")
         time_of(operands(128, 21120, 72), kLinearNeg, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: a product of a short k moves its bytes") {
+  // 1000 bytes a microsecond, 2 to launch it and 1 to start: at the rate of a stream, or at 0.86 of
+  // it beside an operand as large as the result.
+  const double all = 2 * (8192 * 64 + 256 * 64 + 8192 * 256);
+  CHECK(2 + 1 + all / 1e3 == time_of(operands(8192, 256, 64), kLinearNeg, device_of_bytes()));
+  const std::string added = R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+                               {"op": "add", "inputs": ["h", "r"], "output": "y"})";
+  CHECK(2 + 1 + (all + 2 * 8192 * 256) / 1e3 / 0.86 ==
+        time_of(operands(8192, 256, 64) + R"(, "r": {"shape": [8192, 256]})", added,
+                device_of_bytes()));
+  // Channels first at 0.92, and at 0.55 where lines of pixels are no whole eights; last as above.
+  const auto time_of_pixels = [](int height, int width) {
+    return time_of(fmt::format(R"("x": {{"shape": [64, 24, {}, {}]}},
+                                  "w": {{"shape": [144, 24, 1, 1]}})",
+                               height, width),
+                   R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h"})", device_of_bytes());
+  };
+  const auto bytes = [](int pixels) { return 2.0 * (64 * pixels * (24 + 144) + 24 * 144); };
+  CHECK(2 + 1 + bytes(56 * 56) / 1e3 / 0.92 == time_of_pixels(56, 56));
+  CHECK(2 + 1 + bytes(14 * 14) / 1e3 / 0.55 == time_of_pixels(14, 14));
+  CHECK(2 + 1 + bytes(56 * 56) / 1e3 ==
+        time_of(R"("x": {"shape": [64, 56, 56, 24]}, "w": {"shape": [144, 24, 1, 1]})",
+                R"({"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
+                   {"op": "conv2d", "inputs": ["t", "w"], "output": "h"})",
+                device_of_bytes()));
+}
+
 TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") {
   // 128 tiles of 128 x 256 in one round: 800 cycles, and for each 64 bytes of k what the copies
   // take, which are the narrower the less the lengths of lines are multiples of. An instruction for

@@ -1,0 +1,57 @@
+// Products whose k is short: moving the larger operand and the result bounds them.
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "codegen/contraction_writer.hpp"
+#include "codegen/elements.hpp"
+#include "plan/shallow.hpp"
+
+namespace fusecalc {
+
+std::optional<ShallowTiling> ContractionWriter::shallow_tiling_of(
+    const MatrixProduct& product) const {
+  const DType type = operand_type();
+  const bool halves = type == DType::kBf16 || type == DType::kF16;
+  const bool plain = siblings_.empty() && !epilogue_.halves() && !epilogue_.reduces() &&
+                     !epilogue_.holds_rows() && !computes_rows() && !computes_weights();
+  const bool lie = product.a.tensor != kNone && product.a.piece == 0 && product.b.piece == 0;
+  if (!halves || !plain || !lie || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
+    return std::nullopt;
+  }
+  const bool across = is_shallow_across(product.shape());
+  if (across && (product.a.inner | product.a.outer) != 0) return std::nullopt;
+  return shallow_tiling(product.shape(), alignment_of(across ? product.b : product.a),
+                        reads_elsewhere(), device_);
+}
+
+void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixProduct& result,
+                                      bool channels_last) {
+  pointer_of(product_.a);
+  pointer_of(product_.b);
+  epilogue_.write(result, tiling.columns(),
+                  {.loads_ahead = !tiling.across && product_.n % 8 == 0,
+                   .channels_last = channels_last,
+                   .columns_beyond = channels_last && product_.n % 32 != 0});
+  const KernelFacts facts{.threads = tiling.threads(),
+                          .shared_bytes = tiling.shared_bytes(),
+                          .tile_rows = tiling.rows(),
+                          .tile_columns = tiling.columns()};
+  const std::string element(name_of(operand_type()));
+  const std::string contract =
+      tiling.across
+          ? fmt::format("ContractShallowAcross<{}, {}, {}, {}", element, tiling.steps, tiling.own,
+                        tiling.part)
+          : fmt::format("ContractShallow<{}, {}, {}, {}, {}, {}", element, tiling.steps, tiling.own,
+                        tiling.part, product_.b.across, alignment_of(product_.b) % 8 == 0);
+  result_.source.text += blocks({"mma", "contract_shallow"}) + epilogue_.text() + shape(8) +
+                         strided_entry(contract, facts, fmt::format(", {}", tiling.resident),
+                                       pointer_of(product_.a), pointer_of(product_.b));
+  facts.launch(result_);
+  result_.blocks = tiling.blocks;
+  result_.schedule =
+      fmt::format("mma from registers, short k, tiles of {} x {}", tiling.rows(), tiling.columns());
+}
+
+}  // namespace fusecalc
