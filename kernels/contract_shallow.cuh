@@ -16,14 +16,93 @@
 //
 // Traffic: of the large operand a warp holds all of k in registers, in the order in which it loads
 // them: k is summed in any order, so that a lane takes 16 bytes and passes them as whichever part
-// of k the instruction expects from it. The small one lies in shared memory as the fragments that
-// lanes read. Nothing else is shared, and no warp waits for another: loads, products and stores
-// of different warps overlap as they do where each element is computed by itself.
+// of k the instruction expects from it. The small one stays in registers, or in shared memory as
+// the fragments that lanes read. No warp waits for another: loads, products and stores of different
+// warps overlap as they do where each element is computed by itself.
+
+// What a warp has of C: kStrips times 16 of its rows, one after the other, and 32 of its columns.
+template <int kStrips, class Epilogue>
+struct WarpStrips {
+  typedef AheadIn<Epilogue> Ahead;
+  typedef typename Ahead::Type Operands[kStrips][2];  // of a lane's two rows of a strip
+  typedef float Sums[kStrips][4][4];  // a lane's, of eight neighbouring columns of each row
+
+  static __device__ __forceinline__ void load_operands(const Epilogue& epilogue, const Piece& first,
+                                                       Operands& operands) {
+    if constexpr (Ahead::kHere) {
+#pragma unroll
+      for (int strip = 0; strip < kStrips; ++strip) {
+        Piece piece = first;
+        piece.row += strip * 16;
+        load_group_ahead(epilogue, piece, 0, operands[strip]);
+      }
+    }
+  }
+
+  // 32 of k: a lane has eight of each of its rows, and of the column that is the j-th of its own.
+  template <typename Element>
+  static __device__ __forceinline__ void add(const uint4 (&rows)[kStrips][2], int j,
+                                             const uint4& column, Sums& sums) {
+#pragma unroll
+    for (int strip = 0; strip < kStrips; ++strip) {
+      const uint4 upper = rows[strip][0], lower = rows[strip][1];
+      const u32 early[4] = {upper.x, lower.x, upper.y, lower.y};
+      const u32 late[4] = {upper.z, lower.z, upper.w, lower.w};
+      multiply(sums[strip][j], early, column.x, column.y, Element{});
+      multiply(sums[strip][j], late, column.z, column.w, Element{});
+    }
+  }
+
+  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const Piece& first,
+                                                const Sums& sums, const Operands& operands) {
+    if (first.row + 16 * kStrips <= first.rows && first.column + 32 <= first.columns) {
+      finish_valid<typename Ahead::Whole>(epilogue, first, sums, operands);
+    } else if (first.columns % 8 == 0) {
+      finish_valid<AllOrNone>(epilogue, first, sums, operands);
+    } else {
+      finish_valid<int>(epilogue, first, sums, operands);
+    }
+  }
+
+  template <class Valid>
+  static __device__ __forceinline__ void finish_valid(const Epilogue& epilogue, const Piece& first,
+                                                      const Sums& sums, const Operands& operands) {
+    constexpr bool kAll = sizeof(Valid) < sizeof(int);
+    const int lane = threadIdx.x % 32;
+    const i64 column = first.column + lane % 4 * 8;
+#pragma unroll
+    for (int strip = 0; strip < kStrips; ++strip) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const i64 row = first.row + strip * 16 + half * 8 + lane / 4;
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = sums[strip][i / 2][half * 2 + i % 2];
+        const bool inside = kAll || (row < first.rows && column < first.columns);
+        if (!inside && kCounts<Valid>) continue;
+        const i64 at = kAll ? row : min(row, (i64)first.rows - 1);
+        const Valid valid = valid_at<Valid>(first, column, inside);
+        if constexpr (Ahead::kHere) {
+          epilogue(0, at, column, v, valid, operands[strip][half]);
+        } else {
+          epilogue(0, at, column, v, valid);
+        }
+      }
+    }
+  }
+
+  // The column of 32 that a lane takes of B in the j-th of four tiles of eight, so that its sums
+  // are neighbours (as with LinesOfB::kInOrder in contract_sm90.cuh).
+  static __device__ __forceinline__ int column_of(int lane, int j) {
+    return lane / 8 * 8 + j * 2 + lane / 4 % 2;
+  }
+};
 
 // All rows of A, [m][k], one after the other, and B, [n][k] or (kAcross) [k][n], of one batch. A's
 // lines begin at multiples of 8 elements, and so many times 8 are k's; so do B's where kWhole.
-// kSteps: of 32 of k. A warp has 32 columns, and 16 * kStrips rows at a time, what it adds to them
-// loaded kAhead times before; kGroups warps beside each other read and write whole lines.
+// kSteps: of 32 of k. A warp has 32 columns, and 16 * kStrips rows at a time; kGroups warps beside
+// each other read and write whole lines, and near each other at a time: of reads of 64 bytes of
+// many lines, DRAM gives three quarters of its rate.
 template <typename Element, int kSteps, int kStrips, int kGroups, bool kAcross, bool kWhole,
           class Epilogue>
 struct ContractShallow {
@@ -34,10 +113,9 @@ struct ContractShallow {
   static constexpr int kFar = kGroups > 2 && !AheadIn<Epilogue>::kHere ? 2 : 0;
   static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
                 "nothing is reduced");
-  typedef AheadIn<Epilogue> Ahead;
-  typedef typename Ahead::Type Operands[kStrips][2];  // of a lane's two rows of a strip
+  typedef WarpStrips<kStrips, Epilogue> Strips;
   struct Rows {
-    uint4 at[kStrips][2][kSteps];
+    uint4 at[kSteps][kStrips][2];
   };
 
   static __device__ __forceinline__ void run(const Element* a, const Element* b,
@@ -53,8 +131,12 @@ struct ContractShallow {
     int unit = blockIdx.x / parts * kDown + warp / kGroups;
     Rows next;
     load(a, shape, strides, unit, unit < units, next);
-    Operands following;
-    if constexpr (Ahead::kHere) load_operands(epilogue, shape, unit, units, column, following);
+    // Beyond the last unit, no row is real.
+    const auto piece_of = [&](int number) {
+      return Piece{0, min(number, units) * kTileRows, column, shape.m, shape.n};
+    };
+    typename Strips::Operands following;
+    Strips::load_operands(epilogue, piece_of(unit), following);
     uint4 columns[kSteps][4];
     load_columns_of(b, shape, strides, column, columns);
 #pragma unroll 1
@@ -62,35 +144,18 @@ struct ContractShallow {
       const Rows rows = next;
       load(a, shape, strides, unit + stride, unit + stride < units, next);
       if (kFar > 0 && warp % kGroups == 0) prefetch(a, shape, strides, unit + kFar * stride);
-      Operands operands;
-      if constexpr (Ahead::kHere) {
-        memcpy(&operands, &following, sizeof(operands));
-        load_operands(epilogue, shape, unit + stride, units, column, following);
-      }
-      float acc[kStrips][4][4] = {};
+      typename Strips::Operands operands;
+      memcpy(&operands, &following, sizeof(operands));
+      Strips::load_operands(epilogue, piece_of(unit + stride), following);
+      typename Strips::Sums sums = {};
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const uint4 own = columns[step][j];
-#pragma unroll
-          for (int strip = 0; strip < kStrips; ++strip) {
-            const uint4 upper = rows.at[strip][0][step], lower = rows.at[strip][1][step];
-            const u32 early[4] = {upper.x, lower.x, upper.y, lower.y};
-            const u32 late[4] = {upper.z, lower.z, upper.w, lower.w};
-            multiply(acc[strip][j], early, own.x, own.y, Element{});
-            multiply(acc[strip][j], late, own.z, own.w, Element{});
-          }
+          Strips::template add<Element>(rows.at[step], j, columns[step][j], sums);
         }
       }
-      const int row = unit * kTileRows;
-      if (row + kTileRows <= shape.m && column + 32 <= shape.n) {
-        finish<typename Ahead::Whole>(epilogue, shape, row, column, acc, operands);
-      } else if (shape.n % 8 == 0) {
-        finish<AllOrNone>(epilogue, shape, row, column, acc, operands);
-      } else {
-        finish<int>(epilogue, shape, row, column, acc, operands);
-      }
+      Strips::finish(epilogue, piece_of(unit), sums, operands);
     }
   }
 
@@ -107,7 +172,7 @@ struct ContractShallow {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
           const int k = step * 32 + lane % 4 * 8;
-          rows.at[strip][half][step] = load_words(
+          rows.at[step][strip][half] = load_words(
               reinterpret_cast<const uint4*>(a + row * strides.a_line + k), here && k < shape.k);
         }
       }
@@ -125,18 +190,7 @@ struct ContractShallow {
     }
   }
 
-  static __device__ __forceinline__ void load_operands(const Epilogue& epilogue,
-                                                       const ContractShape& shape, int unit,
-                                                       int units, int column, Operands& operands) {
-#pragma unroll
-    for (int strip = 0; strip < kStrips; ++strip) {
-      const int row = min(unit, units) * kTileRows + strip * 16;  // beyond: none is real
-      load_group_ahead(epilogue, Piece{0, row, column, shape.m, shape.n}, 0, operands[strip]);
-    }
-  }
-
-  // A lane's part of 32 columns: its sums will be of eight neighbours (as with LinesOfB::kInOrder
-  // in contract_sm90.cuh).
+  // A lane's part of 32 columns.
   static __device__ __forceinline__ void load_columns_of(const Element* b,
                                                          const ContractShape& shape,
                                                          const ContractStrides& strides, int first,
@@ -147,7 +201,7 @@ struct ContractShallow {
       const int k = step * 32 + lane % 4 * 8;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const int column = first + lane / 8 * 8 + j * 2 + lane / 4 % 2;
+        const int column = first + Strips::column_of(lane, j);
         const Element* const line = b + (kAcross ? column : column * strides.b_line);
         if constexpr (kWhole && !kAcross) {
           columns[step][j] =
@@ -160,36 +214,6 @@ struct ContractShallow {
                                   k + i < shape.k && column < shape.n);
           }
           memcpy(&columns[step][j], &own, 16);
-        }
-      }
-    }
-  }
-
-  template <class Valid>
-  static __device__ __forceinline__ void finish(const Epilogue& epilogue,
-                                                const ContractShape& shape, int first_row,
-                                                int first_column, const float (&acc)[kStrips][4][4],
-                                                const Operands& operands) {
-    constexpr bool kAll = sizeof(Valid) < sizeof(int);
-    const int lane = threadIdx.x % 32;
-    const i64 column = first_column + lane % 4 * 8;
-#pragma unroll
-    for (int strip = 0; strip < kStrips; ++strip) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const i64 row = first_row + strip * 16 + half * 8 + lane / 4;
-        float v[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) v[i] = acc[strip][i / 2][half * 2 + i % 2];
-        const bool inside = kAll || (row < shape.m && column < shape.n);
-        if (!inside && kCounts<Valid>) continue;
-        const i64 at = kAll ? row : min(row, (i64)shape.m - 1);
-        const Valid valid =
-            valid_at<Valid>(Piece{0, 0, first_column, shape.m, shape.n}, column, inside);
-        if constexpr (Ahead::kHere) {
-          epilogue(0, at, column, v, valid, operands[strip][half]);
-        } else {
-          epilogue(0, at, column, v, valid);
         }
       }
     }

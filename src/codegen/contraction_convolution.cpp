@@ -168,12 +168,14 @@ void ContractionWriter::write_convolution() {
               .a = {.tensor = graph_.tensors[op_.operands[1].tensor].value},
               .b = {.tensor = graph_.tensors[op_.operands[0].tensor].value}};
   result_.source.text += blocks({"convolve"}) + convolution.text();
-  if (gathers) {
-    write_convolution_sm90(convolution, together);
-  } else if (convolves_in_tiles(convolution)) {
-    write_convolution_sm80(convolution);
-  } else if (!write_convolution_planes(convolution) && !write_convolution_last(convolution)) {
-    write_convolution_any(convolution);
+  if (!write_convolution_few(convolution)) {
+    if (gathers) {
+      write_convolution_sm90(convolution, together);
+    } else if (convolves_in_tiles(convolution)) {
+      write_convolution_sm80(convolution);
+    } else if (!write_convolution_planes(convolution) && !write_convolution_last(convolution)) {
+      write_convolution_any(convolution);
+    }
   }
   result_.gaps.more_reads =
       "elements of overlapping windows are fetched again once the L2 has evicted them, and those "

@@ -6,6 +6,7 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "codegen/elements.hpp"
+#include "plan/last_few.hpp"
 #include "plan/shallow.hpp"
 
 namespace fusecalc {
@@ -52,6 +53,46 @@ void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixP
   result_.blocks = tiling.blocks;
   result_.schedule =
       fmt::format("mma from registers, short k, tiles of {} x {}", tiling.rows(), tiling.columns());
+}
+
+// Convolutions of few channels that lie last.
+bool ContractionWriter::write_convolution_few(const Convolution& convolution) {
+  const DType type = operand_type();
+  const bool halves = type == DType::kBf16 || type == DType::kF16;
+  if (!halves || !multiplies_on_tensor_cores() || !convolution.strides ||
+      !leaves_channels_last(convolution) || !has_channels_last(convolution)) {
+    return false;
+  }
+  const TensorId weight = op_.operands[1].tensor;
+  const auto weights = strides_in_memory(graph_, weight);
+  const auto few = last_few(size_of(convolution), device_);
+  if (!few || !weights || graph_.tensors[weight].type.dtype != type) return false;
+  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                                    convolution.strides->offset);
+  const std::string w = fmt::format("{} + {}", code_.parameters().input(weight), weights->offset);
+  epilogue_.write(product_of_pixels_last(convolution), few->columns(),
+                  {.loads_ahead = true,
+                   .channels_last = true,
+                   .columns_beyond = convolution.filters % 32 != 0});
+  const KernelFacts facts{.threads = LastFew::kThreads,
+                          .shared_bytes = few->shared_bytes(),
+                          .tile_rows = few->rows(),
+                          .tile_columns = few->columns()};
+  result_.source.text +=
+      blocks({"mma", "contract_shallow", "convolve_last_few"}) + epilogue_.text() +
+      fmt::format(
+          "struct Weights {{\n  static constexpr ConvolutionStrides kStrides = {};\n"
+          "  static constexpr bool kWhole = {};\n}};\n"
+          "typedef ConvolveLastFew<Geometry, Weights, {}, {}, {}, Epilogue> Convolve;\n",
+          text_of(*weights), lies_in_eights(*weights), name_of(type), few->strips, few->wide) +
+      facts.asserted_of("Convolve") +
+      entry(fmt::format("__launch_bounds__(Convolve::kThreads, {})", LastFew::kResident), "",
+            fmt::format("Convolve::run({}, {}, {});", x, w, epilogue_.made()));
+  facts.launch(result_);
+  result_.blocks = few->blocks;
+  result_.schedule = fmt::format("mma from registers, windows of few channels, tiles of {} x {}",
+                                 few->rows(), few->columns());
+  return true;
 }
 
 }  // namespace fusecalc

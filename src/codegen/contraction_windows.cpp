@@ -25,10 +25,6 @@ std::uint64_t copied_line(const Convolution& convolution) {
   return ceil_div(convolution.groups * convolution.channels, 8) * 8;
 }
 
-std::uint64_t pixels_of_input(const Convolution& convolution) {
-  return number(convolution.axes[1].in) * number(convolution.axes[2].in);
-}
-
 // What cuTensorMapEncodeIm2col takes, of two axes.
 bool fits_window_map(const Convolution& convolution) {
   constexpr std::int64_t kMostStride = 8;
@@ -43,13 +39,6 @@ bool fits_window_map(const Convolution& convolution) {
                      });
 }
 
-// Whether the copy engine can gather from the input as it lies.
-bool has_channels_last(const Convolution& convolution) {
-  const Convolution::Strides& strides = *convolution.strides;
-  const std::uint64_t all = strides.offset | strides.image | strides.at[1] | strides.at[2];
-  return strides.channel == 1 && all % 8 == 0 && strides.at[2] != 0;
-}
-
 // Whether the pixels of a channel follow each other.
 bool has_pixels_last(const Convolution& convolution) {
   const Convolution::Strides& strides = *convolution.strides;
@@ -57,32 +46,10 @@ bool has_pixels_last(const Convolution& convolution) {
   return (line.in == 1 || strides.at[2] == 1) && (rows.in == 1 || strides.at[1] == number(line.in));
 }
 
-ConvolutionSize size_of(const Convolution& convolution) {
-  return {.images = convolution.images,
-          .groups = convolution.groups,
-          .channels = convolution.channels,
-          .filters = convolution.filters,
-          .taps = convolution.taps(),
-          .in = pixels_of_input(convolution),
-          .out = convolution.pixels(),
-          .channels_last = has_channels_last(convolution),
-          .weights_last = false};
-}
-
 // Whether the pixels of all images are lines of a matrix, each of which is a window.
 bool is_matrix(const Convolution& convolution) {
-  const Convolution::Strides& strides = *convolution.strides;
-  const auto& [outer, rows, line] = convolution.axes;
-  const auto follows = [](std::uint64_t count, std::uint64_t apart, std::uint64_t inner) {
-    return count == 1 || apart == inner;
-  };
-  const std::uint64_t row = number(line.in) * strides.at[2];
-  return convolution.groups == 1 && convolution.taps() == 1 &&
-         std::ranges::all_of(
-             convolution.axes,
-             [](const WindowAxis& axis) { return axis.stride == 1 && axis.padding == 0; }) &&
-         follows(number(rows.in), strides.at[1], row) &&
-         follows(convolution.images, strides.image, number(rows.in) * row);
+  return convolution.groups == 1 && convolution.has_single_windows() &&
+         convolution.pixels_apart().has_value();
 }
 
 }  // namespace

@@ -155,6 +155,7 @@ class ContractionWriter {
   // Whether its epilogue is one of a matrix with its channels last, which is the product.
   bool leaves_channels_last(const Convolution& convolution) const;
   static MatrixProduct product_of_pixels_last(const Convolution& convolution);
+  bool write_convolution_few(const Convolution& convolution);  // if its channels are few, and last
   void write_convolution_sm80(const Convolution& convolution);
   std::optional<MatrixProduct> pixels_in_copies() const;
   void write_convolution_pixels(const Convolution& convolution);

@@ -12,18 +12,19 @@ namespace {
 
 std::uint64_t unsigned_of(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
-// The input as it lies in memory.
-std::optional<Convolution::Strides> strides_in_memory(const OpGraph& graph, TensorId x) {
-  const Tensor& tensor = graph.tensors[x];
+}  // namespace
+
+std::optional<Convolution::Strides> strides_in_memory(const OpGraph& graph, TensorId id) {
+  const Tensor& tensor = graph.tensors[id];
   const Shape& shape = tensor.type.shape;
   const std::vector<std::uint64_t> own = strides_of(shape);
-  const auto offset = offset_of(graph, x);
+  const auto offset = offset_of(graph, id);
   if (!offset || is_packed(graph.tensors[tensor.value].type.dtype)) return std::nullopt;
   Convolution::Strides strides{.offset = *offset};
   const std::size_t spatial = shape.size() - 2;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] == 1) continue;
-    const auto apart = distance(graph, x, shape[axis], own[axis]);
+    const auto apart = distance(graph, id, shape[axis], own[axis]);
     if (!apart) return std::nullopt;
     std::uint64_t& stride = axis == 0   ? strides.image
                             : axis == 1 ? strides.channel
@@ -33,7 +34,10 @@ std::optional<Convolution::Strides> strides_in_memory(const OpGraph& graph, Tens
   return strides;
 }
 
-}  // namespace
+std::string text_of(const Convolution::Strides& strides) {
+  return fmt::format("{{{}, {}, {{{}}}}}", strides.image, strides.channel,
+                     fmt::join(strides.at, ", "));
+}
 
 std::uint64_t Convolution::pixels() const {
   std::uint64_t product = 1;
@@ -47,6 +51,27 @@ std::uint64_t Convolution::taps() const {
   return product;
 }
 
+bool Convolution::has_single_windows() const {
+  return std::ranges::all_of(axes, [](const WindowAxis& axis) {
+    return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;
+  });
+}
+
+std::optional<std::uint64_t> Convolution::pixels_apart() const {
+  std::uint64_t apart = 0, count = 1;
+  const auto follows = [&](std::uint64_t extent, std::uint64_t distance) {
+    if (extent == 1) return true;
+    if (count == 1) apart = distance;
+    const bool next = distance == apart * count;
+    count *= extent;
+    return next;
+  };
+  for (const std::size_t axis : {2U, 1U, 0U}) {
+    if (!follows(unsigned_of(axes.at(axis).in), strides->at.at(axis))) return std::nullopt;
+  }
+  return follows(images, strides->image) ? std::optional(apart) : std::nullopt;
+}
+
 std::uint64_t Convolution::alignment(std::uint64_t most) const {
   if (!strides || strides->at[2] > 1) return 1;
   const std::uint64_t bits = most | strides->offset | strides->image | strides->channel |
@@ -58,14 +83,13 @@ std::string Convolution::text() const {
   const auto each = [&](std::int64_t WindowAxis::*member) {
     return fmt::format("{{{}, {}, {}}}", axes[0].*member, axes[1].*member, axes[2].*member);
   };
-  const Strides& apart = strides.value_or(Strides{});
   return fmt::format(
       "struct Geometry {{\n"
       "  static constexpr ConvolutionShape kShape = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};\n"
-      "  static constexpr ConvolutionStrides kStrides = {{{}, {}, {{{}}}}};\n}};\n",
+      "  static constexpr ConvolutionStrides kStrides = {};\n}};\n",
       images, groups, channels, filters, each(&WindowAxis::in), each(&WindowAxis::out),
       each(&WindowAxis::kernel), each(&WindowAxis::stride), each(&WindowAxis::padding),
-      each(&WindowAxis::dilation), apart.image, apart.channel, fmt::join(apart.at, ", "));
+      each(&WindowAxis::dilation), text_of(strides.value_or(Strides{})));
 }
 
 Convolution convolution_of(const OpGraph& graph, const Op& op) {
@@ -91,18 +115,40 @@ Convolution convolution_of(const OpGraph& graph, const Op& op) {
   return made;
 }
 
+std::uint64_t pixels_of_input(const Convolution& convolution) {
+  return number(convolution.axes[1].in) * number(convolution.axes[2].in);
+}
+
+bool lies_in_eights(const Convolution::Strides& strides) {
+  const std::uint64_t all = strides.offset | strides.image | strides.at[1] | strides.at[2];
+  return strides.channel == 1 && all % 8 == 0;
+}
+
+bool has_channels_last(const Convolution& convolution) {
+  return lies_in_eights(*convolution.strides) && convolution.strides->at[2] != 0;
+}
+
+ConvolutionSize size_of(const Convolution& convolution) {
+  return {.images = convolution.images,
+          .groups = convolution.groups,
+          .channels = convolution.channels,
+          .filters = convolution.filters,
+          .taps = convolution.taps(),
+          .in = pixels_of_input(convolution),
+          .out = convolution.pixels(),
+          .channels_last = has_channels_last(convolution),
+          .weights_last = false};
+}
+
 namespace {
 
 // The weights of single elements side by side, [filter][channel] of all groups.
 std::optional<MatrixOperand> single_weights(const OpGraph& graph, const Op& op,
                                             const Convolution& made) {
-  const bool single = std::ranges::all_of(made.axes, [](const WindowAxis& axis) {
-    return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;
-  });
   const TensorId weight = op.operands[1].tensor;
   const auto offset = offset_of(graph, weight);
   const auto line = distance(graph, weight, made.groups * made.filters, made.channels);
-  if (!single || !offset || !line || !made.strides) return std::nullopt;
+  if (!made.has_single_windows() || !offset || !line || !made.strides) return std::nullopt;
   if (made.channels > 1 && distance(graph, weight, made.channels, 1) != std::uint64_t{1}) {
     return std::nullopt;
   }
@@ -116,26 +162,16 @@ std::optional<MatrixProduct> product_of_pixel_rows(const OpGraph& graph, const O
   const auto weights = single_weights(graph, op, made);
   if (!weights || made.groups > 1) return std::nullopt;
   const Convolution::Strides& strides = *made.strides;
-  // From one pixel to the next, where all of them follow each other.
-  std::uint64_t line = 0, count = 1;
-  const auto follows = [&](std::uint64_t extent, std::uint64_t apart) {
-    if (extent == 1) return true;
-    if (count == 1) line = apart;
-    const bool next = apart == line * count;
-    count *= extent;
-    return next;
-  };
-  for (const std::size_t axis : {2U, 1U, 0U}) {
-    if (!follows(unsigned_of(made.axes.at(axis).in), strides.at.at(axis))) return std::nullopt;
+  const auto line = made.pixels_apart();
+  if (!line || *line < made.channels || (made.channels > 1 && strides.channel != 1)) {
+    return std::nullopt;
   }
-  if (!follows(made.images, strides.image)) return std::nullopt;
-  if (line < made.channels || (made.channels > 1 && strides.channel != 1)) return std::nullopt;
-  return MatrixProduct{.m = count,
+  return MatrixProduct{.m = made.images * made.pixels(),
                        .n = made.filters,
                        .k = made.channels,
                        .a = {.tensor = graph.tensors[op.operands[0].tensor].value,
                              .offset = strides.offset,
-                             .line = line},
+                             .line = *line},
                        .b = *weights};
 }
 

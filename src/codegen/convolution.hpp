@@ -37,6 +37,10 @@ struct Convolution {
   std::uint64_t taps() const;
   // Those of all images, each image's filled up to groups of eight.
   std::uint64_t columns() const { return images * ((pixels() + 7) / 8 * 8); }
+  // Whether windows are single elements, side by side.
+  bool has_single_windows() const;
+  // From one pixel of the input to the next, where those of all images follow each other.
+  std::optional<std::uint64_t> pixels_apart() const;
   // The largest power of two, up to `most`, that all lines of the input begin at multiples of.
   std::uint64_t alignment(std::uint64_t most) const;
   // The struct `Geometry` of device code.
@@ -44,6 +48,18 @@ struct Convolution {
 };
 
 Convolution convolution_of(const OpGraph& graph, const Op& op);
+// How a tensor of images, or of filters, lies in memory; nothing where its views leave no strides.
+std::optional<Convolution::Strides> strides_in_memory(const OpGraph& graph, TensorId id);
+// A ConvolutionStrides of device code.
+std::string text_of(const Convolution::Strides& strides);
+std::uint64_t pixels_of_input(const Convolution& convolution);
+// Whether channels are neighbours, and all else begins at multiples of 8 elements, so that 16 bytes
+// of 16-bit ones are copied at a time.
+bool lies_in_eights(const Convolution::Strides& strides);
+// The same of an input, which the copy engine can gather from as it lies.
+bool has_channels_last(const Convolution& convolution);
+// Of an input that has strides.
+ConvolutionSize size_of(const Convolution& convolution);
 
 // The product that a convolution is whose windows are single elements, side by side: nothing
 // otherwise, or where views break the operands' lines up.

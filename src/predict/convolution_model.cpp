@@ -11,6 +11,7 @@
 #include "graph/windows.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/last_bands.hpp"
+#include "plan/last_few.hpp"
 #include "plan/shallow.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
@@ -94,6 +95,30 @@ std::optional<ProductShape> shallow_product(const OpGraph& graph, const Op& op,
   const bool fits = shallow_tiling(product, std::gcd(line, std::uint64_t{8}), false, device) &&
                     is_shallow_across(product) == product.b_across;
   return fits ? std::optional(product) : std::nullopt;
+}
+
+// Channels that lie last and are few (convolve_last_few): what leaves from there does so, too.
+std::optional<LastFew> few_of_last(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
+                                   const Device& device) {
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
+  const bool fits = halves && x.type.shape.size() == 4 && size.filters % 8 == 0;
+  return fits ? last_few(size, device) : std::nullopt;
+}
+
+// Cycles of 32 pixels, and of each of their steps, of a block's eight warps at a time.
+void add_few(const ConvolutionSize& size, const LastFew& few, const Device& device,
+             KernelWork& work) {
+  constexpr std::array<double, 2> kPixels = {50, 330};  // of one and of two groups of filters
+  constexpr std::array<double, 2> kStep = {68, 95};
+  constexpr double kStartUs = 2.5;
+  constexpr std::uint64_t kUnit = 32, kWarps = 8;
+  const std::uint64_t units = ceil_div(size.images * size.out, kUnit);
+  const std::uint64_t own = ceil_div(units, kWarps * std::max(1U, device.multiprocessors)) * kWarps;
+  const double cycles = kPixels.at(few.wide - 1) + kStep.at(few.wide - 1) * number(few.steps);
+  work.fixed_us += kStartUs;
+  work.compute_us = number(own) * cycles / (device.constants.clock_ghz.value * kGiga);
+  work.time_doubt = 0.3;
 }
 
 // Products of single channels that lie last, in a cycle of a multiprocessor: by bands of weights,
@@ -279,7 +304,9 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
   const bool in_tiles = on_tensor_cores(x.type.dtype, device) && filters > (wide ? 16 : 4);
   const bool gathers = gathers_windows(graph, op, size.merged(), device);
   work.dram_read += bytes_beside(graph, op, traffic, gathers);
-  if (copies_pixels(graph, op, size, device)) {
+  if (const auto few = few_of_last(graph, op, size, device)) {
+    add_few(size, *few, device, work);
+  } else if (copies_pixels(graph, op, size, device)) {
     add_copied(size, device, work);
   } else if (gathers) {
     add_gathered(size.merged(), device, work);

@@ -120,6 +120,9 @@ TEST_CASE("on the host: depthwise convolutions of channels last") {
 TEST_CASE("on the host: depthwise convolutions of channels last by bands of weights") {
   check("emulation/oplists/depthwise_bands", kWithCopies, "bands of weights, channels last");
 }
+TEST_CASE("on the host: convolutions of few channels that lie last") {
+  check("cuda/oplists/convolutions_last_few", kWithCopies, "windows of few channels");
+}
 TEST_CASE("on the host: convolutions") {
   check("emulation/oplists/convolutions_small", kWithout, "windows without tensor cores");
 }

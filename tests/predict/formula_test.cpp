@@ -206,6 +206,21 @@ TEST_CASE("prediction, by hand: a product of a short k moves its bytes") {
                 device_of_bytes()));
 }
 
+TEST_CASE("prediction, by hand: windows of few channels that lie last") {
+  // 132 x 256 pixels: eight times 32 for each multiprocessor, of five steps of 32 elements; 2.5 to
+  // start beside the launch.
+  const auto time_of_filters = [](int filters) {
+    return time_of(fmt::format(R"("x": {{"shape": [132, 16, 16, 16]}},
+                                  "w": {{"shape": [{}, 16, 3, 3]}})",
+                               filters),
+                   R"({"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
+                      {"op": "conv2d", "inputs": ["t", "w"], "output": "h", "padding": 1})",
+                   device_of_cycles());
+  };
+  CHECK(2 + 2.5 + 8 * (50 + 5 * 68) / 1e3 == time_of_filters(32));
+  CHECK(2 + 2.5 + 8 * (330 + 5 * 95) / 1e3 == time_of_filters(64));
+}
+
 TEST_CASE("prediction, by hand: a product that the copy engine does not fetch") {
   // 128 tiles of 128 x 256 in one round: 800 cycles, and for each 64 bytes of k what the copies
   // take, which are the narrower the less the lengths of lines are multiples of. An instruction for
