@@ -65,6 +65,8 @@ std::optional<ShallowTiling> shallow_tiling(const ProductShape& product, std::ui
   constexpr std::uint64_t kMostAcross = 144;
   constexpr std::uint64_t kMostOfParts = 112;  // where lines are no whole eights
   constexpr std::uint64_t kFewRows = 2048;
+  // Of an epilogue that reads nothing as large, wide tiles are as good for many columns.
+  constexpr std::uint64_t kManyColumns = 1024, kAnyDepth = 32;
   constexpr std::uint64_t kFewest = 8;  // of the other operand's lines
   constexpr std::uint64_t kFewResults = std::uint64_t{1} << 20U;
   constexpr std::uint64_t kMostLines = std::uint64_t{1} << 30U;
@@ -79,8 +81,9 @@ std::optional<ShallowTiling> shallow_tiling(const ProductShape& product, std::ui
                       align % 4 == 0 && product.n % 4 == 0;
     return fits ? std::optional(across(product, align, device)) : std::nullopt;
   }
+  const bool repays = reading || product.n <= kManyColumns || product.k <= kAnyDepth;
   const bool fits = product.batches == 1 && product.n >= kFewest && product.k <= kMostDepth &&
-                    product.m >= kFewRows && product.m <= kMostLines && align % 8 == 0 &&
+                    repays && product.m >= kFewRows && product.m <= kMostLines && align % 8 == 0 &&
                     product.k % 8 == 0;
   return fits ? std::optional(along(product, reading, device)) : std::nullopt;
 }

@@ -62,7 +62,8 @@ bool is_shallow(const ProductKernel& product, const Device& device) {
   const std::uint64_t line =
       is_shallow_across(product.shape) ? product.b_line_bytes() : product.a_line_bytes();
   return halves && !product.makes_rows && product.prologue == 0 &&
-         shallow_tiling(product.shape, std::gcd(line / 2, std::uint64_t{8}), false, device);
+         shallow_tiling(product.shape, std::gcd(line / 2, std::uint64_t{8}), reads_beside(product),
+                        device);
 }
 
 }  // namespace

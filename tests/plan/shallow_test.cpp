@@ -66,6 +66,9 @@ TEST_CASE("a product is not short of k") {
   CHECK(none({.m = 1024, .n = 16384, .k = 64}));  // columns are loaded for few rows
   CHECK(none({.m = 4096, .n = 128, .k = 64}));    // small
   CHECK(none({.m = 200704, .n = 4, .k = 64}));
+  CHECK(none({.m = 16384, .n = 4096, .k = 64}));  // wide tiles are as good
+  CHECK(tiling_of({.m = 16384, .n = 4096, .k = 64}, true).parts == 16);
+  CHECK(tiling_of({.m = 16384, .n = 4096, .k = 32}).parts == 16);
   CHECK(none({.m = 200704, .n = 256, .k = 64, .a_across = true}));
   CHECK(none({.m = 64, .n = 3136, .k = 160, .batches = 64, .b_across = true}));
   CHECK(none({.m = 64, .n = 3138, .k = 64, .batches = 64, .b_across = true}));
