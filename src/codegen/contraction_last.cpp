@@ -29,8 +29,7 @@ LastShape last_shape_of(const Convolution& convolution, std::uint64_t bytes) {
 
 // Whether it has two axes, and neighbouring channels are neighbours.
 bool is_last(const Convolution& convolution) {
-  const WindowAxis& outer = convolution.axes[0];
-  return convolution.strides->channel == 1 && outer.in == 1 && outer.kernel == 1 && outer.out == 1;
+  return convolution.strides->channel == 1 && convolution.has_two_axes();
 }
 
 // Whether each has a stride of whole 16 bytes, or an extent of 1: a repeated one has none.

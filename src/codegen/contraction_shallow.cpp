@@ -55,12 +55,28 @@ void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixP
       fmt::format("mma from registers, short k, tiles of {} x {}", tiling.rows(), tiling.columns());
 }
 
+namespace {
+
+// Whether the distance of any two elements of a window fits in 32 bits.
+bool has_near_windows(const Convolution& convolution) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
+  std::uint64_t reach = 0;
+  for (std::size_t i = 0; i < convolution.axes.size(); ++i) {
+    const WindowAxis& axis = convolution.axes.at(i);
+    reach += number((axis.kernel - 1) * axis.dilation) * convolution.strides->at.at(i);
+  }
+  return reach < kMost;
+}
+
+}  // namespace
+
 // Convolutions of few channels that lie last.
 bool ContractionWriter::write_convolution_few(const Convolution& convolution) {
   const DType type = operand_type();
   const bool halves = type == DType::kBf16 || type == DType::kF16;
   if (!halves || !multiplies_on_tensor_cores() || !convolution.strides ||
-      !leaves_channels_last(convolution) || !has_channels_last(convolution)) {
+      !leaves_channels_last(convolution) || !has_channels_last(convolution) ||
+      !convolution.has_two_axes() || !has_near_windows(convolution)) {
     return false;
   }
   const TensorId weight = op_.operands[1].tensor;

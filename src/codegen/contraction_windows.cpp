@@ -30,9 +30,8 @@ bool fits_window_map(const Convolution& convolution) {
   constexpr std::int64_t kMostStride = 8;
   constexpr std::int64_t kMostCorner = 127;
   constexpr std::int64_t kMostReach = 127;  // so that no corner lies further before the input
-  const WindowAxis& outer = convolution.axes[0];
-  if (outer.in != 1 || outer.kernel != 1 || outer.out != 1) return false;
-  return std::all_of(convolution.axes.begin() + 1, convolution.axes.end(),
+  return convolution.has_two_axes() &&
+         std::all_of(convolution.axes.begin() + 1, convolution.axes.end(),
                      [&](const WindowAxis& axis) {
                        return axis.stride <= kMostStride && axis.padding <= kMostCorner &&
                               (axis.kernel - 1) * axis.dilation <= kMostReach;

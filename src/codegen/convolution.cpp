@@ -51,6 +51,10 @@ std::uint64_t Convolution::taps() const {
   return product;
 }
 
+bool Convolution::has_two_axes() const {
+  return axes[0].in == 1 && axes[0].kernel == 1 && axes[0].out == 1;
+}
+
 bool Convolution::has_single_windows() const {
   return std::ranges::all_of(axes, [](const WindowAxis& axis) {
     return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;

@@ -37,6 +37,7 @@ struct Convolution {
   std::uint64_t taps() const;
   // Those of all images, each image's filled up to groups of eight.
   std::uint64_t columns() const { return images * ((pixels() + 7) / 8 * 8); }
+  bool has_two_axes() const;  // at most
   // Whether windows are single elements, side by side.
   bool has_single_windows() const;
   // From one pixel of the input to the next, where those of all images follow each other.

@@ -102,7 +102,7 @@ std::optional<LastFew> few_of_last(const OpGraph& graph, const Op& op, const Con
                                    const Device& device) {
   const Tensor& x = graph.tensors[op.operands[0].tensor];
   const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
-  const bool fits = halves && x.type.shape.size() == 4 && size.filters % 8 == 0;
+  const bool fits = halves && x.type.shape.size() <= 4 && size.filters % 8 == 0;
   return fits ? last_few(size, device) : std::nullopt;
 }
 

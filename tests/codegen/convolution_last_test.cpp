@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "codegen/convolution.hpp"
@@ -58,6 +59,29 @@ Last with_residual(const std::string& perm, bool stores_last) {
     last.more += R"(, {"op": "transpose", "inputs": ["s"], "output": "y", "perm": [0, 2, 3, 1]})";
   }
   return last;
+}
+
+TEST_CASE("windows of few channels that lie last, over two axes at most") {
+  const auto schedule_of = [](const std::string& x, const std::string& weight,
+                              const std::string& to_first, const std::string& to_last) {
+    const OpGraph graph = graph_of(fmt::format(
+        R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": {}}}, "w": {{"shape": {}}}}},
+            "ops": [{{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": {}}},
+                    {{"op": "conv{}d", "inputs": ["t", "w"], "output": "h", "padding": 1}},
+                    {{"op": "transpose", "inputs": ["h"], "output": "y", "perm": {}}}]}})",
+        x, weight, to_first, std::ranges::count(to_last, ',') - 1, to_last));
+    return generated(graph, all_ops(graph)).schedule;
+  };
+  constexpr const char* kFew = "mma from registers, windows of few channels";
+  CHECK(schedule_of("[2, 9, 9, 16]", "[24, 16, 3, 3]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
+            .starts_with(kFew));
+  CHECK(schedule_of("[2, 9, 16]", "[24, 16, 3]", "[0, 2, 1]", "[0, 2, 1]").starts_with(kFew));
+  CHECK(!schedule_of("[2, 5, 9, 9, 16]", "[24, 16, 3, 3, 3]", "[0, 4, 1, 2, 3]", "[0, 2, 3, 4, 1]")
+             .starts_with(kFew));
+  CHECK(!schedule_of("[2, 9, 9, 48]", "[24, 48, 3, 3]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
+             .starts_with(kFew));
+  CHECK(!schedule_of("[2, 9, 9, 12]", "[24, 12, 3, 3]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
+             .starts_with(kFew));
 }
 
 TEST_CASE("single elements, channels last: all pixels are rows of a product") {
