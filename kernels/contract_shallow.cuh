@@ -5,14 +5,14 @@
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractShallow<...>::kThreads, resident)
 //       name(const Element* a, const Element* b, ...) {
-//     ContractShallow<Element, kSteps, kStrips, kColumns, kAcross, Epilogue>::run(
+//     ContractShallow<Element, kSteps, kStrips, kGroups, kDown, kAcross, kWhole, Epilogue>::run(
 //         a, b, shape, strides, Epilogue{...});
 //   }
 // or the same of ContractShallowAcross<Element, kSteps, kPixels, kRowTiles, Epilogue>. Element:
 // bf16 or f16. Nothing is reduced. Launch: kThreads threads, kSharedBytes of dynamic shared memory,
-// any multiple of ceil(n / kColumns) blocks (of ceil(m / kTileRows) for the second), each of which
-// keeps its part of the smaller operand and goes through all of the other, with the other blocks of
-// that part.
+// any multiple of ceil(n / kTileColumns) blocks (of ceil(m / kTileRows) for the second), each of
+// which keeps its part of the smaller operand and goes through all of the other, with the other
+// blocks of that part.
 //
 // Traffic: of the large operand a warp holds all of k in registers, in the order in which it loads
 // them: k is summed in any order, so that a lane takes 16 bytes and passes them as whichever part
@@ -101,12 +101,11 @@ struct WarpStrips {
 // All rows of A, [m][k], one after the other, and B, [n][k] or (kAcross) [k][n], of one batch. A's
 // lines begin at multiples of 8 elements, and so many times 8 are k's; so do B's where kWhole.
 // kSteps: of 32 of k. A warp has 32 columns, and 16 * kStrips rows at a time; kGroups warps beside
-// each other read and write whole lines, and near each other at a time: of reads of 64 bytes of
-// many lines, DRAM gives three quarters of its rate.
-template <typename Element, int kSteps, int kStrips, int kGroups, bool kAcross, bool kWhole,
-          class Epilogue>
+// each other, of kDown * kGroups in a block, read and write whole lines, and near each other at a
+// time: of reads of 64 bytes of many lines, DRAM gives three quarters of its rate.
+template <typename Element, int kSteps, int kStrips, int kGroups, int kDown, bool kAcross,
+          bool kWhole, class Epilogue>
 struct ContractShallow {
-  static constexpr int kDown = kGroups < 8 ? 8 / kGroups : 1;  // warps above each other
   static constexpr int kThreads = 32 * kGroups * kDown;
   static constexpr int kTileRows = 16 * kStrips, kTileColumns = 32 * kGroups;
   static constexpr int kSharedBytes = 0;

@@ -41,11 +41,11 @@ void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixP
                           .tile_columns = tiling.columns()};
   const std::string element(name_of(operand_type()));
   const std::string contract =
-      tiling.across
-          ? fmt::format("ContractShallowAcross<{}, {}, {}, {}", element, tiling.steps, tiling.own,
-                        tiling.part)
-          : fmt::format("ContractShallow<{}, {}, {}, {}, {}, {}", element, tiling.steps, tiling.own,
-                        tiling.part, product_.b.across, alignment_of(product_.b) % 8 == 0);
+      tiling.across ? fmt::format("ContractShallowAcross<{}, {}, {}, {}", element, tiling.steps,
+                                  tiling.own, tiling.part)
+                    : fmt::format("ContractShallow<{}, {}, {}, {}, {}, {}, {}", element,
+                                  tiling.steps, tiling.own, tiling.part, tiling.down,
+                                  product_.b.across, alignment_of(product_.b) % 8 == 0);
   result_.source.text += blocks({"mma", "contract_shallow"}) + epilogue_.text() + shape(8) +
                          strided_entry(contract, facts, fmt::format(", {}", tiling.resident),
                                        pointer_of(product_.a), pointer_of(product_.b));

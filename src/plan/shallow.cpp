@@ -11,21 +11,22 @@ std::uint64_t share(std::uint64_t all, std::uint64_t most) {
 // The blocks of a part go through what is large together.
 void spread(ShallowTiling& tiling, std::uint64_t units, const Device& device) {
   const std::uint64_t running = tiling.resident * std::max(1U, device.multiprocessors);
-  const std::uint64_t most = ceil_div(units, tiling.down());
+  const std::uint64_t most = ceil_div(units, tiling.down);
   tiling.blocks = tiling.parts * std::clamp<std::uint64_t>(running / tiling.parts, 1, most);
 }
 
 // Lines of memory should be read and written as wholes, and near each other at a time: a block's
-// warps have neighbouring columns. Beside columns of 64 of k and an operand loaded ahead, registers
-// hold one strip.
+// warps have neighbouring columns. Beside columns of 64 of k and an operand loaded ahead, 128
+// registers hold one strip, and beside those of 96 none.
 ShallowTiling along(const ProductShape& product, bool reading, const Device& device) {
-  constexpr std::uint64_t kMostGroups = 8;
-  constexpr std::uint64_t kThreads = 512;  // of a multiprocessor, with 128 registers each
   ShallowTiling tiling{.steps = ceil_div(product.k, 32)};
+  const bool tight = tiling.steps > 2 && reading;
+  const std::uint64_t warps = tight ? 6 : 8;  // of a block, at most: it runs beside another one
   tiling.own = tiling.steps == 1 || (tiling.steps == 2 && !reading) ? 2 : 1;
-  tiling.part = share(ceil_div(product.n, 32), kMostGroups);
+  tiling.part = share(ceil_div(product.n, 32), warps);
+  tiling.down = warps / tiling.part;
   tiling.parts = ceil_div(product.n, tiling.columns());
-  tiling.resident = kThreads / tiling.threads();
+  tiling.resident = 2 * 32 * warps / tiling.threads();
   spread(tiling, ceil_div(product.m, tiling.rows()), device);
   return tiling;
 }
@@ -42,8 +43,7 @@ ShallowTiling across(const ProductShape& product, std::uint64_t align, const Dev
   tiling.resident =
       std::clamp<std::uint64_t>(kRegisters / (tiling.threads() * registers), 2, kMostBlocks);
   const std::uint64_t units = ceil_div(product.n, tiling.columns()) * product.batches;
-  const std::uint64_t warps =
-      tiling.down() * tiling.resident * std::max(1U, device.multiprocessors);
+  const std::uint64_t warps = tiling.down * tiling.resident * std::max(1U, device.multiprocessors);
   const std::uint64_t tiles = ceil_div(product.m, 16);
   const std::uint64_t most =
       std::min(kPartBytes / (512 * tiling.steps), ceil_div(tiles, ceil_div(2 * warps, units)));

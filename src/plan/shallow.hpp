@@ -16,13 +16,12 @@ struct ShallowTiling {
   std::uint64_t steps = 1;  // of k, that a warp holds: 32 each, or 16 across
   std::uint64_t own = 1;    // of a warp: strips of 16 rows; across: neighbours of a lane
   std::uint64_t part = 1;   // of a block: groups of 32 columns; across: tiles of 16 rows
+  std::uint64_t down = 4;   // warps of a block that have different rows; across: columns
   std::uint64_t parts = 1;
   std::uint64_t resident = 1;  // blocks that a multiprocessor runs
   std::uint64_t blocks = 1;
 
-  // Warps of a block that have different rows; across: columns.
-  std::uint64_t down() const { return across ? 4 : std::max<std::uint64_t>(1, 8 / part); }
-  std::uint64_t threads() const { return 32 * down() * (across ? 1 : part); }
+  std::uint64_t threads() const { return 32 * down * (across ? 1 : part); }
   std::uint64_t rows() const { return 16 * (across ? part : own); }
   std::uint64_t columns() const { return across ? 8 * own : 32 * part; }
   std::uint64_t shared_bytes() const { return across ? steps * part * 512 : 0; }

@@ -24,6 +24,11 @@ TEST_CASE("rows of a short k: a block's warps have neighbouring columns") {
   CHECK(tiling_of({.m = 200704, .n = 256, .k = 64}, true).rows() == 16);
   CHECK(tiling_of({.m = 200704, .n = 256, .k = 32}, true).rows() == 32);
   CHECK(tiling_of({.m = 200704, .n = 256, .k = 72}).rows() == 16);
+  // Six warps at most, which have 170 registers a thread: three times four are as many.
+  const ShallowTiling tight = tiling_of({.m = 200704, .n = 128, .k = 72}, true);
+  CHECK(tight.threads() == 128);
+  CHECK(tight.resident == 3);
+  CHECK(tiling_of({.m = 200704, .n = 384, .k = 96}, true).threads() == 192);
   // 18 groups in three parts; 264 blocks are 88 for each.
   const ShallowTiling parts = tiling_of({.m = 12544, .n = 576, .k = 96});
   CHECK(parts.columns() == 192);
@@ -33,7 +38,7 @@ TEST_CASE("rows of a short k: a block's warps have neighbouring columns") {
   // A single group: eight warps have rows of their own.
   const ShallowTiling narrow = tiling_of({.m = 802816, .n = 16, .k = 32});
   CHECK(narrow.columns() == 32);
-  CHECK(narrow.down() == 8);
+  CHECK(narrow.down == 8);
   // No more blocks than rows need.
   CHECK(tiling_of({.m = 2048, .n = 1024, .k = 32}).blocks == 4 * 64);
 }
