@@ -26,7 +26,7 @@ ShallowTiling along(const ProductShape& product, bool reading, const Device& dev
   tiling.part = share(ceil_div(product.n, 32), warps);
   tiling.down = warps / tiling.part;
   tiling.parts = ceil_div(product.n, tiling.columns());
-  tiling.resident = 2 * 32 * warps / tiling.threads();
+  tiling.resident = warps * 64 / tiling.threads();  // two blocks of 32 threads a warp
   spread(tiling, ceil_div(product.m, tiling.rows()), device);
   return tiling;
 }
