@@ -109,6 +109,8 @@ struct ContractShallow {
   static constexpr int kThreads = 32 * kGroups * kDown;
   static constexpr int kTileRows = 16 * kStrips, kTileColumns = 32 * kGroups;
   static constexpr int kSharedBytes = 0;
+  // Units ahead, of which one of the warps beside each other has A's rows brought to the L2: they
+  // all wait for the same ones. Not beside an operand as large as C, whose reads it disturbs.
   static constexpr int kFar = kGroups > 2 && !AheadIn<Epilogue>::kHere ? 2 : 0;
   static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
                 "nothing is reduced");
@@ -274,15 +276,15 @@ struct ContractShallowAcross {
     }
   }
 
-  // A lane has four neighbours of k and kPixels of n, of each step.
+  // A lane has four neighbours of k and kPixels of n, of each step: of eight, those which make what
+  // a quad of lanes stores together neighbours, too.
   static __device__ __forceinline__ void load(const Element* b, const ContractShape& shape,
                                               const ContractStrides& strides, int unit, int tiles,
                                               u32 (&words)[kSteps][kPixels][2]) {
     const int lane = threadIdx.x % 32;
     const int outer = unit / tiles / shape.inner, inner = unit / tiles % shape.inner;
-    const int g = lane / 4;
-    const int column =
-        unit % tiles * kTileColumns + (kPixels == 8 ? g % 2 * 32 + g / 2 * 8 : g * 4);
+    const int column = unit % tiles * kTileColumns +
+                       (kPixels == 8 ? lane / 4 % 2 * 32 + lane / 8 * 8 : lane / 4 * 4);
     b += outer * strides.b_outer + inner * strides.b_inner + column;
     typedef Pack<Element, kPixels> Line;
 #pragma unroll

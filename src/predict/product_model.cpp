@@ -56,12 +56,12 @@ bool is_skinny(const ProductKernel& product, bool wgmma) {
          !shape.halves && !product.makes_rows;
 }
 
-// Whether our kernel for a short k does.
+// Whether our kernel for a short k does; in batches, first operands differ.
 bool is_shallow(const ProductKernel& product, const Device& device) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   const std::uint64_t line =
       is_shallow_across(product.shape) ? product.b_line_bytes() : product.a_line_bytes();
-  return halves && !product.makes_rows && product.prologue == 0 &&
+  return halves && product.shape.batches == 1 && !product.makes_rows && product.prologue == 0 &&
          shallow_tiling(product.shape, std::gcd(line / 2, std::uint64_t{8}), reads_beside(product),
                         device);
 }

@@ -154,10 +154,7 @@ struct Ptx<"prefetch.global.L2 [%0];"> {
 };
 
 // Loads and stores where `all` is not 0; a load gives 0 elsewhere.
-template <>
-struct Ptx<
-    "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
-    "mov.b32 %3, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];}"> {
+struct LoadFourIf {
   static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
                   const void* at, std::uint32_t all) {
     std::uint32_t words[4] = {};
@@ -168,13 +165,11 @@ struct Ptx<
 template <>
 struct Ptx<
     "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
-    "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];}"> {
-  static void run(std::uint32_t& a, std::uint32_t& b, std::uint32_t& c, std::uint32_t& d,
-                  const void* at, std::uint32_t all) {
-    std::uint32_t words[4] = {};
-    if (all != 0) std::memcpy(words, at, sizeof words);
-    a = words[0], b = words[1], c = words[2], d = words[3];
-  }
+    "mov.b32 %3, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];}"> : LoadFourIf {};
+template <>
+struct Ptx<
+    "{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+    "mov.b32 %3, 0; @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];}"> : LoadFourIf {
 };
 template <>
 struct Ptx<

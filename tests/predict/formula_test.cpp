@@ -189,6 +189,12 @@ TEST_CASE("prediction, by hand: a product of a short k moves its bytes") {
   CHECK(2 + 1 + (all + 2 * 8192 * 256) / 1e3 / 0.86 ==
         time_of(operands(8192, 256, 64) + R"(, "r": {"shape": [8192, 256]})", added,
                 device_of_bytes()));
+  // Batches have a first operand each, and other kernels.
+  const std::string scores = R"({"op": "matmul", "inputs": ["x", "w"], "output": "h"},
+                                {"op": "neg", "inputs": ["h"], "output": "y"})";
+  CHECK(2 + 1 + 2.0 * 16 * (2 * 512 * 64 + 512 * 512) / 1e3 / 0.92 !=
+        time_of(R"("x": {"shape": [16, 512, 64]}, "w": {"shape": [16, 64, 512]})", scores,
+                device_of_bytes()));
   // Channels first at 0.92, and at 0.55 where lines of pixels are no whole eights; last as above.
   const auto time_of_pixels = [](int height, int width) {
     return time_of(fmt::format(R"("x": {{"shape": [64, 24, {}, {}]}},
