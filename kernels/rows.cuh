@@ -281,6 +281,60 @@ __device__ __forceinline__ void merge_columns(S (&state)[kWidth], void* scratch)
   for (int j = 0; j < kWidth; ++j) state[j] = states[j * kWide + x];
 }
 
+// Merges lines of kColumns states each into the first, in a fixed order.
+template <int kThreads, int kColumns, typename S>
+__device__ __forceinline__ void fold_lines(S* states, u32 lines) {
+#pragma unroll 1
+  for (; lines > 1; lines -= lines / 2) {
+    __syncthreads();
+    const u32 half = (lines - lines / 2) * kColumns;
+    for (u32 i = threadIdx.x; i < lines / 2 * kColumns; i += kThreads) {
+      states[i].merge(states[half + i]);
+    }
+  }
+  __syncthreads();
+}
+
+// Lines of kColumns follow each other, kWidth of their elements for each thread. Leaves what the
+// block has of each column at `to`. There is room for kRoom lines in `scratch`.
+template <int kThreads, int kColumns, int kRoom, typename S, int kWidth>
+__device__ __forceinline__ void leave_columns(S* to, const S (&state)[kWidth], void* scratch) {
+  constexpr u32 kElements = kThreads * kWidth;
+  constexpr u32 kTogether = kRoom * kColumns < kElements ? kRoom * kColumns : kElements;
+  S* const states = static_cast<S*>(scratch);
+#pragma unroll
+  for (u32 begin = 0; begin < kElements; begin += kTogether) {
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) {
+      const u32 i = threadIdx.x * kWidth + j - begin;
+      if (begin == 0 && i < kTogether) states[i] = state[j];
+      if (begin > 0 && i < kTogether) states[i].merge(state[j]);
+    }
+  }
+  fold_lines<kThreads, kColumns>(states, kTogether / kColumns);
+  for (u32 c = threadIdx.x; c < kColumns; c += kThreads) to[c] = states[c];
+}
+
+// Merges what so many blocks left of this thread's column, one of kWide neighbours that the block
+// has. `from` has a state for each block and column.
+template <int kThreads, int kWide, typename S>
+__device__ __forceinline__ void merge_left(S& state, S* from, u32 columns, u32 blocks, u32 column,
+                                           void* scratch) {
+  constexpr u32 kTall = kThreads / kWide;
+  S* const states = static_cast<S*>(scratch);
+  state.reset();
+  __syncthreads();
+  if (threadIdx.x < kWide * kTall) {
+#pragma unroll 4
+    for (u32 i = threadIdx.x / kWide; i < blocks; i += kTall)
+      state.merge(from[i * columns + column]);
+    states[threadIdx.x] = state;
+  }
+  fold_lines<kThreads, kWide>(states, kTall < blocks ? kTall : blocks);
+  state = states[threadIdx.x % kWide];
+}
+
 // Values that are held for another pass, in shared memory or in registers. The compiler would give
 // each byte a register of its own: the asm makes it keep whole words.
 template <typename P>

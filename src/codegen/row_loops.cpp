@@ -150,7 +150,12 @@ void RowWriter::write_pivots(std::uint8_t phase) {
     if (!starts || !row_of(kernel_.op(id).row->accumulator).has_pivot) continue;
     CodeBlock block = block_of(lanes());
     const Scope scope{code_, loop, block};
-    const Value value = accumulator_input(scope, id, mapped(scope, row_index(), row_map(false)));
+    Index at = mapped(scope, row_index(), row_map(false));
+    if (schedule_.lines > 1 && !apart_) {
+      at = scope.define_index(fmt::format("({}) % {}", at.lane(), rows_.rows()),
+                              LanePattern::kScattered, false);
+    }
+    const Value value = accumulator_input(scope, id, at);
     block.lanes += fmt::format("{}[j].pivot = {};\n", code_.accumulator(id), value.text);
     body_ += block.row_results + "  {\n" + block.text("    ") + "  }\n";
   }
@@ -222,13 +227,31 @@ std::uint64_t RowWriter::first_beyond() const {
   return walked_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
 }
 
+// How many groups of its row, or elements of its columns, a thread goes on in a round. Blocks that
+// have whole lines take turns.
+std::uint64_t RowWriter::row_step() const {
+  return schedule_.team * (schedule_.lines > 0 ? schedule_.splits : 1);
+}
+
 // Rounds in which no thread is beyond the end of the row: they need no bounds check.
 std::uint64_t RowWriter::whole_rounds() const {
+  if (schedule_.lines > 0) return walked_.row_length() / row_step();
   const std::uint64_t round =
       std::uint64_t{schedule_.team} * (schedule_.columns ? 1 : schedule_.width);
   const std::uint64_t before = (schedule_.splits - 1) * schedule_.rounds * round;
   const std::uint64_t length = first_beyond();
   return length > before ? std::min<std::uint64_t>(schedule_.rounds, (length - before) / round) : 0;
+}
+
+// How many rounds have their loads on their way together. Where a block has whole lines, its
+// threads have 64 registers.
+std::uint64_t RowWriter::together() const {
+  constexpr std::uint64_t kUsual = 4;
+  constexpr std::uint64_t kMostGroups = 8;
+  if (schedule_.lines == 0) return kUsual;
+  const auto groups = static_cast<std::uint64_t>(std::ranges::count_if(
+      kernel_.phases().reads, [&](const Phases::Use& use) { return use.elements == space_; }));
+  return std::clamp(kMostGroups / std::max<std::uint64_t>(1, groups), std::uint64_t{1}, kUsual);
 }
 
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
@@ -242,7 +265,7 @@ void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool
   const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;
   // Of columns in narrow groups, more must be on their way.
   const bool narrow = schedule_.columns && schedule_.width <= 2;
-  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : narrow ? 8 : 4;
+  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : narrow ? 8 : together();
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers have no addresses: an array in them is indexed by constants only.
@@ -260,7 +283,7 @@ void RowWriter::write_rounds(const Stretch& stretch, std::uint64_t unrolled, boo
                        stretch.begin, stretch.end);
   body_ += fmt::format("    const idx r = {}{}((idx)k * {} + t) * {};\n",
                        schedule_.shifted ? "head + " : "", schedule_.splits > 1 ? "first + " : "",
-                       schedule_.team, schedule_.columns ? 1 : schedule_.width);
+                       row_step(), schedule_.columns ? 1 : schedule_.width);
   body_ += guarded ? fmt::format("    if (r < {}) {{\n", first_beyond()) : "    {\n";
   body_ += text + "    }\n  }\n";
 }

@@ -10,6 +10,7 @@
 #include "codegen/movement.hpp"
 #include "codegen/row_results.hpp"
 #include "codegen/rows.hpp"
+#include "core/ceil_div.hpp"
 
 namespace fusecalc {
 namespace {
@@ -39,6 +40,7 @@ void RowWriter::merge_states(std::uint8_t phase) {
   for (const OpId id : kernel_.ops()) {
     if (!kernel_.takes_rows(id) || kernel_.runs_in(id) != phase) continue;
     ops.push_back(id);
+    if (schedule_.lines > 0) continue;
     const std::string type = accumulator_class(kernel_, kernel_.op(id));
     const unsigned states = schedule_.columns ? schedule_.threads / 2 * schedule_.width
                                               : std::max(1U, schedule_.threads / 32);
@@ -46,8 +48,11 @@ void RowWriter::merge_states(std::uint8_t phase) {
     body_ += team_merge(code_.accumulator(id));
   }
   if (ops.empty()) return;
-  if (schedule_.splits > 1) merge_blocks(ops, loops_after(phase));
-  if (schedule_.lines > 1) merge_lines(ops);
+  if (schedule_.lines > 0) {
+    merge_lines(phase, ops);
+  } else if (schedule_.splits > 1) {
+    merge_blocks(ops, loops_after(phase));
+  }
   for (const OpId id : ops) {
     body_ += fmt::format(
         "#pragma unroll\n  for (int j = 0; j < {}; ++j) {}[j].finish({}, {:.17g});\n", lanes(),
@@ -100,34 +105,39 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   }
 }
 
-// The last block to arrive merges what the blocks leave of each column of a line, and adds the
-// lines that are no whole number of those taken as one.
-void RowWriter::merge_lines(const std::vector<OpId>& ops) {
+// Each block leaves what it has of each column. When all have, each block merges what they left of
+// a few, and adds the lines that are no whole number of those taken as one.
+void RowWriter::merge_lines(std::uint8_t phase, const std::vector<OpId>& ops) {
   const std::uint64_t columns = rows_.rows();
+  const std::uint64_t wide = ceil_div(columns, schedule_.splits);
+  const std::uint64_t most =
+      std::min(schedule_.room * columns, std::uint64_t{schedule_.threads} * schedule_.width);
   std::string merged;
   for (const OpId id : ops) {
     const std::string& state = code_.accumulator(id);
     const std::string type = accumulator_class(kernel_, kernel_.op(id));
     const std::string memory = code_.fresh("w");
+    scratch_users_.push_back(
+        fmt::format("sizeof({}) * {}", type, std::max(most, std::uint64_t{schedule_.threads})));
     body_ += fmt::format(
         "  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n"
-        "  if (t == 0 && active) {{\n    for (int j = 0; j < {3}; ++j) {1}[q + j] = {4}[j];\n  "
-        "}}\n",
-        type, memory, partial_bytes_, lanes(), state);
-    partial_bytes_ += room(walked_.rows() * state_bytes_);
-    merged += fmt::format(
-        "    {0}[0].reset();\n    for (u32 i = 0; i < {3}; ++i) "
-        "{0}[0].merge(*({1}*)({2} + (i * {4} + q)));\n",
-        state, type, memory, schedule_.lines, columns);
+        "  leave_columns<{3}, {4}, {5}>({1} + split * {4}, {6}, scratch);\n",
+        type, memory, partial_bytes_, schedule_.threads, columns, schedule_.room, state);
+    merged += fmt::format("  merge_left<{}, {}>({}[0], {}, {}, {}, q, scratch);\n",
+                          schedule_.threads, wide, state, memory, columns, schedule_.splits);
+    partial_bytes_ += room(columns * schedule_.splits * state_bytes_);
   }
-  body_ += fmt::format("  if (!last_of(gates + 1 + {0}, {0})) return;\n", blocks_across());
-  body_ += fmt::format("  for (idx q = threadIdx.x; q < {}; q += {}) {{\n{}", columns,
-                       schedule_.threads, merged);
-  done_ = apart_ = true;
+  waits_ = done_ = apart_ = true;
+  body_ += "  wait_for_grid(gates);\n  {\n";
+  body_ += fmt::format(
+      "  const idx q = min(split * {0} + threadIdx.x % {0}, {1});\n{2}"
+      "  const bool mine = threadIdx.x < {0} && split * {0} + threadIdx.x <= {1};\n",
+      wide, columns - 1, merged);
+  write_pivots(phase);
   const std::uint64_t whole = walked_.row_length() * schedule_.lines;
   if (whole < rows_.row_length()) {
-    const Round single = write_groups(0, 1);
-    body_ += fmt::format("    for (idx r = {}; r < {}; ++r) {{\n{}{}    }}\n", whole,
+    const Round single = write_groups(phase, 1);
+    body_ += fmt::format("#pragma unroll\n  for (idx r = {}; r < {}; ++r) {{\n{}{}  }}\n", whole,
                          rows_.row_length(), single.row_results, single.text);
   }
 }
@@ -165,9 +175,10 @@ void RowWriter::write_row_results() {
   for (const TensorId tensor : roots_.rows) store(scope, tensor, q, row_result(scope, tensor));
   body_ += block.row_results;
   const bool one_of_many = schedule_.splits > 1 && !done_;
-  body_ += apart_ ? block.text("    ") + "  }\n"
-                  : fmt::format("  if (t == 0 && active{}) {{\n{}  }}\n",
-                                one_of_many ? " && split == 0" : "", block.text("    "));
+  const std::string chosen =
+      apart_ ? "mine" : fmt::format("t == 0 && active{}", one_of_many ? " && split == 0" : "");
+  body_ +=
+      fmt::format("  if ({}) {{\n{}  }}\n{}", chosen, block.text("    "), apart_ ? "  }\n" : "");
 }
 
 void RowWriter::write_losses() {

@@ -52,6 +52,19 @@ std::string accumulator_class(const KernelView& view, const Op& op) {
   return fmt::format("{}<{}>", row_of(kept).name, name_of(accumulator_type(view, op)));
 }
 
+std::uint64_t state_bytes(const KernelView& view, const Op& op) {
+  const ComputeType type = accumulator_type(view, op);
+  const std::uint64_t word = type == ComputeType::kF64 || type == ComputeType::kI64 ? 8 : 4;
+  switch (accumulator_of(op)) {
+    case Accumulator::kSquareSum: return 2 * word;
+    case Accumulator::kExponentialSum:
+    case Accumulator::kLargestPlace:
+    case Accumulator::kSmallestPlace: return 4 * word;
+    case Accumulator::kMoments: return 6 * word;
+    default: return word;
+  }
+}
+
 bool finds_place(const Op& op) {
   const Accumulator kept = accumulator_of(op);
   return kept == Accumulator::kLargestPlace || kept == Accumulator::kSmallestPlace;

@@ -12,6 +12,8 @@ namespace fusecalc {
 // The class of the op's accumulator, and the type that it computes in.
 std::string accumulator_class(const KernelView& view, const Op& op);
 ComputeType accumulator_type(const KernelView& view, const Op& op);
+// Its bytes, at most.
+std::uint64_t state_bytes(const KernelView& view, const Op& op);
 // Whether that keeps the place of the largest or of the smallest element.
 bool finds_place(const Op& op);
 

@@ -117,12 +117,12 @@ void RowWriter::write_column_rounds(const Stretch& stretch, const std::string& t
       takes += fmt::format(
           "#pragma unroll\n    for (u32 j = 0; j < {}; ++j) {{\n"
           "      take<{}>({}[j], {}[j], {}(idx)from * {} + t);\n    }}\n",
-          lanes(), schedule_.team, each.state, each.group, start, schedule_.team);
+          lanes(), row_step(), each.state, each.group, start, row_step());
     }
     body_ += fmt::format(
         "#pragma unroll\n    for (u32 u = 0; u < {}; ++u) {{\n"
         "    const idx at = {}(idx)(from + u) * {} + t;\n    const idx r = at < {} ? at : {};\n",
-        together, start, schedule_.team, rows_.row_length(), rows_.row_length() - 1);
+        together, start, row_step(), rows_.row_length(), rows_.row_length() - 1);
     body_ += text + "    }\n" + takes + "  }\n";
   };
   write(stretch.begin, stretch.end - rest, most);

@@ -39,9 +39,9 @@ constexpr std::uint64_t kLeastCopy = 4;
 constexpr std::uint64_t kNarrowStateBytes = 28;
 // Static shared memory through which states are merged.
 constexpr std::uint64_t kScratchBytes = std::uint64_t{48} << 10U;
+constexpr std::uint64_t kOther = 1024;  // static shared memory besides
 
 std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
-  constexpr std::uint64_t kOther = 1024;
   const std::uint64_t states =
       schedule.columns ? schedule.threads / 2 * schedule.width : schedule.threads / kWarp;
   return std::min(kScratchBytes, work.state_bytes * states) + kOther;
@@ -222,21 +222,30 @@ std::optional<RowSchedule> in_runs(const RowWork& work, const Device& device) {
   return schedule;
 }
 
-// How many threads are side by side where their groups begin anywhere in a sector: those with the
-// fewest bytes in sectors that two blocks touch, and in groups that there are not.
-unsigned least_taken(std::uint64_t groups, std::uint64_t group_bytes, unsigned most) {
-  const auto taken = [&](unsigned wide) {
-    return ceil_div(groups, std::uint64_t{wide}) * (wide * group_bytes + kSectorBytes);
-  };
-  unsigned best = most;
-  for (unsigned wide = most / 2; wide * group_bytes >= kLineBytes; wide /= 2) {
-    if (taken(wide) < taken(best)) best = wide;
-  }
-  return best;
+// A block has whole lines, so that it reads memory from end to end. Each multiprocessor has one
+// large block: they leave little to merge.
+std::optional<RowSchedule> whole_lines(const RowWork& work, const Device& device) {
+  constexpr std::uint64_t kLeastRounds = 4;
+  constexpr std::uint64_t kMostState = 256;  // of a thread: the rest of 64 registers is for loads
+  const unsigned width = kAccessBytes / work.widest_bytes;
+  const std::uint64_t columns = work.rows.rows();
+  const std::uint64_t groups = columns * work.lines / width;
+  const std::uint64_t team = kMostThreads / groups;
+  const std::uint64_t room = (kScratchBytes - kOther) / (work.line_state_bytes * columns);
+  if (team == 0 || room == 0 || width * work.line_state_bytes > kMostState) return std::nullopt;
+  RowSchedule schedule{.columns = true, .width = width, .lines = work.lines, .room = room};
+  schedule.team = static_cast<unsigned>(team);
+  schedule.threads = static_cast<unsigned>(team * groups);
+  schedule.splits = device.multiprocessors;
+  const std::uint64_t rounds =
+      ceil_div(work.rows.row_length() / work.lines, team * schedule.splits);
+  if (rounds < kLeastRounds || columns > schedule.splits * schedule.threads) return std::nullopt;
+  schedule.rounds = static_cast<unsigned>(rounds);
+  return schedule;
 }
 
 RowSchedule across_memory(const RowWork& work, unsigned width, const Device& device) {
-  RowSchedule schedule{.columns = true, .width = width, .lines = work.lines};
+  RowSchedule schedule{.columns = true, .width = width};
   const std::uint64_t length = work.rows.row_length();
   const std::uint64_t column_groups = work.rows.rows() / width;
   // Threads side by side: where there are few columns, the others take other elements of them.
@@ -278,10 +287,6 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
     schedule.splits = 1;
     split(schedule, work, ceil_div(column_groups, threads / schedule.team), device);
   };
-  if (work.lines > 1) {
-    share(least_taken(column_groups, std::uint64_t{width} * work.widest_bytes, most_wide));
-    return schedule;
-  }
   share(most_wide);
   // Few columns: what blocks leave of them is merged by more threads where fewer are side by side.
   constexpr std::uint64_t kManySplits = 32;
@@ -293,6 +298,9 @@ RowSchedule across_memory(const RowWork& work, unsigned width, const Device& dev
 }  // namespace
 
 RowSchedule schedule_rows(const RowWork& work, const Device& device) {
+  if (work.lines > 0) {
+    if (const auto schedule = whole_lines(work, device)) return *schedule;
+  }
   const RowLayout::MergedAxis inner = work.rows.axes.back();
   unsigned width = kAccessBytes / work.widest_bytes;
   const bool is_short = inner.extent < kLeastShifted * width;

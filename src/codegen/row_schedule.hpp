@@ -13,9 +13,10 @@ namespace fusecalc {
 struct RowSchedule {
   bool columns = false;
   unsigned width = 1;  // elements that a thread takes together, along memory
-  // Lines of memory that are taken as one, where whole groups divide so many together and not one:
-  // its columns are merged in the end.
-  unsigned lines = 1;
+  // Blocks have whole lines of memory, so many taken as one: as many as whole groups divide
+  // together. Their columns are merged in the end, with room for the states of so many lines.
+  unsigned lines = 0;
+  std::uint64_t room = 0;
   // Groups begin at multiples of the width in memory, wherever their row does: threads take what
   // the row has before its first and after its last whole group one by one.
   bool shifted = false;
@@ -43,20 +44,21 @@ struct RowSchedule {
 // What a row schedule is chosen for.
 struct RowWork {
   const RowLayout& rows;
-  unsigned widest_bytes = 4;       // of an element that is moved in full
-  std::uint64_t held_bytes = 0;    // per element, over all values that stay on chip
-  std::uint64_t stored_bytes = 0;  // the same, as they would be stored in memory
-  std::uint64_t least_bytes = 4;   // of an element of one of them, as it would be stored
-  bool holds = false;              // whether they may
-  bool plain = false;              // all of them come from memory as they are
-  std::uint64_t state_bytes = 0;   // of the largest state, per row
-  bool waits = false;              // blocks that share a row wait for each other in between
-  bool writes = false;             // a result as large as the rows
-  bool adds_up = false;            // a loss: one result over all rows
-  bool moments = false;            // means and variances are found
-  bool places = false;             // what is left of a row is a place in it
-  bool shifts = false;             // groups may begin anywhere in a row
-  unsigned lines = 1;              // RowSchedule::lines; `rows` are those of the long ones
+  unsigned widest_bytes = 4;           // of an element that is moved in full
+  std::uint64_t held_bytes = 0;        // per element, over all values that stay on chip
+  std::uint64_t stored_bytes = 0;      // the same, as they would be stored in memory
+  std::uint64_t least_bytes = 4;       // of an element of one of them, as it would be stored
+  bool holds = false;                  // whether they may
+  bool plain = false;                  // all of them come from memory as they are
+  std::uint64_t state_bytes = 0;       // of the largest state, per row
+  bool waits = false;                  // blocks that share a row wait for each other in between
+  bool writes = false;                 // a result as large as the rows
+  bool adds_up = false;                // a loss: one result over all rows
+  bool moments = false;                // means and variances are found
+  bool places = false;                 // what is left of a row is a place in it
+  bool shifts = false;                 // groups may begin anywhere in a row
+  unsigned lines = 0;                  // RowSchedule::lines, if blocks may have whole lines
+  std::uint64_t line_state_bytes = 0;  // then of all states of a column
   // Per element, of all memories that hold the rows one after another; 0 where others do, too.
   std::uint64_t run_bytes = 0;
 };

@@ -57,24 +57,21 @@ bool RowWriter::loops_after(std::uint8_t phase) const {
 
 void RowWriter::plan(bool rows_fit, const Device& device) {
   state_bytes_ = kStateBytes;
+  std::uint64_t line_state_bytes = 0;
   bool moments = false;
   bool places = false;
   for (const OpId id : kernel_.ops()) {
     if (!kernel_.takes_rows(id)) continue;
     const ComputeType type = accumulator_type(kernel_, kernel_.op(id));
     if (type == ComputeType::kF64 || type == ComputeType::kI64) state_bytes_ = kWideStateBytes;
+    line_state_bytes += state_bytes(kernel_, kernel_.op(id));
     moments = moments || kernel_.op(id).row->accumulator == Accumulator::kMoments;
     places = places || finds_place(kernel_.op(id));
   }
   const std::vector<TensorId> held = find_held(kernel_, space_, last_);
   // There is room for one window a thread beside the states of rows.
   windows_ = has_windows(kernel_);
-  const unsigned lines = lines_as_one();
-  if (lines > 1) {
-    walked_.axes[0].extent /= lines;
-    walked_.axes[1].extent *= lines;
-  }
-  RowWork work{.rows = walked_,
+  RowWork work{.rows = rows_,
                .widest_bytes = windows_ ? 16 : 16 / group_width(kernel_, roots_, space_),
                .holds = rows_fit && !held.empty(),
                .state_bytes = state_bytes_,
@@ -84,7 +81,8 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .moments = moments,
                .places = places,
                .shifts = may_shift(),
-               .lines = lines,
+               .lines = lines_as_one(),
+               .line_state_bytes = line_state_bytes,
                .run_bytes = run_bytes()};
   work.plain = true;
   for (const TensorId id : held) {
@@ -94,6 +92,10 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     work.plain = work.plain && !kernel_.makes(id) && kernel_.tensor(id).value == id;
   }
   schedule_ = schedule_rows(work, device);
+  if (schedule_.lines > 0) {
+    walked_.axes[0].extent /= schedule_.lines;
+    walked_.axes[1].extent *= schedule_.lines;
+  }
   if (!schedule_.holds()) return;
   for (const TensorId id : held) {
     const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);
@@ -122,40 +124,31 @@ bool RowWriter::rows_follow() const {
   });
 }
 
-// Reductions down the columns of a large matrix, and nothing else, of operands that are as large as
-// it is or single: none asks where in a line an element is. What is merged in the end is little
-// beside the matrix.
+// Reductions down the columns of a matrix, and nothing else. Where several lines are one, operands
+// are as large as the matrix or single, and no places are found: none asks where in a line an
+// element is.
 unsigned RowWriter::lines_as_one() const {
-  constexpr std::uint64_t kLeastElements = std::uint64_t{1} << 22U;
-  constexpr std::uint64_t kMostColumns = 8192;
-  constexpr std::uint64_t kLeastDown = 16;  // lines for each column of those taken as one
-  const std::uint64_t group = group_width(kernel_, roots_, space_);
   if (windows_ || rows_.axes.size() != 2 || !rows_.axes[0].reduced || rows_.axes[1].reduced) {
-    return 1;
+    return 0;
   }
-  const std::uint64_t columns = rows_.rows();
-  const std::uint64_t lines = group / std::gcd(columns, group);
-  if (space_ < kLeastElements || columns * lines > kMostColumns) return 1;
-  if (space_ / columns < kLeastDown * columns * lines) return 1;
-  if (!roots_.full.empty() || !roots_.small.empty() || !roots_.losses.empty()) return 1;
-  const auto plain = [&](TensorId id) {
-    const Tensor& tensor = kernel_.tensor(id);
-    if (tensor.elements == 1) return true;
-    return tensor.elements == space_ && tensor.window == tensor.value &&
-           !is_packed(tensor.type.dtype);
+  if (!roots_.full.empty() || !roots_.small.empty() || !roots_.losses.empty()) return 0;
+  const std::uint64_t group = group_width(kernel_, roots_, space_);
+  const std::uint64_t lines = group / std::gcd(rows_.rows(), group);
+  const auto fits = [&](const Operand& operand) {
+    if (operand.tensor == kNone) return true;
+    const Tensor& tensor = kernel_.tensor(operand.tensor);
+    if (is_packed(tensor.type.dtype)) return false;
+    return lines == 1 || tensor.elements == 1 ||
+           (tensor.elements == space_ && tensor.window == tensor.value);
   };
-  const bool alike = std::ranges::all_of(kernel_.ops(), [&](OpId id) {
+  const bool all_fit = std::ranges::all_of(kernel_.ops(), [&](OpId id) {
     const Op& op = kernel_.op(id);
     if (kernel_.ready_in(id) > 0 && !kernel_.takes_rows(id)) return true;
-    if (kernel_.takes_rows(id) && (finds_place(op) || row_of(op.row->accumulator).has_pivot)) {
-      return false;
-    }
+    if (kernel_.takes_rows(id) && finds_place(op) && lines > 1) return false;
     return (op.op_class == OpClass::kPointwise || kernel_.takes_rows(id)) &&
-           std::ranges::all_of(op.operands, [&](const Operand& operand) {
-             return operand.tensor == kNone || plain(operand.tensor);
-           });
+           std::ranges::all_of(op.operands, fits);
   });
-  return alike && !loops_after(0) ? static_cast<unsigned>(lines) : 1;
+  return all_fit && !loops_after(0) ? static_cast<unsigned>(lines) : 0;
 }
 
 // Groups of a weight that begin anywhere take more than two elements at a time.
@@ -225,8 +218,9 @@ std::string RowWriter::prologue() const {
                         rows_.row_length());
   }
   if (schedule_.splits > 1) {
-    const std::uint64_t share = std::uint64_t{schedule_.rounds} * schedule_.team *
-                                (schedule_.columns ? 1 : schedule_.width);
+    const unsigned rounds = schedule_.lines > 0 ? 1 : schedule_.rounds;
+    const std::uint64_t share =
+        std::uint64_t{rounds} * schedule_.team * (schedule_.columns ? 1 : schedule_.width);
     text += fmt::format("  const u32 split = blockIdx.x % {};\n", schedule_.splits);
     text += fmt::format("  const idx first = (idx)split * {};\n", share);
   }
@@ -319,7 +313,7 @@ GeneratedKernel RowWriter::write() {
   // The compiler must limit registers so that enough blocks fit on a multiprocessor.
   const bool tight = schedule_.stays > 0 || schedule_.cluster ||
                      (schedule_.in_shared > 0 && schedule_.in_registers > 0);
-  const unsigned resident = waits_ ? 2 : tight ? schedule_.resident : 0;
+  const unsigned resident = schedule_.lines > 0 ? 1 : waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
   text = preamble(kernel_.graph(), space_) + state_asserts();
   const std::string cluster =

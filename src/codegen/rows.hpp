@@ -51,7 +51,7 @@ class RowWriter {
   // are other memories of rows.
   std::vector<TensorId> runs() const;
   std::uint64_t run_bytes() const;
-  // How many lines of memory are taken as one: RowSchedule::lines.
+  // RowSchedule::lines, if blocks may have whole lines.
   unsigned lines_as_one() const;
   bool works_in(std::uint8_t phase) const;
   bool loops_after(std::uint8_t phase) const;
@@ -86,12 +86,14 @@ class RowWriter {
   std::string small_results(const Index& base, const Index& offset, unsigned width);
   std::string with_places(std::string text, bool in_registers) const;
   std::uint64_t first_beyond() const;
+  std::uint64_t row_step() const;
   std::uint64_t whole_rounds() const;
+  std::uint64_t together() const;
 
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
-  // From here on the columns of lines that were taken as one are merged, and one thread has each.
-  void merge_lines(const std::vector<OpId>& ops);
+  // From here on the columns of whole lines are merged, and one thread has each.
+  void merge_lines(std::uint8_t phase, const std::vector<OpId>& ops);
   std::string team_merge(const std::string& state) const;
   // Reads the scores that losses pick out of each row.
   void write_picks();

@@ -170,16 +170,25 @@ TEST_CASE("columns that no whole groups divide are those of several lines, merge
   CHECK_FALSE(contains(lines_as_one("80000", "77", sum), "r < 80000; ++r"));
   // Two lines of 12 columns are whole groups.
   CHECK(lines_as_one("800000", "12", sum).schedule.find(", 2 lines") != std::string::npos);
-  // Not where one line is, a tensor has an element for each column, or the matrix is small.
+  // Not where a tensor has an element for each column, or the matrix is small.
   const auto apart = [](const GeneratedKernel& kernel) {
     return kernel.schedule.find("as one") == std::string::npos;
   };
-  CHECK(apart(lines_as_one("80005", "80", sum)));
   CHECK(apart(lines_as_one("805", "77", sum)));
-  CHECK(apart(lines_as_one("16743", "501", sum)));  // much is merged beside few lines
   CHECK(apart(lines_as_one("80005", "77",
                            R"({"op": "mul", "inputs": ["x", "w"], "output": "m"},
                               {"op": "sum", "inputs": ["m"], "output": "y", "axis": 0})")));
+  // One line is whole groups: others may have an element for each column, too.
+  const GeneratedKernel even = lines_as_one("80005", "80",
+                                            R"({"op": "mul", "inputs": ["x", "w"], "output": "m"},
+                      {"op": "var", "inputs": ["m"], "output": "y", "axis": 0})");
+  CHECK(apart(even));
+  CHECK(contains(even, "leave_columns<1020, 80, "));
+  CHECK(even.cooperative);
+  // A pivot is its column's, whichever of the lines it begins.
+  CHECK(contains(
+      lines_as_one("80005", "77", R"({"op": "var", "inputs": ["x"], "output": "y", "axis": 0})"),
+      "% 77"));
 }
 
 TEST_CASE("blocks are counted once for all losses of a kernel") {

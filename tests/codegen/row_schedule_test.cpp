@@ -119,17 +119,35 @@ TEST_CASE("few columns leave no threads without one") {
   CHECK(schedule.team == 64);  // four side by side, of which three have a column
 }
 
-TEST_CASE("lines that are taken as one leave few threads idle, and few sectors to two blocks") {
-  // Eight lines of 77 elements of 2 bytes are 77 groups of 16 bytes: 16 side by side leave 3 of 80
-  // threads idle, 32 leave 19 of 96, and 8 have more sectors at their ends.
-  RowLayout columns{{{.extent = 500000, .reduced = true}, {.extent = 8 * 77, .reduced = false}}};
-  RowWork sum{.rows = columns, .widest_bytes = 2, .state_bytes = 4, .lines = 8};
+TEST_CASE("blocks have whole lines, as one where groups divide several together") {
+  // Eight lines of 77 elements of 2 bytes are 77 groups of 16 bytes.
+  RowLayout columns{{{.extent = 4000000, .reduced = true}, {.extent = 77, .reduced = false}}};
+  RowWork sum{
+      .rows = columns, .widest_bytes = 2, .state_bytes = 28, .lines = 8, .line_state_bytes = 4};
   const RowSchedule schedule = schedule_rows(sum, kDevice);
   CHECK(schedule.width == 8);
-  CHECK(schedule.teams() == 16);
+  CHECK(schedule.teams() == 77);
+  CHECK(schedule.team == 13);
+  CHECK(schedule.threads == 1001);
+  CHECK(schedule.splits == kDevice.multiprocessors);
   CHECK(describe(schedule).find(", 8 lines as one") != std::string::npos);
-  columns.axes[1].extent = 8 * 151;  // 160 threads either way
-  CHECK(schedule_rows(sum, kDevice).teams() == 32);
+  // Larger states than there is room for at once.
+  CHECK(schedule.room * 77 * 4 < 48 << 10);
+  CHECK((schedule.room + 4) * 77 * 4 > 48 << 10);
+  sum.line_state_bytes = 16;
+  CHECK(schedule_rows(sum, kDevice).threads == 1001);
+  CHECK(schedule_rows(sum, kDevice).room == schedule.room / 4);
+  // Not what leaves no registers for loads, lines longer than a block takes together, or too few of
+  // them for all multiprocessors.
+  sum.line_state_bytes = 40;
+  CHECK(schedule_rows(sum, kDevice).room == 0);
+  sum.line_state_bytes = 4;
+  columns.axes[1].extent = 1023;
+  CHECK(schedule_rows(sum, kDevice).room > 0);
+  columns.axes[1].extent = 1025;
+  CHECK(schedule_rows(sum, kDevice).room == 0);
+  columns = {{{.extent = 8 * 13 * 132 * 2, .reduced = true}, {.extent = 77, .reduced = false}}};
+  CHECK(schedule_rows(sum, kDevice).room == 0);
 }
 
 TEST_CASE("columns on chip leave room for other blocks") {
