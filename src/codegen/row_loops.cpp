@@ -227,8 +227,8 @@ std::uint64_t RowWriter::first_beyond() const {
   return walked_.row_length() - (schedule_.shifted ? schedule_.width - 1 : 0);
 }
 
-// How many groups of its row, or elements of its columns, a thread goes on in a round. Blocks that
-// have whole lines take turns.
+// From a thread's place in one round to that in the next, in groups of a row or in lines. Blocks
+// that have whole lines take turns.
 std::uint64_t RowWriter::row_step() const {
   return schedule_.team * (schedule_.lines > 0 ? schedule_.splits : 1);
 }
@@ -243,15 +243,19 @@ std::uint64_t RowWriter::whole_rounds() const {
   return length > before ? std::min<std::uint64_t>(schedule_.rounds, (length - before) / round) : 0;
 }
 
-// How many rounds have their loads on their way together. Where a block has whole lines, its
-// threads have 64 registers.
-std::uint64_t RowWriter::together() const {
-  constexpr std::uint64_t kUsual = 4;
+// How many rounds of a long loop have their loads on their way together.
+std::uint64_t RowWriter::rounds_together() const {
+  // Held values leave fewer registers.
+  const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;
+  if (windows_ || tight) return windows_ ? 1 : 3;
+  // Of columns in narrow groups, more must be on their way.
+  const std::uint64_t usual = schedule_.columns && schedule_.width <= 2 ? 8 : 4;
+  if (schedule_.lines == 0) return usual;
+  // The large blocks of whole lines leave a thread 64 registers, and what columns have stays there.
   constexpr std::uint64_t kMostGroups = 8;
-  if (schedule_.lines == 0) return kUsual;
   const auto groups = static_cast<std::uint64_t>(std::ranges::count_if(
-      kernel_.phases().reads, [&](const Phases::Use& use) { return use.elements == space_; }));
-  return std::clamp(kMostGroups / std::max<std::uint64_t>(1, groups), std::uint64_t{1}, kUsual);
+      kernel_.phases().reads, [](const Phases::Use& use) { return use.elements > 1; }));
+  return std::clamp(kMostGroups / std::max<std::uint64_t>(1, groups), std::uint64_t{1}, usual);
 }
 
 void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
@@ -261,16 +265,12 @@ void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool
                              : write_gathered(stretch, placed);
   }
   const std::uint64_t whole = whole_rounds();
-  // Held values leave fewer registers for unrolling.
-  const bool tight = schedule_.in_shared > 0 && schedule_.in_registers > 0;
-  // Of columns in narrow groups, more must be on their way.
-  const bool narrow = schedule_.columns && schedule_.width <= 2;
-  const std::uint64_t usual = windows_ ? 1 : tight ? 3 : narrow ? 8 : together();
   const auto rounds = [&](std::uint64_t begin, std::uint64_t end, bool guarded) {
     if (begin >= end) return;
     // Registers have no addresses: an array in them is indexed by constants only.
     const bool named = stretch.in_registers && schedule_.in_registers > 0;
-    const std::uint64_t together = named ? end - begin : unrolled(end - begin, light, usual);
+    const std::uint64_t together =
+        named ? end - begin : unrolled(end - begin, light, rounds_together());
     write_rounds({.begin = begin, .end = end}, together, guarded, placed);
   };
   rounds(stretch.begin, std::min(stretch.end, whole), false);

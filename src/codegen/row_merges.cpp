@@ -125,7 +125,7 @@ void RowWriter::merge_lines(std::uint8_t phase, const std::vector<OpId>& ops) {
         type, memory, partial_bytes_, schedule_.threads, columns, schedule_.room, state);
     merged += fmt::format("  merge_left<{}, {}>({}[0], {}, {}, {}, q, scratch);\n",
                           schedule_.threads, wide, state, memory, columns, schedule_.splits);
-    partial_bytes_ += room(columns * schedule_.splits * state_bytes_);
+    partial_bytes_ += room(columns * schedule_.splits * state_bytes(kernel_, kernel_.op(id)));
   }
   waits_ = done_ = apart_ = true;
   body_ += "  wait_for_grid(gates);\n  {\n";

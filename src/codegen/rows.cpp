@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <set>
 
 #include "codegen/kernel_facts.hpp"
 #include "codegen/row_holding.hpp"
@@ -283,14 +283,16 @@ std::string RowWriter::row_loop(const std::string& inside) const {
 }
 
 std::string RowWriter::state_asserts() const {
-  std::set<std::string> classes;
+  std::map<std::string, std::uint64_t> classes;
   for (const OpId id : kernel_.ops()) {
-    if (kernel_.takes_rows(id)) classes.insert(accumulator_class(kernel_, kernel_.op(id)));
+    if (!kernel_.takes_rows(id)) continue;
+    const Op& op = kernel_.op(id);
+    classes.emplace(accumulator_class(kernel_, op), state_bytes(kernel_, op));
   }
   std::string text;
-  for (const std::string& name : classes) {
+  for (const auto& [name, bytes] : classes) {
     text += static_asserts(
-        {{.name = fmt::format("sizeof({})", name), .value = state_bytes_, .upper_bound = true}});
+        {{.name = fmt::format("sizeof({})", name), .value = bytes, .upper_bound = true}});
   }
   return text;
 }

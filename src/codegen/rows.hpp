@@ -88,7 +88,7 @@ class RowWriter {
   std::uint64_t first_beyond() const;
   std::uint64_t row_step() const;
   std::uint64_t whole_rounds() const;
-  std::uint64_t together() const;
+  std::uint64_t rounds_together() const;
 
   void merge_states(std::uint8_t phase);
   void merge_blocks(const std::vector<OpId>& ops, bool more_loops);
