@@ -18,11 +18,15 @@ __device__ __forceinline__ u32 word_place(u32 q, u32 b) {
   return q * kTileRows + (b ^ (q / kWords % 4 * 8) ^ ((b & 32) >> 3));
 }
 
-// The N elements from number i on, wherever they begin, of a tensor of `count`.
-template <int N, typename T>
+// The N elements from number i on, wherever they begin, of a tensor of `count`; kInside: with
+// another group behind them.
+template <int N, bool kInside, typename T>
 __device__ __forceinline__ Pack<T, N> load_anywhere(const T* tensor, u64 i, u64 count) {
   if constexpr (N * sizeof(T) % 4 == 0) {
-    if (count - i >= N) {
+    if constexpr (kInside) {
+      const u32 past = (u32)i % N;
+      return load_across<N>(tensor + (i - past), past, 2 * N);
+    } else if (count - i >= N) {
       const u64 first = i / N * N;
       const u64 left = count - first;
       return load_across<N>(tensor + first, (u32)(i - first), left < 2 * N ? (u32)left : 2 * N);
@@ -80,17 +84,19 @@ __device__ __forceinline__ void make_words(const Pack<T, N> (&column)[kColumns],
 }
 
 // Rows b to b + N of the columns of word q: column c, the word's first, of a tensor's `columns` has
-// them from number `at` on, the next one `pitch` further. Columns that there are not are zeros.
-template <int N, bool kAligned, typename T, typename W>
+// them from number `at` on, the next one `pitch` further. Columns that there are not are zeros;
+// kInside: there are all, and as many elements more as a group has.
+template <int N, bool kAligned, bool kInside, typename T, typename W>
 __device__ __forceinline__ void fill_words(W* tile, u32 q, u32 b, const T* tensor, idx at,
                                            idx pitch, idx c, idx columns, u64 count) {
   constexpr u32 kColumns = kShared<T, N>;
   Pack<T, N> column[kColumns] = {};
 #pragma unroll
   for (u32 r = 0; r < kColumns; ++r) {
-    if (c + r >= columns) continue;
+    if (!kInside && c + r >= columns) continue;
     const idx from = at + r * pitch;
-    column[r] = kAligned ? load_pack<N>(tensor + from) : load_anywhere<N>(tensor, from, count);
+    column[r] =
+        kAligned ? load_pack<N>(tensor + from) : load_anywhere<N, kInside>(tensor, from, count);
   }
   W words[N];
   make_words<T, N>(column, words);

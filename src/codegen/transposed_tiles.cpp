@@ -21,6 +21,9 @@
 namespace fusecalc {
 namespace {
 
+constexpr std::uint64_t kMostSet = 16;
+constexpr std::uint64_t kLoadThreads = 288;  // nine warps: tiles have an eighth more columns ahead
+
 // Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
 struct TilePlace {
   IndexTransform loop;
@@ -69,7 +72,14 @@ class TileWriter {
   }
   std::uint64_t row_tiles() const;
   std::uint64_t column_tiles() const;
+  std::uint64_t row_sets() const;
+  std::uint64_t tiles_of_set() const;
+  std::string tile_of_block() const;
+  std::uint64_t used_rows() const;
   std::uint64_t words_of(DType dtype) const;
+  std::uint64_t word_groups(DType dtype) const;
+  unsigned threads() const;
+  std::string loop_over(std::uint64_t groups, unsigned unrolled, const std::string& body) const;
   std::string start_of_run() const;
   std::string element_of_run() const;
   Groups groups_of_run() const;
@@ -98,9 +108,56 @@ std::uint64_t TileWriter::column_tiles() const {
   return ceil_div(found_.columns() + late, tiling_.columns);
 }
 
+// Of a tile that stands alone the last rows may be more than there are; warps take some at once.
+std::uint64_t TileWriter::used_rows() const {
+  return std::min(tiling_.rows, ceil_div(found_.rows(), kRowsAcross) * kRowsAcross);
+}
+
 std::uint64_t TileWriter::words_of(DType dtype) const {
   if (!in_words()) return tiling_.words;
   return (tiling_.columns + tiling_.ahead) / shared_columns(dtype, tiling_.width) * tiling_.rows;
+}
+
+// Groups of words that a block loads.
+std::uint64_t TileWriter::word_groups(DType dtype) const {
+  return (tiling_.columns + tiling_.ahead) / shared_columns(dtype, tiling_.width) *
+         ceil_div(used_rows(), tiling_.width);
+}
+
+// Of tiles with columns ahead, so many that each loads as many groups as any other.
+unsigned TileWriter::threads() const {
+  if (tiling_.runs != TileRuns::kAnywhere) return kLoopThreads;
+  const DType dtype = code_.view().tensor(found_.tensors.front()).type.dtype;
+  const std::uint64_t groups = word_groups(dtype);
+  const std::uint64_t each = ceil_div(groups, kLoadThreads);
+  return static_cast<unsigned>(ceil_div(ceil_div(groups, each), kWarp) * kWarp);
+}
+
+// Sets of tiles side by side in a row of the tensors, which blocks take one after another: rows
+// that begin anywhere share lines.
+std::uint64_t TileWriter::row_sets() const {
+  return tiling_.runs == TileRuns::kAnywhere ? ceil_div(row_tiles(), kMostSet) : row_tiles();
+}
+
+std::uint64_t TileWriter::tiles_of_set() const { return ceil_div(row_tiles(), row_sets()); }
+
+// Finds the first row and column of a block's tile, and its place among the other axes.
+std::string TileWriter::tile_of_block() const {
+  const std::uint64_t tiles = tiles_of_set();
+  const std::string turn = tiles == 1
+                               ? fmt::format(
+                                     "  const u32 turn = blockIdx.x, rest = turn / {0};\n"
+                                     "  const u32 tile = rest % {1};\n",
+                                     column_tiles(), row_tiles())
+                               : fmt::format(
+                                     "  const u32 turn = blockIdx.x / {0}, rest = turn / {1};\n"
+                                     "  const u32 tile = rest % {2} * {0} + blockIdx.x % {0};\n"
+                                     "  if (tile >= {3}) return;\n",
+                                     tiles, column_tiles(), row_sets(), row_tiles());
+  return turn + fmt::format(
+                    "  const idx b0 = (idx)tile * {}, c0 = (idx)(turn % {}) * {};\n"
+                    "  const idx outer = rest / {};\n",
+                    tiling_.rows, column_tiles(), tiling_.columns, row_sets());
 }
 
 // Where the run of a tile begins, and how far from a whole group.
@@ -159,7 +216,7 @@ std::string dealt(std::uint64_t along, std::string_view across) {
 // of the tile; `first` of the loop's run of `most`, whose ends need not be those of groups.
 TileWriter::Groups TileWriter::groups_of_loop() const {
   const std::uint64_t width = tiling_.width;
-  const std::uint64_t groups = tiling_.rows * tiling_.columns / width;
+  const std::uint64_t groups = used_rows() * tiling_.columns / width;
   const std::string run =
       fmt::format("    const idx run = to + (b0 + b) * {} + c0;\n", place_.loop_across);
   const auto begin = [&](std::uint64_t ahead) {
@@ -195,25 +252,37 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
 }
 
 // A loop over groups, dealt out to the threads of the block.
-std::string loop_over(std::uint64_t groups, unsigned unrolled, const std::string& body) {
+std::string TileWriter::loop_over(std::uint64_t groups, unsigned unrolled,
+                                  const std::string& body) const {
   return fmt::format("#pragma unroll {}\n  for (u32 n = threadIdx.x; n < {}; n += {}) {{\n{}  }}\n",
-                     unrolled, groups, kLoopThreads, body);
+                     unrolled, groups, threads(), body);
 }
 
 std::string TileWriter::load_words(TensorId tensor, const std::string& tile) {
   const Tensor& read = code_.view().tensor(tensor);
-  const std::uint64_t packs = tiling_.rows / tiling_.width;
+  const std::uint64_t packs = ceil_div(used_rows(), tiling_.width);
   const std::uint64_t shared = shared_columns(read.type.dtype, tiling_.width);
   const bool aligned = tiling_.runs == TileRuns::kAligned;
-  return loop_over(
-      (tiling_.columns + tiling_.ahead) / shared * packs, 2,
-      fmt::format("    const u32 b = n % {} * {}, q = n / {};\n"
-                  "    if (b0 + b >= {}) continue;\n"
-                  "    const idx c = c0 + q * {} - {};\n"
-                  "    fill_words<{}, {}>({}, q, b, {}, from + c * {} + b0 + b, {}, c, {}, {});\n",
-                  packs, tiling_.width, packs, found_.rows(), shared, tiling_.ahead, tiling_.width,
-                  aligned, tile, code_.parameters().input(tensor), found_.pitch(), found_.pitch(),
-                  found_.columns(), read.elements));
+  const auto fill = [&](bool inside) {
+    return fmt::format("fill_words<{}, {}, {}>({}, q, b, {}, at, {}, c, {}, {})", tiling_.width,
+                       aligned, inside, tile, code_.parameters().input(tensor), found_.pitch(),
+                       found_.columns(), read.elements);
+  };
+  const std::string loop = loop_over(
+      word_groups(read.type.dtype), aligned ? 2 : 1,
+      fmt::format("    const u32 b = n % {0} * {1}, q = n / {0};\n"
+                  "    if (b0 + b >= {2}) continue;\n"
+                  "    const idx c = c0 + q * {3} - {4};\n"
+                  "    const idx at = from + c * {5} + b0 + b;\n"
+                  "    {6};\n",
+                  packs, tiling_.width, found_.rows(), shared, tiling_.ahead, found_.pitch(),
+                  aligned ? fill(false) : "inside ? " + fill(true) + " : " + fill(false)));
+  if (aligned) return loop;
+  return fmt::format(
+      "  {{\n  const bool inside = c0 >= {0} && c0 + {1} <= {2} &&\n"
+      "                      from + (c0 + {3}) * {4} + {5} <= {6};\n{7}  }}\n",
+      tiling_.ahead, tiling_.columns, found_.columns(), tiling_.columns - 1, found_.pitch(),
+      found_.rows() + 2 * tiling_.width, read.elements, loop);
 }
 
 std::string TileWriter::load_run(TensorId tensor, const std::string& tile) {
@@ -242,7 +311,7 @@ std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
   const std::uint64_t most =
       found_.columns() * (tiling_.runs == TileRuns::kLoopRun ? found_.rows() : 1);
   return loop_over(
-      groups.count, 2,
+      groups.count, tiling_.runs == TileRuns::kAnywhere ? 1 : 2,
       groups.text +
           fmt::format("    if (first < {0} && {0} - first >= {1}) {{\n{2}      continue;\n    }}\n"
                       "    const idx group = i;\n    const u32 place = x;\n"
@@ -282,19 +351,16 @@ GeneratedKernel TileWriter::write(const Roots& roots) {
   GeneratedKernel result;
   result.source.text = fmt::format(
       "{}constexpr u32 kTileRows = {};\n{}\n"
-      "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}"
-      "  const idx c0 = (idx)(blockIdx.x % {}) * {};\n"
-      "  const u32 rest = blockIdx.x / {};\n"
-      "  const idx b0 = (idx)(rest % {}) * {};\n  const idx outer = rest / {};\n"
+      "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n{}{}"
       "  const idx from = {};\n  const idx to = {};\n{}}}\n",
       preamble(code_.view().graph(), space_), tiling_.rows, embedded_kernel("transposed"),
-      kLoopThreads, code_.parameters().declarations(), declarations(loop.tiles), column_tiles(),
-      tiling_.columns, column_tiles(), row_tiles(), tiling_.rows, row_tiles(),
+      threads(), code_.parameters().declarations(), declarations(loop.tiles), tile_of_block(),
       place_.tensor.text("outer"), place_.loop.text("outer"), moved);
   result.source.entries = {"fused"};
   result.storages = code_.parameters().storages();
-  result.threads = kLoopThreads;
-  result.blocks = row_tiles() * column_tiles() * (space_ / found_.rows() / found_.columns());
+  result.threads = threads();
+  result.blocks =
+      row_sets() * tiles_of_set() * column_tiles() * (space_ / found_.rows() / found_.columns());
   result.schedule =
       fmt::format("tiles of {} by {}, transposed on chip", tiling_.rows, tiling_.columns);
   return result;

@@ -56,6 +56,12 @@ std::uint64_t most_columns(std::uint64_t rows, std::uint64_t ahead, std::uint64_
   return columns;
 }
 
+// No more than `most`, and so many that tiles have about as many of all `columns` each.
+std::uint64_t even_columns(std::uint64_t columns, std::uint64_t most, unsigned width) {
+  const std::uint64_t step = std::uint64_t{kGroupsAlong} * width;
+  return std::min(most, ceil_div(ceil_div(columns, ceil_div(columns, most)), step) * step);
+}
+
 // Of an element of all tensors together, in words.
 std::uint64_t bytes_on_chip(const KernelView& kernel, const Transposition& found, unsigned width) {
   std::uint64_t bytes = 0;
@@ -125,7 +131,8 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
     tiling.runs = aligned ? TileRuns::kAligned : TileRuns::kAnywhere;
     tiling.rows = found.columns() < kTile ? kTile : rows_of_tile(found.rows());
     tiling.ahead = aligned ? 0 : tiling.sector;
-    tiling.columns = most_columns(tiling.rows, tiling.ahead, bytes);
+    tiling.columns = even_columns(found.columns() + (aligned ? 0 : tiling.sector - 1),
+                                  most_columns(tiling.rows, tiling.ahead, bytes), width);
     // Single bytes: so that a tile's rows are whole lines, and threads have enough to load.
     if (aligned && bytes == 1 && found.rows() >= kByteRows) {
       tiling.rows = kByteRows;

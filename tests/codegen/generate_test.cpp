@@ -271,13 +271,13 @@ TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sector
   CHECK(contains(odd, "const u32 early = (u32)run % 16;"));
   // Two columns to a word, of 128 and the 16 ahead of them.
   CHECK(contains(odd, "u32 tile0[4608];"));
-  CHECK(contains(odd, "fill_words<8, false>(tile0, q, b, p0, from + c * 514 + b0 + b, 514, c"));
+  CHECK(contains(odd, "inside ? fill_words<8, false, true>(tile0, q, b, p0, at, 514, c"));
   CHECK(contains(odd, "take_group<8, false, bf16>(tile0, x, b)"));
   CHECK(contains(odd, "take_one<8, bf16>(tile0, x, b)"));  // at a row's ends
   CHECK(contains(odd, "store_pack<8>(p1 + i"));
 }
 
-TEST_CASE("tiles are as high as leaves few of them empty") {
+TEST_CASE("tiles are as high and as wide as leaves few of them empty") {
   const auto tiles = [](const std::string& shape, const std::string& dtype) {
     return transposed(shape, "1, 0", dtype).schedule;
   };
@@ -287,7 +287,10 @@ TEST_CASE("tiles are as high as leaves few of them empty") {
   CHECK(tiles("8192, 16384", "fp8_e4m3") == "tiles of 256 by 64, transposed on chip");
   // Rows of 33 that begin anywhere are stored as a run.
   CHECK(tiles("33, 20000", "bf16") == "tiles of 64 by 33, transposed on chip");
-  CHECK(tiles("32, 20000", "bf16") == "tiles of 64 by 64, transposed on chip");
+  CHECK(tiles("32, 20000", "bf16") == "tiles of 64 by 32, transposed on chip");
+  // 300 columns, and as many as a row may begin early, are three tiles.
+  CHECK(tiles("300, 20001", "bf16") == "tiles of 64 by 128, transposed on chip");
+  CHECK(tiles("257, 20001", "bf16") == "tiles of 64 by 96, transposed on chip");
 }
 
 TEST_CASE("the tiles of several tensors fit on chip together") {
