@@ -67,6 +67,7 @@ struct MatmulOperands {
   BufferAt b{};
   BufferAt result{};
   std::optional<BufferAt> bias{};
+  std::vector<MatmulOperands> siblings{};  // of equal products of the same a, in the same call
 };
 
 // A product with one of the library's algorithms.

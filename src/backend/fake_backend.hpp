@@ -59,7 +59,8 @@ class FakeBackend final : public GpuBackend {
 
   std::vector<std::string> log;  // "compile", "allocate 64", "count 3", "time 3", ...
   std::vector<KernelSource> sources;
-  std::vector<LibraryMatmul> products;  // that were prepared
+  std::vector<LibraryMatmul> products;   // that were prepared
+  std::vector<MatmulOperands> operands;  // of each
   bool has_library = true;
   std::vector<PreparedMatmul> library_algorithms =
       std::vector<PreparedMatmul>(1);  // that it proposes for each product
@@ -125,9 +126,10 @@ class FakeBackend final : public GpuBackend {
   }
   void launch(const Launch& launch) override { queued_.push_back(launch); }
   std::vector<PreparedMatmul> prepare(const LibraryMatmul& product,
-                                      const MatmulOperands& /*operands*/) override {
+                                      const MatmulOperands& at) override {
     if (!has_library) throw gpu_error(GpuFault::kNoCublas, "libcublasLt.so.13: no such file");
     products.push_back(product);
+    operands.push_back(at);
     log.push_back("prepare");
     std::vector<PreparedMatmul> algorithms = library_algorithms;
     for (PreparedMatmul& algorithm : algorithms) algorithm.id = ++last_id_;

@@ -229,6 +229,16 @@ std::optional<MatrixProduct> ContractionWriter::in_strides() const {
   return joined(matrix_product(graph_, op_, rows, true));
 }
 
+std::optional<LibraryProduct> ContractionWriter::library_call() const {
+  std::vector<std::optional<LibraryProduct>> products = {library_product(kernel_, op_, product_)};
+  for (const Sibling& sibling : siblings_) {
+    const auto product = matrix_product(graph_, sibling.op, 0);
+    products.push_back(product ? library_product(sibling.code.view(), sibling.op, *product)
+                               : std::nullopt);
+  }
+  return in_one_call(products);
+}
+
 GeneratedKernel ContractionWriter::write() {
   strided_ = in_strides();
   if (strided_) {
@@ -240,9 +250,7 @@ GeneratedKernel ContractionWriter::write() {
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
   }
-  if (strided_ && siblings_.empty() && !computes_rows()) {
-    result_.library = library_product(kernel_, op_, product_);
-  }
+  if (strided_ && !computes_rows()) result_.library = library_call();
   result_.source.text = epilogue_.preamble();
   if (convolves() && !strided_) {
     write_convolution();

@@ -82,6 +82,7 @@ class ContractionWriter {
   bool fits_copy_engine(const MatrixProduct& product) const;
   std::optional<MatrixProduct> in_pieces() const;
   std::optional<MatrixProduct> in_strides() const;
+  std::optional<LibraryProduct> library_call() const;
   // Of one product, or of two whose results are halves: as if their weights were one matrix.
   std::optional<MatrixProduct> joined(std::optional<MatrixProduct> product) const;
   // The second half of B's lines, as an operand of its own.

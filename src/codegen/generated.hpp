@@ -51,6 +51,8 @@ struct LibraryProduct {
   std::uint64_t a_offset = 0;
   std::uint64_t b_offset = 0;
   std::uint64_t bias_offset = 0;
+  // Equal products of the same a, which one call computes with it.
+  std::vector<LibraryProduct> siblings{};
 };
 
 // An entry that runs right after the one before it, with the same pointers.

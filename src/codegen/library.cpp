@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "graph/inference.hpp"
 
@@ -175,6 +176,19 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
     }
   }
   return library;
+}
+
+std::optional<LibraryProduct> in_one_call(
+    const std::vector<std::optional<LibraryProduct>>& products) {
+  std::optional<LibraryProduct> call = products.front();
+  for (const std::optional<LibraryProduct>& other : std::span(products).subspan(1)) {
+    const bool equal = call && other && other->matmul == call->matmul &&
+                       call->matmul.batches.empty() && other->a == call->a &&
+                       other->a_offset == call->a_offset;
+    if (!equal) return std::nullopt;
+    call->siblings.push_back(*other);
+  }
+  return call;
 }
 
 }  // namespace fusecalc

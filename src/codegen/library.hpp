@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "codegen/generated.hpp"
 #include "codegen/kernel_view.hpp"
@@ -13,5 +14,9 @@ namespace fusecalc {
 // kernel does more, has more results than its last one, or rounds an intermediate to another type.
 std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op& contraction,
                                               const MatrixProduct& product);
+
+// All of them as one call, if they are equal products of the same a.
+std::optional<LibraryProduct> in_one_call(
+    const std::vector<std::optional<LibraryProduct>>& products);
 
 }  // namespace fusecalc

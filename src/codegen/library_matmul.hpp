@@ -16,6 +16,8 @@ struct MatmulBatch {
   std::uint64_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t result = 0;
+
+  bool operator==(const MatmulBatch&) const = default;
 };
 
 // result[m][n] = sum over k of a[m][k] b[k][n], as the vendor's library computes it: what any
@@ -34,6 +36,8 @@ struct LibraryMatmul {
   std::uint64_t result_line = 0;
   std::vector<MatmulBatch> batches{};  // the outermost first
   MatmulEpilogue epilogue = MatmulEpilogue::kPlain;
+
+  bool operator==(const LibraryMatmul&) const = default;
 };
 
 }  // namespace fusecalc

@@ -32,6 +32,7 @@ enum class CublasDesc : int {
   kTransposeB = 4,
   kEpilogue = 7,
   kBiasPointer = 8,
+  kBiasBatchOffset = 10,
   kBiasType = 26
 };
 

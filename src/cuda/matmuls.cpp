@@ -109,8 +109,11 @@ std::string kernel_name(CUgraphNode node) {
 // The library is column-major, so it computes the transposed product: its A is our b, its m our n.
 // Our row-major matrix is a transposed one for it.
 struct Matmuls::Plan {
-  Plan(const LibraryMatmul& of, const MatmulOperands& at) : product(of), operands(at) {}
+  Plan(const LibraryMatmul& of, const MatmulOperands& at) : product(of), operands(at) {
+    join_siblings();
+  }
 
+  void join_siblings();
   void describe();
   void set_layout(Descriptor& layout, CublasType type, std::uint64_t rows, std::uint64_t columns,
                   std::uint64_t line, std::uint64_t batch_offset) const;
@@ -119,6 +122,7 @@ struct Matmuls::Plan {
 
   LibraryMatmul product;
   MatmulOperands operands;
+  std::int64_t bias_offset = 0;  // from a product of the batch to the next, in elements
   Descriptor desc{cublas().destroy_desc};
   Descriptor first{cublas().destroy_layout};   // our b
   Descriptor second{cublas().destroy_layout};  // our a
@@ -147,6 +151,36 @@ void Matmuls::Plan::set_layout(Descriptor& layout, CublasType type, std::uint64_
   set(CublasLayout::kBatchOffset, &offset, sizeof offset);
 }
 
+// Makes them a batch, which they are if they lie evenly apart in memory, in the same order.
+void Matmuls::Plan::join_siblings() {
+  if (operands.siblings.empty()) return;
+  std::vector<MatmulOperands> all = std::move(operands.siblings);
+  operands.siblings.clear();
+  all.push_back(std::move(operands));
+  std::ranges::sort(all, {}, [](const MatmulOperands& each) { return address(each.b); });
+  const auto distance = [&](DType dtype, const auto& place) {
+    const std::uint64_t bytes = address(place(all[1])) - address(place(all[0]));
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      const std::uint64_t before = address(place(all[i - 1]));
+      const std::uint64_t at = address(place(all[i]));
+      if (at <= before || at - before != bytes || bytes % bytes_of(dtype, 1) != 0) {
+        throw gpu_error(GpuFault::kCublas, "the products of a call do not lie evenly apart");
+      }
+    }
+    return bytes / bytes_of(dtype, 1);
+  };
+  product.batches.push_back(
+      {.count = all.size(),
+       .b = distance(product.operand, [](const MatmulOperands& each) { return each.b; }),
+       .result =
+           distance(product.outcome, [](const MatmulOperands& each) { return each.result; })});
+  if (all.front().bias) {
+    bias_offset = static_cast<std::int64_t>(
+        distance(product.outcome, [](const MatmulOperands& each) { return *each.bias; }));
+  }
+  operands = std::move(all.front());
+}
+
 void Matmuls::Plan::describe() {
   const TypeRow& row = row_of(product.operand);
   const CublasType outcome = row_of(product.outcome).type;
@@ -162,6 +196,7 @@ void Matmuls::Plan::describe() {
   if (operands.bias) {
     set(CublasDesc::kBiasPointer, address(*operands.bias));
     set(CublasDesc::kBiasType, static_cast<std::int32_t>(outcome));
+    set(CublasDesc::kBiasBatchOffset, bias_offset);
   }
   const MatmulBatch batch = product.batches.empty() ? MatmulBatch{} : product.batches.back();
   const auto [m, n, k] = std::array{product.m, product.n, product.k};

@@ -40,8 +40,7 @@ void Preparation::add(const GeneratedKernel& code, PreparedKernel& kernel) {
   if (code.library) prepare_library(added);
 }
 
-void Preparation::prepare_library(Added& added) {
-  const LibraryProduct& product = *added.code->library;
+MatmulOperands Preparation::operands_of(const LibraryProduct& product, const Added& added) const {
   const auto at = [&](TensorId tensor, DType dtype, std::uint64_t offset) {
     BufferAt place = memory_.at(tensor);
     place.offset += bytes_of(dtype, offset);
@@ -55,6 +54,15 @@ void Preparation::prepare_library(Added& added) {
                           .result = memory_.at(product.result)};
   if (product.bias != kNone) {
     operands.bias = at(product.bias, matmul.outcome, product.bias_offset);
+  }
+  return operands;
+}
+
+void Preparation::prepare_library(Added& added) {
+  const LibraryProduct& product = *added.code->library;
+  MatmulOperands operands = operands_of(product, added);
+  for (const LibraryProduct& sibling : product.siblings) {
+    operands.siblings.push_back(operands_of(sibling, added));
   }
   try {
     added.products = gpu_.prepare(product.matmul, operands);
@@ -131,6 +139,9 @@ Variant Preparation::library_variant(const PreparedMatmul& product, const Added&
                   .schedule = fmt::format("cuBLASLt{}", row->words),
                   .name = "cuBLASLt",
                   .gaps = added.code->gaps};
+  if (const std::size_t more = added.code->library->siblings.size(); more > 0) {
+    variant.schedule += fmt::format(", {} products as a batch", more + 1);
+  }
   if (!product.kernel.empty()) variant.schedule += fmt::format(", {}", product.kernel);
   if (product.launches > 1) variant.schedule += fmt::format(", {} calls", product.launches);
   if (!added.pads()) add_packing(variant, added);

@@ -38,6 +38,7 @@ class Preparation {
     bool ours() const { return products.empty() || !lone() || code->packing; }
   };
 
+  MatmulOperands operands_of(const LibraryProduct& product, const Added& added) const;
   void prepare_library(Added& added);
   void compile(const Progress& progress);
   std::vector<Variant> variants_of(const Added& added);

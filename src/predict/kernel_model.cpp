@@ -259,7 +259,13 @@ KernelWork KernelModel::siblings_work(const std::vector<Kernel>& parts,
     product.epilogue += instructions_of(parts[i], products[i]) * static_cast<double>(columns) /
                         static_cast<double>(product.shape.n);
   }
-  return products_.tile_work(product);
+  const KernelWork own = products_.tile_work(product);
+  const bool equal = std::ranges::all_of(parts, [&](const Kernel& part) {
+    const Op& op = graph_.ops[part.front()];
+    return part.size() == 1 && op.matrix.columns == product.shape.parts.front() &&
+           op.operands.size() == graph_.ops[products[0]].operands.size();
+  });
+  return equal ? faster(products_.library_work(product), own) : own;
 }
 
 // What computes an operand: instructions, and for rows what is read.
@@ -341,8 +347,11 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
       kernel.size() == 2 && (step == LibraryStep::kRelu || (step == LibraryStep::kGelu && tanh) ||
                              (step == LibraryStep::kBias && product.beside <= bias));
   if (!in_library && !lone) return own;
-  // Measuring takes the faster one.
-  const KernelWork library = products_.library_work(product);
+  return faster(products_.library_work(product), own);
+}
+
+// Of what the library runs and a kernel of ours: measuring takes the faster one.
+KernelWork KernelModel::faster(const KernelWork& library, const KernelWork& own) const {
   return predict(library, device_).time_us < predict(own, device_).time_us ? library : own;
 }
 

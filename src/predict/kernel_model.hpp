@@ -38,6 +38,7 @@ class KernelModel {
   KernelWork siblings_work(const std::vector<Kernel>& parts, const std::vector<OpId>& products,
                            const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);
+  KernelWork faster(const KernelWork& library, const KernelWork& own) const;
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;
 

@@ -86,6 +86,33 @@ TEST_CASE("a result that nobody needs has no memory for the library to write") {
   CHECK(!call(kBare, "", R"(, "outputs": ["x"])"));
 }
 
+TEST_CASE("equal products of the same rows are one call") {
+  const std::string keys = R"({"op": "linear", "inputs": ["x", "w"], "output": "k"})";
+  const auto values = [](const std::string& inputs) {
+    return R"(, {"op": "linear", "inputs": [)" + inputs + R"(], "output": "v"})";
+  };
+  const std::string more = R"(, "u": {"shape": [32, 16]}, "c": {"shape": [32]},
+                               "wide": {"shape": [48, 16]})";
+  const auto both = call(keys + values(R"("x", "u")"), more);
+  CHECK(epilogue_of(both) == MatmulEpilogue::kPlain);
+  REQUIRE(both->siblings.size() == 1);
+  CHECK(both->siblings[0].a == both->a);
+  CHECK(both->siblings[0].b != both->b);
+  CHECK(both->siblings[0].result != both->result);
+  const std::string biased = R"({"op": "linear", "inputs": ["x", "w", "b"], "output": "k"})";
+  const auto biases = call(biased + values(R"("x", "u", "c")"), more);
+  CHECK(epilogue_of(biases) == MatmulEpilogue::kBias);
+  CHECK(biases->siblings[0].bias != biases->bias);
+  CHECK(epilogue_of(call(keys + then("relu", R"("k")", "p") + values(R"("x", "u")") +
+                             then("relu", R"("v")", "q"),
+                         more)) == MatmulEpilogue::kRelu);
+
+  CHECK(!call(keys + values(R"("x", "wide")"), more));
+  CHECK(!call(biased + values(R"("x", "u")"), more));
+  CHECK(!call(keys + then("relu", R"("k")", "p") + values(R"("x", "u")"), more));
+  CHECK(!call(keys + values(R"("x", "u")") + then("silu", R"("v")", "q"), more));
+}
+
 TEST_CASE("types that the library would not round to keep the group from it") {
   // h is bf16 and the sum f32; a call would never round to bf16.
   CHECK(

@@ -280,5 +280,46 @@ TEST_CASE("the library adds a bias along n, and refuses types that it has no pro
   CHECK_THROWS_AS(gpu.prepare(product, operands), Error);
 }
 
+TEST_CASE("the library multiplies siblings in one call where they lie evenly apart") {
+  GpuBackend& gpu = timing_gpu();
+  // 16 x 16 of ones by three of 1, 2 and 3, and a bias of 0, 100 and 200 for each.
+  constexpr std::size_t kMatrix = 256, kColumns = 16;
+  std::vector<float> a(kMatrix, 1), b(3 * kMatrix), bias(3 * kColumns), out(3 * kMatrix);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i / kMatrix + 1);
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i / kColumns * 100);
+  const DeviceBuffer da(gpu, 4 * a.size()), db(gpu, 4 * b.size()), dbias(gpu, 4 * bias.size()),
+      dout(gpu, 4 * out.size());
+  gpu.upload(da.at(0), std::as_bytes(std::span(a)));
+  gpu.upload(db.at(0), std::as_bytes(std::span(b)));
+  gpu.upload(dbias.at(0), std::as_bytes(std::span(bias)));
+  const auto part = [&](std::size_t i, std::size_t to) {
+    return MatmulOperands{.a = da.at(0),
+                          .b = db.at(4 * kMatrix * i),
+                          .result = dout.at(4 * kMatrix * to),
+                          .bias = dbias.at(4 * kColumns * i)};
+  };
+  const LibraryMatmul product{.operand = DType::kF32,
+                              .outcome = DType::kF32,
+                              .m = 16,
+                              .n = kColumns,
+                              .k = 16,
+                              .a_line = 16,
+                              .b_line = 16,
+                              .result_line = 16,
+                              .epilogue = MatmulEpilogue::kBias};
+  MatmulOperands call = part(2, 2);  // in any order
+  call.siblings = {part(0, 0), part(1, 1)};
+  gpu.multiply(gpu.prepare(product, call).front());
+  gpu.download(std::as_writable_bytes(std::span(out)), dout.at(0));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(out[i * kMatrix] == static_cast<float>(16 * (i + 1) + 100 * i));
+    CHECK(out[(i + 1) * kMatrix - 1] == out[i * kMatrix]);
+  }
+  call.siblings = {part(0, 1), part(1, 0)};
+  CHECK_THROWS_AS(gpu.prepare(product, call), Error);
+  call.siblings = {part(0, 0)};
+  CHECK_NOTHROW(gpu.prepare(product, call));
+}
+
 }  // namespace
 }  // namespace fusecalc::cuda

@@ -258,6 +258,26 @@ TEST_CASE("of the algorithms that the library proposes the fastest runs") {
   CHECK(result.fused.kernels[0].choice == "2.0 times as fast as cuBLASLt's next algorithm");
 }
 
+TEST_CASE("equal products of the same rows run as one call where it is faster") {
+  FakeBackend gpu;
+  gpu.library_algorithms = {{.kernel = "batched"}};
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [256, 128]}, "g": {"shape": [128, 128]},
+                  "u": {"shape": [128, 128]}},
+      "ops": [{"op": "linear", "inputs": ["x", "g"], "output": "k"},
+              {"op": "linear", "inputs": ["x", "u"], "output": "v"}]})");
+  library_takes(gpu, 0.5e-3);
+  const Measurement result = measured(gpu, graph, {.runs = 10});
+  REQUIRE(result.fused.kernels.size() == 1);
+  CHECK(result.fused.kernels[0].schedule == "cuBLASLt, 2 products as a batch, batched");
+  REQUIRE(gpu.operands.size() == 3);
+  const MatmulOperands& call = gpu.operands[2];
+  REQUIRE(call.siblings.size() == 1);
+  CHECK(call.siblings[0].a.buffer.id == call.a.buffer.id);
+  CHECK(call.siblings[0].b.buffer.id == gpu.operands[1].b.buffer.id);
+  CHECK(call.siblings[0].result.buffer.id == gpu.operands[1].result.buffer.id);
+}
+
 TEST_CASE("without the library an unfused product is generated, with the reason") {
   FakeBackend gpu;
   gpu.has_library = false;
