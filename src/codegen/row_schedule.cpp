@@ -57,6 +57,18 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   return true;
 }
 
+// A multiprocessor has one block of 1,024 threads where these have more than 32 registers. Of half
+// as many it has two, one of which loads while the other works.
+void prefer_two_blocks(RowSchedule& schedule, const RowWork& work) {
+  if (work.held_bytes > sizeof(float)) return;
+  RowSchedule half = schedule;
+  half.team = half.threads = kMostThreads / 2;
+  half.rounds = static_cast<unsigned>(
+      ceil_div(work.rows.row_length() / schedule.width, std::uint64_t{half.team}));
+  half.resident = 2;
+  if (hold_in_registers(half, work) && !half.as_stored) schedule = half;
+}
+
 // Holds where there is room for it: in a block's registers, or so much of its shared memory.
 void place_held(RowSchedule& schedule, const RowWork& work, std::uint64_t shared_bytes) {
   if (hold_in_registers(schedule, work)) return;
@@ -173,6 +185,8 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
       place_held(schedule, work, device.on_chip_bytes);
     } else if (copied || !hold_in_registers(schedule, work)) {
       place_long(schedule, work, device);
+    } else if (schedule.team == kMostThreads) {
+      prefer_two_blocks(schedule, work);
     }
   }
   if (!schedule.holds()) {

@@ -313,8 +313,7 @@ GeneratedKernel RowWriter::write() {
     parameters += ", u32* gates";
   }
   // The compiler must limit registers so that enough blocks fit on a multiprocessor.
-  const bool tight = schedule_.stays > 0 || schedule_.cluster ||
-                     (schedule_.in_shared > 0 && schedule_.in_registers > 0);
+  const bool tight = schedule_.stays > 0 || schedule_.cluster || schedule_.in_registers > 0;
   const unsigned resident = schedule_.lines > 0 ? 1 : waits_ ? 2 : tight ? schedule_.resident : 0;
   std::string& text = result.source.text;
   text = preamble(kernel_.graph(), space_) + state_asserts();

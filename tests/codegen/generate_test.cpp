@@ -275,6 +275,11 @@ TEST_CASE("rows of odd lengths are transposed in whole groups, from whole sector
   CHECK(contains(odd, "take_group<8, false, bf16>(tile0, x, b)"));
   CHECK(contains(odd, "take_one<8, bf16>(tile0, x, b)"));  // at a row's ends
   CHECK(contains(odd, "store_pack<8>(p1 + i"));
+  // Of two groups a thread may load both at once.
+  REQUIRE(odd.others.size() == 1);
+  CHECK(odd.others[0].schedule == odd.schedule + ", 2 loads at once");
+  CHECK(odd.others[0].blocks == odd.blocks);
+  CHECK(transposed("1024, 512", "1, 0").others.empty());
 }
 
 TEST_CASE("tiles are as high and as wide as leaves few of them empty") {

@@ -314,6 +314,28 @@ TEST_CASE("computed values stay in registers if their rounded form fits") {
   CHECK(!exact.as_stored);
 }
 
+TEST_CASE("two blocks of half as many threads hold computed rows of f32, where they have room") {
+  const auto of_length = [](std::uint64_t length) {
+    const RowLayout rows = rows_of(4096, length);
+    return schedule_rows({.rows = rows,
+                          .widest_bytes = 4,
+                          .held_bytes = 4,
+                          .stored_bytes = 4,
+                          .holds = true,
+                          .state_bytes = 8,
+                          .writes = true},
+                         kDevice);
+  };
+  const RowSchedule schedule = of_length(12344);
+  CHECK(schedule.threads == 512);
+  CHECK(schedule.resident == 2);
+  CHECK(schedule.in_registers == 7);  // 3,086 groups
+  CHECK(of_length(16384).in_registers == 8);
+  CHECK(of_length(8192).threads == 512);
+  CHECK(of_length(8192).resident == 0);  // as many as the registers allow
+  CHECK(of_length(16388).in_shared > 0);
+}
+
 TEST_CASE("a sum over all rows runs few blocks, each of which takes several rows") {
   const RowLayout rows = rows_of(8192, 32000);
   const RowWork work{
