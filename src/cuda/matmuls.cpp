@@ -83,9 +83,13 @@ class Descriptor {
 
 std::uint64_t address(const BufferAt& place) { return place.buffer.id + place.offset; }
 
-// The alignment of an address: the largest power of two that divides it, up to 256.
-std::uint32_t alignment_of(const BufferAt& place) {
-  const std::uint64_t bits = address(place) | 256U;
+// The alignment of what begins at a place and so many elements further: the largest power of two
+// that divides all their addresses, up to 256.
+std::uint32_t alignment_of(const BufferAt& place, DType dtype,
+                           const std::vector<MatmulBatch>& batches,
+                           std::uint64_t MatmulBatch::*distance) {
+  std::uint64_t bits = address(place) | 256U;
+  for (const MatmulBatch& batch : batches) bits |= bytes_of(dtype, batch.*distance);
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
@@ -196,7 +200,7 @@ void Matmuls::Plan::describe() {
   if (operands.bias) {
     set(CublasDesc::kBiasPointer, address(*operands.bias));
     set(CublasDesc::kBiasType, static_cast<std::int32_t>(outcome));
-    set(CublasDesc::kBiasBatchOffset, bias_offset);
+    if (bias_offset != 0) set(CublasDesc::kBiasBatchOffset, bias_offset);
   }
   const MatmulBatch batch = product.batches.empty() ? MatmulBatch{} : product.batches.back();
   const auto [m, n, k] = std::array{product.m, product.n, product.k};
@@ -217,11 +221,16 @@ std::vector<CublasHeuristic> Matmuls::Plan::find_algorithms(void* handle) const 
   };
   set(CublasPreference::kWorkspaceBytes, std::uint64_t{kWorkspaceBytes});
   set(CublasPreference::kReductions, kSumsInComputeType);
-  const std::array places = {operands.b, operands.a, operands.result, operands.result};
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  const std::uint32_t of_result =
+      alignment_of(operands.result, product.outcome, product.batches, &MatmulBatch::result);
+  const std::array alignments = {
+      alignment_of(operands.b, product.operand, product.batches, &MatmulBatch::b),
+      alignment_of(operands.a, product.operand, product.batches, &MatmulBatch::a), of_result,
+      of_result};
+  for (std::size_t i = 0; i < alignments.size(); ++i) {
     set(static_cast<CublasPreference>(static_cast<int>(CublasPreference::kMinAlignmentA) +
                                       static_cast<int>(i)),
-        alignment_of(places[i]));
+        alignments[i]);
   }
   std::vector<CublasHeuristic> algorithms(kMost);
   int found = 0;
